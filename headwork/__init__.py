@@ -1,0 +1,26 @@
+"""Headwork: a workbench for attention and the networks around it.
+
+>>> import headwork
+>>> headwork.explain("softmax", scores="0 0", exact=True)["weights"].exact.tolist()
+[1/2, 1/2]
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwork.readings import Trace, explain
+
+__version__ = "0.1.0"
+__all__ = ["Trace", "explain"]
+
+# Public names and the room each lives in: a name is imported when it is first asked for.
+ROOMS = {"explain": "headwork.readings", "Trace": "headwork.readings"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ROOMS:
+        raise AttributeError(f"module 'headwork' has no attribute '{name}'. Known: {', '.join(ROOMS)}.")
+    return getattr(import_module(ROOMS[name]), name)

@@ -1,0 +1,5 @@
+"""``python -m headwork``."""
+
+from headwork.cli import main
+
+main()

@@ -1,0 +1,42 @@
+"""Errors a person can act on: where, what came, what was expected, how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HeadworkError(Exception):
+    """Everything this package raises on purpose; the command line shows it without a traceback."""
+
+
+class InputError(HeadworkError, ValueError):
+    """What was typed, pasted or passed cannot be used as it stands (exit code 2)."""
+
+
+class TooLarge(InputError):
+    """The work was refused by its size, before it began."""
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
+    """An unknown name, with the nearest known one.
+
+    >>> print(unknown("mechanism", "atention", ["attention", "softmax"]))
+    unknown mechanism 'atention'. Did you mean 'attention'? Known: attention, softmax.
+    """
+    names = list(known)
+    close = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return InputError(f"unknown {what} '{name}'.{hint} Known: {', '.join(names)}.")
+
+
+def sizes_in_words(shape: Iterable[int], axes: str) -> str:
+    """A shape told with its axis words; leading axes that the words leave out are numbers only.
+
+    >>> sizes_in_words((7, 6), "key width")
+    '7 x 6 (key, width)'
+    """
+    sizes = tuple(shape)
+    words = axes.split()[-len(sizes) :] if sizes else []
+    numbers = " x ".join(map(str, sizes)) if sizes else "a single number"
+    return f"{numbers} ({', '.join(words)})" if words else numbers

@@ -1,0 +1,64 @@
+"""The mathematics: each mechanism a pure function beside its card, the same body for every kind of number."""
+
+from headwork.mechanisms.attention import (
+    attention,
+    cross_attention,
+    hardmax,
+    multi_head_attention,
+    self_attention,
+    softmax,
+)
+from headwork.mechanisms.convolution import (
+    average_pooling,
+    convolution_1d,
+    convolution_2d,
+    locally_connected,
+    max_pooling,
+    toeplitz,
+)
+from headwork.mechanisms.feedforward import feed_forward, gelu, relu
+from headwork.mechanisms.layers import encoder_layer
+from headwork.mechanisms.linear import linear_attention, linear_attention_recurrent
+from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.patches import patches, patches_inverse
+from headwork.mechanisms.positions import (
+    learned_positions,
+    natural_positions,
+    normalised_positions,
+    relative_positions,
+    rotary_positions,
+    sinusoidal_positions,
+)
+from headwork.mechanisms.recurrence import recurrence, recurrence_closed_form
+
+__all__ = [
+    "attention",
+    "average_pooling",
+    "convolution_1d",
+    "convolution_2d",
+    "cross_attention",
+    "encoder_layer",
+    "feed_forward",
+    "gelu",
+    "hardmax",
+    "layer_normalisation",
+    "learned_positions",
+    "linear_attention",
+    "linear_attention_recurrent",
+    "locally_connected",
+    "max_pooling",
+    "multi_head_attention",
+    "natural_positions",
+    "normalised_positions",
+    "patches",
+    "patches_inverse",
+    "recurrence",
+    "recurrence_closed_form",
+    "relative_positions",
+    "relu",
+    "rotary_positions",
+    "self_attention",
+    "sinusoidal_positions",
+    "softmax",
+    "toeplitz",
+]

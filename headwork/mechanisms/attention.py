@@ -1,0 +1,262 @@
+r"""Attention: softmax(beta Q K^T) V, by itself, with projections, and with several heads.
+
+beta is the hardness, 1/sqrt(d_k) by default (Vaswani et al. 2017, arXiv 1706.03762). beta = 0 gives
+the plain mean of the values; beta = infinity gives hard attention, one-hot with ties shared.
+A mask has 1 where a query may look and 0 where it may not; "causal" hides every later key.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from headwork.errors import InputError, sizes_in_words
+from headwork.note import Given, Note, Step, mechanism, silent, steps_of
+
+Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
+Number = Annotated[Any, "number"]  # a plain number or a tensor of one
+Mask = Annotated[Any, "mask"]  # "causal", or a tensor of 0 and 1
+Convention = Literal["W x", "x W"]
+
+TIES = 1e-12  # scores closer than this, relative to the largest, share the weight of hard attention
+
+
+@mechanism(
+    Given("scores", "S", "key", "one number for each thing to choose from"),
+    Step("exponentials", "E", r"e^{S}", "key"),
+    Step("total", "Z", r"\textstyle\sum_j E_j", "one"),
+    Step("weights", "A", r"E / Z", "key"),
+)
+def softmax(scores: Tensor, *, note: Note = silent) -> Tensor:
+    """Positive weights that sum to 1: each exponential over the sum of all.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> softmax(HandTensor(np.array([0.0, 0.0]))).array.tolist()
+    [0.5, 0.5]
+    """
+    exponentials = note("exponentials", scores.exp())
+    note("total", exponentials.sum(-1, keepdim=True))
+    return note("weights", scores.softmax(-1))
+
+
+def hardmax(scores: Tensor) -> Tensor:
+    """The limit of softmax(beta S) for beta -> infinity: the largest score takes all, ties share.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> hardmax(HandTensor(np.array([1.0, 3.0, 3.0]))).array.tolist()
+    [0.0, 0.5, 0.5]
+    """
+    top = scores.amax(-1, keepdim=True)
+    winners = (scores + TIES * top.abs() >= top).to(scores)
+    return winners / winners.sum(-1, keepdim=True)
+
+
+def causal(scores: Tensor) -> Tensor:
+    """1 on and below the diagonal; with fewer queries than keys, the queries are the last ones."""
+    queries, keys = scores.shape[-2:]
+    return scores.new_ones(queries, keys).tril(keys - queries)
+
+
+@mechanism(
+    Given("query", "Q", "query width", "one row a query"),
+    Given("key", "K", "key width", "one row a key"),
+    Given("value", "V", "key value_width", "one row a value"),
+    Step("scores", "S", r"\beta\, Q K^\top", "query key", columns=r"\beta\, K^\top Q"),
+    Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "query key", when="mask"),
+    Step("weights", "A", r"\operatorname{softmax}(S) \text{ over keys}", "query key"),
+    Step("output", "Y", r"A V", "query value_width", columns=r"V A"),
+)
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None, mask: Mask = None, note: Note = silent
+) -> Tensor:
+    """Each query takes the mean of the values, weighted by how well its keys fit.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> one = HandTensor(np.array([[1.0, 0.0]]))
+    >>> attention(one, one, one).array.tolist()
+    [[1.0, 0.0]]
+    """
+    _check(query, key, value, mask)
+    hard = isinstance(beta, float) and math.isinf(beta)
+    products = query @ key.mT
+    if beta is None:
+        products = products / products.new_tensor(query.shape[-1]).sqrt()
+    elif not hard:
+        products = beta * products
+    scores = note("scores", products)
+    if mask is not None:
+        allowed = causal(scores) if isinstance(mask, str) else mask
+        scores = note("masked", scores.masked_fill(allowed == 0, -math.inf))
+    weights = note("weights", hardmax(scores) if hard else scores.softmax(-1))
+    return note("output", weights @ value)
+
+
+def project(tokens: Tensor, matrix: Tensor | None, convention: Convention = "W x") -> Tensor:
+    """Rows of tokens through one matrix; no matrix is the identity."""
+    if matrix is None:
+        return tokens
+    inner = matrix.shape[-1 if convention == "W x" else -2]
+    if inner != tokens.shape[-1]:
+        raise InputError(
+            f"projection: the matrix is {sizes_in_words(matrix.shape, '')} and, applied as {convention}, takes width "
+            f"{inner}; the tokens are {sizes_in_words(tokens.shape, 'token width')}. "
+            "Transpose the matrix, set convention to the other of 'W x' and 'x W', or, if each token is a column, "
+            "set tokens_as=columns."
+        )
+    return tokens @ (matrix.mT if convention == "W x" else matrix)
+
+
+QUERY = Step("query", "Q", r"X {W_q}", "token key_width", columns=r"{W_q} X")
+KEY = Step("key", "K", r"X {W_k}", "token key_width", columns=r"{W_k} X")
+VALUE = Step("value", "V", r"X {W_v}", "token value_width", columns=r"{W_v} X")
+PROJECTIONS = (
+    Given("W_q", "W_q", "key_width width", "query projection; none is the identity", trained=True),
+    Given("W_k", "W_k", "key_width width", "key projection; none is the identity", trained=True),
+    Given("W_v", "W_v", "value_width width", "value projection; none is the identity", trained=True),
+)
+
+
+@mechanism(
+    Given("tokens", "X", "token width", "one row a token: these ask"),
+    Given("memory", "M", "key width", "one row a token: these are looked at"),
+    *PROJECTIONS,
+    QUERY,
+    Step("key", "K", r"M {W_k}", "key key_width", columns=r"{W_k} M"),
+    Step("value", "V", r"M {W_v}", "key value_width", columns=r"{W_v} M"),
+    *steps_of(attention),
+)
+def cross_attention(
+    tokens: Tensor,
+    memory: Tensor,
+    W_q: Tensor = None,
+    W_k: Tensor = None,
+    W_v: Tensor = None,
+    *,
+    beta: Number = None,
+    mask: Mask = None,
+    convention: Convention = "W x",
+    note: Note = silent,
+) -> Tensor:
+    """Tokens of one sequence attend to the tokens of another, the memory."""
+    query = note("query", project(tokens, W_q, convention))
+    key = note("key", project(memory, W_k, convention))
+    value = note("value", project(memory, W_v, convention))
+    return attention(query, key, value, beta=beta, mask=mask, note=note)
+
+
+@mechanism(
+    Given("tokens", "X", "token width", "one row a token"),
+    *PROJECTIONS,
+    QUERY,
+    KEY,
+    VALUE,
+    *steps_of(attention),
+)
+def self_attention(
+    tokens: Tensor,
+    W_q: Tensor = None,
+    W_k: Tensor = None,
+    W_v: Tensor = None,
+    *,
+    beta: Number = None,
+    mask: Mask = None,
+    convention: Convention = "W x",
+    note: Note = silent,
+) -> Tensor:
+    """Tokens attend to each other: cross-attention with themselves as the memory."""
+    return cross_attention(tokens, tokens, W_q, W_k, W_v, beta=beta, mask=mask, convention=convention, note=note)
+
+
+@mechanism(
+    Given("tokens", "X", "token width", "one row a token: these ask"),
+    *PROJECTIONS,
+    Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+    Given("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
+    Step(
+        "query",
+        "Q",
+        r"\operatorname{split}(X {W_q})",
+        "token head head_width",
+        columns=r"\operatorname{split}({W_q} X)",
+    ),
+    Step("key", "K", r"\operatorname{split}(X {W_k})", "key head head_width", columns=r"\operatorname{split}({W_k} X)"),
+    Step(
+        "value", "V", r"\operatorname{split}(X {W_v})", "key head value_width", columns=r"\operatorname{split}({W_v} X)"
+    ),
+    Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
+    Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "head query key", when="mask"),
+    Step("weights", "A", r"\operatorname{softmax}(S) \text{ over keys}", "head query key"),
+    Step("per head", "H", r"A V", "token head value_width", columns=r"V A"),
+    Step("joined", "J", r"[H_0, H_1, \ldots]", "token joined_width"),
+    Step("output", "Y", r"J {W_o}", "token width", columns=r"{W_o} J"),
+)
+def multi_head_attention(
+    tokens: Tensor,
+    W_q: Tensor = None,
+    W_k: Tensor = None,
+    W_v: Tensor = None,
+    W_o: Tensor = None,
+    memory: Tensor = None,
+    *,
+    heads: int,
+    beta: Number = None,
+    mask: Mask = None,
+    convention: Convention = "W x",
+    note: Note = silent,
+) -> Tensor:
+    """Several heads attend side by side; each matrix is cut into as many blocks as there are heads."""
+    memory = tokens if memory is None else memory
+    query = note("query", split(project(tokens, W_q, convention), heads))
+    key = note("key", split(project(memory, W_k, convention), heads))
+    value = note("value", split(project(memory, W_v, convention), heads))
+
+    def per_head(name: str, value: Any, /) -> Any:
+        # The attention of each head puts the head first; outside, it stands beside the width.
+        return value if name == "output" else note(name, value)
+
+    outputs = attention(
+        query.transpose(-3, -2), key.transpose(-3, -2), value.transpose(-3, -2),
+        beta=beta, mask=mask, note=silent if note is silent else per_head,
+    )  # fmt: skip
+    together = note("per head", outputs.transpose(-3, -2))
+    joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
+    return note("output", project(joined, W_o, convention))
+
+
+def split(rows: Tensor, heads: int) -> Tensor:
+    """Rows of width heads * head_width, cut into heads."""
+    width = rows.shape[-1]
+    if heads < 1 or width % heads:
+        raise InputError(f"multi-head attention: width {width} cannot be cut into {heads} heads of one size. "
+                         f"Choose a number of heads that divides {width}.")  # fmt: skip
+    return rows.reshape(*rows.shape[:-1], heads, width // heads)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
+    told = {
+        "query": sizes_in_words(query.shape, "query width"),
+        "key": sizes_in_words(key.shape, "key width"),
+        "value": sizes_in_words(value.shape, "key value_width"),
+    }
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if len(tensor.shape) < 2:
+            raise InputError(f"attention: {name} is {told[name]}, but rows and columns are needed. "
+                             "A single row is written [[1, 2]].")  # fmt: skip
+    if query.shape[-1] != key.shape[-1]:
+        raise InputError(
+            f"attention: key width {key.shape[-1]} differs from query width {query.shape[-1]}. "
+            f"query is {told['query']}; key is {told['key']}. Project both to one width first."
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise InputError(
+            f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. key is {told['key']}; "
+            f"value is {told['value']}. Each key needs one value."
+        )
+    if isinstance(mask, str) and mask != "causal":
+        raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
+    expected = (query.shape[-2], key.shape[-2])
+    if mask is not None and not isinstance(mask, str) and tuple(mask.shape[-2:]) not in (expected, (1, expected[1])):
+        raise InputError(
+            f"attention: the mask is {sizes_in_words(mask.shape, 'query key')}, but there are {expected[0]} queries "
+            f"and {expected[1]} keys. Give one row a query and one column a key."
+        )

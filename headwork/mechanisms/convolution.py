@@ -1,0 +1,222 @@
+r"""Convolution and its relatives: the cross-correlation that every framework calls convolution.
+
+y[i] = sum_j k[j] x[i s + j - p], the kernel not flipped. The output has floor((n + 2p - k)/s) + 1 places.
+Several channels: each output channel sums over all input channels of its group.
+"""
+
+from __future__ import annotations
+
+from headwork.errors import InputError, sizes_in_words
+from headwork.mechanisms.attention import Tensor
+from headwork.note import Given, Note, Step, mechanism, silent
+from headwork.numbers import cat, stack
+
+SIGNAL = Given("signal", "x", "channel place", "one channel may be given as a plain row")
+IMAGE = Given("image", "I", "channel height width", "one channel may be given as a plain matrix")
+
+
+def padded(values: Tensor, padding: int, dim: int) -> Tensor:
+    """Zeros put before and after along one axis."""
+    if padding == 0:
+        return values
+    shape = list(values.shape)
+    shape[dim] = padding
+    zeros = values.new_zeros(*shape)
+    return cat([zeros, values, zeros], dim)
+
+
+def _check(what: str, length: int, size: int, stride: int, padding: int) -> None:
+    if stride < 1 or padding < 0:
+        raise InputError(
+            f"{what}: stride {stride} and padding {padding}. The stride is at least 1, the padding at least 0."
+        )
+    if size > length + 2 * padding:
+        raise InputError(
+            f"{what}: a kernel of {size} does not fit into {length} places with padding {padding}. "
+            "Use a smaller kernel or more padding."
+        )
+
+
+def _grouped(windows: Tensor, kernel: Tensor, groups: int, what: str) -> Tensor:
+    """Windows (..., channel, place, tap) times a kernel (output, channel, tap), group by group."""
+    channels, taps = windows.shape[-3], windows.shape[-1]
+    outputs, inner, kernel_taps = kernel.shape
+    if groups < 1 or channels % groups or outputs % groups or inner != channels // groups or kernel_taps != taps:
+        raise InputError(
+            f"{what}: {channels} input channels in {groups} groups need a kernel of {channels // max(groups, 1)} "
+            f"input channels, and output channels that divide by {groups}; the kernel has {outputs} output and "
+            f"{inner} input channels."
+        )
+    share, made = channels // groups, outputs // groups
+    results = []
+    for g in range(groups):
+        rows = windows[..., g * share : (g + 1) * share, :, :].transpose(-3, -2)
+        rows = rows.reshape(*rows.shape[:-2], share * taps)
+        matrix = kernel[g * made : (g + 1) * made].reshape(made, share * taps)
+        results.append((rows @ matrix.mT).mT)
+    return results[0] if groups == 1 else cat(results, -2)
+
+
+@mechanism(
+    SIGNAL,
+    Given("kernel", "k", "output_channel channel tap", "a plain row for one channel", trained=True),
+    Given("bias", "b", "output_channel", "none is 0", trained=True),
+    Step("output", "y", r"\textstyle\sum_{c,j} k_{c,j}\, x_{c,\, s i + j - p}", "output_channel output"),
+)
+def convolution_1d(
+    signal: Tensor, kernel: Tensor, bias: Tensor = None, *,
+    stride: int = 1, padding: int = 0, groups: int = 1, note: Note = silent,
+) -> Tensor:  # fmt: skip
+    """Slides a kernel along a signal (cross-correlation: the kernel is not flipped).
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> convolution_1d(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
+    [-1.0, -2.0]
+    """
+    plain = len(kernel.shape) == 1
+    if plain and len(signal.shape) == 1:
+        signal = signal.unsqueeze(0)
+    if plain:
+        kernel = kernel.unsqueeze(0).unsqueeze(0)
+    _check("convolution-1d", signal.shape[-1], kernel.shape[-1], stride, padding)
+    windows = padded(signal, padding, -1).unfold(-1, kernel.shape[-1], stride)
+    result = _grouped(windows, kernel, groups, "convolution-1d")
+    result = result if bias is None else result + bias.unsqueeze(-1)
+    return note("output", result.squeeze(-2) if plain else result)
+
+
+@mechanism(
+    IMAGE,
+    Given(
+        "kernel",
+        "K",
+        "output_channel channel kernel_height kernel_width",
+        "a plain matrix for one channel",
+        trained=True,
+    ),
+    Given("bias", "b", "output_channel", "none is 0", trained=True),
+    Step(
+        "output",
+        "Y",
+        r"\textstyle\sum_{c,a,b} K_{c,a,b}\, I_{c,\, s i + a - p,\, s j + b - p}",
+        "output_channel output_height output_width",
+    ),
+)
+def convolution_2d(
+    image: Tensor, kernel: Tensor, bias: Tensor = None, *,
+    stride: int = 1, padding: int = 0, groups: int = 1, note: Note = silent,
+) -> Tensor:  # fmt: skip
+    """Slides a kernel over an image (cross-correlation: the kernel is not flipped).
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> image = HandTensor(np.arange(1.0, 10.0).reshape(3, 3))
+    >>> convolution_2d(image, HandTensor(np.full((2, 2), 0.25))).array.tolist()
+    [[3.0, 4.0], [6.0, 7.0]]
+    """
+    plain = len(kernel.shape) == 2
+    if plain and len(image.shape) == 2:
+        image = image.unsqueeze(0)
+    if plain:
+        kernel = kernel.unsqueeze(0).unsqueeze(0)
+    outputs, inner, high, wide = kernel.shape
+    _check("convolution-2d", image.shape[-2], high, stride, padding)
+    _check("convolution-2d", image.shape[-1], wide, stride, padding)
+    windows = _windows(padded(padded(image, padding, -1), padding, -2), high, wide, stride)
+    rows, columns = windows.shape[-4:-2]
+    flat = windows.reshape(*windows.shape[:-4], rows * columns, high * wide)
+    result = _grouped(flat, kernel.reshape(outputs, inner, high * wide), groups, "convolution-2d")
+    result = result if bias is None else result + bias.unsqueeze(-1)
+    result = result.reshape(*result.shape[:-1], rows, columns)
+    return note("output", result.squeeze(-3) if plain else result)
+
+
+def _windows(image: Tensor, high: int, wide: int, stride: int) -> Tensor:
+    """(..., row, column, inner row, inner column) of every window."""
+    return image.unfold(-2, high, stride).unfold(-2, wide, stride)
+
+
+@mechanism(
+    Given("signal", "x", "place", "one channel"),
+    Given("kernel", "k", "tap", "one row of taps", trained=True),
+    Step("matrix", "T", r"T_{i,\, s i + j - p} = k_j", "output place"),
+    Step("output", "y", r"T x", "output"),
+)
+def toeplitz(signal: Tensor, kernel: Tensor, *, stride: int = 1, padding: int = 0, note: Note = silent) -> Tensor:
+    """The same convolution as one matrix: each row holds the kernel, shifted.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> toeplitz(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
+    [-1.0, -2.0]
+    """
+    length, size = signal.shape[-1], kernel.shape[-1]
+    _check("toeplitz", length, size, stride, padding)
+    count = (length + 2 * padding - size) // stride + 1
+    rows = [_shifted(kernel, i * stride - padding, length) for i in range(count)]
+    return note("output", note("matrix", stack(rows, 0)) @ signal)
+
+
+def _shifted(kernel: Tensor, start: int, length: int) -> Tensor:
+    """A row of zeros with the kernel from ``start`` on; what sticks out at the ends is cut off."""
+    size = kernel.shape[-1]
+    kept = kernel[max(0, -start) : size - max(0, start + size - length)]
+    before = max(0, start)
+    parts = [kernel.new_zeros(before), kept, kernel.new_zeros(length - before - kept.shape[-1])]
+    return cat([part for part in parts if part.shape[-1]], 0)
+
+
+@mechanism(
+    Given("signal", "x", "place", "one channel"),
+    Given("kernels", "k", "output tap", "a row of taps for each output", trained=True),
+    Step("matrix", "T", r"T_{i,\, s i + j - p} = k_{i,j}", "output place"),
+    Step("output", "y", r"T x", "output"),
+)
+def locally_connected(
+    signal: Tensor, kernels: Tensor, *, stride: int = 1, padding: int = 0, note: Note = silent
+) -> Tensor:
+    """Like a convolution, but without sharing: each output has taps of its own.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> taps = HandTensor(np.array([[1.0, 0.0], [0.0, 2.0]]))
+    >>> locally_connected(HandTensor(np.array([1.0, 2.0, 4.0])), taps).array.tolist()
+    [1.0, 8.0]
+    """
+    length, size = signal.shape[-1], kernels.shape[-1]
+    _check("locally-connected", length, size, stride, padding)
+    count = (length + 2 * padding - size) // stride + 1
+    if kernels.shape[-2] != count:
+        raise InputError(
+            f"locally-connected: {count} outputs need as many rows of taps; "
+            f"kernels is {sizes_in_words(kernels.shape, 'output tap')}."
+        )
+    rows = [_shifted(kernels[i], i * stride - padding, length) for i in range(count)]
+    return note("output", note("matrix", stack(rows, 0)) @ signal)
+
+
+@mechanism(IMAGE, Step("output", "Y", r"\text{mean of each window}", "channel output_height output_width"))
+def average_pooling(image: Tensor, *, size: int, stride: int | None = None, note: Note = silent) -> Tensor:
+    """The mean of each window; the stride is the size unless given.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> average_pooling(HandTensor(np.arange(1.0, 10.0).reshape(3, 3)), size=2, stride=1).array.tolist()
+    [[3.0, 4.0], [6.0, 7.0]]
+    """
+    return note("output", _pooled(image, size, stride, "average-pooling").mean(-1))
+
+
+@mechanism(IMAGE, Step("output", "Y", r"\text{maximum of each window}", "channel output_height output_width"))
+def max_pooling(image: Tensor, *, size: int, stride: int | None = None, note: Note = silent) -> Tensor:
+    """The largest of each window; the stride is the size unless given.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> max_pooling(HandTensor(np.arange(1.0, 10.0).reshape(3, 3)), size=2, stride=1).array.tolist()
+    [[5.0, 6.0], [8.0, 9.0]]
+    """
+    return note("output", _pooled(image, size, stride, "max-pooling").amax(-1))
+
+
+def _pooled(image: Tensor, size: int, stride: int | None, what: str) -> Tensor:
+    stride = size if stride is None else stride
+    for length in image.shape[-2:]:
+        _check(what, length, size, stride, 0)
+    windows = _windows(image, size, size, stride)
+    return windows.reshape(*windows.shape[:-2], size * size)

@@ -1,0 +1,37 @@
+r"""Layer normalisation: each token on its own, over its width (Ba et al. 2016, arXiv 1607.06450).
+
+y = scale (x - mean) / deviation + shift, with the population deviation (divided by the width, not by
+the width less one). By hand epsilon is 0; models use 1e-5.
+"""
+
+from __future__ import annotations
+
+from headwork.mechanisms.attention import Number, Tensor
+from headwork.note import Given, Note, Step, mechanism, silent
+
+
+@mechanism(
+    Given("tokens", "X", "token width", "one row a token"),
+    Given("scale", r"\gamma", "width", "none is 1", trained=True),
+    Given("shift", r"b", "width", "none is 0", trained=True),
+    Step("mean", r"\mu", r"\tfrac{1}{d} \textstyle\sum_j x_j", "token one"),
+    Step("centred", "C", r"X - \mu", "token width"),
+    Step("deviation", r"\sigma", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j c_j^2 + \epsilon}", "token one"),
+    Step("normalised", "N", r"C / \sigma", "token width"),
+    Step("output", "Y", r"\gamma N + b", "token width"),
+)
+def layer_normalisation(
+    tokens: Tensor, scale: Tensor = None, shift: Tensor = None, *, epsilon: Number = 0, note: Note = silent
+) -> Tensor:
+    """Mean 0 and deviation 1 for each token over its width, then scale and shift.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> layer_normalisation(HandTensor(np.array([[1.0, 3.0]]))).array.tolist()
+    [[-1.0, 1.0]]
+    """
+    mean = note("mean", tokens.mean(-1, keepdim=True))
+    centred = note("centred", tokens - mean)
+    deviation = note("deviation", ((centred * centred).mean(-1, keepdim=True) + epsilon).sqrt())
+    normalised = note("normalised", centred / deviation)
+    scaled = normalised if scale is None else normalised * scale
+    return note("output", scaled if shift is None else scaled + shift)

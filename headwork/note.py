@@ -1,0 +1,153 @@
+"""The vocabulary of the whole package: a mechanism is a pure function that notes its steps.
+
+``note(name, value)`` returns the value. ``silent`` is the identity; a recorder keeps each value; a
+replacer swaps one for another. Scopes nest: ``inside(note, "block 0")`` notes ``block 0/weights``.
+Beside each function sits its card: one ``Given`` an input, one ``Step`` a noted value, with what a
+name cannot say (symbol, formula, axes). Every reading (text, LaTeX, page, exercise, shape ledger)
+reads cards and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, get_type_hints
+
+from headwork.errors import unknown
+
+Value = TypeVar("Value")
+
+
+class Note(Protocol):
+    """Takes the name and the value of a step and returns the value to go on with."""
+
+    def __call__(self, name: str, value: Value, /) -> Value: ...
+
+
+def silent(name: str, value: Value, /) -> Value:
+    """The note that keeps nothing.
+
+    >>> silent("scores", 3)
+    3
+    """
+    return value
+
+
+def inside(note: Note, scope: str) -> Note:
+    """The same note one scope further in.
+
+    >>> inside(lambda name, value: print(name) or value, "block 0")("weights", 1)
+    block 0/weights
+    1
+    """
+    if note is silent:
+        return silent
+
+    def scoped(name: str, value: Value, /) -> Value:
+        return note(f"{scope}/{name}", value)
+
+    return scoped
+
+
+@dataclass(frozen=True)
+class Given:
+    """The card of one input: its name, symbol, axes and meaning. ``trained`` marks parameters."""
+
+    name: str
+    symbol: str
+    axes: str
+    about: str = ""
+    trained: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    r"""The card of one step: name, symbol, formula (LaTeX) and axes.
+
+    ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where
+    rows are multiplied by ``W x``. ``columns`` is the formula with tokens as columns. ``when`` names
+    the option or input without which the step is not taken. ``step *`` in a name stands for any number.
+    """
+
+    name: str
+    symbol: str
+    formula: str
+    axes: str
+    columns: str = ""
+    when: str = ""
+
+    def matches(self, path: str) -> bool:
+        pattern = re.escape(self.name).replace(r"\*", r"\d+")
+        return re.fullmatch(pattern, path) is not None
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A registered function with its cards."""
+
+    slug: str
+    function: Callable[..., Any]
+    givens: tuple[Given, ...]
+    steps: tuple[Step, ...]
+    options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
+
+    @property
+    def about(self) -> str:
+        return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Inputs and options that have no default."""
+        parameters = inspect.signature(self.function).parameters
+        return tuple(name for name, p in parameters.items() if p.default is p.empty and name != "note")
+
+    def step(self, path: str) -> Step:
+        for card in self.steps:
+            if card.matches(path):
+                return card
+        raise unknown(f"step of {self.slug}", path, [card.name for card in self.steps])
+
+    def option_types(self) -> dict[str, Any]:
+        hints = get_type_hints(self.function, include_extras=True)
+        return {name: hints[name] for name in self.options}
+
+
+MECHANISMS: dict[str, Mechanism] = {}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def mechanism(*cards: Given | Step) -> Callable[[Function], Function]:
+    """Register a function under its slug and return it as it is."""
+
+    def register(function: Function) -> Function:
+        slug = function.__name__.replace("_", "-")
+        parameters = inspect.signature(function).parameters
+        options = {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n != "note"}
+        MECHANISMS[slug] = Mechanism(
+            slug,
+            function,
+            tuple(c for c in cards if isinstance(c, Given)),
+            tuple(c for c in cards if isinstance(c, Step)),
+            options,
+        )
+        return function
+
+    return register
+
+
+def card(name: str) -> Mechanism:
+    """The registered mechanism of that slug (underscores are as good as hyphens)."""
+    slug = name.replace("_", "-")
+    if slug not in MECHANISMS:
+        raise unknown("mechanism", name, MECHANISMS)
+    return MECHANISMS[slug]
+
+
+def steps_of(function: Callable[..., Any], *, scope: str = "", when: str = "", **renames: str) -> tuple[Step, ...]:
+    """The steps of a mechanism used inside another, under its scope and new names."""
+    prefix = f"{scope}/" if scope else ""
+    steps = card(function.__name__).steps
+    return tuple(replace(s, name=prefix + renames.get(s.name, s.name), when=s.when or when) for s in steps)

@@ -1,0 +1,389 @@
+"""HandTensor: an array of exact (SymPy) or decimal (float64) numbers that spells the tensor methods
+which the mechanisms use, so that one body runs here and on ``torch.Tensor``.
+
+Each result knows how each of its cells came about. A labelled tensor (an input or a noted step) is
+where that account stops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwork.errors import InputError
+from headwork.numbers.arithmetic import Cell, Number, Tree, operation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Index = tuple[int, ...]
+Expand = Callable[[Index], Tree]
+
+
+class HandTensor:
+    """Numbers worked by hand: ``array`` holds SymPy objects (exact) or float64 (decimal).
+
+    >>> x = HandTensor(np.array([[1.0, 2.0]]))
+    >>> (x @ x.mT).array.tolist()
+    [[5.0]]
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # == compares cell by cell, as in torch
+
+    def __init__(self, array: NDArray[Any], expand: Expand | None = None, label: str = "") -> None:
+        self.array = array
+        self.expand = expand
+        self.label = label
+
+    # --- what it is ---------------------------------------------------------------------------
+
+    @property
+    def exact(self) -> bool:
+        return self.array.dtype == object
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __repr__(self) -> str:
+        return f"HandTensor({'exact' if self.exact else 'decimal'}, {self.array.tolist()})"
+
+    def labelled(self, label: str) -> HandTensor:
+        """The same numbers as a place where the account of a cell stops."""
+        return HandTensor(self.array, self.expand, label)
+
+    def cell(self, index: Index) -> Tree:
+        """How others see one cell: by its label, by how it was made, or as a plain number."""
+        if self.label:
+            return Cell(self.label, index, self.array[index])
+        return self.made(index)
+
+    def made(self, index: Index) -> Tree:
+        """How one cell came about."""
+        return self.expand(index) if self.expand else Number(self.array[index])
+
+    # --- constants made from this tensor, so that they are of its kind ------------------------
+
+    def new_tensor(self, values: Any) -> HandTensor:
+        return HandTensor(_numbers(np.asarray(values), self.exact))
+
+    def new_zeros(self, *shape: int) -> HandTensor:
+        return self.new_tensor(np.zeros(shape, int))
+
+    def new_ones(self, *shape: int) -> HandTensor:
+        return self.new_tensor(np.ones(shape, int))
+
+    def to(self, other: HandTensor) -> HandTensor:
+        return self if self.exact == other.exact else HandTensor(_numbers(self.array, other.exact), self.expand)
+
+    # --- arithmetic, cell by cell -------------------------------------------------------------
+
+    def _with(self, other: Any, kind: str, compute: Callable[[Any, Any], Any], *, swap: bool = False) -> HandTensor:
+        right = other if isinstance(other, HandTensor) else self.new_tensor(other)
+        left = self
+        if left.exact != right.exact:
+            raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
+        if swap:
+            left, right = right, left
+        with np.errstate(all="ignore"):
+            array = np.asarray(compute(left.array, right.array))
+
+        def expand(index: Index) -> Tree:
+            return operation(kind, left.cell(_pulled(index, left.shape)), right.cell(_pulled(index, right.shape)))
+
+        return HandTensor(_kept(array, left.exact), expand)
+
+    def __add__(self, other: Any) -> HandTensor:
+        return self._with(other, "sum", np.add)
+
+    def __radd__(self, other: Any) -> HandTensor:
+        return self._with(other, "sum", np.add, swap=True)
+
+    def __sub__(self, other: Any) -> HandTensor:
+        return self._with(other, "difference", np.subtract)
+
+    def __rsub__(self, other: Any) -> HandTensor:
+        return self._with(other, "difference", np.subtract, swap=True)
+
+    def __mul__(self, other: Any) -> HandTensor:
+        return self._with(other, "product", np.multiply)
+
+    def __rmul__(self, other: Any) -> HandTensor:
+        return self._with(other, "product", np.multiply, swap=True)
+
+    def __truediv__(self, other: Any) -> HandTensor:
+        return self._with(other, "quotient", np.divide)
+
+    def __rtruediv__(self, other: Any) -> HandTensor:
+        return self._with(other, "quotient", np.divide, swap=True)
+
+    def __pow__(self, other: Any) -> HandTensor:
+        return self._with(other, "power", np.power)
+
+    def __rpow__(self, other: Any) -> HandTensor:
+        return self._with(other, "power", np.power, swap=True)
+
+    def __neg__(self) -> HandTensor:
+        return HandTensor(-self.array, lambda index: operation("negative", self.cell(index)))
+
+    def __eq__(self, other: object) -> HandTensor:  # type: ignore[override]
+        return self._compared(other, lambda sign: sign == 0)
+
+    def __gt__(self, other: Any) -> HandTensor:
+        return self._compared(other, lambda sign: sign > 0)
+
+    def __ge__(self, other: Any) -> HandTensor:
+        return self._compared(other, lambda sign: sign >= 0)
+
+    def _compared(self, other: Any, test: Callable[[Any], Any]) -> HandTensor:
+        """1 where the comparison holds and 0 where not."""
+        right = other if isinstance(other, HandTensor) else self.new_tensor(other)
+        left, right_array = np.broadcast_arrays(self.array, right.array)
+        if self.exact:
+            from headwork.numbers.exact import sign
+
+            signs = [0 if a == b else sign(a - b) for a, b in zip(left.flat, right_array.flat, strict=True)]
+            held = np.array([int(test(s)) for s in signs]).reshape(left.shape)
+        else:
+            with np.errstate(all="ignore"):
+                held = test(np.where(left == right_array, 0, left - right_array)).astype(int)
+        return self.new_tensor(held)
+
+    def _each(self, kind: str, decimal: Callable[[Any], Any], exact: str) -> HandTensor:
+        if self.exact:
+            import sympy
+
+            array = _mapped(getattr(sympy, exact), self.array)
+        else:
+            with np.errstate(all="ignore"):
+                array = np.asarray(decimal(self.array))
+        return HandTensor(array, lambda index: operation(kind, self.cell(index)))
+
+    def exp(self) -> HandTensor:
+        return self._each("exp", np.exp, "exp")
+
+    def sqrt(self) -> HandTensor:
+        return self._each("sqrt", np.sqrt, "sqrt")
+
+    def tanh(self) -> HandTensor:
+        return self._each("tanh", np.tanh, "tanh")
+
+    def sin(self) -> HandTensor:
+        return self._each("sin", np.sin, "sin")
+
+    def cos(self) -> HandTensor:
+        return self._each("cos", np.cos, "cos")
+
+    def erf(self) -> HandTensor:
+        return self._each("erf", np.vectorize(math.erf, otypes=[float]), "erf")
+
+    def abs(self) -> HandTensor:
+        return self._each("abs", np.abs, "Abs")
+
+    def relu(self) -> HandTensor:
+        if self.exact:
+            import sympy
+
+            array = _mapped(lambda x: sympy.Max(0, x), self.array)
+        else:
+            array = np.maximum(self.array, 0)
+        return HandTensor(array, lambda index: operation("max", Number(0), self.cell(index)))
+
+    # --- products and sums --------------------------------------------------------------------
+
+    def __matmul__(self, other: HandTensor) -> HandTensor:
+        array = _exact_matmul(self.array, other.array) if self.exact else self.array @ other.array
+
+        def expand(index: Index) -> Tree:
+            if len(other.shape) == 1:
+                *batch, row = index
+                pairs = [((*batch, row, k), (k,)) for k in range(other.shape[0])]
+            else:
+                *batch, row, column = index
+                pairs = [((*batch, row, k), (*batch, k, column)) for k in range(other.shape[-2])]
+            products = [
+                operation("product", self.cell(_pulled(i, self.shape)), other.cell(_pulled(j, other.shape)))
+                for i, j in pairs
+            ]
+            return operation("sum", *products)
+
+        return HandTensor(np.asarray(array), expand)
+
+    def _gathered(self, kind: str, dim: int, keepdim: bool, compute: Callable[..., Any]) -> HandTensor:
+        dim %= len(self.shape)
+
+        def expand(index: Index) -> Tree:
+            rest = index[:dim] + (index[dim + 1 :] if keepdim else index[dim:])
+            return operation(kind, *(self.cell((*rest[:dim], k, *rest[dim:])) for k in range(self.shape[dim])))
+
+        return HandTensor(_kept(np.asarray(compute(self.array, axis=dim, keepdims=keepdim)), self.exact), expand)
+
+    def sum(self, dim: int, keepdim: bool = False) -> HandTensor:
+        return self._gathered("sum", dim, keepdim, np.sum)
+
+    def mean(self, dim: int, keepdim: bool = False) -> HandTensor:
+        return self.sum(dim, keepdim) / self.shape[dim]
+
+    def amax(self, dim: int, keepdim: bool = False) -> HandTensor:
+        return self._gathered("max", dim, keepdim, _exact_max if self.exact else np.max)
+
+    def cumsum(self, dim: int) -> HandTensor:
+        dim %= len(self.shape)
+
+        def expand(index: Index) -> Tree:
+            before = range(index[dim] + 1)
+            return operation("sum", *(self.cell((*index[:dim], k, *index[dim + 1 :])) for k in before))
+
+        return HandTensor(np.cumsum(self.array, axis=dim), expand)
+
+    def softmax(self, dim: int) -> HandTensor:
+        """Stable in decimals, by definition when exact. A row of minus infinities is undefined (nan)."""
+        dim %= len(self.shape)
+        if self.exact:
+            import sympy
+
+            powers = _mapped(sympy.exp, self.array)
+            array = powers / np.sum(powers, axis=dim, keepdims=True)
+        else:
+            with np.errstate(all="ignore"):
+                powers = np.exp(self.array - np.max(self.array, axis=dim, keepdims=True))
+                array = powers / np.sum(powers, axis=dim, keepdims=True)
+
+        def expand(index: Index) -> Tree:
+            row = [self.cell((*index[:dim], k, *index[dim + 1 :])) for k in range(self.shape[dim])]
+            powers = [operation("exp", part) for part in row]
+            return operation("quotient", powers[index[dim]], operation("sum", *powers))
+
+        return HandTensor(array, expand)
+
+    def masked_fill(self, mask: HandTensor, value: float) -> HandTensor:
+        hidden = np.broadcast_to(mask.array.astype(bool), self.shape)
+        filling = _numbers(np.asarray(value), self.exact)[()]
+        array = np.where(hidden, filling, self.array)
+        return HandTensor(array, lambda index: Number(filling) if hidden[index] else self.cell(index))
+
+    # --- moving cells about -------------------------------------------------------------------
+
+    def _moved(self, move: Callable[[Any], Any]) -> HandTensor:
+        def expand(index: Index) -> Tree:
+            places = move(np.arange(self.array.size).reshape(self.shape))
+            return self.cell(tuple(int(i) for i in np.unravel_index(places[index], self.shape)))
+
+        return HandTensor(np.asarray(move(self.array)), expand)
+
+    @property
+    def mT(self) -> HandTensor:
+        return self._moved(lambda a: np.swapaxes(a, -1, -2))
+
+    def transpose(self, first: int, second: int) -> HandTensor:
+        return self._moved(lambda a: np.swapaxes(a, first, second))
+
+    def reshape(self, *shape: int) -> HandTensor:
+        return self._moved(lambda a: a.reshape(shape))
+
+    def unsqueeze(self, dim: int) -> HandTensor:
+        return self._moved(lambda a: np.expand_dims(a, dim))
+
+    def squeeze(self, dim: int) -> HandTensor:
+        return self._moved(lambda a: np.squeeze(a, dim))
+
+    def flip(self, dim: int) -> HandTensor:
+        return self._moved(lambda a: np.flip(a, dim))
+
+    def tril(self, diagonal: int = 0) -> HandTensor:
+        return self.masked_fill(self.new_tensor(~np.tri(*self.shape[-2:], k=diagonal, dtype=bool)), 0)
+
+    def unfold(self, dim: int, size: int, step: int) -> HandTensor:
+        """Windows of ``size`` along one axis, every ``step``; the window becomes the last axis."""
+
+        def move(a: Any) -> Any:
+            windows = np.lib.stride_tricks.sliding_window_view(a, size, axis=dim)
+            keep = [slice(None)] * windows.ndim
+            keep[dim % a.ndim] = slice(None, None, step)
+            return windows[tuple(keep)]
+
+        return self._moved(move)
+
+    def __getitem__(self, key: Any) -> HandTensor:
+        # A list wrapped round a single cell keeps it an array, exact or not.
+        return self._moved(lambda a: np.array(a[key], dtype=a.dtype) if np.ndim(a[key]) == 0 else a[key])
+
+
+def joined(tensors: Sequence[HandTensor], dim: int, join: Callable[..., Any]) -> HandTensor:
+    """Cells of several tensors in one (``np.concatenate`` or ``np.stack``)."""
+    starts = np.cumsum([0] + [t.array.size for t in tensors])
+
+    def expand(index: Index) -> Tree:
+        places = join([np.arange(t.array.size).reshape(t.shape) + starts[i] for i, t in enumerate(tensors)], axis=dim)
+        which = int(np.searchsorted(starts, places[index], side="right")) - 1
+        place = np.unravel_index(places[index] - starts[which], tensors[which].shape)
+        return tensors[which].cell(tuple(int(i) for i in place))
+
+    return HandTensor(join([t.array for t in tensors], axis=dim), expand)
+
+
+def _numbers(array: NDArray[Any], exact: bool) -> NDArray[Any]:
+    """The array as SymPy numbers or as float64."""
+    if not exact:
+        return array.astype(float)
+    import sympy
+
+    return _mapped(lambda x: sympy.sympify(x.item() if isinstance(x, np.generic) else x), array)
+
+
+def _mapped(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
+    result = np.empty(array.shape, object)
+    result.flat = [function(x) for x in array.flat]
+    return result
+
+
+def _kept(array: NDArray[Any], exact: bool) -> NDArray[Any]:
+    """numpy turns a single exact cell into a bare object: keep it an array."""
+    return array if not exact or array.dtype == object else array.astype(object)
+
+
+def _pulled(index: Index, shape: tuple[int, ...]) -> Index:
+    """The index into an operand that was broadcast."""
+    trailing = index[len(index) - len(shape) :] if shape else ()
+    return tuple(0 if size == 1 else i for i, size in zip(trailing, shape, strict=True))
+
+
+def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    import sympy
+
+    vector = b.ndim == 1
+    if vector:
+        b = b[:, None]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
+    if a.shape[-1] != b.shape[-2]:
+        raise InputError(f"product of {a.shape[-2]} x {a.shape[-1]} and {b.shape[-2]} x {b.shape[-1]}: widths differ.")
+    result = np.empty((*batch, a.shape[-2], b.shape[-1]), object)
+    for place in np.ndindex(result.shape):
+        *lead, row, column = place
+        left, right = a[(*lead, row)], b[(*lead, slice(None), column)]
+        result[place] = sympy.Add(*(x * y for x, y in zip(left, right, strict=True)))
+    return result[..., 0] if vector else result
+
+
+def _exact_max(array: NDArray[Any], axis: int, keepdims: bool) -> NDArray[Any]:
+    from headwork.numbers.exact import sign
+
+    def largest(row: NDArray[Any]) -> Any:
+        best = row[0]
+        for x in row[1:]:
+            best = x if sign(x - best) > 0 else best
+        return best
+
+    lines = np.moveaxis(array, axis, -1)
+    result = np.empty(lines.shape[:-1], object)
+    for place in np.ndindex(result.shape):
+        result[place] = largest(lines[place])
+    return np.expand_dims(result, axis) if keepdims else result

@@ -1,0 +1,7 @@
+"""Readings of a mechanism: recorded, replaced, explained, rendered."""
+
+from headwork.readings.explaining import explain
+from headwork.readings.recording import recorder, replacer
+from headwork.readings.trace import CellArithmetic, Noted, Trace
+
+__all__ = ["CellArithmetic", "Noted", "Trace", "explain", "recorder", "replacer"]

@@ -1,0 +1,51 @@
+"""A trace as JSON that any program can read: minus infinity is a string, a symbolic entry is null."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from headwork.readings.terminal import exact_texts, options_told
+from headwork.readings.trace import Noted, Trace
+
+
+def json_text(trace: Trace) -> str:
+    """The whole trace as JSON text."""
+    return json.dumps(as_data(trace), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def as_data(trace: Trace) -> dict[str, Any]:
+    """The whole trace as plain lists, numbers and strings."""
+    return {
+        "mechanism": trace.mechanism.slug,
+        **({"title": trace.title} if trace.title else {}),
+        "inputs": {name: _entry(noted) for name, noted in trace.inputs.items()},
+        "options": options_told(trace),
+        "steps": [{"path": path, **_entry(noted)} for path, noted in trace.steps.items()],
+        "output": trace.output.path,
+        "warnings": trace.warnings,
+    }
+
+
+def _entry(noted: Noted) -> dict[str, Any]:
+    entry: dict[str, Any] = {"symbol": noted.symbol}
+    if noted.formula:
+        entry["formula"] = noted.formula
+    entry |= {"axes": list(noted.axes), "shape": list(noted.shape), "values": plain(noted.values.tolist())}
+    if (exact := noted.exact) is not None:
+        entry["exact"] = exact_texts(exact).tolist()
+    return entry
+
+
+def plain(nested: Any) -> Any:
+    """Nested lists of numbers with what JSON cannot hold as strings.
+
+    >>> plain([1.0, -math.inf, math.nan])
+    [1.0, '-inf', 'nan']
+    """
+    if isinstance(nested, list):
+        return [plain(part) for part in nested]
+    if isinstance(nested, float) and not math.isfinite(nested):
+        return "nan" if math.isnan(nested) else "inf" if nested > 0 else "-inf"
+    return nested

@@ -1,0 +1,72 @@
+"""A trace in LaTeX: a whole document that needs only amsmath, or a fragment to put into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from headwork.errors import sizes_in_words
+from headwork.readings.terminal import _shortened, options_told
+from headwork.readings.trace import Noted, Trace
+from headwork.readings.writing import number_latex, number_text
+
+PREAMBLE = r"""\documentclass{article}
+\usepackage{amsmath}
+\setcounter{MaxMatrixCols}{20}
+\begin{document}
+"""
+ESCAPES = {"_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$", "^": r"\^{}",
+           "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}"}  # fmt: skip
+
+
+def latex(trace: Trace, *, fragment: bool = False) -> str:
+    """The whole trace in LaTeX."""
+    body = "\n".join(_lines(trace)) + "\n"
+    return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
+
+
+def escaped(text: str) -> str:
+    """Plain text for LaTeX."""
+    return "".join(ESCAPES.get(sign, sign) for sign in text.replace("\\", "/"))
+
+
+def _lines(trace: Trace) -> Iterator[str]:
+    yield rf"\section*{{{escaped(trace.mechanism.slug)}}}"
+    yield escaped(trace.mechanism.about)
+    if trace.title:
+        yield rf"\paragraph{{{escaped(trace.title)}}}"
+    if told := options_told(trace):
+        yield r"\par " + escaped(", ".join(f"{name} = {value}" for name, value in told.items()))
+    for noted in trace.shown():
+        formula = f" = {noted.formula}" if noted.formula else ""
+        words = escaped(sizes_in_words(noted.shape, " ".join(noted.axes)))
+        yield rf"\paragraph{{{escaped(noted.path)}}} ${noted.symbol}{formula}$ \quad {words}"
+        for caption, matrix in noted.matrices():
+            name = rf"\text{{{escaped(caption)}: }} " if caption else ""
+            yield "\\[\n" + name + matrix_latex(matrix, trace) + "\n\\]"
+    for warning in trace.warnings:
+        yield rf"\par\emph{{Careful:}} {escaped(warning)}"
+
+
+def matrix_latex(noted: Noted, trace: Trace) -> str:
+    """One matrix; exact with its decimals behind it where the two differ."""
+    exact, decimals = noted.exact, noted.tensor.array
+    if exact is None:
+        return _matrix([[number_latex(x, trace.digits) for x in row] for row in _rows(decimals)])
+    first = _matrix([[number_latex(x, trace.digits) for x in row] for row in _rows(exact)])
+    if noted.values.dtype == object or all(x.is_Integer or x.is_infinite for x in exact.flat):
+        return first
+    second = _matrix([[number_text(x, trace.digits) for x in row] for row in _rows(noted.values)])
+    return f"{first} \\approx {second}"
+
+
+def _rows(array: Any) -> Any:
+    return np.atleast_2d(array)
+
+
+def _matrix(cells: Sequence[Sequence[str]]) -> str:
+    rows, columns = _shortened(len(cells)), _shortened(len(cells[0]))
+    shown = [[r"\cdots" if i is None or j is None else cells[i][j] for j in columns] for i in rows]
+    return "\\begin{bmatrix}\n" + " \\\\\n".join(" & ".join(row) for row in shown) + "\n\\end{bmatrix}"

@@ -1,0 +1,50 @@
+"""The two notes that do something: one keeps every value, one swaps a value for another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwork.errors import HeadworkError, InputError, sizes_in_words
+from headwork.note import Note
+from headwork.numbers import HandTensor
+
+
+def recorder(into: dict[str, Any]) -> Note:
+    """A note that keeps every value under its path. A hand tensor goes on as a labelled one, so that the
+    account of a later cell stops here.
+
+    >>> kept = {}
+    >>> recorder(kept)("scores", 3), kept
+    (3, {'scores': 3})
+    """
+
+    def record(name: str, value: Any, /) -> Any:
+        if name in into:
+            raise HeadworkError(f"the step '{name}' was noted twice: give the second a scope of its own.")
+        into[name] = value
+        return value.labelled(name) if isinstance(value, HandTensor) else value
+
+    return record
+
+
+def replacer(note: Note, swaps: Mapping[str, Any]) -> Note:
+    """A note that swaps the values of some steps before they go on.
+
+    >>> kept = {}
+    >>> replacer(recorder(kept), {"scores": 5})("scores", 3)
+    5
+    """
+
+    def replace(name: str, value: Any, /) -> Any:
+        if name not in swaps:
+            return note(name, value)
+        new = swaps[name]
+        if getattr(new, "shape", ()) != getattr(value, "shape", ()):
+            raise InputError(
+                f"{name}: the new value is {sizes_in_words(new.shape, '')}, the step is "
+                f"{sizes_in_words(value.shape, '')}. Give a value of the same shape."
+            )
+        return note(name, new)
+
+    return replace
