@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 
-import click
 import typer
 
 from headwork import __version__
@@ -23,6 +22,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+
+
+# What the parser of the command line raises; newer releases of typer carry a click of their own.
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 def _version(wanted: bool) -> None:
@@ -53,12 +56,12 @@ def main() -> None:
         code = app(standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Exit as done:
+    except typer.Exit as done:
         sys.exit(done.exit_code)
-    except click.ClickException as wrong:
-        wrong.show()
+    except USAGE_ERROR as wrong:
+        wrong.show()  # type: ignore[attr-defined]
         sys.exit(2)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         print("headwork: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
@@ -73,5 +76,8 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        print(f"headwork: unexpected {type(error).__name__}: {error}. Run again with --debug to see where.", file=sys.stderr)
+        print(
+            f"headwork: unexpected {type(error).__name__}: {error}. Run again with --debug to see where.",
+            file=sys.stderr,
+        )
         sys.exit(2)

@@ -29,10 +29,14 @@ def explain(
     problem: Annotated[Path | None, typer.Argument(help="A TOML file: mechanism, [inputs], [options].")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="An input or option, name=value; repeatable.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Keep fractions, roots, e and pi.")] = False,
-    cell: Annotated[list[str] | None, typer.Option("--cell", help="Only the arithmetic of a cell: weights[0,1].")] = None,
+    cell: Annotated[
+        list[str] | None, typer.Option("--cell", help="Only the arithmetic of a cell: weights[0,1].")
+    ] = None,
     limit: Annotated[str, typer.Option("--limit", help="Every step in a limit: beta=oo.")] = "",
-    what_if: Annotated[list[str] | None, typer.Option("--what-if", help="Replace a step: scores=\"0 1; 1 0\".")] = None,
-    slide: Annotated[str, typer.Option("--slide", help="A slider over this option or symbol (html): beta, or beta=0,1,oo.")] = "",
+    what_if: Annotated[list[str] | None, typer.Option("--what-if", help='Replace a step: scores="0 1; 1 0".')] = None,
+    slide: Annotated[
+        str, typer.Option("--slide", help="A slider over this option or symbol (html): beta, or beta=0,1,oo.")
+    ] = "",
     digits: Digits = 4,
     as_: As = "text",
     json: Json = False,
@@ -60,8 +64,13 @@ def explain(
     if not mechanism:
         raise InputError("explain: which mechanism? Name one, or see headwork explain --list.")
     given |= dict(_pair(text, "--set") for text in set_ or [])
+    for name in ("exact", "digits", "replacing"):
+        if name in given:
+            raise InputError(
+                f"explain: '{name}' is not an input. Use the option --{name.replace('replacing', 'what-if')}."
+            )
     wanted = form(as_, json, ("text", "markdown", "latex", "html", "json", "notebook"))
-    settings = {"exact": exact or bool(limit), "digits": digits}
+    settings: dict[str, Any] = {"exact": exact or bool(limit), "digits": digits}
     if slide:
         from headwork.readings.sliding import slide_frames
 

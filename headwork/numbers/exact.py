@@ -7,6 +7,7 @@ never called. Limits come from comparing exponents, not from a general algorithm
 from __future__ import annotations
 
 from functools import reduce
+from math import comb, prod
 from typing import Any
 
 import sympy
@@ -15,11 +16,14 @@ from sympy.printing.str import StrPrinter
 from headwork.errors import InputError
 
 MOST_TERMS_TO_FACTOR = 16
+MOST_TERMS_TO_EXPAND = 200
 HIGHEST_DEGREE_TO_FACTOR = 40
 MOST_OPERATIONS_TO_TIDY = 400
+LARGEST_FRACTION = 5000
+MOST_DIGITS_TO_COMPARE = 400
 
 
-class _Text(StrPrinter):
+class _Text(StrPrinter):  # type: ignore[misc]
     """Exact numbers in a form that our own parser reads back."""
 
     def _print_Exp1(self, expr: Any) -> str:
@@ -104,45 +108,77 @@ def tidy(value: Any) -> Any:
     """
     if value.is_Atom or value.is_Rational or value.count_ops() > MOST_OPERATIONS_TO_TIDY:
         return value
-    if not value.has(sympy.Add):
+    if not value.has(sympy.Add) or sum(_fraction_size(value)) > LARGEST_FRACTION:
         return value
     numerator, denominator = sympy.fraction(sympy.together(value))
     if denominator == 1:
+        if not _expandable(numerator):
+            return numerator
         expanded = sympy.expand_mul(numerator)
         return expanded if expanded.count_ops() <= numerator.count_ops() else numerator
     bases = _exponential_bases(numerator + denominator)
     return _factored(numerator, bases) / _factored(denominator, bases)
 
 
+def _fraction_size(value: Any) -> tuple[int, int]:
+    """About how many parts stand above and below the line once all is one fraction."""
+    if value.is_Pow and value.exp.is_negative:
+        above, below = _fraction_size(value.base)
+        return below, above
+    if not (value.is_Add or value.is_Mul):
+        return 1, 0
+    sizes = [_fraction_size(part) for part in value.args]
+    above, below = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+    return (above + (len(sizes) - 1) * below if value.is_Add else above), below
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """At most how many terms, and of which degree, there are once all is multiplied out."""
+    if value.is_Add or value.is_Mul:
+        sizes = [_size(part) for part in value.args]
+        terms = [size[0] for size in sizes]
+        degrees = [size[1] for size in sizes]
+        return (sum(terms), max(degrees)) if value.is_Add else (prod(terms), sum(degrees))
+    if value.is_Pow and value.exp.is_Integer and value.base is not sympy.E:
+        terms, degree = _size(value.base)
+        times = abs(int(value.exp))
+        # Beyond the limit the number itself does not matter; it would only grow.
+        choices = 1 if terms == 1 else comb(terms + times - 1, times) if times <= 100 and terms <= 1000 else 10**9
+        return choices, degree * times
+    return 1, 0 if value.is_number else 1
+
+
+def _expandable(value: Any) -> bool:
+    """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
+    inside = (part for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul) for part in node.args)
+    return all(_size(part)[0] <= MOST_TERMS_TO_EXPAND for part in (value, *inside))
+
+
 def _exponential_bases(value: Any) -> dict[Any, Any]:
     """Each exponential as a power of a stand-in symbol: e^(1/2), e -> t, t^2."""
-    groups: list[list[Any]] = []
+    groups: dict[Any, list[tuple[Any, Any]]] = {}
     # In order of size, so that the outcome does not depend on the order of a set.
     for one in sorted(value.atoms(sympy.exp) | value.atoms(sympy.E.func), key=sympy.default_sort_key):
         exponent = one.exp if one is not sympy.E else sympy.S.One
-        for group in groups:
-            if (exponent / group[0]).is_Rational:
-                group.append(exponent)
-                break
-        else:
-            groups.append([exponent])
+        content, rest = exponent.primitive()
+        if rest.could_extract_minus_sign():
+            content, rest = -content, -rest
+        groups.setdefault(rest, []).append((one, content))
     swaps = {}
-    for group in groups:
-        ratios = [exponent / group[0] for exponent in group]
-        unit = reduce(sympy.gcd, ratios, sympy.S.Zero)
+    for rest, members in groups.items():
+        unit = reduce(sympy.gcd, (content for _, content in members), sympy.S.Zero)
         stand_in = sympy.Dummy(positive=True)
-        for exponent, ratio in zip(group, ratios, strict=True):
-            swaps[sympy.exp(exponent)] = (stand_in, int(ratio / unit), sympy.exp(group[0] * unit))
+        for one, content in members:
+            swaps[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))
     return swaps
 
 
 def _factored(value: Any, bases: dict[Any, Any]) -> Any:
     swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in bases.items()})
     back = {stand_in: unit for stand_in, _, unit in bases.values()}
-    degree = max((power for _, power, _ in bases.values()), default=0)
-    terms = sympy.Add.make_args(sympy.expand_mul(swapped))
-    if len(terms) <= MOST_TERMS_TO_FACTOR and degree <= HIGHEST_DEGREE_TO_FACTOR:
-        swapped = sympy.factor(swapped)
+    if _expandable(swapped) and _size(swapped)[1] <= HIGHEST_DEGREE_TO_FACTOR:
+        terms = sympy.Add.make_args(sympy.expand_mul(swapped))
+        swapped = sympy.factor(swapped) if len(terms) <= MOST_TERMS_TO_FACTOR else swapped
     return swapped.xreplace(back)
 
 
@@ -155,10 +191,9 @@ def sign(value: Any) -> int:
             f"comparing needs numbers, but an entry is {exact_text(value)}. "
             "Give its symbols values, or use a step that does not compare."
         )
-    number = sympy.N(value, 40)
-    if abs(number) < sympy.Float("1e-30") and value.equals(0):
-        return 0
-    return 1 if number > 0 else -1
+    # evalf works with ever more digits until two are certain; what then still has none is zero.
+    number = value.evalf(2, maxn=MOST_DIGITS_TO_COMPARE)
+    return 0 if number == 0 or getattr(number, "_prec", 2) == 1 else 1 if number > 0 else -1
 
 
 def decimal(value: Any) -> float | None:
@@ -198,20 +233,25 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
     except _NoLimit:
         raise InputError(
             f"limit: {exact_text(value)} as {symbol} -> oo is beyond comparing exponents. "
-            "Only sums, products and quotients of powers and of exponentials linear in the symbol are."
+            "It does sums, products and quotients of powers and of exponentials of polynomials."
         ) from None
 
 
 def _at_infinity(value: Any, symbol: Any) -> Any:
     coefficient, rate, power = _leading(value, symbol)
-    order = sign(rate) or sign(power)
+    order = _growth(rate, symbol) or sign(power)
     if order == 0:
         return tidy(coefficient)
     return sympy.S.Zero if order < 0 else sympy.oo * sign(coefficient)
 
 
+def _growth(rate: Any, symbol: Any) -> int:
+    """Whether e^rate grows (1), stays (0) or fades (-1); the rate is a polynomial without constant term."""
+    return sign(sympy.Poly(rate, symbol).LC()) if rate != 0 else 0
+
+
 def _leading(value: Any, symbol: Any) -> tuple[Any, Any, Any]:
-    """(c, a, p) where value ~ c symbol^p e^(a symbol)."""
+    """(c, a, p) where value ~ c symbol^p e^a and a is a polynomial in the symbol."""
     zero = sympy.S.Zero
     if symbol not in value.free_symbols:
         return value, zero, zero
@@ -231,38 +271,37 @@ def _leading(value: Any, symbol: Any) -> tuple[Any, Any, Any]:
         c, a, p = _leading(value.base, symbol)
         return c**value.exp, a * value.exp, p * value.exp
     if value.is_Function and len(value.args) == 1:
-        inner = _at_infinity(value.args[0], symbol)
-        return value.func(inner), zero, zero
+        return value.func(_at_infinity(value.args[0], symbol)), zero, zero
     raise _NoLimit
 
 
 def _leading_exponential(exponent: Any, symbol: Any) -> tuple[Any, Any, Any]:
-    rate = exponent.expand().coeff(symbol, 1)
-    rest = (exponent - rate * symbol).expand()
-    if symbol in rest.free_symbols:
-        at_end = _at_infinity(exponent, symbol)
-        if at_end in (sympy.oo, -sympy.oo):
-            raise _NoLimit
-        return sympy.exp(at_end), sympy.S.Zero, sympy.S.Zero
-    return sympy.exp(rest), rate, sympy.S.Zero
+    if exponent.is_polynomial(symbol):
+        polynomial = exponent.expand()
+        rest = polynomial.as_independent(symbol, as_Add=True)[0]
+        return sympy.exp(rest), polynomial - rest, sympy.S.Zero
+    at_end = _at_infinity(exponent, symbol)
+    if at_end in (sympy.oo, -sympy.oo):
+        raise _NoLimit
+    return sympy.exp(at_end), sympy.S.Zero, sympy.S.Zero
 
 
-def _leading_sum(value: Any, symbol: Any, expanded: bool = False) -> tuple[Any, Any, Any]:
+def _leading_sum(value: Any, symbol: Any, apart: bool = False) -> tuple[Any, Any, Any]:
     terms = [_leading(term, symbol) for term in value.args]
     top = terms[0]
     for term in terms[1:]:
-        if (sign(term[1] - top[1]) or sign(term[2] - top[2])) > 0:
+        if (_growth(sympy.expand(term[1] - top[1]), symbol) or sign(term[2] - top[2])) > 0:
             top = term
-    coefficient = sum(t[0] for t in terms if t[1] == top[1] and t[2] == top[2])
+    coefficient = sum(t[0] for t in terms if sympy.expand(t[1] - top[1]) == 0 and t[2] == top[2])
     if coefficient != 0:
         return coefficient, top[1], top[2]
     # The largest terms cancel: bring all to one fraction once, so that what is left shows.
     numerator, denominator = sympy.fraction(sympy.together(value))
-    apart = numerator.expand() / denominator
-    if expanded or apart == value:
+    left = numerator.expand()
+    if apart or left / denominator == value:
         raise _NoLimit
-    if apart == 0:
+    if left == 0:
         return sympy.S.Zero, sympy.S.Zero, sympy.S.Zero
-    if apart.is_Add:
-        return _leading_sum(apart, symbol, expanded=True)
-    return _leading(apart, symbol)
+    above = _leading_sum(left, symbol, apart=True) if left.is_Add else _leading(left, symbol)
+    below = _leading(denominator, symbol)
+    return above[0] / below[0], above[1] - below[1], above[2] - below[2]

@@ -148,8 +148,13 @@ class HandTensor:
         if self.exact:
             from headwork.numbers.exact import sign
 
-            signs = [0 if a == b else sign(a - b) for a, b in zip(left.flat, right_array.flat, strict=True)]
-            held = np.array([int(test(s)) for s in signs]).reshape(left.shape)
+            def holds(a: Any, b: Any) -> bool:
+                difference = 0 if a == b else a - b
+                # As with decimals, nothing holds of what is undefined (oo - oo).
+                return bool(test(difference and sign(difference))) if difference == difference else False
+
+            cells = zip(left.flat, right_array.flat, strict=True)
+            held = np.array([int(holds(a, b)) for a, b in cells]).reshape(left.shape)
         else:
             with np.errstate(all="ignore"):
                 held = test(np.where(left == right_array, 0, left - right_array)).astype(int)
@@ -159,7 +164,7 @@ class HandTensor:
         if self.exact:
             import sympy
 
-            array = _mapped(getattr(sympy, exact), self.array)
+            array = mapped(getattr(sympy, exact), self.array)
         else:
             with np.errstate(all="ignore"):
                 array = np.asarray(decimal(self.array))
@@ -173,6 +178,9 @@ class HandTensor:
 
     def tanh(self) -> HandTensor:
         return self._each("tanh", np.tanh, "tanh")
+
+    def sigmoid(self) -> HandTensor:
+        return 1 / (1 + (-self).exp())
 
     def sin(self) -> HandTensor:
         return self._each("sin", np.sin, "sin")
@@ -190,7 +198,7 @@ class HandTensor:
         if self.exact:
             import sympy
 
-            array = _mapped(lambda x: sympy.Max(0, x), self.array)
+            array = mapped(lambda x: sympy.Max(0, x), self.array)
         else:
             array = np.maximum(self.array, 0)
         return HandTensor(array, lambda index: operation("max", Number(0), self.cell(index)))
@@ -203,7 +211,7 @@ class HandTensor:
         def expand(index: Index) -> Tree:
             if len(other.shape) == 1:
                 *batch, row = index
-                pairs = [((*batch, row, k), (k,)) for k in range(other.shape[0])]
+                pairs: list[tuple[Index, Index]] = [((*batch, row, k), (k,)) for k in range(other.shape[0])]
             else:
                 *batch, row, column = index
                 pairs = [((*batch, row, k), (*batch, k, column)) for k in range(other.shape[-2])]
@@ -248,7 +256,7 @@ class HandTensor:
         if self.exact:
             import sympy
 
-            powers = _mapped(sympy.exp, self.array)
+            powers = mapped(sympy.exp, self.array)
             array = powers / np.sum(powers, axis=dim, keepdims=True)
         else:
             with np.errstate(all="ignore"):
@@ -297,7 +305,8 @@ class HandTensor:
         return self._moved(lambda a: np.flip(a, dim))
 
     def tril(self, diagonal: int = 0) -> HandTensor:
-        return self.masked_fill(self.new_tensor(~np.tri(*self.shape[-2:], k=diagonal, dtype=bool)), 0)
+        rows, columns = self.shape[-2:]
+        return self.masked_fill(self.new_tensor(~np.tri(rows, columns, diagonal, dtype=bool)), 0)
 
     def unfold(self, dim: int, size: int, step: int) -> HandTensor:
         """Windows of ``size`` along one axis, every ``step``; the window becomes the last axis."""
@@ -334,13 +343,14 @@ def _numbers(array: NDArray[Any], exact: bool) -> NDArray[Any]:
         return array.astype(float)
     import sympy
 
-    return _mapped(lambda x: sympy.sympify(x.item() if isinstance(x, np.generic) else x), array)
+    return mapped(lambda x: sympy.sympify(x.item() if isinstance(x, np.generic) else x), array)
 
 
-def _mapped(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
-    result = np.empty(array.shape, object)
-    result.flat = [function(x) for x in array.flat]
-    return result
+def mapped(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
+    """A function applied to every cell, as an array of objects."""
+    result = np.empty(array.size, object)
+    result[:] = [function(x) for x in array.flat]
+    return result.reshape(array.shape)
 
 
 def _kept(array: NDArray[Any], exact: bool) -> NDArray[Any]:

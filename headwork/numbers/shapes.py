@@ -74,7 +74,7 @@ class ShapeTensor:
     def _each(self) -> ShapeTensor:
         return self._new(self.shape, prod(self.shape))
 
-    __neg__ = exp = sqrt = tanh = sin = cos = erf = abs = relu = _each
+    __neg__ = exp = sqrt = tanh = sigmoid = sin = cos = erf = abs = relu = _each
 
     def __matmul__(self, other: ShapeTensor) -> ShapeTensor:
         if len(other.shape) == 1:

@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,26 +23,31 @@ import numpy as np
 from headwork.errors import InputError
 from headwork.numbers.hand import HandTensor
 
-LONGEST_TEXT = 1_000_000
+LONGEST_TEXT = 300_000
+LONGEST_EXACT_TEXT = 20_000
 LONGEST_ENTRY = 500
+MOST_ENTRIES = 100_000
 DEEPEST = 30
 MOST_DIGITS = 30
-MOST_BITS = 2048
+MOST_BITS = 512
+MOST_IN_MAX = 16
 LARGEST_EXPONENT = 100
 MOST_AXES = 5
 
 GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega"
 )
-SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK.split())})(?:\d{{1,3}}|_(?:\d{{1,3}}|[A-Za-z]))?")
+SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK.split())})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
 }  # fmt: skip
+PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{0,15})?")  # most entries are: read them at once
 FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
 # What PDFs and word processors put in place of the plain characters.
 LOOKALIKES = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", "π": "pi", "β": "beta", "∞": "oo"})
 TOKEN = re.compile(
-    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z][A-Za-z0-9_]*)|(\*\*|[-+*/^(),]))"
+    # [0-9], because \d takes the digits of every script.
+    r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z][A-Za-z0-9_]*)|(\*\*|[-+*/^(),]))"
 )
 
 
@@ -207,13 +213,17 @@ class _Exact:
             size = abs(float(exponent)) if exponent.is_finite else math.inf
             if size > LARGEST_EXPONENT:
                 raise _wrong(text, f"an exponent beyond {LARGEST_EXPONENT}.")
-            if base.is_Rational and size * max(base.p.bit_length(), base.q.bit_length()) > MOST_BITS:
+            # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
+            if size * _bits(base) > MOST_BITS:
                 raise _wrong(text, "a power with too many digits.")
-            if base.is_zero and not exponent.is_positive:
-                raise _wrong(text, "zero to a power that is not positive.")
+        if base.is_zero and not exponent.is_positive:
+            raise _wrong(text, "zero to a power that is not positive.")
         if base.is_number and base.is_negative and not exponent.is_integer:
             raise _wrong(text, "a root of a negative number.")
-        return base**exponent
+        value = base**exponent
+        if any(abs(power.exp) > LARGEST_EXPONENT for power in value.atoms(self.sympy.Pow) if power.exp.is_Rational):
+            raise _wrong(text, f"powers of powers beyond an exponent of {LARGEST_EXPONENT}.")
+        return value
 
     def function(self, text: str, name: str, values: list[Any]) -> Any:
         value = values[0]
@@ -225,8 +235,9 @@ class _Exact:
             raise _wrong(text, f"{name} of a number that is not positive.")
         if name == "exp":
             return self.power(text, self.sympy.E, value)
-        special = {"ln": self.sympy.log, "max": self.sympy.Max, "abs": self.sympy.Abs}
-        return special.get(name, getattr(self.sympy, name, None))(*values)
+        if name == "max" and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MOST_IN_MAX:
+            raise _wrong(text, f"max of more than {MOST_IN_MAX} numbers.")
+        return getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
 
 
 class _Decimal:
@@ -256,11 +267,11 @@ class _Decimal:
         return float(value)
 
     def function(self, text: str, name: str, values: list[float]) -> float:
-        functions: dict[str, Callable[..., float]] = {
-            "ln": math.log, "log": math.log, "max": max, "abs": abs, "exp": lambda x: self.power(text, math.e, x)
-        }  # fmt: skip
+        if name == "exp":
+            return self.power(text, math.e, values[0])
+        functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": max, "abs": abs}
         try:
-            return float(functions.get(name, getattr(math, name, None))(*values))  # type: ignore[misc]
+            return float((functions.get(name) or getattr(math, name))(*values))
         except ValueError:
             raise _wrong(text, f"{name} of a number that is not positive.") from None
 
@@ -284,11 +295,35 @@ def read_number(text: str, *, exact: bool = False) -> Any:
     """
     tokens = _cut(_plain(text))
     value = _Reader(tokens, _Exact() if exact else _Decimal()).whole()
-    if exact and not value.is_number:
-        return value
-    if value != value or (exact and value.is_extended_real is not True):
+    if exact:
+        return _checked(text, value)
+    if value != value:
         raise _wrong(text, "not a real number.")
+    if math.isinf(value) and not {"oo", "inf", "infinity"} & set(tokens.words):
+        raise _wrong(text, "too large for decimals.")
     return value
+
+
+def _checked(text: str, value: Any) -> Any:
+    """An exact value as it is read, unless it is too long, undefined, or infinite in part."""
+    import sympy
+
+    if value in (sympy.oo, -sympy.oo):
+        return value
+    if value.has(sympy.nan, sympy.zoo, sympy.AccumBounds) or (value.is_number and value.is_extended_real is not True):
+        raise _wrong(text, "not a real number.")
+    if value.has(sympy.oo, -sympy.oo):
+        raise _wrong(text, "oo inside an expression. Infinity stands alone; use a limit for the rest.")
+    if _bits(value) > MOST_BITS:
+        raise _wrong(text, "a number with too many digits.")
+    return value
+
+
+def _bits(value: Any) -> int:
+    """The binary digits of the longest number inside an exact expression."""
+    from sympy import Rational
+
+    return max((max(abs(n.p).bit_length(), n.q.bit_length()) for n in value.atoms(Rational)), default=0)
 
 
 def _plain(text: str) -> str:
@@ -319,6 +354,11 @@ def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor
     [[1.0, 2.0], [2.0, 0.0]]
     """
     try:
+        if exact and len(text) > LONGEST_EXACT_TEXT:
+            raise InputError(
+                f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as exact numbers. "
+                "Leave out --exact to work in decimals."
+            )
         nested = _nested(_plain(text))
         return nested_array(nested, exact=exact)
     except InputError as error:
@@ -341,34 +381,37 @@ def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:
 
 
 def _entry(value: Any, build: _Exact | _Decimal) -> Any:
+    """One cell given as text, a Python or numpy number, or (from Python code) a SymPy expression."""
+    exact = isinstance(build, _Exact)
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, str):
-        return read_number(value, exact=isinstance(build, _Exact))
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number, Fraction)):
-        if isinstance(build, _Exact) and isinstance(value, build.sympy.Expr):
-            return value
-        if hasattr(value, "evalf"):  # an exact number among decimals
-            if value.free_symbols:
-                raise SymbolFound(str(value))
-            return float(value)
+        return read_number(value, exact=exact) if exact or not PLAIN.fullmatch(value) else float(value)
+    if hasattr(value, "free_symbols"):
+        if not exact and value.free_symbols:
+            raise SymbolFound(str(value))
+        return value if exact else float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise InputError(f"cannot read {value!r}: expected a number or text.")
     if value != value:
         raise InputError("nan is not a number that can be worked with. Leave no cell undefined.")
-    if not isinstance(build, _Exact):
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise InputError("cannot read a number with too many digits.")
+    if not exact:
         return float(value)
-    if isinstance(value, (float, np.floating)) and math.isinf(value):
-        return build.sympy.oo if value > 0 else -build.sympy.oo
-    fraction = (
-        Fraction(str(value))
-        if isinstance(value, (float, np.floating))
-        else Fraction(int(value) if isinstance(value, np.integer) else value)
-    )
-    return build.sympy.Rational(fraction.numerator, fraction.denominator)
+    if value in (math.inf, -math.inf):
+        return read_number("oo" if value > 0 else "-oo", exact=True)
+    return build.number(str(value)) if value >= 0 else -build.number(str(-value))
 
 
 def _nested(text: str) -> Any:
     stripped = text.strip()
     if not stripped:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
+    if len(re.findall(r"[\s,;]+", stripped)) >= MOST_ENTRIES:
+        raise InputError(f"cannot read the text: more than {MOST_ENTRIES} entries.")
+    if re.fullmatch(r"\[[^\[\]]*;[^\[\]]*\]", stripped):  # [1 2; 2 0], as some programs write a matrix
+        stripped = stripped[1:-1]
     if stripped.startswith("["):
         return _brackets(stripped)
     rows = [row for row in re.split(r"[;\n\r]+", stripped) if row.strip(" ,\t")]
@@ -380,21 +423,26 @@ def _nested(text: str) -> Any:
 
 def _cells(row: str) -> list[str]:
     """A row cut at its commas, or else its tabs, or else its spaces, outside of brackets."""
-    depths = np.cumsum([(c == "(") - (c == ")") for c in row]).tolist()
+    depths = list(accumulate((c == "(") - (c == ")") for c in row))
     for separator in (",", "\t", None):
         marks = [i for i, c in enumerate(row) if depths[i] == 0 and (c == separator if separator else c.isspace())]
         if marks or separator is None:
             pieces = [row[a:b].strip() for a, b in zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)]
             if separator == ",":
                 return pieces[:-1] if pieces[-1] == "" else pieces
-            pieces = [p for p in pieces if p]
-            if any(p in "+-*/^" or p[-1] in "+-*/^" or p[0] in "*/^" for p in pieces):
-                if len(pieces) > 1:
-                    raise _wrong(
-                        row, "spaces separate entries. Write 1+2 without spaces, or put commas between entries."
-                    )
-            return pieces
+            return _rejoined([p for p in pieces if p])
     raise AssertionError("unreachable")
+
+
+def _rejoined(pieces: list[str]) -> list[str]:
+    """``1 + 2 3`` is 1+2 and 3: an operator that stands alone joins what is beside it; ``1 -2`` is two entries."""
+    entries: list[str] = []
+    for piece in pieces:
+        if entries and (entries[-1][-1] in "+-*/^" or piece in "+-" or piece[0] in "*/^"):
+            entries[-1] += piece
+        else:
+            entries.append(piece)
+    return entries
 
 
 def _brackets(text: str) -> Any:
@@ -407,6 +455,8 @@ def _brackets(text: str) -> Any:
         if sign == "[":
             if len(open_lists) > MOST_AXES:
                 raise _wrong(text, f"more than {MOST_AXES} axes.")
+            if entry.strip():
+                raise _wrong(text, "a comma is missing before '['.")
             inner: list[Any] = []
             open_lists[-1].append(inner)
             open_lists.append(inner)
@@ -429,12 +479,14 @@ def _brackets(text: str) -> Any:
     return root[0]
 
 
-def _shape(nested: Any) -> tuple[int, ...]:
+def _shape(nested: Any, depth: int = 0) -> tuple[int, ...]:
     if not isinstance(nested, (list, tuple)):
         return ()
     if not nested:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
-    shapes = [_shape(part) for part in nested]
+    if depth == MOST_AXES:
+        raise InputError(f"more than {MOST_AXES} axes.")
+    shapes = [_shape(part, depth + 1) for part in nested]
     if len(set(shapes)) > 1:
         lengths = [s[0] if s else 1 for s in shapes]
         odd = next(i for i, s in enumerate(shapes) if s != shapes[0])

@@ -59,7 +59,7 @@ def _same_turned(array: Any) -> bool:
 def _hidden_rows(trace: Trace) -> Iterator[str]:
     for path, masked in _numbers(trace, "masked"):
         for row in sorted({int(i[-1]) for i in np.argwhere(np.all(np.isneginf(masked), axis=-1))}):
-            yield f"{path}: the mask hides every key from query {row}, so its softmax is 0/0: undefined. Leave it one key."
+            yield f"{path}: the mask hides every key from query {row}: its softmax is 0/0, undefined. Leave it one key."
 
 
 def _saturated(trace: Trace) -> Iterator[str]:

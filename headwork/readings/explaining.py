@@ -46,7 +46,7 @@ def explain(
     _check_names(what, given)
     if tokens_as not in ("rows", "columns"):
         raise unknown("tokens_as", tokens_as, ["rows", "columns"])
-    again = partial(_again, mechanism, dict(exact=exact, tokens_as=tokens_as, digits=digits), dict(given))
+    again = partial(_again, mechanism, {"exact": exact, "tokens_as": tokens_as, "digits": digits}, dict(given))
     try:
         return _worked(what, exact, tokens_as, digits, replacing or {}, given, again)
     except SymbolFound:
@@ -99,7 +99,7 @@ def _worked(
 
 
 def _check_names(what: Mechanism, given: Mapping[str, Any]) -> None:
-    known = [c.name for c in what.givens] + list(what.options)
+    known = [*(c.name for c in what.givens), *what.options, "tokens_as"]
     for name in given:
         if name not in known:
             raise unknown(f"input of {what.slug}", name, known)

@@ -12,7 +12,7 @@ from headwork.readings.trace import Noted, Trace
 
 def json_text(trace: Trace) -> str:
     """The whole trace as JSON text."""
-    return json.dumps(as_data(trace), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return json.dumps(as_data(trace), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_data(trace: Trace) -> dict[str, Any]:

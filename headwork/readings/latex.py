@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
+from headwork.pages.tables import escaped_latex
 from headwork.readings.terminal import _shortened, options_told
 from headwork.readings.trace import Noted, Trace
 from headwork.readings.writing import number_latex, number_text
@@ -17,9 +18,6 @@ PREAMBLE = r"""\documentclass{article}
 \setcounter{MaxMatrixCols}{20}
 \begin{document}
 """
-ESCAPES = {"_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$", "^": r"\^{}",
-           "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}"}  # fmt: skip
-
 
 def latex(trace: Trace, *, fragment: bool = False) -> str:
     """The whole trace in LaTeX."""
@@ -27,27 +25,22 @@ def latex(trace: Trace, *, fragment: bool = False) -> str:
     return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
 
 
-def escaped(text: str) -> str:
-    """Plain text for LaTeX."""
-    return "".join(ESCAPES.get(sign, sign) for sign in text.replace("\\", "/"))
-
-
 def _lines(trace: Trace) -> Iterator[str]:
-    yield rf"\section*{{{escaped(trace.mechanism.slug)}}}"
-    yield escaped(trace.mechanism.about)
+    yield rf"\section*{{{escaped_latex(trace.mechanism.slug)}}}"
+    yield escaped_latex(trace.mechanism.about)
     if trace.title:
-        yield rf"\paragraph{{{escaped(trace.title)}}}"
+        yield rf"\paragraph{{{escaped_latex(trace.title)}}}"
     if told := options_told(trace):
-        yield r"\par " + escaped(", ".join(f"{name} = {value}" for name, value in told.items()))
+        yield r"\par " + escaped_latex(", ".join(f"{name} = {value}" for name, value in told.items()))
     for noted in trace.shown():
         formula = f" = {noted.formula}" if noted.formula else ""
-        words = escaped(sizes_in_words(noted.shape, " ".join(noted.axes)))
-        yield rf"\paragraph{{{escaped(noted.path)}}} ${noted.symbol}{formula}$ \quad {words}"
+        words = escaped_latex(sizes_in_words(noted.shape, " ".join(noted.axes)))
+        yield rf"\paragraph{{{escaped_latex(noted.path)}}} ${noted.symbol}{formula}$ \quad {words}"
         for caption, matrix in noted.matrices():
-            name = rf"\text{{{escaped(caption)}: }} " if caption else ""
+            name = rf"\text{{{escaped_latex(caption)}: }} " if caption else ""
             yield "\\[\n" + name + matrix_latex(matrix, trace) + "\n\\]"
     for warning in trace.warnings:
-        yield rf"\par\emph{{Careful:}} {escaped(warning)}"
+        yield rf"\par\emph{{Careful:}} {escaped_latex(warning)}"
 
 
 def matrix_latex(noted: Noted, trace: Trace) -> str:

@@ -13,6 +13,7 @@ from headwork.errors import InputError, unknown
 from headwork.note import Given, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
+from headwork.numbers.hand import mapped
 from headwork.readings.writing import number_latex, number_text, plain_formula
 
 if TYPE_CHECKING:
@@ -72,15 +73,13 @@ class Noted:
         return np.array(numbers, dtype=kind).reshape(self.shape)
 
     @property
-    def exact(self) -> NDArray[Any] | None:
-        """Tidy exact numbers, or None where the problem was worked in decimals."""
+    def exact(self) -> Any:
+        """Tidy exact numbers as an array, or None where the problem was worked in decimals."""
         if not self.raw.exact:
             return None
         from headwork.numbers.exact import tidy
 
-        result = np.empty(self.shape, object)
-        result.flat = [tidy(x) for x in self.tensor.array.flat]
-        return result
+        return mapped(tidy, self.tensor.array)
 
     def take(self, axis: str, index: int) -> Noted:
         """One index along a named axis: ``head 2``."""
@@ -243,9 +242,7 @@ class Trace:
             trace = self.again(exact=True, **{symbol: symbol})
 
         def at_limit(noted: Noted) -> Noted:
-            array = np.empty(noted.raw.shape, object)
-            array.flat = [limit(x, name, target) for x in noted.raw.array.flat]
-            return replace(noted, raw=HandTensor(array))
+            return replace(noted, raw=HandTensor(mapped(lambda x: limit(x, name, target), noted.raw.array)))
 
         steps = {path: at_limit(noted) for path, noted in trace.steps.items()}
         return replace(trace, steps=steps, title=f"limit as {symbol} -> {to}")

@@ -48,9 +48,10 @@ def number_latex(value: Any, digits: int) -> str:
     return {"oo": r"\infty", "-oo": r"-\infty", "undefined": r"\text{undefined}"}.get(text, text)
 
 
-GREEK = dict(zip(
-    ["alpha", "beta", "gamma", "delta", "epsilon", "theta", "lambda", "mu", "sigma", "phi", "omega", "Phi", "Sigma"], "αβγδεθλμσφωΦΣ", strict=True
-))  # fmt: skip
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "lambda": "λ", "mu": "μ",
+    "sigma": "σ", "phi": "φ", "omega": "ω", "Phi": "Φ", "Sigma": "Σ",
+}  # fmt: skip
 WORDS = {
     "top": "T", "infty": "oo", "ldots": "...", "cdots": "...", "cdot": "*", "sum": "sum", "max": "max",
     "sin": "sin", "cos": "cos", "textstyle": "", "prime": "'", "exp": "exp", "times": "x",

@@ -1,1 +1,31 @@
+"""Sizes: shapes, parameters and work, exact, from the definitions of the mechanisms.
 
+>>> from headwork import sizes
+>>> sizes.convolution(9, kernel=3)["output"]
+(1, 7)
+"""
+
+from headwork.sizes.architectures import transformer, vit
+from headwork.sizes.counting import counted, part
+from headwork.sizes.growing import growing, growth
+from headwork.sizes.heads import attention_ledger
+from headwork.sizes.images import convolution, output_size, patches
+from headwork.sizes.ledger import Ledger, Row, added
+from headwork.sizes.polynomial import Polynomial
+
+__all__ = [
+    "Ledger",
+    "Polynomial",
+    "Row",
+    "added",
+    "attention_ledger",
+    "convolution",
+    "counted",
+    "growing",
+    "growth",
+    "output_size",
+    "part",
+    "patches",
+    "transformer",
+    "vit",
+]

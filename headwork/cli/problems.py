@@ -1,0 +1,91 @@
+"""``headwork problems``: the problem book; ``headwork run``: the main job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwork.cli.app import app
+from headwork.cli.showing import As, Json, Out, form, show
+
+if TYPE_CHECKING:
+    from headwork.problems import Worked
+
+EPILOG = """Examples:
+
+headwork problems
+
+headwork problems A2
+
+headwork problems A2 --as html --out a2.html
+
+headwork problems --check"""
+
+
+@app.command(epilog=EPILOG)
+def problems(
+    slug: Annotated[str, typer.Argument(help="Which problem: A1 to G12. Without it, all are listed.")] = "",
+    check: Annotated[bool, typer.Option("--check", help="Work all (or this one) and exit 1 on any mismatch.")] = False,
+    as_: As = "text",
+    json: Json = False,
+    out: Out = None,
+    fragment: Annotated[bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")] = False,
+) -> None:
+    """The problem book: list the problems, work one, or check all."""
+    from headwork.problems import find, rendering
+
+    wanted = form(as_, json, ("text", "markdown", "latex", "html", "json"))
+    if check:
+        results = {find(slug).slug: find(slug).work()} if slug else work_all()
+        table = rendering.summary(results)
+        show(table.to_json() if wanted == "json" else table.to_text(), out)
+        raise typer.Exit(0 if all(worked.right for worked in results.values()) else 1)
+    if not slug:
+        show(rendering.listing(), out)
+        return
+    problem = find(slug)
+    worked = problem.work()
+    renderers = {
+        "text": rendering.text, "markdown": rendering.markdown, "html": rendering.html, "json": rendering.json_text,
+        "latex": lambda p, w: rendering.latex(p, w, fragment=fragment),
+    }  # fmt: skip
+    show(renderers[wanted](problem, worked), out)
+    if not worked.right:
+        raise typer.Exit(1)
+
+
+def work_all() -> dict[str, Worked]:
+    """Every problem worked, with a line of progress on stderr."""
+    from headwork.problems import entries
+
+    results = {}
+    for slug, problem in entries().items():
+        if sys.stderr.isatty():
+            print(f"\r\033[Kworking {slug} {problem.title}", end="", file=sys.stderr, flush=True)
+        results[slug] = problem.work()
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    return results
+
+
+@app.command()
+def run(
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The folder for the report; a new one unless given.")
+    ] = None,
+) -> None:
+    """The main job: work the whole problem book and write one report with pictures."""
+    from headwork.problems.rendering import summary
+    from headwork.problems.report import new_folder, report
+
+    results = work_all()
+    print(summary(results).to_text())
+    written = report(results, out or new_folder(Path.cwd()))
+    print(f"\nThe report is {written.resolve()}")
+    print('Try next:\n  headwork problems A2\n  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --exact')
+    print('  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --slide beta --as html --out beta.html')
+    if not all(worked.right for worked in results.values()):
+        raise typer.Exit(1)

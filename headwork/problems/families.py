@@ -1,0 +1,84 @@
+"""What A3 and G3 count: work, longest chain and reach of each family, from the mechanisms themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwork import sizes
+from headwork.mechanisms import convolution_1d, recurrence, self_attention
+from headwork.numbers import HandTensor, ShapeTensor, Work
+from headwork.pages.tables import Table
+
+
+def growth_formulas() -> dict[str, str]:
+    """Multiply-adds of each family, counted by running its definition on shapes."""
+    counted = {
+        "convolution": sizes.growth("convolution-2d"),
+        "depthwise": sizes.growth("convolution-2d", depthwise=True),
+        "recurrence": sizes.growth("recurrence"),
+        "attention": sizes.growth("multi-head-attention"),
+    }
+    return {name: str(ledger.total.multiply_adds) for name, ledger in counted.items()}
+
+
+def family_table() -> Table:
+    """Each family's work, and what was published."""
+    found = growth_formulas()
+    rows = [
+        ("convolution, k x k kernel", found["convolution"], "k^2 d^2 n", "O(k^2 d n)"),
+        ("depthwise convolution", found["depthwise"], "k^2 d n", ""),
+        ("recurrence", found["recurrence"], "n d^2", "O(n d^2)"),
+        ("self-attention, with projections", found["attention"], "n^2 d + n d^2", "O(n^2 d)"),
+    ]
+    notes = ["Counted on shapes; s^2 = n is the number of pixels, d the channels or width, k the kernel's side."]
+    return Table("Work of each family", ("family", "multiply-adds counted", "grows as", "published"), rows, notes)
+
+
+def chain(function: Any, *shapes: tuple[int, ...], **options: Any) -> int:
+    """Steps that must wait for one another: one, or as many as the mechanism has time steps."""
+    scopes = set()
+
+    def note(name: str, value: Any, /) -> Any:
+        scopes.add(name.split("/")[0] if name.startswith("step ") else "all at once")
+        return value
+
+    work = Work()
+    function(*(ShapeTensor(shape, work) for shape in shapes), **options, note=note)
+    return len({scope for scope in scopes if scope.startswith("step ")}) or 1
+
+
+def reach(outputs: Any, tokens: Any) -> int:
+    """How far an input reaches: the largest distance at which changing one token changes an output."""
+    moved = tokens.copy()
+    moved[0] += 1
+    changed = np.abs(outputs(tokens) - outputs(moved)).max(axis=-1) > 1e-9
+    return int(np.max(np.nonzero(changed)[0]))
+
+
+def chain_table(n: int = 16) -> Table:
+    """The longest chain and the reach of one layer over n tokens of width 4, run and counted."""
+    random = np.random.default_rng(0)
+    tokens, square = random.normal(size=(n, 4)), random.normal(size=(4, 4)) / 2
+    kernel = random.normal(size=(4, 4, 3))
+
+    def convolved(x: Any) -> Any:
+        return convolution_1d(HandTensor(x.T), HandTensor(kernel), padding=1).array.T
+
+    def attended(x: Any) -> Any:
+        return self_attention(HandTensor(x)).array
+
+    def recurrent(x: Any) -> Any:
+        last = [recurrence(HandTensor(x[: t + 1]), HandTensor(square), HandTensor(square)).array for t in range(n)]
+        return np.stack(last)
+
+    rows = [
+        ("convolution, kernel 3", chain(convolution_1d, (4, n), (4, 4, 3), padding=1), reach(convolved, tokens)),
+        ("recurrence", chain(recurrence, (n, 4), (4, 4), (4, 4)), reach(recurrent, tokens)),
+        ("self-attention", chain(self_attention, (n, 4)), reach(attended, tokens)),
+    ]
+    notes = [
+        "Parallelism: how many steps wait for one another. Reach: how far away an input changes an output of one layer."
+    ]
+    return Table(f"One layer over {n} tokens", ("family", "longest chain", "reach"), rows, notes)

@@ -1,0 +1,61 @@
+"""The report of the main job: the whole book on one offline page, with pictures."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwork.files import write_whole
+from headwork.problems.attention import A2
+from headwork.problems.book import Worked, entries
+from headwork.problems.rendering import blocks_html, summary
+from headwork.readings import explain
+
+BETAS = ("0", "0.5", "1", "2", "10", "oo")
+
+
+def weights_figure() -> Any:
+    """The weights of A2 for several beta, side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 2.3), layout="constrained")
+    for axes, beta in zip(figure.subplots(1, len(BETAS)), BETAS, strict=True):
+        weights = explain("self-attention", **{**A2, "beta": beta})["weights"].values
+        axes.imshow(weights, cmap="viridis", vmin=0, vmax=1)
+        for i, j in np.ndindex(weights.shape):
+            colour = "black" if weights[i, j] > 0.6 else "white"
+            axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", color=colour, fontsize=7)
+        axes.set(title=f"beta = {beta}", xticks=range(4), yticks=range(4), xlabel="key")
+    figure.axes[0].set_ylabel("query")
+    return figure
+
+
+def new_folder(parent: Path) -> Path:
+    """A folder that is not there yet: report-2026-11-15, then report-2026-11-15-2."""
+    name = f"report-{date.today().isoformat()}"
+    for count in itertools.count(1):
+        folder = parent / (name if count == 1 else f"{name}-{count}")
+        if not folder.exists():
+            return folder
+    raise AssertionError("unreachable")
+
+
+def report(results: dict[str, Worked], folder: Path) -> Path:
+    """Write report.html into the folder and say where."""
+    from headwork.pages import page
+    from headwork.pages.plots import svg
+
+    blocks = [
+        "<p>Every problem of the book, worked by the same few functions that you can call yourself. Published values that are "
+        "wrong stand only beside the right one, with the reason.</p>",
+        summary(results).to_html(),
+        "<h2>The weights of A2 for several beta</h2><p>Row 2 has four equal scores: it never sharpens.</p>",
+        svg(weights_figure()),
+    ]
+    for slug, problem in entries().items():
+        blocks += blocks_html(problem, results[slug])
+    return write_whole(folder / "report.html", page("Headwork: the problem book", blocks))

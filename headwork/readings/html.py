@@ -1,0 +1,301 @@
+"""A trace as HTML: a page that opens offline, a block for a report, a fragment for a notebook.
+
+What stays the same from frame to frame (cards, formulas, shapes) is markup; what changes (numbers, tints,
+arithmetic) is numbered cell by cell, in the order in which the page shows them, and kept once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from headwork.errors import InputError, sizes_in_words
+from headwork.pages import Entry, Grid, mathml, matrix_table, page, rendered, script_data, shortened
+from headwork.pages.matrices import heat
+from headwork.pages.shell import read_part
+from headwork.readings.terminal import options_told
+from headwork.readings.trace import Noted, Trace
+from headwork.readings.writing import number_text, plain_formula
+
+Place = tuple[int, ...]  # the index of a cell in a whole value as shown
+
+MOST_CARDS = 120  # inputs and steps shown
+MOST_MATRICES = 16  # of one value: its heads, channels or times
+MOST_SOURCES = 12_000  # cells looked up for the arithmetic of one page; the rest is told without
+MOST_CHARACTERS = 900_000  # of arithmetic in one page
+LONGEST_ARITHMETIC = 4_000
+LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
+
+HINT = "Point at a cell, tap it, or move with the arrow keys: its arithmetic shows below, and the cells it came from light up."
+IN_PART = "Shown in part; the whole is in the JSON (--as json)."
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One matrix of a value: which of its rows and columns are shown, and where each cell stands in the whole."""
+
+    noted: Noted
+    caption: str
+
+    @property
+    def rows(self) -> Sequence[int | None]:
+        return shortened(self.noted.shape[0]) if len(self.noted.shape) > 1 else (0,)
+
+    @property
+    def columns(self) -> Sequence[int | None]:
+        return shortened(self.noted.shape[-1]) if self.noted.shape else (0,)
+
+    def place(self, row: int | None, column: int | None) -> Place | None:
+        """The index of a cell in the whole value as shown."""
+        if row is None or column is None:
+            return None
+        index = (row, column)[2 - len(self.noted.shape) :]
+        return self.noted.whole(self.noted.inner(index))
+
+    def places(self) -> Iterator[Place]:
+        for row in self.rows:
+            for column in self.columns:
+                if (place := self.place(row, column)) is not None:
+                    yield place
+
+    def grid(self, entries: dict[Place, Entry]) -> Grid:
+        found = [[self.place(i, j) for j in self.columns] for i in self.rows]
+        axes = self.noted.axes
+        return Grid(
+            cells=[[None if p is None else entries[p] for p in row] for row in found],
+            rows=self.rows if len(axes) > 1 else (),
+            columns=self.columns if axes else (),
+            row_axis=axes[0] if len(axes) > 1 else "",
+            column_axis=axes[-1] if axes else "",
+            label=self.noted.path,
+            caption=self.caption,
+        )
+
+
+@dataclass(frozen=True)
+class Card:
+    """One input or step with the matrices of it that are shown."""
+
+    noted: Noted
+    matrices: list[Matrix]
+    whole: bool
+
+    def places(self) -> Iterator[Place]:
+        for matrix in self.matrices:
+            yield from matrix.places()
+
+
+def _card(noted: Noted) -> Card:
+    every = [Matrix(matrix, caption) for caption, matrix in noted.matrices()]
+    shown = [every[i] for i in shortened(len(every), MOST_MATRICES) if i is not None]
+    whole = len(shown) == len(every) and all(None not in (*m.rows, *m.columns) for m in shown)
+    return Card(noted, shown, whole)
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+class Frame:
+    """One trace read once: the numbers of every card, exact ones tidied."""
+
+    def __init__(self, trace: Trace, cards: list[Card]) -> None:
+        self.trace = trace
+        noted = {card.noted.path: trace[card.noted.path] for card in cards}
+        self.exact = {path: value.exact for path, value in noted.items()}
+        self.values = {path: value.values for path, value in noted.items()}
+
+    def largest(self, path: str) -> float:
+        """The largest finite size of a value's numbers."""
+        sizes = [abs(float(x)) for x in self.values[path].flat if x is not None]
+        return max((size for size in sizes if size < np.inf), default=0.0)
+
+    def entries(self, card: Card, largest: float) -> dict[Place, Entry]:
+        """The shown cells of one value by their place in the whole."""
+        exact, values = self.exact[card.noted.path], self.values[card.noted.path]
+        found = {}
+        for place in card.places():
+            number = values[place]
+            decimal = "" if number is None else with_infinity(number_text(number, self.trace.digits))
+            form = Markup("") if exact is None else _exact_form(exact[place], decimal)
+            odd = number is not None and not np.isfinite(number)
+            found[place] = Entry(decimal, form, heat(number, largest), odd)
+        return found
+
+    def bare(self, path: str, place: Place) -> str:
+        """A cell's name and value, without its arithmetic."""
+        from headwork.numbers.exact import exact_text
+
+        exact, number = self.exact[path], self.values[path][place]
+        name = f"{plain_formula(self.trace[path].symbol)}[{','.join(map(str, place))}]"
+        texts = [name, *([] if exact is None else [exact_text(exact[place])])]
+        return _cut(" = ".join([*texts, *([] if number is None else [number_text(number, self.trace.digits)])]))
+
+
+def with_infinity(text: str) -> str:
+    """Infinity as people write it; everything else as it can be typed in."""
+    return text.replace("oo", "∞")
+
+
+def _exact_form(value: Any, decimal: str) -> Markup:
+    """An exact number as a formula; nothing where its decimals say as much, or where it is too long for a cell."""
+    from headwork.numbers.exact import exact_latex, exact_text
+
+    text = exact_text(value)
+    if decimal and (value.is_Integer or value.is_infinite or text == "nan" or len(text) > LONGEST_EXACT):
+        return Markup("")
+    if len(text) > LONGEST_EXACT:
+        return Markup("{}…").format(text[: LONGEST_EXACT // 2])
+    return mathml(exact_latex(value))
+
+
+def _scales(frames: list[Frame], cards: list[Card]) -> dict[str, float]:
+    """What full tint means for each value, the same in all frames; weights are shares of 1."""
+    scales = {}
+    for card in cards:
+        path = card.noted.path
+        least = 1.0 if path.rpartition("/")[2] == "weights" else 0.0
+        scales[path] = max([least, *(frame.largest(path) for frame in frames)])
+    return scales
+
+
+class Records:
+    """What is told of each cell, kept once however often it occurs; a frame is a list of their numbers.
+
+    A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources).
+    """
+
+    def __init__(self, cards: list[Card], options: Sequence[str]) -> None:
+        self.kept: dict[tuple[Any, ...], int] = {}
+        self.characters = 0
+        self.cards = cards
+        places = [(name, ()) for name in options] + [(c.noted.path, place) for c in cards for place in c.places()]
+        self.order: dict[tuple[str, Place], int] = {place: number for number, place in enumerate(places)}
+
+    def _number(self, *record: Any) -> int:
+        return self.kept.setdefault(record, len(self.kept))
+
+    def frame(self, frame: Frame, scales: dict[str, float], budget: float) -> dict[str, Any]:
+        """One frame, options first, then every cell in the page's order."""
+        trace = frame.trace
+        cells = [self._number(with_infinity(value), "", None, "", "", ()) for value in options_told(trace).values()]
+        for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
+            path = card.noted.path
+            # What one card leaves of its part goes to those after it.
+            stop = budget - budget / left
+            for place, entry in frame.entries(card, scales[path]).items():
+                if budget > stop and self.characters < MOST_CHARACTERS:
+                    said, names, sources, cost = self._arithmetic(trace, path, place)
+                    budget -= cost
+                else:
+                    said, names, sources = frame.bare(path, place), "", ()
+                self.characters += len(said) + len(names)
+                tint = "odd" if entry.odd else entry.heat
+                cells.append(self._number(entry.decimal, str(entry.exact), tint, said, names, sources))
+        return {"cells": cells, "warnings": trace.warnings, "title": trace.title}
+
+    def _arithmetic(self, trace: Trace, path: str, place: Place) -> tuple[str, str, tuple[int, ...], int]:
+        """How a cell came about in numbers and in names, its sources, and how many cells that took."""
+        cell = trace.cell(path, *place)
+        sources = tuple(self.order[source] for source in cell.sources if source in self.order)
+        names = "" if cell.in_names in (cell.in_numbers, cell.exact) else f"{cell.name} = {cell.in_names}"
+        return _cut(str(cell)), _cut(names), sources, 4 + len(cell.sources)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_ARITHMETIC:
+        return text
+    return f"{text[: LONGEST_ARITHMETIC // 2]} ... {text[-LONGEST_ARITHMETIC // 4 :]}"
+
+
+# --- pages --------------------------------------------------------------------------------------
+
+
+def html(frames: list[Trace], slider: list[str] | None = None, *, name: str = "", start: int = 0) -> str:
+    """A whole page. With ``slider``, one label a frame, it has a slider called ``name`` that begins at ``start``.
+
+    >>> from headwork.readings import explain
+    >>> "<math>" in html([explain("softmax", scores="0 1", exact=True)])
+    True
+    """
+    trace = frames[start]
+    title = f"{trace.mechanism.slug}: {name} on a slider" if slider else trace.mechanism.slug
+    return page(title, trace_block(frames, slider, name=name, start=start, level=2), about=trace.mechanism.about)
+
+
+def trace_block(
+    frames: list[Trace], slider: list[str] | None = None, *, name: str = "", start: int = 0, level: int = 3
+) -> Markup:
+    """A trace as one block of a page; ``level`` is that of its headings."""
+    shown = frames[start]
+    cards = _cards(shown)
+    _check_alike(frames, name)
+    read = [Frame(trace, cards) for trace in frames]
+    scales = _scales(read, cards)
+    records = Records(cards, list(options_told(shown)))
+    told = [records.frame(frame, scales, MOST_SOURCES / len(frames)) for frame in read]
+    data = script_data({"records": list(records.kept), "frames": told, "start": start})
+    labels = [with_infinity(label) for label in slider or []]
+    controls = {"name": name, "labels": labels, "start": start} if slider else None
+    return _block(read[start], cards, scales, level=level, data=data, slider=controls, hint=HINT)
+
+
+def embedded(trace: Trace) -> str:
+    """A trace as a fragment for a notebook: styles that stay inside, no script.
+
+    >>> from headwork.readings import explain
+    >>> "<script" in embedded(explain("softmax", scores="0 1"))
+    False
+    """
+    cards = _cards(trace)
+    frame = Frame(trace, cards)
+    return str(_block(frame, cards, _scales([frame], cards), level=4, styled=read_part("trace.css")))
+
+
+def _cards(trace: Trace) -> list[Card]:
+    every = list(trace.shown())
+    return [_card(every[i]) for i in shortened(len(every), MOST_CARDS) if i is not None]
+
+
+def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: int, **more: Any) -> Markup:
+    """The markup of one frame, with what the template needs."""
+    trace = frame.trace
+
+    def shown(card: Card) -> dict[str, Any]:
+        noted = card.noted
+        numbers = frame.entries(card, scales[noted.path])
+        return {
+            "formula": mathml(f"{noted.symbol} = {noted.formula}" if noted.formula else noted.symbol),
+            "path": noted.path,
+            "words": sizes_in_words(noted.shape, " ".join(noted.axes)).replace(" x ", " × "),
+            "tables": [matrix_table(matrix.grid(numbers)) for matrix in card.matrices],
+            "note": "" if card.whole else IN_PART,
+        }
+
+    parts = [
+        {"title": title, "cards": [shown(card) for card in cards if card.noted.path in among]}
+        for title, among in (("Given", trace.inputs), ("Steps", trace.steps))
+    ]
+    count = len(trace.inputs) + len(trace.steps)
+    return rendered("trace.html", **{
+        "parts": parts, "title": trace.title, "warnings": trace.warnings, "level": level,
+        "options": [(name, with_infinity(value)) for name, value in options_told(trace).items()],
+        "has_exact": trace.exact and "data" in more,
+        "left_out": "" if len(cards) == count else f"{count - len(cards)} steps are left out. {IN_PART}",
+        "slider": None, "data": "", "styled": "", "hint": "", **more,
+    })  # fmt: skip
+
+
+def _check_alike(frames: list[Trace], name: str) -> None:
+    """A slider changes numbers; what changes the shape or the steps needs a page of its own."""
+    shapes = [[(noted.path, noted.shape) for noted in trace.shown()] for trace in frames]
+    for other in shapes[1:]:
+        if other != shapes[0]:
+            differing = next((p for p in [*other, *shapes[0]] if p not in other or p not in shapes[0]), other[0])
+            raise InputError(
+                f"slide: {name} changes the steps or their shapes ({differing[0]}), and a slider shows one layout. "
+                "Make one page for each value."
+            )

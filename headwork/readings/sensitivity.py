@@ -1,0 +1,191 @@
+r"""What a change of one key does to attention, for several beta (problem B3).
+
+Key j moves by delta. Then one score of EVERY query changes, by beta q_i . delta, and with
+a = beta q_i . delta the weight on key j goes from A to A e^a / (1 + A (e^a - 1)). Over all inputs its change
+is at most tanh(|a| / 4), reached where the two weights lie evenly about 1/2. The output moves along
+v_j minus the mean of the others, so |dy_i| <= tanh(beta |q_i . delta| / 4) max_k |v_j - v_k|.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwork.errors import InputError, sizes_in_words
+from headwork.mechanisms import attention
+from headwork.numbers import HandTensor
+from headwork.numbers.typed import read_array, read_number
+from headwork.pages.tables import Table
+from headwork.readings.recording import recorder
+from headwork.readings.writing import number_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BETAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0)
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Weights and outputs before and after, one entry a beta; arrays are beta x query (x ...)."""
+
+    changed: int
+    delta: NDArray[Any]
+    betas: tuple[float, ...]
+    before: NDArray[Any]  # weights: beta x query x key
+    after: NDArray[Any]
+    moved: NDArray[Any]  # how far each output moved: beta x query
+    bound: NDArray[Any]  # the most it can move, over all inputs: beta x query
+    alignment: NDArray[Any]  # q . delta, by query
+    flips_at: NDArray[Any]  # the multiple of delta at which key j and the best other tie; nan if never
+
+    def table(self, digits: int = 4) -> Table:
+        """One row a query and beta."""
+        columns = (
+            "query", "q.delta", "beta", "weight before", "after", "output moved", "worst case", "winner before", "after ",
+        )  # fmt: skip
+        rows = []
+        for i in range(self.before.shape[1]):
+            for b, beta in enumerate(self.betas):
+                numbers = [
+                    self.before[b, i, self.changed],
+                    self.after[b, i, self.changed],
+                    self.moved[b, i],
+                    self.bound[b, i],
+                ]
+                told = [number_text(x, digits) for x in numbers]
+                winners = [winner(self.before[b, i]), winner(self.after[b, i])]
+                rows.append((str(i), number_text(self.alignment[i], digits), f"{beta:g}", *told, *winners))
+        title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
+        return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
+
+    def sentences(self, digits: int = 4) -> list[str]:
+        """What the numbers say, query by query."""
+        said = ["The score of this key changes for every query with q.delta not 0, by beta q.delta."]
+        for i, at in enumerate(self.flips_at):
+            moved = self.moved[:, i]
+            peak = int(np.argmax(moved))
+            if not np.any(moved > 0):
+                said.append(f"query {i}: nothing moves (q.delta is 0, or the values are alike).")
+                continue
+            text = f"query {i}: the output moves most at beta = {self.betas[peak]:g}, by {number_text(moved[peak], digits)}"
+            fades = peak < len(moved) - 1 and moved[-1] < moved[peak] / 2
+            text += (
+                f", and only {number_text(moved[-1], digits)} at {self.betas[-1]:g}: a clear winner damps it"
+                if fades
+                else ""
+            )
+            if 0 < at <= 1:
+                text += f"; the winner flips, at {number_text(at, digits)} of this delta"
+            elif at > 1 and math.isfinite(at):
+                text += f"; it would take {number_text(at, digits)} times this delta to flip the winner"
+            if self.alignment[i] < 0:
+                text += "; q.delta < 0, so this key loses weight however large delta is"
+            said.append(text + ".")
+        return said
+
+    def _numbers(self) -> dict[str, Any]:
+        finite = [None if not math.isfinite(x) else float(x) for x in self.flips_at]
+        return {
+            "key": self.changed, "delta": self.delta.tolist(), "betas": list(self.betas),
+            "weights_before": self.before.tolist(), "weights_after": self.after.tolist(),
+            "output_moved": self.moved.tolist(), "worst_case": self.bound.tolist(), "flips_at": finite,
+        }  # fmt: skip
+
+    def figure(self) -> Any:
+        """Output change against beta, each query with its worst case."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        axes = figure.subplots()
+        colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+        for i in range(self.moved.shape[1]):
+            colour = colours[i % len(colours)]
+            axes.plot(self.betas, self.moved[:, i], "o-", color=colour, label=f"query {i}: this input")
+            axes.plot(self.betas, self.bound[:, i], "--", color=colour, alpha=0.6, label=f"query {i}: worst case")
+        axes.set(xscale="log", xlabel="beta", ylabel="how far the output moves", title=f"key {self.changed} moved")
+        axes.legend(fontsize="small", ncols=2)
+        axes.grid(alpha=0.25)
+        return figure
+
+
+def winner(weights: Any) -> str:
+    """The keys with the largest weight."""
+    top = np.max(weights)
+    return " and ".join(f"{k}" for k, w in enumerate(weights) if w >= top - 1e-12)
+
+
+def sensitivity(query: Any, key: Any, value: Any, *, change: int, delta: Any, betas: Any = BETAS) -> Sensitivity:
+    """Move one key and see what attention does.
+
+    >>> s = sensitivity("1", "1; 0", "1; 0", change=0, delta="[1]", betas=[1.0])
+    >>> bool(s.moved[0, 0] <= s.bound[0, 0])
+    True
+    """
+    queries, keys, values = (_matrix(v, name) for v, name in ((query, "query"), (key, "key"), (value, "value")))
+    move = np.atleast_1d(_array(delta, "delta"))
+    if not 0 <= change < len(keys):
+        raise InputError(f"sensitivity: key {change} is not there; there are {len(keys)}, counted from 0.")
+    if move.shape != keys[0].shape:
+        raise InputError(
+            f"sensitivity: delta is {sizes_in_words(move.shape, 'width')}, a key has width {keys.shape[1]}. "
+            "Give one number a column."
+        )
+    strengths = tuple(_beta(b) for b in betas)
+    shifted = keys.copy()
+    shifted[change] += move
+    before, after = (_runs(queries, k, values, strengths) for k in (keys, shifted))
+    alignment = queries @ move
+    spread = max(float(np.linalg.norm(values[change] - other)) for other in values)
+    bound = np.array([[(math.tanh(b * abs(a) / 4) if a else 0.0) * spread for a in alignment] for b in strengths])
+    moved = np.linalg.norm(after[1] - before[1], axis=-1)
+    return Sensitivity(
+        changed=change, delta=move, betas=strengths, before=before[0], after=after[0],
+        moved=moved, bound=bound, alignment=alignment, flips_at=_flips(queries, keys, change, alignment),
+    )  # fmt: skip
+
+
+def _runs(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[Any, Any]:
+    weights, outputs = [], []
+    for beta in betas:
+        kept: dict[str, Any] = {}
+        tensors = (HandTensor(x) for x in (query, key, value))
+        attention(*tensors, beta=beta, note=recorder(kept))
+        weights.append(kept["weights"].array)
+        outputs.append(kept["output"].array)
+    return np.array(weights), np.array(outputs)
+
+
+def _flips(query: Any, key: Any, change: int, alignment: Any) -> Any:
+    """The multiple of delta at which key ``change`` draws level with the best other key."""
+    scores = query @ key.T
+    others = np.delete(scores, change, axis=1)
+    if others.size == 0:
+        return np.full(len(query), np.nan)
+    gap = others.max(axis=1) - scores[:, change]
+    with np.errstate(all="ignore"):
+        at = np.where(alignment == 0, np.nan, gap / np.where(alignment == 0, 1, alignment))
+    return np.where(at > 0, at, np.nan)
+
+
+def _array(value: Any, where: str) -> Any:
+    if isinstance(value, str):
+        return read_array(value, where=where).array
+    return np.asarray(value, float)
+
+
+def _matrix(value: Any, where: str) -> Any:
+    array = np.atleast_2d(_array(value, where))
+    if array.ndim != 2:
+        raise InputError(f"{where} is {sizes_in_words(array.shape, '')}. Expected rows and columns.")
+    return array
+
+
+def _beta(value: Any) -> float:
+    number = float(read_number(value)) if isinstance(value, str) else float(value)
+    if not number >= 0:
+        raise InputError(f"sensitivity: beta {number:g} is negative. Give numbers of 0 or more, or oo.")
+    return number

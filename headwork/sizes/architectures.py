@@ -1,0 +1,232 @@
+"""Parameters and work of whole models: the transformer (Vaswani et al. 2017) and the vision transformer.
+
+The transformer is post-normalised, with biases in every projection and sinusoidal positions, which
+have no parameters; one matrix serves as both embeddings and as the output projection (section 3.4 of the
+paper), which has no bias. The vision transformer (Dosovitskiy et al. 2020) is pre-normalised, with a patch
+embedding, learned positions, a last normalisation and a linear head on the class token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+from headwork.errors import unknown
+from headwork.mechanisms.attention import project
+from headwork.numbers import ShapeTensor, Work, cat
+from headwork.sizes.counting import axes_of, heads_divide, part, whole
+from headwork.sizes.images import Size, grid, sides
+from headwork.sizes.ledger import Ledger, Row, added
+
+Architecture = Literal["encoder-decoder", "encoder", "decoder"]
+
+FLOPS_NOTE = (
+    "FLOPs: two for each multiply-add of a matrix product; other operations stand apart. One sequence, forward."
+)
+
+
+def transformer(
+    *,
+    width: int = 512,
+    depth: int = 6,
+    heads: int = 8,
+    hidden: int = 2048,
+    vocabulary: int = 37_000,
+    tokens: int = 512,
+    target_tokens: int | None = None,
+    architecture: Architecture = "encoder-decoder",
+    shared: bool = True,
+) -> Ledger:
+    """The transformer, by default the base one with the shared vocabulary of its paper.
+
+    >>> base = transformer()
+    >>> base.total.parameters, base.facts["parameters without the vocabulary"]
+    (63082496, 44138496)
+    """
+    targets = tokens if target_tokens is None else target_tokens
+    whole("transformer", depth=depth, hidden=hidden, tokens=tokens, target_tokens=targets)
+    whole("transformer", 0, vocabulary=vocabulary)
+    heads_divide("transformer", width, heads)
+    if architecture not in ("encoder-decoder", "encoder", "decoder"):
+        raise unknown("architecture", architecture, ("encoder-decoder", "encoder", "decoder"))
+    pair = architecture == "encoder-decoder"
+    model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "activation": "relu"}
+    encoder = _stack("encoder", depth, tokens, None, **model) if architecture != "decoder" else []
+    asking = targets if pair else tokens
+    decoder = _stack("decoder", depth, asking, tokens if pair else 0, **model) if architecture != "encoder" else []
+    embeddings, output = [], []
+    if vocabulary:
+        read = ([("source", tokens)] if encoder else []) + ([("target", asking)] if decoder else [])
+        embeddings = [
+            _embedding(name if pair else "", vocabulary, width, count, owns=not (shared and i))
+            for i, (name, count) in enumerate(read)
+        ]
+        output = [_output(vocabulary, width, asking, owns=not shared)] if decoder else []
+    rows = (*embeddings, *encoder, *decoder, *output)
+    words = added("vocabulary", (*embeddings, *output)).weights or 0
+    total = added("total", rows)
+    told = {
+        name: added(name, stack).parameters for name, stack in (("encoder", encoder), ("decoder", decoder)) if stack
+    }
+    without = total.parameters - words  # type: ignore[operator]
+    return Ledger(
+        title=f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, {heads} heads, "
+        f"hidden {hidden}, vocabulary {vocabulary:,}",
+        rows=rows,
+        facts={
+            **{f"parameters of the {name}": count for name, count in told.items() if count is not None},
+            "parameters without the vocabulary": without,
+            "parameters of the vocabulary": words,
+            "parameters": total.parameters or 0,
+            "parameters without biases": total.weights or 0,
+        },
+        notes=_transformer_notes(architecture, shared, tokens, asking),
+        summed=True,
+    )
+
+
+def _transformer_notes(architecture: str, shared: bool, tokens: int, asking: int) -> tuple[str, ...]:
+    notes = [
+        "Counted: projections and feed-forward with biases, normalisations with scale and shift; sinusoidal positions "
+        "have no parameters; no normalisation after the last layer (torch's nn.Transformer adds one to each stack).",
+    ]
+    if architecture != "encoder":
+        told = (
+            "one matrix for both embeddings and the output"
+            if architecture == "encoder-decoder"
+            else "one matrix in and out"
+        )
+        notes.append(
+            f"Vocabulary: {told}." if shared else "Vocabulary: a matrix for each embedding and for the output."
+        )
+    if architecture == "decoder":
+        notes.append("A decoder alone has no encoder to look at: no cross-attention.")
+    if architecture == "encoder":
+        notes.append("An encoder alone ends with its last layer: no output projection.")
+    length = f"{tokens} source and {asking} target tokens" if architecture == "encoder-decoder" else f"{tokens} tokens"
+    notes.append(f"{FLOPS_NOTE} {length}; masked scores are counted in full.")
+    return tuple(notes)
+
+
+def vit(
+    *,
+    image: Size = 224,
+    patch: int = 16,
+    width: int = 768,
+    depth: int = 12,
+    heads: int = 12,
+    hidden: int | None = None,
+    classes: int = 1000,
+    channels: int = 3,
+    class_token: bool = True,
+) -> Ledger:
+    """A vision transformer, by default ViT-B/16; the hidden width is 4 times the width unless given.
+
+    >>> vit().total.parameters, vit().facts["tokens"]
+    (86567656, 197)
+    """
+    hidden = 4 * width if hidden is None else hidden
+    whole("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
+    heads_divide("vit", width, heads)
+    down, across = grid(image, patch, "vit")
+    tokens = down * across + class_token
+    rows = (
+        *_patch_embedding(sides("vit", "image", image), patch, channels, width, class_token),
+        *_stack("encoder", depth, tokens, None, width=width, heads=heads, hidden=hidden, activation="gelu", first=True),
+        part("last normalisation", "layer-normalisation", {"token": tokens, "width": width}),
+        _head(tokens, width, classes, class_token),
+    )
+    total = added("total", rows)
+    return Ledger(
+        title=f"vision transformer: image {' x '.join(map(str, sides('vit', 'image', image)))}, patch {patch}, "
+        f"width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
+        rows=rows,
+        facts={
+            "patches": down * across,
+            "tokens": tokens,
+            "parameters": total.parameters or 0,
+            "parameters without biases": total.weights or 0,
+        },
+        notes=(
+            "Counted: biases everywhere, learned positions, normalisation before each part and once at the end.",
+            "The head reads the class token." if class_token else "The head reads the mean of all tokens.",
+            FLOPS_NOTE,
+        ),
+        summed=True,
+    )
+
+
+def _stack(
+    name: str, depth: int, tokens: int, memory: int | None, *,
+    width: int, heads: int, hidden: int, activation: str, first: bool = False,
+) -> list[Row]:  # fmt: skip
+    """The parts of one layer, each as often as there are layers.
+
+    ``memory``: None for an encoder; a decoder looks at so many tokens, or has no cross-attention for 0.
+    """
+    sizes = dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
+    sizes |= {"token": tokens, "hidden": hidden}
+    mask = None if memory is None else "causal"
+    parts = [part(f"{name}/self-attention", "multi-head-attention", sizes, heads=heads, mask=mask)]
+    if memory:
+        looking = sizes | {"key": memory, "memory": 1}
+        parts.append(part(f"{name}/cross-attention", "multi-head-attention", looking, heads=heads))
+    parts.append(part(f"{name}/feed-forward", "feed-forward", sizes, activation=activation))
+    rows = []
+    for i, row in enumerate(parts, 1):
+        words = "normalise and add" if first else "add and normalise"
+        around = _add_and_normalise(f"{name}/{words} {i}", sizes)
+        rows += [around, row] if first else [row, around]
+    return [replace(row, times=depth) for row in rows]
+
+
+def _add_and_normalise(name: str, sizes: dict[str, int]) -> Row:
+    shape = (sizes["token"], sizes["width"])
+    residual = _worked("residual", lambda x: x + x, shape)
+    return replace(added(name, [part(name, "layer-normalisation", sizes), residual]), shape=shape)
+
+
+def _worked(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], axes: str = "", **fields: Any) -> Row:
+    """A row for what is no mechanism of its own, its work counted in the same way."""
+    work = Work()
+    result = work_on(*(ShapeTensor(shape, work) for shape in shapes))
+    return Row(name=name, shape=result.shape, axes=axes_of(axes, result.shape) if axes else "",
+               multiply_adds=work.products, others=work.others, **fields)  # fmt: skip
+
+
+def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
+    # Looking a row up costs nothing; it is scaled by sqrt(width), and its position is added.
+    return _worked(
+        f"{name} embedding".strip(), lambda rows: rows * width + rows, (tokens, width),
+        weights=vocabulary * width if owns else 0, about="" if owns else "shares its matrix",
+    )  # fmt: skip
+
+
+def _output(vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
+    return _worked(
+        "output", lambda rows, matrix: project(rows, matrix).softmax(-1), (tokens, width), (vocabulary, width), weights=vocabulary * width if owns else 0, about="" if owns else "shares its matrix",
+    )  # fmt: skip
+
+
+def _patch_embedding(image: tuple[int, int], patch: int, channels: int, width: int, class_token: bool) -> list[Row]:
+    sizes = {"channel": channels, "height": image[0], "width": image[1], "output_channel": width}
+    sizes |= {"kernel_height": patch, "kernel_width": patch}
+    embedded = part("patch embedding", "convolution-2d", sizes, stride=patch)
+    count = image[0] // patch * (image[1] // patch)
+    rows = [embedded]
+    if class_token:
+        rows.append(_worked("class token", lambda one, many: cat([one, many], -2), (1, width), (count, width), weights=width))  # fmt: skip
+    tokens = (count + class_token, width)
+    rows.append(_worked("positions", lambda x, table: x + table, tokens, tokens,
+                        weights=tokens[0] * width))  # fmt: skip
+    return rows
+
+
+def _head(tokens: int, width: int, classes: int, class_token: bool) -> Row:
+    def head(rows: Any, matrix: Any, bias: Any) -> Any:
+        read = rows[0:1] if class_token else rows.mean(-2, keepdim=True)
+        return project(read, matrix).squeeze(-2) + bias
+
+    return _worked("head", head, (tokens, width), (classes, width), (classes,),
+                   weights=classes * width, biases=classes)  # fmt: skip

@@ -1,0 +1,145 @@
+"""Counting: the body of a mechanism run on shapes alone, its inputs sized by their cards.
+
+A card tells the axes of each input in words (``W_q``: key_width x width); given a size for each word,
+that fixes the shape of everything. The work between two notes belongs to the later one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from operator import index
+from typing import Any
+
+import headwork.mechanisms  # noqa: F401  (registers the cards)
+from headwork.errors import InputError, TooLarge
+from headwork.note import Given, Mechanism, card
+from headwork.numbers import ShapeTensor, Work
+from headwork.sizes.ledger import Row, added
+from headwork.sizes.writing import applied
+
+MOST = 10**9  # for one size: their products stay within what ShapeTensor can move about
+MOST_GROUPS = 10_000  # the mechanism works group by group
+BIASES = re.compile(r"(b|bias|shift)(_\w+)?")
+
+
+def whole(where: str, least: int = 1, **sizes: Any) -> None:
+    """Refuse sizes that are not whole numbers, or too small or large.
+
+    >>> whole("patches", patch=0)
+    Traceback (most recent call last):
+    headwork.errors.InputError: patches: patch is 0. Expected a whole number from 1 to 1,000,000,000.
+    """
+    for name, size in sizes.items():
+        try:
+            fits = not isinstance(size, bool) and least <= index(size) <= MOST
+        except TypeError:
+            fits = False
+        if not fits:
+            told = size if len(str(size)) < 40 else f"{str(size)[:12]}..."
+            name = name.replace("_", " ")
+            raise InputError(f"{where}: {name} is {told}. Expected a whole number from {least} to {MOST:,}.")
+
+
+def heads_divide(where: str, width: int, heads: int) -> None:
+    """Refuse a number of heads that leaves a rest, and name the nearest ones that do not."""
+    whole(where, width=width, heads=heads)
+    if width % heads:
+        near = sorted((h for h in range(1, min(width, 1024) + 1) if width % h == 0), key=lambda h: abs(h - heads))[:3]
+        raise InputError(
+            f"{where}: width {width} cannot be cut into {heads} heads of one size (rest {width % heads}). "
+            f"Choose a number of heads that divides {width}, such as {', '.join(map(str, sorted(near)))}; "
+            f"or the width {-(-width // heads) * heads}."
+        )
+
+
+def shapes_of(
+    what: Mechanism, sizes: Mapping[str, int], *, without: Sequence[str] = (), batch: int | None = None
+) -> dict[str, tuple[int, ...]]:
+    """The shape of each input by the words of its card; what is neither trained nor needed is left out.
+
+    >>> shapes_of(card("self-attention"), {"token": 5, "width": 8, "key_width": 4, "value_width": 8})["W_q"]
+    (4, 8)
+    """
+    shapes = {}
+    for given in what.givens:
+        optional = given.name not in what.required
+        if given.name in without or (optional and not given.trained and given.name not in sizes):
+            continue
+        shape = tuple(sizes[_word(given, word, sizes)] for word in given.axes.split())
+        shapes[given.name] = shape if given.trained or batch is None else (batch, *shape)
+    return shapes
+
+
+def _word(given: Given, word: str, sizes: Mapping[str, int]) -> str:
+    # A kernel of a grouped convolution reads only the channels of its group.
+    return "group_channel" if given.trained and word == "channel" and "group_channel" in sizes else word
+
+
+def counted(
+    name: str, sizes: Mapping[str, int], *, without: Sequence[str] = (), batch: int | None = None, **options: Any
+) -> list[Row]:
+    """One row an input, then one a step, of a mechanism at these sizes.
+
+    ``sizes`` has a number for each axis word of the inputs' cards; an input that is neither trained nor
+    needed takes part when ``sizes`` names it (``memory=1``). ``without`` leaves inputs out, ``batch`` puts an
+    axis before the others.
+
+    >>> rows = counted("feed-forward", {"token": 5, "width": 4, "hidden": 16})
+    >>> [(row.name, row.shape, row.multiply_adds) for row in rows if row.multiply_adds]
+    [('hidden', (5, 16), 320), ('output', (5, 4), 320)]
+    """
+    what = card(name)
+    work = Work()
+    shapes = shapes_of(what, sizes, without=without, batch=batch)
+    rows = [_input_row(given, shapes[given.name]) for given in what.givens if given.name in shapes]
+    convention = what.options.get("convention")
+    transposed = convention is not None and options.get("convention", convention.default) == "W x"
+    before = Work()
+
+    def note(path: str, value: Any, /) -> Any:
+        step = what.step(path)
+        rows.append(
+            Row(
+                name=path, shape=value.shape, axes=axes_of(step.axes, value.shape),
+                formula=applied(step.formula, transposed=transposed),
+                multiply_adds=work.products - before.products, others=work.others - before.others,
+            )
+        )  # fmt: skip
+        before.products, before.others = work.products, work.others
+        return value
+
+    try:
+        what.function(**{n: ShapeTensor(s, work) for n, s in shapes.items()}, **options, note=note)
+    except InputError:
+        raise
+    except ValueError as error:
+        if "too large" not in str(error) and "too big" not in str(error):
+            raise
+        raise TooLarge(f"{what.slug}: shapes of more than 2^63 entries are not counted. Take smaller sizes.") from None
+    return rows
+
+
+def _input_row(given: Given, shape: tuple[int, ...]) -> Row:
+    bias = given.trained and BIASES.fullmatch(given.name) is not None
+    return Row(
+        name=given.name, shape=shape, axes=axes_of(given.axes, shape),
+        weights=prod(shape) if given.trained and not bias else None, biases=prod(shape) if bias else None,
+    )  # fmt: skip
+
+
+def axes_of(axes: str, shape: Sequence[int]) -> str:
+    """The axis words of a shape, with the leading batch that cards leave out."""
+    words = axes.split()[-len(shape) :] if shape else []
+    return " ".join(["batch"] * (len(shape) - len(words)) + words)
+
+
+def part(name: str, mechanism: str, sizes: Mapping[str, int], **settings: Any) -> Row:
+    """A whole mechanism as one row: the shape of its output, all its parameters, all its work.
+
+    >>> part("feed-forward", "feed-forward", {"token": 5, "width": 4, "hidden": 16}).parameters
+    148
+    """
+    rows = counted(mechanism, sizes, **settings)
+    return added(name, rows, shape=rows[-1].shape, axes=rows[-1].axes)

@@ -1,0 +1,171 @@
+"""How the work of a mechanism grows with its sizes, counted from its definition.
+
+The body runs on shapes at a few sizes, the polynomial through the counts is found exactly, and other
+sizes verify it. Sizes: n (tokens, queries, time steps or places), m (keys of another sequence), d (width,
+channels, states), k (taps of a kernel along one side), s (side of an image).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from headwork.errors import InputError
+from headwork.note import MECHANISMS, Given, Mechanism, card
+from headwork.sizes.counting import counted, whole
+from headwork.sizes.ledger import Ledger, Row, added
+from headwork.sizes.polynomial import Polynomial, interpolated, verify
+
+MEANING = {
+    "n": "tokens, queries, time steps or places",
+    "m": "keys",
+    "d": "width, channels or states",
+    "k": "taps of the kernel along a side",
+    "s": "side of the image",
+}
+NODES = {"n": (8, 9, 10, 11), "m": (8, 9, 10, 11), "d": (2, 4, 6, 8), "k": (1, 3, 5, 7), "s": (8, 9, 10, 11)}
+CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 9, "s": 12}, {"n": 21, "m": 12, "d": 14, "k": 11, "s": 15})
+WORDS = {
+    "n": "token query time place output",
+    "m": "key",
+    "d": "width key_width value_width joined_width state channel output_channel",
+    "k": "tap kernel_height kernel_width",
+    "s": "height",
+}
+SIZE_OF = {word: size for size, words in WORDS.items() for word in words.split()}
+
+
+def growing() -> tuple[str, ...]:
+    """The mechanisms whose growth can be counted: those whose every input is made of these sizes.
+
+    >>> "self-attention" in growing(), "patches" in growing()
+    (True, False)
+    """
+    return tuple(slug for slug, what in MECHANISMS.items() if _countable(what))
+
+
+def _countable(what: Mechanism) -> bool:
+    words = {word for given in _inputs(what) for word in given.axes.split()}
+    known = {"heads", *(given.name for given in what.givens), *(("size",) if "stride" in what.options else ())}
+    return words <= {*SIZE_OF, "hidden"} and set(what.required) <= known
+
+
+def _inputs(what: Mechanism) -> list[Given]:
+    return [given for given in what.givens if given.trained or given.name in what.required]
+
+
+@cache
+def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool = False) -> Ledger:
+    """The multiply-adds, FLOPs and other operations of each step as polynomials in the sizes.
+
+    ``heads`` is fixed; the hidden width of a feed-forward layer is ``hidden`` times d; ``depthwise``
+    gives a convolution as many groups as channels.
+
+    >>> growth("self-attention")["order"]
+    'O(n^2 d + n d^2)'
+    >>> str(growth("multi-head-attention", heads=2)["multiply-adds"])
+    '2 n^2 d + 4 n d^2'
+    """
+    what = card(mechanism)
+    whole("growth", heads=heads, hidden=hidden)
+    if not _countable(what):
+        raise InputError(
+            f"growth: {what.slug} has sizes that do not grow by themselves. Known: {', '.join(growing())}."
+        )
+    names = _sizes_of(what)
+    if depthwise and "groups" not in what.options:
+        raise InputError(f"growth: {what.slug} has no groups. Only convolution-1d and convolution-2d can be depthwise.")
+
+    @cache
+    def counts(place: tuple[int, ...]) -> dict[str, tuple[int, int]]:
+        return _counts(what, dict(zip(names, place, strict=True)), heads, hidden, depthwise)
+
+    nodes = {name: tuple(x * heads for x in NODES[name]) if name == "d" else NODES[name] for name in names}
+    steps = counts(tuple(values[0] for values in nodes.values()))
+
+    def found(step: str, which: int) -> Polynomial:
+        def count(at: Mapping[str, int]) -> int:
+            return counts(tuple(at[name] for name in names))[step][which]
+
+        polynomial = interpolated(count, nodes)
+        for check in CHECKS:
+            verify(polynomial, count, {n: check[n] * heads if n == "d" else check[n] for n in names})
+        return polynomial
+
+    rows = tuple(Row(name=step, multiply_adds=found(step, 0), others=found(step, 1)) for step in steps)
+    total = added("total", rows)
+    products, others = total.multiply_adds, total.others
+    if not isinstance(products, Polynomial) or not isinstance(others, Polynomial):
+        raise InputError(f"growth: {what.slug} notes no steps that could be counted.")
+    return Ledger(
+        title=f"growth of {what.slug}",
+        rows=rows,
+        facts={
+            "multiply-adds": products,
+            "FLOPs": 2 * products,
+            "other operations": others,
+            "order": f"O({(products + others).order()})",
+        },
+        notes=tuple(_notes(what, names, products, heads, hidden, depthwise)),
+        summed=True,
+    )
+
+
+def _sizes_of(what: Mechanism) -> list[str]:
+    """Which of n, m, d, k, s its inputs are made of."""
+    image = any("height" in given.axes.split() for given in what.givens)
+    words = [word for given in _inputs(what) for word in given.axes.split()]
+    used = {"s" if image and word == "width" else SIZE_OF.get(word, "d") for word in words}
+    used |= {"k"} if "size" in what.options else set()
+    return [name for name in NODES if name in used]
+
+
+def _counts(
+    what: Mechanism, at: Mapping[str, int], heads: int, hidden: int, depthwise: bool
+) -> dict[str, tuple[int, int]]:
+    """Multiply-adds and other operations of each step's card; the steps of a recurrence are one."""
+    sizes = {word: at[size] for word, size in SIZE_OF.items() if size in at} | {"hidden": hidden * at.get("d", 1)}
+    if "s" in at:
+        sizes["width"] = at["s"]
+    if what.slug.startswith("recurrence"):
+        sizes["output"] = at["d"]
+    options: dict[str, Any] = {"heads": heads} if "heads" in what.options else {}
+    if "padding" in what.options:
+        options["padding"] = at["k"] // 2
+    if "size" in what.options:
+        options |= {"size": at["k"], "stride": 1}
+    if depthwise:
+        options["groups"] = at["d"]
+        sizes["group_channel"] = 1
+    totals: dict[str, tuple[int, int]] = {}
+    for row in counted(what.slug, sizes, **options):
+        if row.multiply_adds is None or not isinstance(row.multiply_adds, int) or not isinstance(row.others, int):
+            continue
+        name = what.step(row.name).name
+        before = totals.get(name, (0, 0))
+        totals[name] = (before[0] + row.multiply_adds, before[1] + row.others)
+    return totals
+
+
+def _notes(
+    what: Mechanism, names: list[str], products: Polynomial, heads: int, hidden: int, depthwise: bool
+) -> list[str]:
+    notes = ["; ".join(f"{name}: {MEANING[name]}" for name in names) + "."]
+    if "heads" in what.options:
+        notes.append(f"{heads} heads." if heads > 1 else "1 head.")
+    if any("hidden" in given.axes.split() for given in what.givens):
+        notes.append(f"The hidden width is {hidden} d.")
+    if "padding" in what.options:
+        notes.append("Stride 1, padded so that the output has as many places as the input.")
+    if "size" in what.options:
+        notes.append("Stride 1.")
+    if depthwise:
+        notes.append("As many groups as channels (depthwise).")
+    square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
+    if square and linear:
+        ratio = linear / square
+        told = int(ratio) if ratio == int(ratio) else ratio
+        notes.append(f"The n^2 d part outgrows the n d^2 part from n = {'' if told == 1 else f'{told} '}d on.")
+    notes.append("Counted by running the definition on shapes, interpolated exactly and verified at other sizes.")
+    return notes

@@ -1,0 +1,124 @@
+"""The shapes through attention, step by step, with tokens as rows or as columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Literal
+
+from headwork.errors import InputError, unknown
+from headwork.note import card
+from headwork.numbers import ShapeTensor, Work
+from headwork.sizes.counting import counted, heads_divide, whole
+from headwork.sizes.ledger import Ledger, Row, added
+from headwork.sizes.writing import applied
+
+TokensAs = Literal["rows", "columns"]
+
+ABOUT = {
+    "query": "queries", "key": "keys", "value": "values", "weights": "attention matrices",
+    "per head": "per-head outputs", "joined": "heads side by side", "memory": "what is looked at",
+}  # fmt: skip
+BIASES = ("b_q", "b_k", "b_v", "b_o")
+TOKEN_AXES = ("token", "query", "key")
+
+
+def attention_ledger(
+    *,
+    tokens: int,
+    width: int,
+    heads: int | None = None,
+    batch: int | None = None,
+    memory: int | None = None,
+    biases: bool = False,
+    tokens_as: TokensAs = "rows",
+) -> Ledger:
+    """Shapes, parameters and work through attention; without heads the plain one, without W_o.
+
+    ``memory`` is the number of tokens looked at, where they are others than those that ask.
+
+    >>> ledger = attention_ledger(tokens=5, width=768, heads=12, batch=1)
+    >>> ledger["queries"], ledger["attention matrices"], ledger["joined"]
+    ((1, 5, 12, 64), (1, 12, 5, 5), (1, 5, 768))
+    >>> attention_ledger(tokens=6, width=768, tokens_as="columns")["query"]
+    (768, 6)
+    """
+    _check(tokens, width, heads, batch, memory, tokens_as, biases)
+    sizes = {"token": tokens, "key": memory or tokens}
+    sizes |= dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
+    options: dict[str, Any] = {}
+    if heads is None:
+        slug = "self-attention" if memory is None else "cross-attention"
+    else:
+        slug, options = "multi-head-attention", {"heads": heads, "without": () if biases else BIASES}
+        sizes |= {} if memory is None else {"memory": 1}
+    columns = tokens_as == "columns"
+    rows = [_told(row, slug, columns, biases) for row in counted(slug, sizes, batch=batch, **options)]
+    named = f", {heads} heads of {width // heads}" if heads else ""
+    return Ledger(
+        title=f"{slug}: {tokens} tokens of width {width}{named}"
+        + (f" looking at {memory}" if memory else "")
+        + (", tokens as columns" if columns else ""),
+        rows=tuple(rows),
+        facts={
+            **({} if heads is None else {"heads": heads, "width of a head": width // heads}),
+            "parameters": added("total", rows).parameters or 0,
+        },
+        notes=_notes(heads, biases, columns),
+        warnings=(_columns_warning(tokens, width),) if columns else (),
+        summed=True,
+    )
+
+
+def _check(
+    tokens: int, width: int, heads: int | None, batch: int | None, memory: int | None, tokens_as: str, biases: bool
+) -> None:
+    whole("attention", tokens=tokens, width=width)
+    for name, size in (("batch", batch), ("memory", memory)):
+        if size is not None:
+            whole("attention", **{name: size})
+    if heads is not None:
+        heads_divide("attention", width, heads)
+    if biases and heads is None:
+        raise InputError(
+            "attention: plain attention has no biases. Give the number of heads (1 will do) to count them."
+        )
+    if tokens_as not in ("rows", "columns"):
+        raise unknown("tokens_as", tokens_as, ("rows", "columns"))
+
+
+def _told(row: Row, slug: str, columns: bool, biases: bool) -> Row:
+    """A row in words, in the layout asked for: with tokens as columns the token axis comes last."""
+    if row.formula:
+        step = card(slug).step(row.name)
+        formula = applied(step.columns or step.formula, transposed=False) if columns else row.formula
+        row = replace(row, formula=formula if biases else re.sub(r" \+ b_\w", "", formula))
+    row = replace(row, about=ABOUT.get(row.name, ""))
+    if not columns or row.shape is None or row.parameters is not None:
+        return row
+    words, shape = row.axes.split(), row.shape
+    # One column a query: in scores and weights the keys run down.
+    late = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
+    order = sorted(range(len(words)), key=lambda place: words[place] in late)
+    return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(words[i] for i in order))
+
+
+def _notes(heads: int | None, biases: bool, columns: bool) -> tuple[str, ...]:
+    notes = []
+    if heads is not None:
+        notes.append(
+            "Projections with biases." if biases else "Projections without biases; ask for them to be counted."
+        )
+    if columns:
+        notes.append("Softmax runs down the columns: each column of the weights sums to 1.")
+    return tuple(notes)
+
+
+def _columns_warning(tokens: int, width: int) -> str:
+    work = Work()
+    query, key = ShapeTensor((width, tokens), work), ShapeTensor((width, tokens), work)
+    wrong, right = (query @ key.mT).shape, (key.mT @ query).shape
+    return (
+        f"with tokens as columns Q K^T would be {list(wrong)}: it mixes features instead of tokens. "
+        f"The scores are K^T Q, {list(right)}, and the output is V A."
+    )

@@ -1,0 +1,222 @@
+"""Sizes of what is done to images and signals: patches, and a convolution with its unshared relatives.
+
+Output of a convolution along one axis: floor((n + 2p - k)/s) + 1. The same map without sharing (locally
+connected) has a kernel of its own at each output place; as a dense layer, a weight for each pair of an
+input and an output number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from headwork.errors import InputError, TooLarge
+from headwork.sizes.counting import MOST_GROUPS, counted, whole
+from headwork.sizes.ledger import Ledger, Row
+
+Size = int | Sequence[int]
+
+
+def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
+    """How many places a kernel has: floor((size + 2 padding - kernel)/stride) + 1.
+
+    >>> output_size(9, 3), output_size(9, 3, stride=2, padding=1), output_size(256, 5, stride=2)
+    (7, 5, 126)
+    """
+    whole("output size", size=size, kernel=kernel, stride=stride)
+    whole("output size", 0, padding=padding)
+    if kernel > size + 2 * padding:
+        needed = -(-(kernel - size) // 2)
+        raise InputError(
+            f"output size: a kernel of {kernel} does not fit into {size} places with padding {padding}. "
+            f"Use a kernel of at most {size + 2 * padding}, or a padding of at least {needed}."
+        )
+    return (size + 2 * padding - kernel) // stride + 1
+
+
+def sides(where: str, name: str, size: Size) -> tuple[int, int]:
+    """Height and width, from one number for a square or from both."""
+    both = (size, size) if isinstance(size, int) else tuple(size)
+    if len(both) != 2:
+        raise InputError(f"{where}: {name} has {len(both)} sizes. Give one for a square, or height x width.")
+    whole(where, **{f"{name}_height": both[0], f"{name}_width": both[1]})
+    return both
+
+
+def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
+    """How many patches down and across; an image that leaves a rest is refused.
+
+    >>> grid(224, 16)
+    (14, 14)
+    """
+    height, width = sides(where, "image", image)
+    whole(where, patch=patch)
+    down, across = height // patch, width // patch
+    if height % patch or width % patch:
+        padded = f"{-(-height // patch) * patch} x {-(-width // patch) * patch}"
+        cropped = f"crop it to {down * patch} x {across * patch}, " if down and across else ""
+        shared = [p for p in range(1, min(height, width, 4096) + 1) if height % p == width % p == 0]
+        near = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
+        raise InputError(
+            f"{where}: an image of {height} x {width} (height, width) cannot be cut into squares of {patch}: it leaves "
+            f"{height % patch} rows and {width % patch} columns over. Either {cropped}pad it to {padded}, or choose a "
+            f"patch size that divides both, such as {', '.join(map(str, near))}."
+        )
+    return down, across
+
+
+def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = True) -> Ledger:
+    """An image cut into squares that do not overlap: how many, and how many numbers in each.
+
+    >>> ledger = patches(224, 16)
+    >>> ledger["side"], ledger["patches"], ledger["tokens"]
+    (14, 196, 197)
+    """
+    whole("patches", channels=channels)
+    down, across = grid(image, patch)
+    height, width = sides("patches", "image", image)
+    rows = counted("patches", {"channel": channels, "height": height, "width": width}, size=patch)
+    count, features = rows[-1].shape or ()
+    return Ledger(
+        title=f"patches: {height} x {width} in squares of {patch} x {patch}",
+        rows=(
+            rows[0],
+            Row(name="grid", shape=(down, across), axes="down across"),
+            Row(name="one patch", shape=(channels, patch, patch), axes="channel height width"),
+            Row(name="rows", shape=(count, features), axes="patch feature", about="one row a patch"),
+        ),
+        facts={
+            **({"side": down} if down == across else {"down": down, "across": across}),
+            "patches": count,
+            "tokens": count + class_token,
+            "numbers in a patch": features,
+        },
+        notes=(
+            f"{height}/{patch} = {down}, {width}/{patch} = {across}, {down} x {across} = {count:,} patches"
+            + (f", {count + 1:,} tokens with the class token." if class_token else "; no class token."),
+        ),
+    )
+
+
+def convolution(
+    inputs: Size,
+    *,
+    kernel: Size,
+    filters: int = 1,
+    channels: int | None = None,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
+) -> Ledger:
+    """A convolution, and the same map without sharing and as a dense layer.
+
+    ``inputs``: the length of a signal; height and width of an image; or channels, height and width.
+
+    >>> ledger = convolution((3, 256, 256), filters=32, kernel=5, stride=2)
+    >>> ledger["output"], ledger["weights"], ledger["dense weights"]
+    ((32, 126, 126), 2400, 99883155456)
+    """
+    channels, lengths = _channels_and_lengths(inputs, channels)
+    kernels = (kernel,) * len(lengths) if isinstance(kernel, int) else tuple(kernel)
+    _check(lengths, kernels, channels, filters, stride, padding, groups)
+    axes, taps = AXES[len(lengths)], TAPS[len(lengths)]
+    places = [_places(n, k, stride, padding, axis) for n, k, axis in zip(lengths, kernels, axes, strict=True)]
+    sizes = {"channel": channels, "group_channel": channels // groups, "output_channel": filters}
+    sizes |= dict(zip(axes + taps, lengths + kernels, strict=True))
+    slug = f"convolution-{len(lengths)}d"
+    source, kernel_row, bias, output = counted(slug, sizes, stride=stride, padding=padding, groups=groups)
+    shape, last = kernel_row.shape or (), output.shape or ()
+    numbers_in, numbers_out = prod(source.shape or ()), prod(last)
+    local, dense = prod(last) * prod(shape[1:]), numbers_in * numbers_out
+    return Ledger(
+        title=f"{slug}: {channels} x {' x '.join(map(str, lengths))}, filters {filters}, kernel "
+        f"{' x '.join(map(str, kernels))}, stride {stride}, padding {padding}"
+        + (f", {groups} groups" if groups > 1 else ""),
+        rows=(
+            Row(name="input", shape=source.shape, axes=source.axes),
+            Row(name="filter", shape=shape[1:], axes=" ".join(kernel_row.axes.split()[1:]), about="one of them"),
+            Row(name="filters", shape=shape, axes=kernel_row.axes, about="all of them"),
+            Row(name="output", shape=last, axes=output.axes),
+            Row(name="as a convolution", weights=kernel_row.weights, biases=bias.biases,
+                multiply_adds=output.multiply_adds, about="one kernel for all places"),
+            Row(name="locally connected", weights=local, biases=numbers_out,
+                multiply_adds=output.multiply_adds, about="a kernel of its own at each place"),
+            Row(name="as a dense layer", weights=dense, biases=numbers_out,
+                multiply_adds=dense, about=f"a matrix {numbers_out:,} x {numbers_in:,}"),
+        ),
+        facts={
+            "numbers in": numbers_in,
+            "numbers out": numbers_out,
+            "weights": prod(shape),
+            "weights and biases": prod(shape) + filters,
+            "locally connected weights": local,
+            "dense weights": dense,
+        },
+        notes=tuple(_notes(lengths, kernels, places, stride, padding)),
+    )  # fmt: skip
+
+
+def _channels_and_lengths(inputs: Size, channels: int | None) -> tuple[int, tuple[int, ...]]:
+    lengths = (inputs,) if isinstance(inputs, int) else tuple(inputs)
+    if len(lengths) == 3 and channels in (None, lengths[0]):
+        return lengths[0], lengths[1:]
+    if len(lengths) in AXES:
+        return 1 if channels is None else channels, lengths
+    told = f" and channels {channels} besides" if channels is not None else ""
+    raise InputError(
+        f"convolution: the input has {len(lengths)} sizes{told}. Give the length of a signal (9), height x width "
+        "(28x28), or channels x height x width (3x256x256); a signal of several channels with channels apart."
+    )
+
+
+AXES: dict[int, tuple[str, ...]] = {1: ("place",), 2: ("height", "width")}
+TAPS: dict[int, tuple[str, ...]] = {1: ("tap",), 2: ("kernel_height", "kernel_width")}
+
+
+def _check(
+    lengths: tuple[int, ...],
+    kernels: tuple[int, ...],
+    channels: int,
+    filters: int,
+    stride: int,
+    padding: int,
+    groups: int,
+) -> None:
+    if len(kernels) != len(lengths):
+        raise InputError(
+            f"convolution: the kernel has {len(kernels)} sizes, the input {len(lengths)}. "
+            "Give one for all axes, or one for each."
+        )
+    for axis, length, k in zip(AXES[len(lengths)], lengths, kernels, strict=True):
+        whole("convolution", **{axis: length, f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel": k})
+    whole("convolution", channels=channels, filters=filters, stride=stride, groups=groups)
+    whole("convolution", 0, padding=padding)
+    for name, count in (("channels", channels), ("filters", filters)):
+        if count % groups:
+            raise InputError(
+                f"convolution: {groups} groups do not divide {count} {name} (rest {count % groups}). "
+                f"Choose a number of groups that divides both channels ({channels}) and filters ({filters})."
+            )
+    if groups > MOST_GROUPS:
+        raise TooLarge(f"convolution: {groups:,} groups; at most {MOST_GROUPS:,} are counted.")
+
+
+def _places(length: int, kernel: int, stride: int, padding: int, axis: str) -> int:
+    try:
+        return output_size(length, kernel, stride, padding)
+    except InputError as error:
+        raise InputError(str(error).replace("output size:", f"convolution, along the {axis}:")) from None
+
+
+def _notes(
+    lengths: tuple[int, ...], kernels: tuple[int, ...], places: list[int], stride: int, padding: int
+) -> list[str]:
+    notes = []
+    for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, places, strict=True):
+        notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
+        if (rest := (n + 2 * padding - k) % stride - padding) > 0:
+            notes.append(f"along the {axis} the last {rest} of {n} places are never read: the stride leaves a rest.")
+    notes.append("cross-correlation: the kernel is not flipped, as in every framework.")
+    if padding:
+        notes.append("locally connected: taps that meet only padding are counted too.")
+    return notes

@@ -1,0 +1,127 @@
+"""Polynomials with whole coefficients in named sizes, found exactly from a few counts.
+
+A count that is a polynomial of degree at most 3 in each size is fixed by its values on a grid of four
+numbers a size (Lagrange, in fractions: nothing is rounded); other sizes then verify it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+from headwork.errors import HeadworkError
+
+DEGREE = 3
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """Coefficients by exponents, one exponent a size.
+
+    >>> work = Polynomial(("n", "d"), {(1, 2): 4, (2, 1): 2})
+    >>> str(work), work.order(), work(n=10, d=3)
+    ('2 n^2 d + 4 n d^2', 'n^2 d + n d^2', 960)
+    """
+
+    sizes: tuple[str, ...]
+    terms: Mapping[tuple[int, ...], Fraction | int]
+
+    def __call__(self, **at: int) -> Fraction | int:
+        total = sum(
+            c * prod(at[s] ** e for s, e in zip(self.sizes, powers, strict=True)) for powers, c in self._sorted()
+        )
+        return int(total) if total == int(total) else total
+
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        more = other.terms if isinstance(other, Polynomial) else {(0,) * len(self.sizes): other}
+        both = {p: self.terms.get(p, 0) + more.get(p, 0) for p in (*self.terms, *more)}
+        return Polynomial(self.sizes, {p: c for p, c in both.items() if c})
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: int) -> Polynomial:
+        return Polynomial(self.sizes, {p: c * factor for p, c in self.terms.items() if c * factor})
+
+    __rmul__ = __mul__
+
+    def __str__(self) -> str:
+        return self._written(lambda s, e: s if e == 1 else f"{s}^{e}")
+
+    def latex(self) -> str:
+        """The same for LaTeX.
+
+        >>> Polynomial(("n", "d"), {(2, 1): 2, (0, 0): -1}).latex()
+        '2\\, n^{2} d - 1'
+        """
+        return self._written(lambda s, e: s if e == 1 else f"{s}^{{{e}}}")
+
+    def order(self) -> str:
+        """What it grows like: the terms that no other term outgrows, without their coefficients."""
+        kept = [p for p in self.terms if not any(p != q and all(map(int.__le__, p, q)) for q in self.terms)]
+        return str(Polynomial(self.sizes, dict.fromkeys(kept, 1)))
+
+    def coefficient(self, **powers: int) -> Fraction | int:
+        """The coefficient of one term.
+
+        >>> Polynomial(("n", "d"), {(1, 2): 4}).coefficient(n=1, d=2)
+        4
+        """
+        return self.terms.get(tuple(powers.get(s, 0) for s in self.sizes), 0)
+
+    def _sorted(self) -> list[tuple[tuple[int, ...], Fraction | int]]:
+        return sorted(self.terms.items(), key=lambda term: (-sum(term[0]), tuple(-e for e in term[0])))
+
+    def _written(self, power: Callable[[str, int], str]) -> str:
+        text = ""
+        for powers, c in self._sorted():
+            sign = ("" if c > 0 else "-") if not text else (" + " if c > 0 else " - ")
+            factors = [power(s, e) for s, e in zip(self.sizes, powers, strict=True) if e]
+            lead = [] if abs(c) == 1 and factors else [str(abs(c))]
+            text += sign + " ".join(lead + factors)
+        return text or "0"
+
+
+def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, Sequence[int]]) -> Polynomial:
+    """The polynomial through the counts at every combination of the nodes, four nodes a size.
+
+    >>> str(interpolated(lambda at: 2 * at["n"] ** 2 + 1, {"n": (1, 2, 3, 4)}))
+    '2 n^2 + 1'
+    """
+    sizes = tuple(nodes)
+    values: dict[tuple[int, ...], Fraction] = {
+        place: Fraction(count(dict(zip(sizes, (nodes[s][i] for s, i in zip(sizes, place, strict=True)), strict=True))))
+        for place in product(range(DEGREE + 1), repeat=len(sizes))
+    }
+    for axis, size in enumerate(sizes):
+        basis = _lagrange(nodes[size])
+        values = {
+            place: sum(
+                (basis[i][place[axis]] * values[(*place[:axis], i, *place[axis + 1 :])] for i in range(DEGREE + 1)),
+                Fraction(),
+            )
+            for place in values
+        }
+    return Polynomial(sizes, {p: int(c) if c.denominator == 1 else c for p, c in values.items() if c})
+
+
+def verify(found: Polynomial, count: Callable[[Mapping[str, int]], int], at: Mapping[str, int]) -> None:
+    """Compare with a count at sizes that were not used to find it."""
+    if (counted := count(at)) != (told := found(**at)):
+        raise HeadworkError(f"the count at {dict(at)} is {counted:,}, but {found} gives {told}: no such polynomial.")
+
+
+def _lagrange(nodes: Sequence[int]) -> list[list[Fraction]]:
+    """For each node the coefficients of the polynomial that is 1 there and 0 at the others."""
+    basis = []
+    for here in nodes:
+        coefficients = [Fraction(1)]
+        for other in nodes:
+            if other != here:
+                shifted = [Fraction(), *coefficients]
+                lowered = [*(c * other for c in coefficients), Fraction()]
+                coefficients = [(a - b) / (here - other) for a, b in zip(shifted, lowered, strict=True)]
+        basis.append(coefficients)
+    return basis
