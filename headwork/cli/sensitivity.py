@@ -32,17 +32,16 @@ def sensitivity(
     out: Out = None,
 ) -> None:
     """Perturb one key: weights and output for several beta, the worst case, and where the winner flips."""
-    from headwork.pages.plots import save_figure
+    from headwork.pages.plots import save_plot
     from headwork.readings.sensitivity import sensitivity as measure
 
     wanted = form(as_, json, ("text", "markdown", "latex", "html", "json"))
     found = measure(query, key, value, change=change, delta=delta, betas=betas.replace(",", " ").split())
     table = found.table(digits)
     if wanted == "html":
-        from headwork.pages import page
-        from headwork.pages.plots import svg
+        from headwork.pages import figure, page, plot_svg
 
-        show(page("Sensitivity", [table.to_html(), svg(found.figure())]), out)
+        show(page("Sensitivity", table, figure(plot_svg(found.figure(), "how far the output moves, by beta"))), out)
     else:
         show(
             {"text": table.to_text, "markdown": table.to_markdown, "latex": table.to_latex, "json": table.to_json}[
@@ -51,4 +50,4 @@ def sensitivity(
             out,
         )
     if plot is not None:
-        save_figure(found.figure(), plot)
+        save_plot(found.figure(), plot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from html import escape
+from collections.abc import Iterator
 from typing import Any
 
 from headwork.pages.tables import Table, escaped_latex
@@ -75,34 +75,29 @@ def _latex_items(worked: Worked) -> list[str]:
     return lines
 
 
-def blocks_html(problem: Problem, worked: Worked) -> list[str]:
-    """The parts of one problem as fragments for a page."""
-    from headwork.pages.plots import svg
-    from headwork.readings.html import embedded
+def blocks(problem: Problem, worked: Worked) -> Iterator[Any]:
+    """The parts of one problem as blocks of a page."""
+    from headwork.pages import figure, heading, plot_svg
+    from headwork.readings.html import trace_block
 
-    blocks = [
-        f'<h2 id="{problem.slug}">{problem.slug}. {escape(problem.title)}</h2>',
-        f"<p><em>{escape(problem.question)}</em></p>",
-    ]
+    yield heading(f"{problem.slug}. {problem.title}", name=problem.slug)
+    yield problem.question
     for part in worked.parts:
-        if isinstance(part, str):
-            blocks.append(f"<p>{escape(part)}</p>")
-        elif isinstance(part, Trace):
-            blocks.append(embedded(part))
-        elif isinstance(part, Table):
-            blocks.append(part.to_html())
+        if isinstance(part, Trace):
+            yield trace_block([part])
         elif _is_figure(part):
-            blocks.append(svg(part))
+            yield figure(plot_svg(part, problem.title))
         else:
-            blocks.append(f"<pre>{escape(part.to_text())}</pre>")
-    blocks += [worked.table().to_html()] if worked.findings else []
-    return [*blocks, f"<p><strong>{escape(worked.answer)}</strong> ({escape(worked.verdict)})</p>"]
+            yield part if isinstance(part, (str, Table)) else part.table()
+    if worked.findings:
+        yield worked.table()
+    yield f"{worked.answer} ({worked.verdict})"
 
 
 def html(problem: Problem, worked: Worked) -> str:
     from headwork.pages import page
 
-    return page(f"{problem.slug}. {problem.title}", blocks_html(problem, worked))
+    return page(f"{problem.slug}. {problem.title}", *blocks(problem, worked))
 
 
 def as_data(problem: Problem, worked: Worked) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from headwork.files import write_whole
 from headwork.problems.attention import A2
 from headwork.problems.book import Worked, entries
-from headwork.problems.rendering import blocks_html, summary
+from headwork.problems.rendering import blocks, summary
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
@@ -46,16 +46,16 @@ def new_folder(parent: Path) -> Path:
 
 def report(results: dict[str, Worked], folder: Path) -> Path:
     """Write report.html into the folder and say where."""
-    from headwork.pages import page
-    from headwork.pages.plots import svg
+    from headwork.pages import figure, heading, page, plot_svg
 
-    blocks = [
-        "<p>Every problem of the book, worked by the same few functions that you can call yourself. Published values that are "
-        "wrong stand only beside the right one, with the reason.</p>",
-        summary(results).to_html(),
-        "<h2>The weights of A2 for several beta</h2><p>Row 2 has four equal scores: it never sharpens.</p>",
-        svg(weights_figure()),
-    ]
+    weights = figure(
+        plot_svg(weights_figure(), "weights of A2 for several beta"), "Row 2 has four equal scores: it never sharpens."
+    )
+    body = [summary(results), heading("The weights of A2 for several beta"), weights]
     for slug, problem in entries().items():
-        blocks += blocks_html(problem, results[slug])
-    return write_whole(folder / "report.html", page("Headwork: the problem book", blocks))
+        body += blocks(problem, results[slug])
+    about = (
+        "Every problem of the book, worked by the same few functions that you can call yourself. Published values that are "
+        "wrong stand only beside the right one, with the reason."
+    )
+    return write_whole(folder / "report.html", page("Headwork: the problem book", *body, about=about))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
@@ -14,10 +14,10 @@ from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
 from headwork.note import Given, Mechanism, Step, card, silent
 from headwork.numbers import HandTensor, ShapeTensor, Work
 from headwork.numbers.typed import SymbolFound, nested_array, read_array
+from headwork.pages.formulas import formula_for
 from headwork.readings.cautions import cautions
 from headwork.readings.recording import recorder, replacer
 from headwork.readings.trace import TOKEN_AXES, Noted, Trace
-from headwork.readings.writing import formula_for
 
 MOST_EXACT_OPERATIONS = 20_000
 MOST_DECIMAL_OPERATIONS = 200_000_000
@@ -83,7 +83,8 @@ def _worked(
     defaults = {name: p.default for name, p in what.options.items() if p.default is not p.empty}
     convention = {**defaults, **options}.get("convention", "W x")
     noted_inputs = {c.name: _noted(c.name, c, rows[c.name], columns, convention) for c in what.givens if c.name in rows}
-    steps = {path: _noted(path, what.step(path), value, columns, convention) for path, value in kept.items()}
+    missing = [c.name for c in what.givens if c.name not in rows]
+    steps = {path: _noted(path, what.step(path), value, columns, convention, missing) for path, value in kept.items()}
     trace = Trace(
         mechanism=what,
         inputs=noted_inputs,
@@ -143,14 +144,16 @@ def _turned(tensor: HandTensor, what: Given | Step, columns: bool) -> HandTensor
     return HandTensor(np.moveaxis(tensor.array, -1, axis))
 
 
-def _noted(path: str, what: Given | Step, tensor: HandTensor, columns: bool, convention: str) -> Noted:
+def _noted(
+    path: str, what: Given | Step, tensor: HandTensor, columns: bool, convention: str, missing: Sequence[str] = ()
+) -> Noted:
     order = list(range(len(tensor.shape)))
     axis = _token_axis(what.axes, len(order))
     if columns and not getattr(what, "trained", False) and axis is not None and len(order) > 1:
         order.append(order.pop(axis))
     symbol, formula = what.symbol, ""
     if isinstance(what, Step):
-        formula = formula_for(what.formula, what.columns, columns=columns, convention=convention)
+        formula = formula_for(what.formula, what.columns, columns=columns, convention=convention, missing=missing)
         if path.startswith("step "):
             symbol = symbol.replace("_t", f"_{{{path.split('/')[0].removeprefix('step ')}}}")
     return Noted(path, what, tensor, tuple(order), symbol, formula)

@@ -15,11 +15,12 @@ from markupsafe import Markup
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.pages import Entry, Grid, mathml, matrix_table, page, rendered, script_data, shortened
+from headwork.pages.formulas import plain_formula
 from headwork.pages.matrices import heat
 from headwork.pages.shell import read_part
 from headwork.readings.terminal import options_told
 from headwork.readings.trace import Noted, Trace
-from headwork.readings.writing import number_text, plain_formula
+from headwork.readings.writing import number_text
 
 Place = tuple[int, ...]  # the index of a cell in a whole value as shown
 
@@ -30,7 +31,7 @@ MOST_CHARACTERS = 900_000  # of arithmetic in one page
 LONGEST_ARITHMETIC = 4_000
 LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
 
-HINT = "Point at a cell, tap it, or move with the arrow keys: its arithmetic shows below, and the cells it came from light up."
+HINT = "Point at a cell, tap it, or use the arrow keys: its arithmetic shows below, the cells it came from light up."
 IN_PART = "Shown in part; the whole is in the JSON (--as json)."
 
 
@@ -152,14 +153,10 @@ def _exact_form(value: Any, decimal: str) -> Markup:
     return mathml(exact_latex(value))
 
 
-def _scales(frames: list[Frame], cards: list[Card]) -> dict[str, float]:
-    """What full tint means for each value, the same in all frames; weights are shares of 1."""
-    scales = {}
-    for card in cards:
-        path = card.noted.path
-        least = 1.0 if path.rpartition("/")[2] == "weights" else 0.0
-        scales[path] = max([least, *(frame.largest(path) for frame in frames)])
-    return scales
+def _scales(frame: Frame, cards: list[Card]) -> dict[str, float]:
+    """What full tint means for each value: its largest number; weights are shares of 1."""
+    weights = {path for path in frame.values if path.rpartition("/")[2] == "weights"}
+    return {c.noted.path: max(frame.largest(c.noted.path), float(c.noted.path in weights)) for c in cards}
 
 
 class Records:
@@ -234,7 +231,7 @@ def trace_block(
     cards = _cards(shown)
     _check_alike(frames, name)
     read = [Frame(trace, cards) for trace in frames]
-    scales = _scales(read, cards)
+    scales = _scales(read[start], cards)
     records = Records(cards, list(options_told(shown)))
     told = [records.frame(frame, scales, MOST_SOURCES / len(frames)) for frame in read]
     data = script_data({"records": list(records.kept), "frames": told, "start": start})
@@ -252,7 +249,7 @@ def embedded(trace: Trace) -> str:
     """
     cards = _cards(trace)
     frame = Frame(trace, cards)
-    return str(_block(frame, cards, _scales([frame], cards), level=4, styled=read_part("trace.css")))
+    return str(_block(frame, cards, _scales(frame, cards), level=4, styled=read_part("trace.css")))
 
 
 def _cards(trace: Trace) -> list[Card]:

@@ -19,6 +19,7 @@ PREAMBLE = r"""\documentclass{article}
 \begin{document}
 """
 
+
 def latex(trace: Trace, *, fragment: bool = False) -> str:
     """The whole trace in LaTeX."""
     body = "\n".join(_lines(trace)) + "\n"

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.note import MECHANISMS, Mechanism
-from headwork.readings.writing import formula_for, plain_formula
+from headwork.pages.formulas import formula_for, plain_formula
 
 
 def mechanism_list() -> str:
@@ -61,10 +61,8 @@ def mechanism_table() -> str:
         lines += ["", "| step | symbol | formula | axes |", "|---|---|---|---|"]
         for step in what.steps:
             formula = formula_for(step.formula, step.columns, columns=False, convention="W x")
-            only = f" (with {step.when})" if step.when else ""
-            lines.append(
-                f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {step.axes.replace(' ', ' x ')} |"
-            )
+            only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
+            lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -45,7 +45,8 @@ class Sensitivity:
     def table(self, digits: int = 4) -> Table:
         """One row a query and beta."""
         columns = (
-            "query", "q.delta", "beta", "weight before", "after", "output moved", "worst case", "winner before", "after ",
+            "query", "q.delta", "beta", "weight before", "weight after", "output moved", "worst case",
+            "winner before", "winner after",
         )  # fmt: skip
         rows = []
         for i in range(self.before.shape[1]):
@@ -71,7 +72,8 @@ class Sensitivity:
             if not np.any(moved > 0):
                 said.append(f"query {i}: nothing moves (q.delta is 0, or the values are alike).")
                 continue
-            text = f"query {i}: the output moves most at beta = {self.betas[peak]:g}, by {number_text(moved[peak], digits)}"
+            most = number_text(moved[peak], digits)
+            text = f"query {i}: the output moves most at beta = {self.betas[peak]:g}, by {most}"
             fades = peak < len(moved) - 1 and moved[-1] < moved[peak] / 2
             text += (
                 f", and only {number_text(moved[-1], digits)} at {self.betas[-1]:g}: a clear winner damps it"

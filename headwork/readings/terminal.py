@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
+from headwork.pages.formulas import plain_formula
 from headwork.readings.trace import Noted, Trace
-from headwork.readings.writing import number_text, plain_formula
+from headwork.readings.writing import number_text
 
 MOST_SHOWN = 12  # rows and columns; the whole is in the JSON
 WIDEST_EXACT = 100  # characters; wider exact rows are listed cell by cell

@@ -14,7 +14,8 @@ from headwork.note import Given, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
 from headwork.numbers.hand import mapped
-from headwork.readings.writing import number_latex, number_text, plain_formula
+from headwork.pages.formulas import plain_formula
+from headwork.readings.writing import number_latex, number_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

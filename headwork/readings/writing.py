@@ -1,9 +1,8 @@
-"""How numbers and formulas are written: the small pieces that every renderer shares."""
+"""How numbers are written: the small pieces that every renderer shares."""
 
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 MINUS_INFINITY = {math.inf: "oo", -math.inf: "-oo"}
@@ -46,41 +45,3 @@ def number_latex(value: Any, digits: int) -> str:
         mantissa, exponent = text.split("e")
         return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
     return {"oo": r"\infty", "-oo": r"-\infty", "undefined": r"\text{undefined}"}.get(text, text)
-
-
-GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "lambda": "λ", "mu": "μ",
-    "sigma": "σ", "phi": "φ", "omega": "ω", "Phi": "Φ", "Sigma": "Σ",
-}  # fmt: skip
-WORDS = {
-    "top": "T", "infty": "oo", "ldots": "...", "cdots": "...", "cdot": "*", "sum": "sum", "max": "max",
-    "sin": "sin", "cos": "cos", "textstyle": "", "prime": "'", "exp": "exp", "times": "x",
-}  # fmt: skip
-
-
-def plain_formula(latex: str) -> str:
-    r"""A card's formula as one line of text.
-
-    >>> plain_formula(r"\beta\, Q K^\top"), plain_formula(r"\tfrac{1}{d} \textstyle\sum_j x_j")
-    ('β Q K^T', '(1)/(d) sum_j x_j')
-    """
-    text = re.sub(r"\\[,;! ]", " ", latex)
-    for _ in range(5):
-        text = re.sub(r"\\[td]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", text)
-        text = re.sub(r"\\(?:operatorname|text|mathrm)\{([^{}]*)\}", r"\1", text)
-        text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
-        text = re.sub(r"([_^])\{([^{} ]{1,3})\}", r"\1\2", text)
-        text = re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", text)
-    text = re.sub(r"\\([A-Za-z]+)", lambda m: GREEK.get(m[1], WORDS.get(m[1], m[1])), text)
-    return re.sub(r" +", " ", text.replace("\\_", "_").replace("\\", "")).strip()
-
-
-def formula_for(card_formula: str, card_columns: str, *, columns: bool, convention: str) -> str:
-    r"""A card's formula with each matrix as the convention applies it.
-
-    >>> formula_for("X {W_q}", "{W_q} X", columns=False, convention="W x")
-    'X W_q^\\top'
-    """
-    formula = card_columns if columns and card_columns else card_formula
-    turned = (convention == "W x") != columns
-    return re.sub(r"\{(W_\w)\}", r"\1^\\top" if turned else r"\1", formula)

@@ -8,21 +8,21 @@ embedding, learned positions, a last normalisation and a linear head on the clas
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
 from headwork.errors import unknown
 from headwork.mechanisms.attention import project
 from headwork.numbers import ShapeTensor, Work, cat
-from headwork.sizes.counting import axes_of, heads_divide, part, whole
+from headwork.sizes.counting import heads_divide, part, whole
 from headwork.sizes.images import Size, grid, sides
 from headwork.sizes.ledger import Ledger, Row, added
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 
 FLOPS_NOTE = (
-    "FLOPs: two for each multiply-add of a matrix product; other operations stand apart. One sequence, forward."
+    "FLOPs: two for each multiply-add of a matrix product; other operations stand apart. One sequence, forward pass."
 )
 
 
@@ -73,7 +73,7 @@ def transformer(
     return Ledger(
         title=f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, {heads} heads, "
         f"hidden {hidden}, vocabulary {vocabulary:,}",
-        rows=rows,
+        rows=_without_axes(rows),
         facts={
             **{f"parameters of the {name}": count for name, count in told.items() if count is not None},
             "parameters without the vocabulary": without,
@@ -105,7 +105,7 @@ def _transformer_notes(architecture: str, shared: bool, tokens: int, asking: int
     if architecture == "encoder":
         notes.append("An encoder alone ends with its last layer: no output projection.")
     length = f"{tokens} source and {asking} target tokens" if architecture == "encoder-decoder" else f"{tokens} tokens"
-    notes.append(f"{FLOPS_NOTE} {length}; masked scores are counted in full.")
+    notes.append(f"Shapes are token x width. {FLOPS_NOTE} {length}; masked scores are counted in full.")
     return tuple(notes)
 
 
@@ -141,7 +141,7 @@ def vit(
     return Ledger(
         title=f"vision transformer: image {' x '.join(map(str, sides('vit', 'image', image)))}, patch {patch}, "
         f"width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
-        rows=rows,
+        rows=_without_axes(rows),
         facts={
             "patches": down * across,
             "tokens": tokens,
@@ -151,10 +151,15 @@ def vit(
         notes=(
             "Counted: biases everywhere, learned positions, normalisation before each part and once at the end.",
             "The head reads the class token." if class_token else "The head reads the mean of all tokens.",
-            FLOPS_NOTE,
+            f"Shapes are token x width. {FLOPS_NOTE}",
         ),
         summed=True,
     )
+
+
+def _without_axes(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Nearly every shape here is token x width: said once in a note instead of in every row."""
+    return tuple(replace(row, axes="") for row in rows)
 
 
 def _stack(
@@ -187,12 +192,11 @@ def _add_and_normalise(name: str, sizes: dict[str, int]) -> Row:
     return replace(added(name, [part(name, "layer-normalisation", sizes), residual]), shape=shape)
 
 
-def _worked(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], axes: str = "", **fields: Any) -> Row:
+def _worked(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **fields: Any) -> Row:
     """A row for what is no mechanism of its own, its work counted in the same way."""
     work = Work()
     result = work_on(*(ShapeTensor(shape, work) for shape in shapes))
-    return Row(name=name, shape=result.shape, axes=axes_of(axes, result.shape) if axes else "",
-               multiply_adds=work.products, others=work.others, **fields)  # fmt: skip
+    return Row(name=name, shape=result.shape, multiply_adds=work.products, others=work.others, **fields)
 
 
 def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
@@ -205,7 +209,8 @@ def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: boo
 
 def _output(vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
     return _worked(
-        "output", lambda rows, matrix: project(rows, matrix).softmax(-1), (tokens, width), (vocabulary, width), weights=vocabulary * width if owns else 0, about="" if owns else "shares its matrix",
+        "output", lambda rows, matrix: project(rows, matrix).softmax(-1), (tokens, width), (vocabulary, width),
+        weights=vocabulary * width if owns else 0, about="" if owns else "shares its matrix",
     )  # fmt: skip
 
 
@@ -216,10 +221,10 @@ def _patch_embedding(image: tuple[int, int], patch: int, channels: int, width: i
     count = image[0] // patch * (image[1] // patch)
     rows = [embedded]
     if class_token:
-        rows.append(_worked("class token", lambda one, many: cat([one, many], -2), (1, width), (count, width), weights=width))  # fmt: skip
+        joined = (1, width), (count, width)
+        rows.append(_worked("class token", lambda one, many: cat([one, many], -2), *joined, weights=width))
     tokens = (count + class_token, width)
-    rows.append(_worked("positions", lambda x, table: x + table, tokens, tokens,
-                        weights=tokens[0] * width))  # fmt: skip
+    rows.append(_worked("positions", lambda x, table: x + table, tokens, tokens, weights=tokens[0] * width))
     return rows
 
 
@@ -228,5 +233,5 @@ def _head(tokens: int, width: int, classes: int, class_token: bool) -> Row:
         read = rows[0:1] if class_token else rows.mean(-2, keepdim=True)
         return project(read, matrix).squeeze(-2) + bias
 
-    return _worked("head", head, (tokens, width), (classes, width), (classes,),
-                   weights=classes * width, biases=classes)  # fmt: skip
+    shapes = (tokens, width), (classes, width), (classes,)
+    return _worked("head", head, *shapes, weights=classes * width, biases=classes)

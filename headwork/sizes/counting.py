@@ -16,8 +16,8 @@ import headwork.mechanisms  # noqa: F401  (registers the cards)
 from headwork.errors import InputError, TooLarge
 from headwork.note import Given, Mechanism, card
 from headwork.numbers import ShapeTensor, Work
+from headwork.pages.formulas import formula_for
 from headwork.sizes.ledger import Row, added
-from headwork.sizes.writing import applied
 
 MOST = 10**9  # for one size: their products stay within what ShapeTensor can move about
 MOST_GROUPS = 10_000  # the mechanism works group by group
@@ -78,13 +78,19 @@ def _word(given: Given, word: str, sizes: Mapping[str, int]) -> str:
 
 
 def counted(
-    name: str, sizes: Mapping[str, int], *, without: Sequence[str] = (), batch: int | None = None, **options: Any
+    name: str,
+    sizes: Mapping[str, int],
+    *,
+    without: Sequence[str] = (),
+    batch: int | None = None,
+    columns: bool = False,
+    **options: Any,
 ) -> list[Row]:
     """One row an input, then one a step, of a mechanism at these sizes.
 
     ``sizes`` has a number for each axis word of the inputs' cards; an input that is neither trained nor
     needed takes part when ``sizes`` names it (``memory=1``). ``without`` leaves inputs out, ``batch`` puts an
-    axis before the others.
+    axis before the others, ``columns`` writes formulas for tokens as columns.
 
     >>> rows = counted("feed-forward", {"token": 5, "width": 4, "hidden": 16})
     >>> [(row.name, row.shape, row.multiply_adds) for row in rows if row.multiply_adds]
@@ -95,7 +101,8 @@ def counted(
     shapes = shapes_of(what, sizes, without=without, batch=batch)
     rows = [_input_row(given, shapes[given.name]) for given in what.givens if given.name in shapes]
     convention = what.options.get("convention")
-    transposed = convention is not None and options.get("convention", convention.default) == "W x"
+    applied = "x W" if convention is None else options.get("convention", convention.default)
+    missing = [given.name for given in what.givens if given.name not in shapes]
     before = Work()
 
     def note(path: str, value: Any, /) -> Any:
@@ -103,7 +110,7 @@ def counted(
         rows.append(
             Row(
                 name=path, shape=value.shape, axes=axes_of(step.axes, value.shape),
-                formula=applied(step.formula, transposed=transposed),
+                formula=formula_for(step.formula, step.columns, columns=columns, convention=applied, missing=missing),
                 multiply_adds=work.products - before.products, others=work.others - before.others,
             )
         )  # fmt: skip

@@ -8,6 +8,7 @@ channels, states), k (taps of a kernel along one side), s (side of an image).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -24,8 +25,10 @@ MEANING = {
     "k": "taps of the kernel along a side",
     "s": "side of the image",
 }
-NODES = {"n": (8, 9, 10, 11), "m": (8, 9, 10, 11), "d": (2, 4, 6, 8), "k": (1, 3, 5, 7), "s": (8, 9, 10, 11)}
-CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 9, "s": 12}, {"n": 21, "m": 12, "d": 14, "k": 11, "s": 15})
+# Four values of a size fix a cubic; pooling has k to the fourth. Pairs need an even width; padding keeps the
+# number of places only for an odd kernel.
+NODES = {"n": (8, 9, 10, 11), "m": (8, 9, 10, 11), "d": (2, 4, 6, 8), "k": (1, 3, 5, 7, 9), "s": (12, 13, 14, 15)}
+CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
 WORDS = {
     "n": "token query time place output",
     "m": "key",
@@ -164,8 +167,7 @@ def _notes(
         notes.append("As many groups as channels (depthwise).")
     square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
     if square and linear:
-        ratio = linear / square
-        told = int(ratio) if ratio == int(ratio) else ratio
-        notes.append(f"The n^2 d part outgrows the n d^2 part from n = {'' if told == 1 else f'{told} '}d on.")
+        ratio = Fraction(linear) / Fraction(square)
+        notes.append(f"The n^2 d part outgrows the n d^2 part from n = {'' if ratio == 1 else f'{ratio} '}d on.")
     notes.append("Counted by running the definition on shapes, interpolated exactly and verified at other sizes.")
     return notes

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any, Literal
 
 from headwork.errors import InputError, unknown
-from headwork.note import card
 from headwork.numbers import ShapeTensor, Work
 from headwork.sizes.counting import counted, heads_divide, whole
 from headwork.sizes.ledger import Ledger, Row, added
-from headwork.sizes.writing import applied
 
 TokensAs = Literal["rows", "columns"]
 
@@ -53,7 +50,7 @@ def attention_ledger(
         slug, options = "multi-head-attention", {"heads": heads, "without": () if biases else BIASES}
         sizes |= {} if memory is None else {"memory": 1}
     columns = tokens_as == "columns"
-    rows = [_told(row, slug, columns, biases) for row in counted(slug, sizes, batch=batch, **options)]
+    rows = [_told(row, columns) for row in counted(slug, sizes, batch=batch, columns=columns, **options)]
     named = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{named}"
@@ -87,12 +84,8 @@ def _check(
         raise unknown("tokens_as", tokens_as, ("rows", "columns"))
 
 
-def _told(row: Row, slug: str, columns: bool, biases: bool) -> Row:
+def _told(row: Row, columns: bool) -> Row:
     """A row in words, in the layout asked for: with tokens as columns the token axis comes last."""
-    if row.formula:
-        step = card(slug).step(row.name)
-        formula = applied(step.columns or step.formula, transposed=False) if columns else row.formula
-        row = replace(row, formula=formula if biases else re.sub(r" \+ b_\w", "", formula))
     row = replace(row, about=ABOUT.get(row.name, ""))
     if not columns or row.shape is None or row.parameters is not None:
         return row

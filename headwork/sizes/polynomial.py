@@ -1,7 +1,7 @@
 """Polynomials with whole coefficients in named sizes, found exactly from a few counts.
 
-A count that is a polynomial of degree at most 3 in each size is fixed by its values on a grid of four
-numbers a size (Lagrange, in fractions: nothing is rounded); other sizes then verify it.
+A count that is a polynomial of degree at most p in a size is fixed by its values at p + 1 numbers, and in
+several sizes by a grid of them (Lagrange, in fractions: nothing is rounded); other sizes then verify it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from itertools import product
 from math import prod
 
 from headwork.errors import HeadworkError
-
-DEGREE = 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Polynomial:
         """The same for LaTeX.
 
         >>> Polynomial(("n", "d"), {(2, 1): 2, (0, 0): -1}).latex()
-        '2\\, n^{2} d - 1'
+        '2 n^{2} d - 1'
         """
         return self._written(lambda s, e: s if e == 1 else f"{s}^{{{e}}}")
 
@@ -85,24 +83,20 @@ class Polynomial:
 
 
 def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, Sequence[int]]) -> Polynomial:
-    """The polynomial through the counts at every combination of the nodes, four nodes a size.
+    """The polynomial through the counts at every combination of the nodes.
 
-    >>> str(interpolated(lambda at: 2 * at["n"] ** 2 + 1, {"n": (1, 2, 3, 4)}))
+    >>> str(interpolated(lambda at: 2 * at["n"] ** 2 + 1, {"n": (1, 2, 3)}))
     '2 n^2 + 1'
     """
     sizes = tuple(nodes)
-    values: dict[tuple[int, ...], Fraction] = {
-        place: Fraction(count(dict(zip(sizes, (nodes[s][i] for s, i in zip(sizes, place, strict=True)), strict=True))))
-        for place in product(range(DEGREE + 1), repeat=len(sizes))
-    }
+    values: dict[tuple[int, ...], Fraction] = {}
+    for place in product(*(range(len(nodes[size])) for size in sizes)):
+        values[place] = Fraction(count({size: nodes[size][i] for size, i in zip(sizes, place, strict=True)}))
+    # One size after another, values at its nodes give way to coefficients of its powers.
     for axis, size in enumerate(sizes):
-        basis = _lagrange(nodes[size])
+        basis = list(enumerate(_lagrange(nodes[size])))
         values = {
-            place: sum(
-                (basis[i][place[axis]] * values[(*place[:axis], i, *place[axis + 1 :])] for i in range(DEGREE + 1)),
-                Fraction(),
-            )
-            for place in values
+            p: sum((b[p[axis]] * values[(*p[:axis], i, *p[axis + 1 :])] for i, b in basis), Fraction()) for p in values
         }
     return Polynomial(sizes, {p: int(c) if c.denominator == 1 else c for p, c in values.items() if c})
 

@@ -8,9 +8,11 @@ from itertools import groupby
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from headwork.pages.formulas import plain_formula
+from headwork.pages.tables import escaped_latex
 from headwork.sizes.ledger import Ledger, Row
 from headwork.sizes.polynomial import Polynomial
-from headwork.sizes.writing import escaped, number, number_latex, plain
+from headwork.sizes.writing import number, number_latex
 
 if TYPE_CHECKING:
     from headwork.pages import Table
@@ -95,7 +97,7 @@ def _text_table(headings: Headings, cells: list[list[Any]], summed: bool) -> Ite
 def _text(heading: str, cell: Any) -> str:
     if cell is None:
         return ""
-    return plain(cell) if heading == "formula" else number(cell)
+    return plain_formula(cell) if heading == "formula" else number(cell)
 
 
 def markdown(ledger: Ledger) -> str:
@@ -130,12 +132,12 @@ def latex(ledger: Ledger, *, fragment: bool = False) -> str:
 
 
 def _latex_lines(ledger: Ledger) -> Iterator[str]:
-    yield rf"\section*{{{escaped(ledger.title)}}}"
+    yield rf"\section*{{{escaped_latex(ledger.title)}}}"
     yield r"{\scriptsize\setlength{\tabcolsep}{3pt}"
     for headings, cells in blocks(ledger):
         for start in range(0, len(cells), ROWS_A_TABLE):
             yield rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for _, right in headings)}}}"
-            yield " & ".join(escaped(heading) for heading, _ in headings) + r" \\ \hline"
+            yield " & ".join(escaped_latex(heading) for heading, _ in headings) + r" \\ \hline"
             for row in cells[start : start + ROWS_A_TABLE]:
                 line = r"\hline " if ledger.summed and row is cells[-1] else ""
                 strings = (_latex(heading, cell) for (heading, _), cell in zip(headings, row, strict=True))
@@ -143,11 +145,11 @@ def _latex_lines(ledger: Ledger) -> Iterator[str]:
             yield r"\end{tabular}\par\medskip"
     yield "}"
     for name, fact in ledger.facts.items():
-        yield rf"\par {escaped(name)}: {number_latex(fact)}"
+        yield rf"\par {escaped_latex(name)}: {number_latex(fact)}"
     for note in ledger.notes:
-        yield rf"\par {escaped(note)}"
+        yield rf"\par {escaped_latex(note)}"
     for warning in ledger.warnings:
-        yield rf"\par\emph{{Careful:}} {escaped(warning)}"
+        yield rf"\par\emph{{Careful:}} {escaped_latex(warning)}"
 
 
 def _latex(heading: str, cell: Any) -> str:
@@ -211,10 +213,13 @@ def html(ledger: Ledger) -> str:
             inner: str = mathml(cell.latex())
         else:
             inner = mathml(cell) if heading == "formula" and cell else "" if cell is None else number(cell)
-        return Markup("<td{}>{}</td>").format(Markup(' style="text-align:right"') if right else "", inner)
+        return Markup("<td{}>{}</td>").format(side(right), inner)
+
+    def side(right: bool) -> str:
+        return Markup(' style="text-align:right"') if right else ""
 
     def table_html(headings: Headings, rows: list[list[Any]]) -> Markup:
-        head = Markup("").join(Markup("<th scope=col>{}</th>").format(heading) for heading, _ in headings)
+        head = Markup("").join(Markup("<th scope=col{}>{}</th>").format(side(right), name) for name, right in headings)
         body = Markup("").join(
             Markup("<tr>{}</tr>").format(
                 Markup("").join(cell_html(name, cell, right) for (name, right), cell in zip(headings, row, strict=True))

@@ -1,43 +1,9 @@
-"""How a ledger writes formulas and numbers: LaTeX as the cards have it, and one line of plain text."""
+"""How a ledger writes its numbers."""
 
 from __future__ import annotations
 
-import re
-
+from headwork.pages.tables import escaped_latex
 from headwork.sizes.polynomial import Polynomial
-
-PLAIN = {
-    "beta": "β", "gamma": "γ", "mu": "μ", "sigma": "σ", "epsilon": "ε", "Phi": "Φ", "phi": "φ", "top": "T",
-    "ldots": "...", "infty": "oo", "textstyle": "", "cdot": "*",
-}  # fmt: skip
-ESCAPES = {"_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$", "^": r"\^{}",
-           "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}"}  # fmt: skip
-
-
-def applied(formula: str, *, transposed: bool) -> str:
-    r"""A card's formula with each ``{W_q}`` as it is applied.
-
-    >>> applied("X {W_q}", transposed=True)
-    'X W_q^\\top'
-    """
-    return re.sub(r"\{(W_\w)\}", r"\1^\\top" if transposed else r"\1", formula)
-
-
-def plain(formula: str) -> str:
-    r"""A formula as one line of text.
-
-    >>> plain(r"\beta\, Q K^\top"), plain(r"\operatorname{softmax}(S) \text{ over keys}")
-    ('β Q K^T', 'softmax(S) over keys')
-    """
-    text = re.sub(r"\\(?:operatorname|text|mathrm)\{([^{}]*)\}", r"\1", re.sub(r"\\[,;! ]", " ", formula))
-    text = re.sub(r"\\[td]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", text)
-    text = re.sub(r"\\([A-Za-z]+)", lambda word: PLAIN.get(word[1], word[1]), text)
-    return re.sub(r" +", " ", re.sub(r"[{}\\]", "", text)).strip()
-
-
-def escaped(text: str) -> str:
-    """Plain text for LaTeX."""
-    return "".join(ESCAPES.get(sign, sign) for sign in text.replace("\\", "/"))
 
 
 def number(count: object) -> str:
@@ -61,4 +27,4 @@ def number_latex(count: object) -> str:
         return f"${count.latex()}$"
     if isinstance(count, int | tuple):
         return f"${number(count).replace(',', '{,}' if isinstance(count, int) else ',')}$"
-    return escaped(str(count))
+    return escaped_latex(str(count))

@@ -1,0 +1,82 @@
+r"""Formulas: the cards' LaTeX as MathML, which browsers draw by themselves, and as one line of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+
+from markupsafe import Markup
+
+# The converter passes these three through as they are, so that text could become markup.
+SAFE = str.maketrans({"<": r"\lt ", ">": r"\gt ", "&": " "})
+# Brackets round something low need not stretch, and sit better if they do not.
+LOW_BRACKETS = re.compile(r"\\left\(((?:(?!\\left|\\right|\\frac).)*)\\right\)")
+
+
+@lru_cache(maxsize=4096)
+def mathml(latex: str) -> Markup:
+    r"""LaTeX as a MathML element.
+
+    >>> mathml(r"\frac{1}{2}")
+    Markup('<math><mrow><mfrac><mrow><mn>1</mn></mrow><mrow><mn>2</mn></mrow></mfrac></mrow></math>')
+    """
+    from latex2mathml.converter import convert
+
+    # The converter reads letters in an operator's name, and nothing else.
+    plain = re.sub(r"\\operatorname\{([^{}]*[^{}A-Za-z][^{}]*)\}", r"\\text{\1}", latex).replace(r"\_", "_")
+    text = convert(LOW_BRACKETS.sub(r"(\1)", plain).translate(SAFE))
+    text = re.sub(r"^<math[^>]*>", "<math>", text)
+    # A function's name is a name, not an operator with space round it.
+    text = re.sub(r"<mo>([A-Za-z-]{2,})</mo>", r"<mi>\1</mi>", text)
+    return Markup(re.sub(r"&#x([0-9A-Fa-f]+);", _sign, text))
+
+
+def _sign(reference: re.Match[str]) -> str:
+    """A character in place of its number, but for those that mean something in HTML."""
+    sign = chr(int(reference[1], 16))
+    return reference[0] if sign in "<>&" else sign
+
+
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "lambda": "λ", "mu": "μ",
+    "sigma": "σ", "phi": "φ", "omega": "ω", "Phi": "Φ", "Sigma": "Σ",
+}  # fmt: skip
+WORDS = {
+    "top": "T", "infty": "oo", "ldots": "...", "cdots": "...", "cdot": "*", "sum": "sum", "max": "max",
+    "sin": "sin", "cos": "cos", "textstyle": "", "prime": "'", "exp": "exp", "times": "x",
+}  # fmt: skip
+
+
+def plain_formula(latex: str) -> str:
+    r"""A card's formula as one line of text.
+
+    >>> plain_formula(r"\beta\, Q K^\top"), plain_formula(r"\tfrac{1}{d} \textstyle\sum_j x_j")
+    ('β Q K^T', '(1)/(d) sum_j x_j')
+    """
+    text = re.sub(r"\\[,;! ]", " ", latex)
+    for _ in range(5):
+        text = re.sub(r"\\[td]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", text)
+        text = re.sub(r"\\(?:operatorname|text|mathrm)\{([^{}]*)\}", r"\1", text)
+        text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
+        text = re.sub(r"([_^])\{([^{} ]{1,3})\}", r"\1\2", text)
+        text = re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", text)
+    text = re.sub(r"\\([A-Za-z]+)", lambda m: GREEK.get(m[1], WORDS.get(m[1], m[1])), text)
+    return re.sub(r" +", " ", text.replace("\\_", "_").replace("\\", "")).strip()
+
+
+def formula_for(
+    card_formula: str, card_columns: str, *, columns: bool, convention: str, missing: Collection[str] = ()
+) -> str:
+    r"""A card's formula with each matrix as the convention applies it, and without what was not given.
+
+    >>> formula_for("X {W_q}", "{W_q} X", columns=False, convention="W x")
+    'X W_q^\\top'
+    """
+    formula = card_columns if columns and card_columns else card_formula
+    formula = formula.replace("{memory}", "X" if "memory" in missing else "M")
+    for name in missing:
+        # No bias is 0, no matrix is the identity.
+        formula = formula.replace(f" + {name}", "").replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")
+    turned = (convention == "W x") != columns
+    return re.sub(r"\{(W_\w)\}", r"\1^\\top" if turned else r"\1", formula)

@@ -1,0 +1,227 @@
+"""A trace as a notebook that runs from top to bottom: the same problem, its steps, and what to try next."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headwork.errors import HeadworkError, InputError, sizes_in_words
+from headwork.numbers import HandTensor
+from headwork.readings.terminal import options_text
+from headwork.readings.trace import Noted, Trace
+
+LONGEST_LINE = 88
+MOST_STEPS = 40  # with cells of their own; the trace shows them all
+LIMIT = re.compile(r"limit as (\S+) -> (\S+)")  # the title that Trace.limit gives
+Cell = tuple[str, str]  # markdown or code, and its text
+
+
+def notebook(trace: Trace) -> str:
+    r"""The whole notebook as JSON text (nbformat 4.5).
+
+    >>> from headwork.readings import explain
+    >>> json.loads(notebook(explain("softmax", scores="0 1", exact=True)))["cells"][1]["source"][2]
+    'problem = dict(scores="0 1")\n'
+    """
+    cells = []
+    for number, (kind, text) in enumerate(_cells(trace)):
+        cell: dict[str, Any] = {
+            "cell_type": kind,
+            "id": f"{trace.mechanism.slug}-{number}",
+            "metadata": {},
+            "source": text.splitlines(keepends=True),
+        }
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        cells.append(cell)
+    metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    whole = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+def _cells(trace: Trace) -> Iterator[Cell]:
+    replaced = _replaced(trace)
+    told = options_text(trace)
+    yield "markdown", f"# {trace.mechanism.slug}\n\n{trace.mechanism.about}" + (f"\n\n{told}" if told else "")
+    yield "code", _problem(trace, replaced)
+    for warning in trace.warnings:
+        yield "markdown", f"> **Careful:** {warning}"
+    for noted in list(trace.steps.values())[:MOST_STEPS]:
+        yield "markdown", _explained(noted)
+        place = "".join(f", {i}" for i in _place(noted))
+        yield "code", f"print(trace.cell({_literal(noted.path)}{place}))\ntrace[{_literal(noted.path)}].values"
+    if not trace.title and not replaced:
+        yield from _what_if(trace)
+        yield from _hard(trace)
+
+
+def _explained(noted: Noted) -> str:
+    formula = f"${noted.symbol} = {noted.formula}$"
+    words = sizes_in_words(noted.shape, " ".join(noted.axes))
+    return f"## {noted.path}\n\n{formula}: {words}.\n\nThe arithmetic of one cell, and all values:"
+
+
+# --- the problem, typed in again -----------------------------------------------------------------
+
+
+def _problem(trace: Trace, replaced: dict[str, str]) -> str:
+    """Code that works the same problem again."""
+    mechanism, settings, given = _original(trace)
+    arguments = {name: _typed(trace, name, value) for name, value in given.items() if value is not None}
+    chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
+    usual = {"exact": False, "tokens_as": "rows", "digits": 4}
+    more = "".join(f", {name}={_literal(value)}" for name, value in chosen.items() if value != usual[name])
+    lines = ["import headwork", "", f"problem = {_call('dict', arguments)}"]
+    if replaced:
+        swaps = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
+        lines.append(f"replacing = {{{swaps}}}")
+        more += ", replacing=replacing"
+    limit = LIMIT.fullmatch(trace.title)
+    then = f".limit({_literal(limit[1])}, {_literal(limit[2])})" if limit else ""
+    return "\n".join([*lines, f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}", "trace"])
+
+
+def _original(trace: Trace) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The mechanism, settings and inputs that the trace was made from."""
+    if not isinstance(trace.again, partial):
+        raise HeadworkError("this trace does not know its problem, so it cannot be typed in again.")
+    mechanism, settings, given = trace.again.args
+    return mechanism, settings, given
+
+
+def _replaced(trace: Trace) -> dict[str, str]:
+    """The steps that were put in the place of worked ones, found by working the problem again."""
+    found: dict[str, str] = {}
+    if trace.again is None or LIMIT.fullmatch(trace.title):
+        return found
+    again = trace.again()
+    for path, noted in trace.steps.items():
+        if not _same(noted.raw, again.steps[path].raw):
+            found[path] = array_text(noted.tensor.array)
+            again = trace.again(replacing=found)
+    return found
+
+
+def _same(ours: HandTensor, theirs: HandTensor) -> bool:
+    return np.array_equal(ours.array, theirs.array, equal_nan=not ours.exact)
+
+
+def _typed(trace: Trace, name: str, value: Any) -> Any:
+    """A value as it was typed, or as it can be typed."""
+    if isinstance(value, (str, int)):
+        return value
+    if name in trace.inputs:
+        return array_text(trace.inputs[name].tensor.array)
+    option = trace.options[name]
+    return array_text(option.array if isinstance(option, HandTensor) else np.asarray(option))
+
+
+def array_text(array: Any) -> str:
+    """Numbers in the form in which they are typed; exact ones stay exact.
+
+    >>> array_text(np.array([[1.0, 0.5], [2.0, 1e-9]])), array_text(np.array([[1.0, 2.0]]))
+    ('1 0.5; 2 1e-09', '[[1, 2]]')
+    """
+    if array.ndim == 2 and array.shape[0] > 1:
+        rows = [" ".join(map(_number, row)) for row in array]
+        one_line = "; ".join(rows)
+        return one_line if len(one_line) <= LONGEST_LINE else "\n".join(rows)
+    if array.ndim == 1 and array.shape[0] > 1:
+        return " ".join(map(_number, array))
+    return _nested(array)
+
+
+def _nested(array: Any) -> str:
+    if array.ndim == 0:
+        return _number(array[()])
+    return f"[{', '.join(_nested(np.asarray(part)) for part in array)}]"
+
+
+def _number(value: Any) -> str:
+    if hasattr(value, "free_symbols"):
+        from headwork.numbers.exact import exact_text
+
+        return exact_text(value).replace(" ", "")  # a space would separate two entries
+    number = float(value)
+    if math.isinf(number):
+        return "oo" if number > 0 else "-oo"
+    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
+
+
+def _call(name: str, arguments: dict[str, Any]) -> str:
+    """A call on one line, or on one line an argument where that is too long."""
+    parts = [f"{argument}={_literal(value)}" for argument, value in arguments.items()]
+    one_line = f"{name}({', '.join(parts)})"
+    if len(one_line) <= LONGEST_LINE:
+        return one_line
+    return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str) and "\n" in value and not set(value) & set('"\\'):
+        return f'"""\n{value}\n"""'
+    # What JSON writes for a string is a string of Python, too, and it has the quotation marks of this house.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+# --- what to try next ----------------------------------------------------------------------------
+
+
+def _place(noted: Noted) -> tuple[int, ...]:
+    """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
+    return (*(0 for _ in noted.shape[:-1]), min(1, noted.shape[-1] - 1)) if noted.shape else ()
+
+
+def _what_if(trace: Trace) -> Iterator[Cell]:
+    """One cell of an early step raised by 1; the later steps follow."""
+    early = list(trace.steps.values())[:-1]
+    finite = [noted for noted in early if noted.values.dtype == object or np.all(np.isfinite(noted.values))]
+    if not finite:
+        return
+    noted = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
+    path, place = _literal(noted.path), ", ".join(map(str, _place(noted))) or "()"
+    yield "markdown", f"## What if?\n\nRaise one cell of `{noted.path}` by 1. Every later step follows from it."
+    yield (
+        "code",
+        (
+            f"changed = trace[{path}].{'exact' if trace.exact else 'values'}.copy()\n"
+            f"changed[{place}] += 1\n"
+            f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values"
+        ),
+    )
+
+
+def _hard(trace: Trace) -> Iterator[Cell]:
+    """Hard attention: the limit of every step, or the same problem with beta at infinity."""
+    weights = [path for path in trace.steps if path.rpartition("/")[2] == "weights"]
+    if "beta" not in trace.options or not weights:
+        return
+    path = _literal(weights[0])
+    mechanism, settings, _ = _original(trace)
+    if trace.exact and _works(lambda: trace.limit("beta", "oo")):
+        code = f'trace.limit("beta", "oo")[{path}].exact'
+    elif _works(lambda: trace.again(beta="oo")):  # type: ignore[misc]
+        more = f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
+        code = f'headwork.explain({_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more})[{path}].values'
+    else:  # hard attention compares scores, which symbols do not allow
+        return
+    words = "As beta grows, each query looks only at the key that fits it best; ties share."
+    yield "markdown", f"## In the limit\n\n{words}"
+    yield "code", code
+
+
+def _works(make: Callable[[], Trace]) -> bool:
+    try:
+        make()
+    except InputError:
+        return False
+    return True

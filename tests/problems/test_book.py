@@ -1,0 +1,85 @@
+"""The problem book is its own golden test: every entry's checks hold, and a wrong value is noticed."""
+
+import numpy as np
+import pytest
+import sympy
+
+from headwork.errors import InputError
+from headwork.problems import GROUPS, Problem, Worked, entries, find, rendering
+
+EXPECTED = (
+    "A1 A2 A3 B1 B2 B3 B4 B5 B6 B7 B8 C1 C2 C3 C4 C5 D1 D2 D3 D4 E1 F1 F2 "
+    "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 G11 G12"
+).split()  # fmt: skip
+
+
+def test_every_problem_of_the_hand_outs_is_there():
+    assert list(entries()) == EXPECTED
+    assert {slug[0] for slug in entries()} == set(GROUPS)
+
+
+@pytest.mark.parametrize("slug", EXPECTED)
+def test_every_value_is_right(slug):
+    worked = find(slug).work()
+    assert [f for f in worked.findings if not f.right] == []
+    assert worked.answer
+    if slug[0] != "F":
+        assert worked.findings
+
+
+@pytest.mark.parametrize("slug", ["A2", "B3", "C3", "D2", "G4", "F1"])
+def test_every_form_can_be_written(slug):
+    problem = find(slug)
+    worked = problem.work()
+    assert problem.title in rendering.text(problem, worked)
+    assert rendering.markdown(problem, worked).startswith(f"# {slug}")
+    latex = rendering.latex(problem, worked)
+    assert latex.startswith(r"\documentclass")
+    assert latex.count("{") == latex.count("}")
+    assert rendering.html(problem, worked).lstrip().lower().startswith("<!doctype html>")
+    assert rendering.as_data(problem, worked)["right"] is True
+
+
+def test_a_published_slip_stands_only_beside_the_right_value():
+    findings = find("A2").work().findings
+    slip = next(f for f in findings if f.published == "0.6624")
+    assert slip.ours.startswith("0.6622")
+    assert "0.1967" in slip.why
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected", "right"),
+    [
+        (np.array([sympy.E / (sympy.E + 1)], object), "[e/(e+1)]", True),
+        (np.array([sympy.E / (sympy.E + 1)], object), "[e/(e+2)]", False),
+        (np.array([0.5]), "[1/2]", True),
+        (np.array([0.5 + 1e-9]), "[1/2]", False),
+        (np.array([1.0, 2.0]), "[1]", False),
+        (3, 3, True),
+        (3, 4, False),
+        ((7, 9), (7, 9), True),
+    ],
+)
+def test_a_check_notices(ours, expected, right):
+    worked = Worked()
+    worked.check("value", ours, expected)
+    assert worked.right is right
+    assert ("MISMATCH" in worked.verdict) is not right
+
+
+def test_a_rounded_check_notices_the_last_digit():
+    worked = Worked()
+    worked.check("value", np.array([0.534447]), "0.5343", rounded=4)
+    assert not worked.right
+
+
+def test_an_unknown_problem_is_named():
+    with pytest.raises(InputError, match="unknown problem 'A9'"):
+        find("A9")
+
+
+def test_summary_counts_mismatches():
+    bad = Worked()
+    bad.check("x", 1, 2)
+    good = Problem("X", "x", "x", lambda worked: worked.check("x", 1, 1)).work()
+    assert "1 problems with a mismatch" in rendering.summary({"a": bad, "b": good}).notes[0]
