@@ -11,13 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headwork.construct import Construction, Equality, build, equal
     from headwork.readings import Trace, explain
 
 __version__ = "0.1.0"
-__all__ = ["Trace", "explain"]
+__all__ = ["Construction", "Equality", "Trace", "build", "equal", "explain"]
 
 # Public names and the room each lives in: a name is imported when it is first asked for.
-ROOMS = {"explain": "headwork.readings", "Trace": "headwork.readings"}
+ROOMS = {
+    "Construction": "headwork.construct", "Equality": "headwork.construct", "build": "headwork.construct",
+    "equal": "headwork.construct", "Trace": "headwork.readings", "explain": "headwork.readings",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

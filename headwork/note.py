@@ -66,9 +66,10 @@ class Given:
 class Step:
     r"""The card of one step: name, symbol, formula (LaTeX) and axes.
 
-    ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where
-    rows are multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens. ``columns`` is the formula with tokens as columns. ``when`` names
-    the option or input without which the step is not taken. ``step *`` in a name stands for any number.
+    ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where rows are
+    multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens. ``columns`` is the
+    formula with tokens as columns. ``when`` names the option or input without which the step is not taken.
+    ``step *`` in a name stands for any number.
     """
 
     name: str

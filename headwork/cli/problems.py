@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,11 +49,12 @@ def problems(
         return
     problem = find(slug)
     worked = problem.work()
-    renderers = {
-        "text": rendering.text, "markdown": rendering.markdown, "html": rendering.html, "json": rendering.json_text,
-        "latex": lambda p, w: rendering.latex(p, w, fragment=fragment),
+    report = problem.report(worked)
+    renderers: dict[str, Callable[[], str]] = {
+        "text": report.to_text, "markdown": report.to_markdown, "html": report.to_html,
+        "latex": lambda: report.to_latex(fragment), "json": lambda: rendering.json_text(problem, worked),
     }  # fmt: skip
-    show(renderers[wanted](problem, worked), out)
+    show(renderers[wanted](), out)
     if not worked.right:
         raise typer.Exit(1)
 

@@ -17,37 +17,52 @@ from headwork.mechanisms.convolution import (
     toeplitz,
 )
 from headwork.mechanisms.feedforward import feed_forward, gelu, relu
-from headwork.mechanisms.layers import encoder_layer
-from headwork.mechanisms.linear import linear_attention, linear_attention_recurrent
-from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.layers import decoder_layer, encoder_layer
+from headwork.mechanisms.linear import (
+    linear_attention,
+    linear_attention_chunked,
+    linear_attention_recurrent,
+    multi_head_linear_attention,
+)
+from headwork.mechanisms.normalisation import layer_normalisation, rms_normalisation
 from headwork.mechanisms.patches import patches, patches_inverse
 from headwork.mechanisms.positions import (
+    alibi_positions,
     learned_positions,
     natural_positions,
     normalised_positions,
     relative_positions,
     rotary_positions,
     sinusoidal_positions,
+    sinusoidal_positions_2d,
 )
-from headwork.mechanisms.recurrence import recurrence, recurrence_closed_form
+from headwork.mechanisms.recurrence import gru, gru_cell, lstm, lstm_cell, recurrence, recurrence_closed_form
 
 __all__ = [
+    "alibi_positions",
     "attention",
     "average_pooling",
     "convolution_1d",
     "convolution_2d",
     "cross_attention",
+    "decoder_layer",
     "encoder_layer",
     "feed_forward",
     "gelu",
+    "gru",
+    "gru_cell",
     "hardmax",
     "layer_normalisation",
     "learned_positions",
     "linear_attention",
+    "linear_attention_chunked",
     "linear_attention_recurrent",
     "locally_connected",
+    "lstm",
+    "lstm_cell",
     "max_pooling",
     "multi_head_attention",
+    "multi_head_linear_attention",
     "natural_positions",
     "normalised_positions",
     "patches",
@@ -56,9 +71,11 @@ __all__ = [
     "recurrence_closed_form",
     "relative_positions",
     "relu",
+    "rms_normalisation",
     "rotary_positions",
     "self_attention",
     "sinusoidal_positions",
+    "sinusoidal_positions_2d",
     "softmax",
     "toeplitz",
 ]

@@ -8,6 +8,8 @@ A mask has 1 where a query may look and 0 where it may not; "causal" hides every
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, sizes_in_words
@@ -106,6 +108,15 @@ def project(tokens: Tensor, matrix: Tensor | None, convention: Convention = "W x
     return tokens @ (matrix.mT if convention == "W x" else matrix)
 
 
+def biased(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
+    if bias is None:
+        return rows
+    if tuple(bias.shape[-1:]) != tuple(rows.shape[-1:]):
+        raise InputError(f"{name} is {sizes_in_words(bias.shape, 'width')}, but the rows it is added to are "
+                         f"{rows.shape[-1]} wide. Give one number a column.")  # fmt: skip
+    return rows + bias
+
+
 QUERY = Step("query", "Q", r"X {W_q}", "token key_width", columns=r"{W_q} X")
 KEY = Step("key", "K", r"X {W_k}", "token key_width", columns=r"{W_k} X")
 VALUE = Step("value", "V", r"X {W_v}", "token value_width", columns=r"{W_v} X")
@@ -167,28 +178,39 @@ def self_attention(
     return cross_attention(tokens, tokens, W_q, W_k, W_v, beta=beta, mask=mask, convention=convention, note=note)
 
 
+# What every attention with several heads has: biases, the cut into heads, the way back.
+BIASES = (
+    Given("b_q", "b_q", "key_width", "query bias; none is 0", trained=True),
+    Given("b_k", "b_k", "key_width", "key bias; none is 0", trained=True),
+    Given("b_v", "b_v", "value_width", "value bias; none is 0", trained=True),
+    Given("b_o", "b_o", "width", "bias of the mixed heads; none is 0", trained=True),
+)
+SPLIT = (
+    Step("query", "Q", r"\operatorname{split}(X {W_q} + b_q)", "token head head_width",
+         columns=r"\operatorname{split}({W_q} X + b_q)"),
+    Step("key", "K", r"\operatorname{split}({memory} {W_k} + b_k)", "key head head_width",
+         columns=r"\operatorname{split}({W_k} {memory} + b_k)"),
+    Step("value", "V", r"\operatorname{split}({memory} {W_v} + b_v)", "key head value_width",
+         columns=r"\operatorname{split}({W_v} {memory} + b_v)"),
+)  # fmt: skip
+JOINED = (
+    Step("per head", "H", r"A V", "token head value_width", columns=r"V A"),
+    Step("joined", "J", r"[H_0, H_1, \ldots]", "token joined_width"),
+    Step("output", "Y", r"J {W_o} + b_o", "token width", columns=r"{W_o} J + b_o"),
+)
+
+
 @mechanism(
     Given("tokens", "X", "token width", "one row a token: these ask"),
     *PROJECTIONS,
     Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
     Given("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
-    Step(
-        "query",
-        "Q",
-        r"\operatorname{split}(X {W_q})",
-        "token head head_width",
-        columns=r"\operatorname{split}({W_q} X)",
-    ),
-    Step("key", "K", r"\operatorname{split}(X {W_k})", "key head head_width", columns=r"\operatorname{split}({W_k} X)"),
-    Step(
-        "value", "V", r"\operatorname{split}(X {W_v})", "key head value_width", columns=r"\operatorname{split}({W_v} X)"
-    ),
+    *BIASES,
+    *SPLIT,
     Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "head query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}(S) \text{ over keys}", "head query key"),
-    Step("per head", "H", r"A V", "token head value_width", columns=r"V A"),
-    Step("joined", "J", r"[H_0, H_1, \ldots]", "token joined_width"),
-    Step("output", "Y", r"J {W_o}", "token width", columns=r"{W_o} J"),
+    *JOINED,
 )
 def multi_head_attention(
     tokens: Tensor,
@@ -197,6 +219,10 @@ def multi_head_attention(
     W_v: Tensor = None,
     W_o: Tensor = None,
     memory: Tensor = None,
+    b_q: Tensor = None,
+    b_k: Tensor = None,
+    b_v: Tensor = None,
+    b_o: Tensor = None,
     *,
     heads: int,
     beta: Number = None,
@@ -205,22 +231,46 @@ def multi_head_attention(
     note: Note = silent,
 ) -> Tensor:
     """Several heads attend side by side; each matrix is cut into as many blocks as there are heads."""
+    return with_heads(
+        tokens, W_q, W_k, W_v, W_o, memory, b_q, b_k, b_v, b_o,
+        attend=partial(attention, beta=beta, mask=mask), heads=heads, convention=convention, note=note,
+    )  # fmt: skip
+
+
+def with_heads(
+    tokens: Tensor,
+    W_q: Tensor,
+    W_k: Tensor,
+    W_v: Tensor,
+    W_o: Tensor,
+    memory: Tensor,
+    b_q: Tensor,
+    b_k: Tensor,
+    b_v: Tensor,
+    b_o: Tensor,
+    *,
+    attend: Callable[..., Tensor],
+    heads: int,
+    convention: Convention,
+    note: Note,
+) -> Tensor:
+    """Any attention with several heads: project and split, attend head by head, join and mix."""
     memory = tokens if memory is None else memory
-    query = note("query", split(project(tokens, W_q, convention), heads))
-    key = note("key", split(project(memory, W_k, convention), heads))
-    value = note("value", split(project(memory, W_v, convention), heads))
+    query = note("query", split(biased(project(tokens, W_q, convention), b_q, "b_q"), heads))
+    key = note("key", split(biased(project(memory, W_k, convention), b_k, "b_k"), heads))
+    value = note("value", split(biased(project(memory, W_v, convention), b_v, "b_v"), heads))
 
     def per_head(name: str, value: Any, /) -> Any:
         # The attention of each head puts the head first; outside, it stands beside the width.
         return value if name == "output" else note(name, value)
 
-    outputs = attention(
+    outputs = attend(
         query.transpose(-3, -2), key.transpose(-3, -2), value.transpose(-3, -2),
-        beta=beta, mask=mask, note=silent if note is silent else per_head,
+        note=silent if note is silent else per_head,
     )  # fmt: skip
     together = note("per head", outputs.transpose(-3, -2))
     joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
-    return note("output", project(joined, W_o, convention))
+    return note("output", biased(project(joined, W_o, convention), b_o, "b_o"))
 
 
 def split(rows: Tensor, heads: int) -> Tensor:

@@ -158,8 +158,9 @@ def toeplitz(signal: Tensor, kernel: Tensor, *, stride: int = 1, padding: int = 
 def _shifted(kernel: Tensor, start: int, length: int) -> Tensor:
     """A row of zeros with the kernel from ``start`` on; what sticks out at the ends is cut off."""
     size = kernel.shape[-1]
-    kept = kernel[max(0, -start) : size - max(0, start + size - length)]
-    before = max(0, start)
+    first, last = max(0, -start), size - max(0, start + size - length)
+    kept = kernel[min(first, size) : max(first, last)] if first < last else kernel[:0]
+    before = min(max(0, start), length)
     parts = [kernel.new_zeros(before), kept, kernel.new_zeros(length - before - kept.shape[-1])]
     return cat([part for part in parts if part.shape[-1]], 0)
 

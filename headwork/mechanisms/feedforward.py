@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headwork.errors import InputError, sizes_in_words
-from headwork.mechanisms.attention import Convention, Tensor, project
+from headwork.mechanisms.attention import Convention, Tensor, biased, project
 from headwork.note import Given, Note, Step, mechanism, silent
 
 Activation = Literal["relu", "gelu"]
@@ -76,12 +75,3 @@ def feed_forward(
     hidden = note("hidden", biased(project(tokens, W_1, convention), b_1, "b_1"))
     activated = note("activated", ACTIVATIONS[activation](hidden))
     return note("output", biased(project(activated, W_2, convention), b_2, "b_2"))
-
-
-def biased(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
-    if bias is None:
-        return rows
-    if tuple(bias.shape[-1:]) != tuple(rows.shape[-1:]):
-        raise InputError(f"{name} is {sizes_in_words(bias.shape, 'width')}, but the rows it is added to are "
-                         f"{rows.shape[-1]} wide. Give one number a column.")  # fmt: skip
-    return rows + bias

@@ -1,4 +1,7 @@
-"""A whole encoder layer: attention and feed-forward, each with a residual and a normalisation.
+"""Whole layers: attention and feed-forward, each with a residual and a normalisation.
+
+An encoder layer attends to its own tokens; a decoder layer does so causally, then attends to a memory, which is
+what the encoder made.
 
 "post" normalises after the residual, as published (Vaswani et al. 2017); "pre" normalises what goes into
 each part and leaves the residual path free (Xiong et al. 2020, arXiv 2002.04745).
@@ -6,9 +9,11 @@ each part and leaves the residual path free (Xiong et al. 2020, arXiv 2002.04745
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Literal
 
-from headwork.mechanisms.attention import PROJECTIONS, Convention, Mask, Number, Tensor, multi_head_attention
+from headwork.mechanisms.attention import BIASES, PROJECTIONS, Convention, Mask, Number, Tensor, multi_head_attention
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.normalisation import layer_normalisation
 from headwork.note import Given, Note, Step, inside, mechanism, silent, steps_of
@@ -28,12 +33,13 @@ Placement = Literal["post", "pre"]
     Given("shift_1", r"\beta_1", "width", "of the first normalisation; none is 0", trained=True),
     Given("scale_2", r"\gamma_2", "width", "of the second normalisation; none is 1", trained=True),
     Given("shift_2", r"\beta_2", "width", "of the second normalisation; none is 0", trained=True),
+    *BIASES,
     *steps_of(layer_normalisation, scope="normalisation 1"),
     *steps_of(multi_head_attention, scope="attention"),
-    Step("residual 1", "R_1", r"X + \operatorname{attention}", "token width"),
+    Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
     *steps_of(layer_normalisation, scope="normalisation 2"),
     *steps_of(feed_forward, scope="feed-forward"),
-    Step("residual 2", "R_2", r"X' + \operatorname{feed\_forward}", "token width"),
+    Step("residual 2", "R_2", r"X' + \text{feed-forward}", "token width"),
     Step("output", "Y", r"\text{the layer's result}", "token width"),
 )
 def encoder_layer(
@@ -50,6 +56,10 @@ def encoder_layer(
     shift_1: Tensor = None,
     scale_2: Tensor = None,
     shift_2: Tensor = None,
+    b_q: Tensor = None,
+    b_k: Tensor = None,
+    b_v: Tensor = None,
+    b_o: Tensor = None,
     *,
     heads: int,
     beta: Number = None,
@@ -70,7 +80,7 @@ def encoder_layer(
 
     def attend(rows: Tensor) -> Tensor:
         return multi_head_attention(
-            rows, W_q, W_k, W_v, W_o,
+            rows, W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o,
             heads=heads, beta=beta, mask=mask, convention=convention, note=inside(note, "attention"),
         )  # fmt: skip
 
@@ -83,4 +93,124 @@ def encoder_layer(
     else:
         tokens = normalise_1(note("residual 1", tokens + attend(tokens)))
         tokens = normalise_2(note("residual 2", tokens + feed(tokens)))
+    return note("output", tokens)
+
+
+def _renamed(cards: tuple[Given, ...], prefix: str) -> tuple[Given, ...]:
+    """The cards of the same parameters for a second attention."""
+    return tuple(
+        replace(c, name=f"{prefix}_{c.name}", symbol=rf"{c.symbol[0]}_{{{prefix[0]}{c.name[-1]}}}") for c in cards
+    )
+
+
+ATTENTION = (
+    *PROJECTIONS,
+    Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+    *BIASES,
+)
+FEED_FORWARD = (
+    Given("W_1", "W_1", "width hidden", "feed-forward, applied as x W; none is the identity", trained=True),
+    Given("W_2", "W_2", "hidden width", "feed-forward, applied as x W; none is the identity", trained=True),
+    Given("b_1", "b_1", "hidden", "none is 0", trained=True),
+    Given("b_2", "b_2", "width", "none is 0", trained=True),
+)
+
+
+@mechanism(
+    Given("tokens", "X", "token width", "one row a token"),
+    Given("memory", "M", "key width", "what the encoder made, one row a token"),
+    *ATTENTION,
+    *_renamed(ATTENTION, "cross"),
+    *FEED_FORWARD,
+    *(
+        Given(f"{name}_{k}", rf"{symbol}_{k}", "width", f"of normalisation {k}; none is {none}", trained=True)
+        for k in (1, 2, 3)
+        for name, symbol, none in (("scale", r"\gamma", 1), ("shift", r"\beta", 0))
+    ),
+    *steps_of(layer_normalisation, scope="normalisation 1"),
+    *steps_of(multi_head_attention, scope="attention"),
+    Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
+    *steps_of(layer_normalisation, scope="normalisation 2"),
+    *(
+        replace(step, when=step.when and "memory_mask")
+        for step in steps_of(multi_head_attention, scope="cross-attention")
+    ),
+    Step("residual 2", "R_2", r"X' + \operatorname{cross\_attention}", "token width"),
+    *steps_of(layer_normalisation, scope="normalisation 3"),
+    *steps_of(feed_forward, scope="feed-forward"),
+    Step("residual 3", "R_3", r"X'' + \text{feed-forward}", "token width"),
+    Step("output", "Y", r"\text{the layer's result}", "token width"),
+)
+def decoder_layer(
+    tokens: Tensor,
+    memory: Tensor,
+    W_q: Tensor = None,
+    W_k: Tensor = None,
+    W_v: Tensor = None,
+    W_o: Tensor = None,
+    b_q: Tensor = None,
+    b_k: Tensor = None,
+    b_v: Tensor = None,
+    b_o: Tensor = None,
+    cross_W_q: Tensor = None,
+    cross_W_k: Tensor = None,
+    cross_W_v: Tensor = None,
+    cross_W_o: Tensor = None,
+    cross_b_q: Tensor = None,
+    cross_b_k: Tensor = None,
+    cross_b_v: Tensor = None,
+    cross_b_o: Tensor = None,
+    W_1: Tensor = None,
+    W_2: Tensor = None,
+    b_1: Tensor = None,
+    b_2: Tensor = None,
+    scale_1: Tensor = None,
+    shift_1: Tensor = None,
+    scale_2: Tensor = None,
+    shift_2: Tensor = None,
+    scale_3: Tensor = None,
+    shift_3: Tensor = None,
+    *,
+    heads: int,
+    beta: Number = None,
+    mask: Mask = "causal",
+    memory_mask: Mask = None,
+    normalisation: Placement = "post",
+    activation: Activation = "relu",
+    epsilon: Number = 0,
+    convention: Convention = "W x",
+    note: Note = silent,
+) -> Tensor:
+    """One layer of a transformer decoder: it looks back at its own tokens, then at the encoder's.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> one = HandTensor(np.array([[1.0, 3.0]]))
+    >>> decoder_layer(one, one, heads=1).array.tolist()
+    [[-1.0, 1.0]]
+    """
+    options = {"heads": heads, "beta": beta, "convention": convention}
+
+    def attend(rows: Tensor) -> Tensor:
+        return multi_head_attention(
+            rows, W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o, mask=mask, note=inside(note, "attention"), **options
+        )
+
+    def attend_memory(rows: Tensor) -> Tensor:
+        return multi_head_attention(
+            rows, cross_W_q, cross_W_k, cross_W_v, cross_W_o, memory, cross_b_q, cross_b_k, cross_b_v, cross_b_o,
+            mask=memory_mask, note=inside(note, "cross-attention"), **options,
+        )  # fmt: skip
+
+    def feed(rows: Tensor) -> Tensor:
+        return feed_forward(rows, W_1, W_2, b_1, b_2, activation=activation, note=inside(note, "feed-forward"))
+
+    parts = ((attend, scale_1, shift_1), (attend_memory, scale_2, shift_2), (feed, scale_3, shift_3))
+    for k, (part, scale, shift) in enumerate(parts, 1):
+        normalise = partial(
+            layer_normalisation, scale=scale, shift=shift, epsilon=epsilon, note=inside(note, f"normalisation {k}")
+        )
+        if normalisation == "pre":
+            tokens = note(f"residual {k}", tokens + part(normalise(tokens)))
+        else:
+            tokens = normalise(note(f"residual {k}", tokens + part(tokens)))
     return note("output", tokens)

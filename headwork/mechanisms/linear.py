@@ -2,16 +2,30 @@ r"""Linear attention: the exponential dropped, dot products normalised instead.
 
 y_i = q_i . (sum_j k_j v_j^T) / (q_i . sum_j k_j), Katharopoulos et al. 2020, arXiv 2006.16236. Raw dot
 products can be negative or sum to zero; the feature map elu(x) + 1 makes them positive. The parallel
-form shows the weights and costs n^2 d; the recurrent form carries a matrix state and costs n d^2.
+form shows the weights and costs n^2 d; the recurrent form carries a matrix state and costs n d^2; the chunked form
+is parallel within a chunk and recurrent from one to the next. A mask is a factor on the scores here.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
-from headwork.mechanisms.attention import Tensor, _check, causal
+from headwork.errors import InputError
+from headwork.mechanisms.attention import (
+    BIASES,
+    JOINED,
+    PROJECTIONS,
+    SPLIT,
+    Convention,
+    Mask,
+    Tensor,
+    _check,
+    causal,
+    with_heads,
+)
 from headwork.note import Given, Note, Step, inside, mechanism, silent
-from headwork.numbers import stack
+from headwork.numbers import cat, stack
 
 Features = Literal["none", "elu+1"]
 
@@ -47,7 +61,7 @@ def linear_attention(
     value: Tensor,
     *,
     features: Features = "none",
-    mask: Literal["causal"] | None = None,
+    mask: Mask = None,
     note: Note = silent,
 ) -> Tensor:
     """Attention whose weights are dot products divided by their sum; shown with its weights.
@@ -61,7 +75,8 @@ def linear_attention(
     query = note("query features", feature_map(query, features))
     key = note("key features", feature_map(key, features))
     products = query @ key.mT
-    scores = note("scores", products if mask is None else products * causal(products))
+    allowed = causal(products) if isinstance(mask, str) else mask
+    scores = note("scores", products if mask is None else products * allowed)
     sums = note("sums", scores.sum(-1, keepdim=True))
     weights = note("weights", scores / sums)
     return note("output", weights @ value)
@@ -93,7 +108,8 @@ def linear_attention_recurrent(
     _check(query, key, value, mask)
     query = note("query features", feature_map(query, features))
     key = note("key features", feature_map(key, features))
-    states, key_sums = [], []
+    states: list[Tensor] = []
+    key_sums: list[Tensor] = []
     for t in range(key.shape[-2]):
         at = inside(note, f"step {t}")
         new = key[..., t : t + 1, :].mT @ value[..., t : t + 1, :]
@@ -106,3 +122,113 @@ def linear_attention_recurrent(
         one = query[..., i, :].unsqueeze(-2)
         rows.append(((one @ states[seen]) / (one @ key_sums[seen].mT)).squeeze(-2))
     return note("output", stack(rows, -2))
+
+
+@mechanism(
+    *INPUTS,
+    *FEATURES,
+    Step("chunk */state", "C_t", r"C_{t-1} + \Phi_{K,t}^\top V_t", "width value_width"),
+    Step("chunk */key sum", "c_t", r"c_{t-1} + \textstyle\sum_{j \in t} \phi(k_j)", "one width"),
+    Step("chunk */scores", "S_t", r"\Phi_{Q,t} \Phi_{K,t}^\top \text{ up to the diagonal}", "query key", when="mask"),
+    Step("chunk */sums", "z_t", r"\Phi_{Q,t}\, c_{t-1} + \textstyle\sum_j S_{t,ij}", "query one"),
+    Step("chunk */output", "Y_t", r"(\Phi_{Q,t}\, C_{t-1} + S_t V_t) / z_t", "query value_width"),
+    Step("output", "Y", r"[Y_0; Y_1; \ldots]", "query value_width"),
+)
+def linear_attention_chunked(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    features: Features = "none",
+    mask: Literal["causal"] | None = None,
+    chunk: int = 64,
+    note: Note = silent,
+) -> Tensor:
+    """The same numbers as linear-attention, so many tokens at a time: the state carries what came before.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> x = HandTensor(np.array([[1.0], [3.0]]))
+    >>> linear_attention_chunked(x, x, x, chunk=1).array.tolist()
+    [[2.5], [2.5]]
+    """
+    _check(query, key, value, mask)
+    check_chunks(query, key, mask, chunk)
+    query = note("query features", feature_map(query, features))
+    key = note("key features", feature_map(key, features))
+    states: list[Tensor] = []
+    key_sums: list[Tensor] = []
+    for t, start in enumerate(range(0, key.shape[-2], chunk)):
+        at = inside(note, f"chunk {t}")
+        keys, values = key[..., start : start + chunk, :], value[..., start : start + chunk, :]
+        new, total = keys.mT @ values, keys.sum(-2, keepdim=True)
+        states.append(at("state", states[-1] + new if states else new))
+        key_sums.append(at("key sum", key_sums[-1] + total if key_sums else total))
+    rows = []
+    for t, start in enumerate(range(0, query.shape[-2], chunk)):
+        at = inside(note, f"chunk {t}")
+        asked = query[..., start : start + chunk, :]
+        if mask is None:
+            above, sums = asked @ states[-1], asked @ key_sums[-1].mT
+        else:
+            products = asked @ key[..., start : start + chunk, :].mT
+            scores = at("scores", products * causal(products))
+            above, sums = scores @ value[..., start : start + chunk, :], scores.sum(-1, keepdim=True)
+            if t:
+                above, sums = asked @ states[t - 1] + above, asked @ key_sums[t - 1].mT + sums
+        rows.append(at("output", above / at("sums", sums)))
+    return note("output", cat(rows, -2))
+
+
+def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
+    if chunk < 1:
+        raise InputError(f"linear attention: chunks of {chunk}. Give at least 1 token a chunk.")
+    if isinstance(mask, str) and query.shape[-2] != key.shape[-2]:
+        raise InputError(
+            f"linear attention: causal in chunks, but {query.shape[-2]} queries and {key.shape[-2]} keys. "
+            "Give as many queries as keys, or take linear-attention."
+        )
+
+
+@mechanism(
+    Given("tokens", "X", "token width", "one row a token: these ask"),
+    *PROJECTIONS,
+    Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+    Given("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
+    *BIASES,
+    *SPLIT,
+    Step("query features", r"\Phi_Q", r"\phi(Q)", "head query head_width"),
+    Step("key features", r"\Phi_K", r"\phi(K)", "head key head_width"),
+    Step("scores", "S", r"\Phi_Q \Phi_K^\top", "head query key", columns=r"\Phi_K^\top \Phi_Q"),
+    Step("sums", "z", r"\textstyle\sum_j S_{ij}", "head query one"),
+    Step("weights", "A", r"S / z", "head query key"),
+    *JOINED,
+)
+def multi_head_linear_attention(
+    tokens: Tensor,
+    W_q: Tensor = None,
+    W_k: Tensor = None,
+    W_v: Tensor = None,
+    W_o: Tensor = None,
+    memory: Tensor = None,
+    b_q: Tensor = None,
+    b_k: Tensor = None,
+    b_v: Tensor = None,
+    b_o: Tensor = None,
+    *,
+    heads: int,
+    features: Features = "elu+1",
+    mask: Mask = None,
+    convention: Convention = "W x",
+    note: Note = silent,
+) -> Tensor:
+    """Several heads of linear attention side by side, cut and joined as in multi-head attention.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> x = HandTensor(np.array([[1.0], [3.0]]))
+    >>> multi_head_linear_attention(x, heads=1, features="none").array.tolist()
+    [[2.5], [2.5]]
+    """
+    return with_heads(
+        tokens, W_q, W_k, W_v, W_o, memory, b_q, b_k, b_v, b_o,
+        attend=partial(linear_attention, features=features, mask=mask), heads=heads, convention=convention, note=note,
+    )  # fmt: skip

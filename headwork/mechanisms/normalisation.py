@@ -1,7 +1,8 @@
-r"""Layer normalisation: each token on its own, over its width (Ba et al. 2016, arXiv 1607.06450).
+r"""Normalisation of each token on its own, over its width.
 
-y = scale (x - mean) / deviation + shift, with the population deviation (divided by the width, not by
-the width less one). By hand epsilon is 0; models use 1e-5.
+Layer normalisation (Ba et al. 2016, arXiv 1607.06450): y = scale (x - mean) / deviation + shift, with the population
+deviation (divided by the width, not by the width less one). RMS normalisation (Zhang & Sennrich 2019, arXiv
+1910.07467) leaves out the mean and the shift: y = scale x / sqrt(mean of x^2). By hand epsilon is 0; models use 1e-5.
 """
 
 from __future__ import annotations
@@ -35,3 +36,22 @@ def layer_normalisation(
     normalised = note("normalised", centred / deviation)
     scaled = normalised if scale is None else normalised * scale
     return note("output", scaled if shift is None else scaled + shift)
+
+
+@mechanism(
+    Given("tokens", "X", "token width", "one row a token"),
+    Given("scale", r"\gamma", "width", "none is 1", trained=True),
+    Step("size", r"\rho", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j x_j^2 + \epsilon}", "token one"),
+    Step("normalised", "N", r"X / \rho", "token width"),
+    Step("output", "Y", r"\gamma N", "token width"),
+)
+def rms_normalisation(tokens: Tensor, scale: Tensor = None, *, epsilon: Number = 0, note: Note = silent) -> Tensor:
+    """Each token over the root of its mean square, then a scale; no mean is taken away.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> rms_normalisation(HandTensor(np.array([[1.0, 7.0]]))).array.tolist()
+    [[0.2, 1.4]]
+    """
+    size = note("size", ((tokens * tokens).mean(-1, keepdim=True) + epsilon).sqrt())
+    normalised = note("normalised", tokens / size)
+    return note("output", normalised if scale is None else normalised * scale)

@@ -2,8 +2,9 @@ r"""Positions: how a token says where it stands.
 
 Natural numbers grow without bound; normalised ones depend on the length; sinusoids
 (sin(w_k t) at 2k, cos(w_k t) at 2k+1, w_k = 10000^(-2k/d), Vaswani et al. 2017) have dot products that
-depend only on the distance; a learned table, a relative bias on the scores, and rotary positions
-(Su et al. 2021, arXiv 2104.09864), which turn each pair of a query or key by its place.
+depend only on the distance, and for an image they say row and column side by side; a learned table; a relative
+bias on the scores, learned or falling with the distance (ALiBi, Press et al. 2021, arXiv 2108.12409); and rotary
+positions (Su et al. 2021, arXiv 2104.09864), which turn each pair of a query or key by its place.
 Places count from 0.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
 from headwork.note import Given, Note, Step, mechanism, silent
-from headwork.numbers import stack
+from headwork.numbers import cat, stack
 
 PLACES = Given("places", "t", "token", "where each token stands, from 0: 0 1 2 ...")
 
@@ -73,6 +74,32 @@ def sinusoidal_positions(places: Tensor, *, width: int, base: int = 10000, note:
 
 
 @mechanism(
+    Given("rows", "r", "row", "where each row of the image stands, from 0: 0 1 2 ..."),
+    Given("columns", "c", "column", "where each column of the image stands, from 0: 0 1 2 ..."),
+    Step("row positions", "R", r"\operatorname{sinusoids}(r)", "row half_width"),
+    Step("column positions", "C", r"\operatorname{sinusoids}(c)", "column half_width"),
+    Step("output", "P", r"P_{(i,j)} = [R_i, C_j]", "patch width"),
+)
+def sinusoidal_positions_2d(
+    rows: Tensor, columns: Tensor, *, width: int, base: int = 10000, note: Note = silent
+) -> Tensor:
+    """Sinusoids of the row in the first half of the width and of the column in the second, patch by patch.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> zero = HandTensor(np.array([0.0]))
+    >>> sinusoidal_positions_2d(zero, zero, width=4).array.tolist()
+    [[0.0, 1.0, 0.0, 1.0]]
+    """
+    if width % 4:
+        raise InputError(f"positions: width {width} is not made of two halves of pairs. Give a multiple of 4.")
+    high, wide = rows.shape[-1], columns.shape[-1]
+    down = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
+    across = note("column positions", sinusoidal_positions(columns, width=width // 2, base=base))
+    grid = cat([stack([down] * wide, 1), stack([across] * high, 0)], -1)
+    return note("output", grid.reshape(high * wide, width))
+
+
+@mechanism(
     Given("tokens", "X", "token width", "one row a token"),
     Given("table", "T", "place width", "one learned row a place", trained=True),
     Step("positions", "P", r"T_{0 \ldots n-1}", "token width"),
@@ -119,6 +146,43 @@ def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> 
     rows = [bias[..., keys - 1 - i : 2 * keys - 1 - i] for i in range(queries)]
     biases = note("biases", stack(rows, -2))
     return note("output", scores + biases)
+
+
+@mechanism(
+    Given("scores", "S", "head query key", "one head may be given as a plain matrix"),
+    Given("slopes", "m", "head", "2^(-8h/n) for head h = 1 ... n unless given"),
+    Step("distances", "D", r"|i - j|", "query key"),
+    Step("biases", "B", r"-m\, |i - j|", "head query key"),
+    Step("output", "Y", r"S + B", "head query key"),
+)
+def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silent) -> Tensor:
+    """Takes from each score the distance from query to key times the slope of its head: nothing is learned.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> alibi_positions(HandTensor(np.zeros((2, 2))), HandTensor(np.array(0.5))).array.tolist()
+    [[0.0, -0.5], [-0.5, 0.0]]
+    """
+    queries, keys = scores.shape[-2:]
+    heads = scores.shape[-3] if len(scores.shape) > 2 else 1
+    if slopes is None:
+        slopes = slopes_of_heads(scores, heads) if len(scores.shape) > 2 else slopes_of_heads(scores, 1)[0]
+    if len(slopes.shape) != min(len(scores.shape) - 2, 1) or (slopes.shape and slopes.shape[0] != heads):
+        raise InputError(
+            f"alibi positions: the scores are {sizes_in_words(scores.shape, 'head query key')} and slopes is "
+            f"{sizes_in_words(slopes.shape, 'head')}. Give one slope a head."
+        )
+    # With fewer queries than keys, the queries are the last ones, as under a causal mask.
+    apart = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
+    distances = note("distances", scores.new_tensor(apart))
+    biases = note("biases", -(slopes.unsqueeze(-1).unsqueeze(-1) * distances if slopes.shape else slopes * distances))
+    return note("output", scores + biases)
+
+
+def slopes_of_heads(like: Tensor, heads: int) -> Tensor:
+    """2^(-8h/n) for h = 1 ... n; where n is no power of two, p is the one below and every other slope of 2p follows."""
+    power = 1 << (heads.bit_length() - 1)
+    exponents = [-8 * (h + 1) for h in range(power)] + [-4 * (2 * h + 1) for h in range(heads - power)]
+    return like.new_tensor(2) ** (like.new_tensor(exponents) / power)
 
 
 @mechanism(

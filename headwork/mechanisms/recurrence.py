@@ -3,6 +3,10 @@ r"""The plain recurrence h_t = activation(W_x x_t + W_h h_(t-1) + b), unrolled s
 Without an activation it is linear and has a closed form, h_T = sum_t W_h^(T-t) W_x x_t (+ W_h^T h_0): every
 input reaches the end through a power of W_h, which fades below 1 and grows above it. A row of plain
 numbers is a sequence of inputs of width 1.
+
+Gates let a cell decide what to keep. LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000):
+c_t = f c_(t-1) + i g, h_t = o tanh(c_t). GRU (Cho et al. 2014, arXiv 1406.1078, its reset gate applied to the product
+as cuDNN and torch do): h_t = (1 - z) n + z h_(t-1). The matrices of all gates are stacked, in torch's order.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from typing import Literal
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
-from headwork.note import Given, Note, Step, inside, mechanism, silent
+from headwork.note import Given, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import stack
 
 Activation = Literal["linear", "tanh"]
@@ -82,8 +86,8 @@ def recurrence(
             total = total + (state.unsqueeze(-2) @ W_h.mT).squeeze(-2)
         total = at("sum", total if bias is None else total + bias)
         state = at("state", total.tanh() if activation == "tanh" else total)
-    read = state if W_y is None else (state.unsqueeze(-2) @ _as_matrix(W_y).mT).squeeze(-2)  # type: ignore[union-attr]
-    return note("output", (read > 0).to(read) if output == "step" else read)  # type: ignore[operator,union-attr]
+    read = state if W_y is None else (state.unsqueeze(-2) @ _as_matrix(W_y).mT).squeeze(-2)
+    return note("output", (read > 0).to(read) if output == "step" else read)
 
 
 @mechanism(
@@ -109,3 +113,192 @@ def recurrence_closed_form(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: No
     chain = note("powers", stack(powers[::-1], 0))
     terms = note("terms", (chain @ (inputs @ W_x.mT).unsqueeze(-1)).squeeze(-1))
     return note("output", terms.sum(-2))
+
+
+def _product(vector: Tensor, matrix: Tensor) -> Tensor:
+    """W x for a vector, or for each of a batch."""
+    return (vector.unsqueeze(-2) @ matrix.mT).squeeze(-2)
+
+
+def _gates(sums: Tensor, count: int) -> list[Tensor]:
+    """Stacked gates, cut apart."""
+    states = sums.shape[-1] // count
+    return [sums[..., k * states : (k + 1) * states] for k in range(count)]
+
+
+def _check_gates(what: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int) -> None:
+    states = W_h.shape[-1]
+    if W_x.shape[-1] != inputs.shape[-1] or W_x.shape[-2] != count * states or W_h.shape[-2] != count * states:
+        raise InputError(
+            f"{what}: inputs are {sizes_in_words(inputs.shape, 'time width')}, W_x is "
+            f"{sizes_in_words(W_x.shape, 'gate_states width')}, W_h is "
+            f"{sizes_in_words(W_h.shape, 'gate_states state')}. "
+            f"Both stack {count} gates of {states} rows; W_x takes the inputs' width and W_h the states."
+        )
+
+
+STACKED = (
+    Given("W_x", "W_x", "gate_states width", "the gates' matrices, one below the other", trained=True),
+    Given("W_h", "W_h", "gate_states state", "the gates' matrices, one below the other", trained=True),
+)
+STATE = Given("state", "h_{t-1}", "state", "the state before; none is 0")
+
+
+@mechanism(
+    Given("inputs", "x_t", "width", "one input"),
+    *STACKED,
+    Given("bias", "b", "gate_states", "none is 0", trained=True),
+    STATE,
+    Given("cell", "c_{t-1}", "state", "what the cell holds before; none is 0"),
+    Step("input gate", "i_t", r"\operatorname{sigmoid}(W_x^i x_t + W_h^i h_{t-1} + b^i)", "state"),
+    Step("forget gate", "f_t", r"\operatorname{sigmoid}(W_x^f x_t + W_h^f h_{t-1} + b^f)", "state"),
+    Step("candidate", "g_t", r"\tanh(W_x^g x_t + W_h^g h_{t-1} + b^g)", "state"),
+    Step("output gate", "o_t", r"\operatorname{sigmoid}(W_x^o x_t + W_h^o h_{t-1} + b^o)", "state"),
+    Step("new cell", "c_t", r"f_t c_{t-1} + i_t g_t", "state"),
+    Step("new state", "h_t", r"o_t \tanh(c_t)", "state"),
+)
+def lstm_cell(
+    inputs: Tensor,
+    W_x: Tensor,
+    W_h: Tensor,
+    bias: Tensor = None,
+    state: Tensor = None,
+    cell: Tensor = None,
+    *,
+    note: Note = silent,
+) -> tuple[Tensor, Tensor]:
+    """One step of an LSTM: forget, take in, give out. Gives the new state and what the cell now holds.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> zeros = HandTensor(np.zeros((4, 1)))
+    >>> [part.array.tolist() for part in lstm_cell(zeros[0], zeros, zeros)]
+    [[0.0], [0.0]]
+    """
+    _check_gates("lstm", inputs.unsqueeze(-2), W_x, W_h, 4)
+    sums = _product(inputs, W_x)
+    sums = sums if bias is None else sums + bias
+    return _lstm_step(sums if state is None else sums + _product(state, W_h), cell, note)
+
+
+def _lstm_step(sums: Tensor, cell: Tensor | None, note: Note) -> tuple[Tensor, Tensor]:
+    into, keep, new, out = _gates(sums, 4)
+    taken = note("input gate", into.sigmoid())
+    kept = note("forget gate", keep.sigmoid())
+    candidate = note("candidate", new.tanh())
+    given = note("output gate", out.sigmoid())
+    cell = note("new cell", taken * candidate if cell is None else kept * cell + taken * candidate)
+    return note("new state", given * cell.tanh()), cell
+
+
+SEQUENCE = Given("inputs", "x", "time width", "one row a step, or a plain row of numbers")
+STATES = Step("output", "H", r"[h_0; h_1; \ldots]", "time state")
+
+
+@mechanism(
+    SEQUENCE,
+    *STACKED,
+    Given("bias", "b", "gate_states", "none is 0", trained=True),
+    Step("sums", "U", r"X W_x^\top + b", "time gate_states"),
+    *steps_of(lstm_cell, scope="step *"),
+    STATES,
+)
+def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note: Note = silent) -> Tensor:
+    """An LSTM over a whole sequence, from zero; one row of the output is the state after each step.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> zeros = HandTensor(np.zeros((4, 1)))
+    >>> lstm(HandTensor(np.array([1.0, 2.0])), zeros, zeros).array.tolist()
+    [[0.0], [0.0]]
+    """
+    inputs = _as_rows(inputs)
+    _check_gates("lstm", inputs, W_x, W_h, 4)
+    # The inputs' share of every step in one product: no step waits for it.
+    sums = inputs @ W_x.mT
+    sums = note("sums", sums if bias is None else sums + bias)
+    state = cell = None
+    states = []
+    for t in range(inputs.shape[-2]):
+        here = sums[..., t, :]
+        total = here if state is None else here + _product(state, W_h)
+        state, cell = _lstm_step(total, cell, inside(note, f"step {t}"))
+        states.append(state)
+    return note("output", stack(states, -2))
+
+
+GRU_BIASES = (
+    Given("b_x", "b_x", "gate_states", "added to W_x x; none is 0", trained=True),
+    Given("b_h", "b_h", "gate_states", "added to W_h h; none is 0", trained=True),
+)
+
+
+@mechanism(
+    Given("inputs", "x_t", "width", "one input"),
+    *STACKED,
+    *GRU_BIASES,
+    STATE,
+    Step("reset gate", "r_t", r"\operatorname{sigmoid}(W_x^r x_t + b_x^r + W_h^r h_{t-1} + b_h^r)", "state"),
+    Step("update gate", "z_t", r"\operatorname{sigmoid}(W_x^z x_t + b_x^z + W_h^z h_{t-1} + b_h^z)", "state"),
+    Step("candidate", "n_t", r"\tanh(W_x^n x_t + b_x^n + r_t (W_h^n h_{t-1} + b_h^n))", "state"),
+    Step("new state", "h_t", r"(1 - z_t) n_t + z_t h_{t-1}", "state"),
+)
+def gru_cell(
+    inputs: Tensor,
+    W_x: Tensor,
+    W_h: Tensor,
+    b_x: Tensor = None,
+    b_h: Tensor = None,
+    state: Tensor = None,
+    *,
+    note: Note = silent,
+) -> Tensor:
+    """One step of a GRU: a gate mixes the old state with a candidate.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> zeros, ones = HandTensor(np.zeros((3, 1))), HandTensor(np.ones(1))
+    >>> gru_cell(ones, zeros, zeros, state=ones).array.tolist()
+    [0.5]
+    """
+    _check_gates("gru", inputs.unsqueeze(-2), W_x, W_h, 3)
+    sums = _product(inputs, W_x)
+    sums = sums if b_x is None else sums + b_x
+    return _gru_step(sums, sums.new_zeros(W_h.shape[-1]) if state is None else state, W_h, b_h, note)
+
+
+def _gru_step(sums: Tensor, state: Tensor, W_h: Tensor, b_h: Tensor | None, note: Note) -> Tensor:
+    carried = _product(state, W_h)
+    carried = carried if b_h is None else carried + b_h
+    (reset_x, update_x, new_x), (reset_h, update_h, new_h) = _gates(sums, 3), _gates(carried, 3)
+    reset = note("reset gate", (reset_x + reset_h).sigmoid())
+    update = note("update gate", (update_x + update_h).sigmoid())
+    candidate = note("candidate", (new_x + reset * new_h).tanh())
+    return note("new state", (1 - update) * candidate + update * state)
+
+
+@mechanism(
+    SEQUENCE,
+    *STACKED,
+    *GRU_BIASES,
+    Step("sums", "U", r"X W_x^\top + b_x", "time gate_states"),
+    *steps_of(gru_cell, scope="step *"),
+    STATES,
+)
+def gru(
+    inputs: Tensor, W_x: Tensor, W_h: Tensor, b_x: Tensor = None, b_h: Tensor = None, *, note: Note = silent
+) -> Tensor:
+    """A GRU over a whole sequence, from zero; one row of the output is the state after each step.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> zeros = HandTensor(np.zeros((3, 1)))
+    >>> gru(HandTensor(np.array([1.0, 2.0])), zeros, zeros).array.tolist()
+    [[0.0], [0.0]]
+    """
+    inputs = _as_rows(inputs)
+    _check_gates("gru", inputs, W_x, W_h, 3)
+    sums = inputs @ W_x.mT
+    sums = note("sums", sums if b_x is None else sums + b_x)
+    state = sums.new_zeros(*sums.shape[:-2], W_h.shape[-1])
+    states = []
+    for t in range(inputs.shape[-2]):
+        state = _gru_step(sums[..., t, :], state, W_h, b_h, inside(note, f"step {t}"))
+        states.append(state)
+    return note("output", stack(states, -2))

@@ -6,18 +6,19 @@ never called. Limits come from comparing exponents, not from a general algorithm
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 from math import comb, prod
 from typing import Any
 
+import mpmath  # type: ignore[import-untyped]
 import sympy
 from sympy.printing.str import StrPrinter
 
 from headwork.errors import InputError
 
-MOST_TERMS_TO_FACTOR = 16
+MOST_TERMS_TO_FACTOR = 8
 MOST_TERMS_TO_EXPAND = 200
-HIGHEST_DEGREE_TO_FACTOR = 40
+HIGHEST_DEGREE_TO_FACTOR = 16
 MOST_OPERATIONS_TO_TIDY = 400
 LARGEST_FRACTION = 5000
 MOST_DIGITS_TO_COMPARE = 400
@@ -55,6 +56,9 @@ class _Text(StrPrinter):  # type: ignore[misc]
 
     def _print_log(self, expr: Any) -> str:
         return f"ln({self._print(expr.args[0])})"
+
+    def _print_Abs(self, expr: Any) -> str:
+        return f"abs({self._print(expr.args[0])})"
 
     def _print_Max(self, expr: Any) -> str:
         return f"max({', '.join(self._print(a) for a in sorted(expr.args, key=sympy.default_sort_key))})"
@@ -100,6 +104,7 @@ def exact_latex(value: Any) -> str:
     return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(sympy.latex(value))
 
 
+@lru_cache(maxsize=20_000)  # every renderer asks for the same cells
 def tidy(value: Any) -> Any:
     """One fraction, numerator and denominator factored over the exponentials that occur.
 
@@ -135,10 +140,8 @@ def _fraction_size(value: Any) -> tuple[int, int]:
 def _size(value: Any) -> tuple[int, int]:
     """At most how many terms, and of which degree, there are once all is multiplied out."""
     if value.is_Add or value.is_Mul:
-        sizes = [_size(part) for part in value.args]
-        terms = [size[0] for size in sizes]
-        degrees = [size[1] for size in sizes]
-        return (sum(terms), max(degrees)) if value.is_Add else (prod(terms), sum(degrees))
+        counts, degrees = zip(*(_size(part) for part in value.args), strict=True)
+        return (sum(counts), max(degrees)) if value.is_Add else (prod(counts), sum(degrees))
     if value.is_Pow and value.exp.is_Integer and value.base is not sympy.E:
         terms, degree = _size(value.base)
         times = abs(int(value.exp))
@@ -150,7 +153,9 @@ def _size(value: Any) -> tuple[int, int]:
 
 def _expandable(value: Any) -> bool:
     """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
-    inside = (part for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul) for part in node.args)
+    inside = (
+        part for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul) for part in node.args
+    )
     return all(_size(part)[0] <= MOST_TERMS_TO_EXPAND for part in (value, *inside))
 
 
@@ -191,18 +196,67 @@ def sign(value: Any) -> int:
             f"comparing needs numbers, but an entry is {exact_text(value)}. "
             "Give its symbols values, or use a step that does not compare."
         )
+    if (number := _agreed(value)) is not None:
+        return int(number > 0) - int(number < 0)
     # evalf works with ever more digits until two are certain; what then still has none is zero.
     number = value.evalf(2, maxn=MOST_DIGITS_TO_COMPARE)
     return 0 if number == 0 or getattr(number, "_prec", 2) == 1 else 1 if number > 0 else -1
 
 
+def positive_part(value: Any) -> Any:
+    """max(0, x). A number is compared here, because SymPy's Max gives up on long ones."""
+    if value.free_symbols:
+        return sympy.Max(0, value)
+    return value if sign(value) > 0 else sympy.S.Zero
+
+
 def decimal(value: Any) -> float | None:
-    """The float64 nearest to an exact number; None where symbols remain."""
+    """The float64 nearest to an exact number; None where symbols remain.
+
+    >>> decimal(sympy.exp(2) / (sympy.E + 1) ** 2)
+    0.534446645388523
+    """
     if value.free_symbols:
         return None
     if value in (sympy.nan, sympy.zoo):
         return float("nan")
-    return float(sympy.N(value, 20)) if value.is_finite is not False else float(value)
+    if value in (sympy.oo, -sympy.oo):
+        return float(value)
+    number = _agreed(value)
+    return float(sympy.N(value, 20) if number is None else number)
+
+
+FEWER, MORE = mpmath.MPContext(), mpmath.MPContext()
+FEWER.dps, MORE.dps = 50, 80
+
+
+def _agreed(value: Any) -> Any:
+    """The number that two precisions agree on; None where digits cancel or a part is not known here."""
+    try:
+        first, second = _evaluated(value, FEWER), _evaluated(value, MORE)
+    except (TypeError, ValueError, ArithmeticError, NotImplementedError):
+        return None
+    return second if abs(MORE.convert(first) - second) <= abs(second) * MORE.mpf("1e-25") else None
+
+
+@lru_cache(maxsize=200_000)
+def _evaluated(value: Any, digits: Any) -> Any:
+    """One number in so many digits. Parts that occur often are worked out once, unlike in SymPy's evalf."""
+    if value.is_Rational:
+        return digits.mpf(value.p) / value.q
+    if value is sympy.E or value is sympy.pi:
+        return +(digits.e if value is sympy.E else digits.pi)
+    parts = [_evaluated(part, digits) for part in value.args]
+    if value.is_Add or value.is_Mul:
+        return digits.fsum(parts) if value.is_Add else digits.fprod(parts)
+    if value.is_Pow:
+        return parts[0] ** parts[1]
+    name = {"Abs": "fabs"}.get(value.func.__name__, value.func.__name__)
+    if name == "Max":
+        return max(parts)
+    if name not in ("exp", "log", "sin", "cos", "tanh", "erf", "fabs"):
+        raise NotImplementedError(name)
+    return getattr(digits, name)(*parts)
 
 
 # --- limits, by comparing exponents -------------------------------------------------------------

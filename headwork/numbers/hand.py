@@ -146,12 +146,14 @@ class HandTensor:
         right = other if isinstance(other, HandTensor) else self.new_tensor(other)
         left, right_array = np.broadcast_arrays(self.array, right.array)
         if self.exact:
+            import sympy
+
             from headwork.numbers.exact import sign
 
             def holds(a: Any, b: Any) -> bool:
                 difference = 0 if a == b else a - b
                 # As with decimals, nothing holds of what is undefined (oo - oo).
-                return bool(test(difference and sign(difference))) if difference == difference else False
+                return difference is not sympy.nan and bool(test(difference and sign(difference)))
 
             cells = zip(left.flat, right_array.flat, strict=True)
             held = np.array([int(holds(a, b)) for a, b in cells]).reshape(left.shape)
@@ -196,9 +198,9 @@ class HandTensor:
 
     def relu(self) -> HandTensor:
         if self.exact:
-            import sympy
+            from headwork.numbers.exact import positive_part
 
-            array = mapped(lambda x: sympy.Max(0, x), self.array)
+            array = mapped(positive_part, self.array)
         else:
             array = np.maximum(self.array, 0)
         return HandTensor(array, lambda index: operation("max", Number(0), self.cell(index)))
@@ -206,7 +208,8 @@ class HandTensor:
     # --- products and sums --------------------------------------------------------------------
 
     def __matmul__(self, other: HandTensor) -> HandTensor:
-        array = _exact_matmul(self.array, other.array) if self.exact else self.array @ other.array
+        with np.errstate(all="ignore"):  # an undefined weight gives an undefined output, which is shown
+            array = _exact_matmul(self.array, other.array) if self.exact else self.array @ other.array
 
         def expand(index: Index) -> Tree:
             if len(other.shape) == 1:
@@ -230,7 +233,9 @@ class HandTensor:
             rest = index[:dim] + (index[dim + 1 :] if keepdim else index[dim:])
             return operation(kind, *(self.cell((*rest[:dim], k, *rest[dim:])) for k in range(self.shape[dim])))
 
-        return HandTensor(_kept(np.asarray(compute(self.array, axis=dim, keepdims=keepdim)), self.exact), expand)
+        with np.errstate(all="ignore"):
+            array = np.asarray(compute(self.array, axis=dim, keepdims=keepdim))
+        return HandTensor(_kept(array, self.exact), expand)
 
     def sum(self, dim: int, keepdim: bool = False) -> HandTensor:
         return self._gathered("sum", dim, keepdim, np.sum)
@@ -248,7 +253,9 @@ class HandTensor:
             before = range(index[dim] + 1)
             return operation("sum", *(self.cell((*index[:dim], k, *index[dim + 1 :])) for k in before))
 
-        return HandTensor(np.cumsum(self.array, axis=dim), expand)
+        with np.errstate(all="ignore"):
+            array = np.cumsum(self.array, axis=dim)
+        return HandTensor(array, expand)
 
     def softmax(self, dim: int) -> HandTensor:
         """Stable in decimals, by definition when exact. A row of minus infinities is undefined (nan)."""
@@ -389,7 +396,8 @@ def _exact_max(array: NDArray[Any], axis: int, keepdims: bool) -> NDArray[Any]:
     def largest(row: NDArray[Any]) -> Any:
         best = row[0]
         for x in row[1:]:
-            best = x if sign(x - best) > 0 else best
+            # Equal ones first: minus infinity less itself is undefined.
+            best = x if x != best and sign(x - best) > 0 else best
         return best
 
     lines = np.moveaxis(array, axis, -1)

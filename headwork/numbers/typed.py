@@ -25,13 +25,14 @@ from headwork.numbers.hand import HandTensor
 
 LONGEST_TEXT = 300_000
 LONGEST_EXACT_TEXT = 20_000
-LONGEST_ENTRY = 500
+LONGEST_ENTRY = 1000
 MOST_ENTRIES = 100_000
 DEEPEST = 30
 MOST_DIGITS = 30
 MOST_BITS = 512
 MOST_IN_MAX = 16
 LARGEST_EXPONENT = 100
+LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 MOST_AXES = 5
 
 GREEK = (
@@ -209,20 +210,21 @@ class _Exact:
         return bool(value.is_zero)
 
     def power(self, text: str, base: Any, exponent: Any) -> Any:
+        most = LARGEST_EXPONENT_OF_E if base is self.sympy.E else LARGEST_EXPONENT
         if exponent.is_number:
-            size = abs(float(exponent)) if exponent.is_finite else math.inf
-            if size > LARGEST_EXPONENT:
-                raise _wrong(text, f"an exponent beyond {LARGEST_EXPONENT}.")
+            size = abs(exponent.evalf(15)) if exponent.is_finite else self.sympy.oo
+            if size > most:
+                raise _wrong(text, f"an exponent beyond {most}.")
             # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
             if size * _bits(base) > MOST_BITS:
                 raise _wrong(text, "a power with too many digits.")
-        if base.is_zero and not exponent.is_positive:
-            raise _wrong(text, "zero to a power that is not positive.")
+        if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
+            raise _wrong(text, "zero to a power that is not positive, or oo to the power 0.")
         if base.is_number and base.is_negative and not exponent.is_integer:
             raise _wrong(text, "a root of a negative number.")
         value = base**exponent
-        if any(abs(power.exp) > LARGEST_EXPONENT for power in value.atoms(self.sympy.Pow) if power.exp.is_Rational):
-            raise _wrong(text, f"powers of powers beyond an exponent of {LARGEST_EXPONENT}.")
+        if any(abs(power.exp) > most for power in value.atoms(self.sympy.Pow, self.sympy.exp) if power.exp.is_Rational):
+            raise _wrong(text, f"powers of powers beyond an exponent of {most}.")
         return value
 
     def function(self, text: str, name: str, values: list[Any]) -> Any:
@@ -256,12 +258,15 @@ class _Decimal:
         return value == 0
 
     def power(self, text: str, base: float, exponent: float) -> float:
-        if abs(exponent) > LARGEST_EXPONENT:
-            raise _wrong(text, f"an exponent beyond {LARGEST_EXPONENT}.")
+        most = LARGEST_EXPONENT_OF_E if base == math.e else LARGEST_EXPONENT
+        if abs(exponent) > most:
+            raise _wrong(text, f"an exponent beyond {most}.")
+        if (base == 0 and exponent <= 0) or (math.isinf(base) and exponent == 0):
+            raise _wrong(text, "zero to a power that is not positive, or oo to the power 0.")
         try:
             value = base**exponent
-        except (OverflowError, ZeroDivisionError):
-            raise _wrong(text, "a power that is not a number or too large.") from None
+        except OverflowError:
+            raise _wrong(text, "a power that is too large.") from None
         if isinstance(value, complex):
             raise _wrong(text, "a root of a negative number.")
         return float(value)
@@ -281,7 +286,7 @@ class SymbolFound(Exception):
 
 
 def _fraction(word: str) -> Fraction:
-    mantissa, _, exponent = word.lower().partition("e")
+    _, _, exponent = word.lower().partition("e")
     if exponent and abs(int(exponent)) > LARGEST_EXPONENT:
         raise _wrong(word, f"an exponent beyond {LARGEST_EXPONENT}.")
     return Fraction(word)
@@ -329,7 +334,8 @@ def _bits(value: Any) -> int:
 def _plain(text: str) -> str:
     if len(text) > LONGEST_TEXT:
         raise InputError(f"cannot read the text: {len(text)} characters; at most {LONGEST_TEXT}.")
-    return _from_latex(text.translate(LOOKALIKES)) if "\\" in text else text.translate(LOOKALIKES)
+    plain = text.translate(LOOKALIKES)
+    return _from_latex(plain) if any(mark in plain for mark in "\\{$") else plain
 
 
 def _from_latex(text: str) -> str:
@@ -344,7 +350,8 @@ def _from_latex(text: str) -> str:
         if not changed + more + still:
             break
     text = text.replace(r"\\", "\n").replace("&", ",").replace(r"\cdot", "*").replace(r"\infty", "oo")
-    return re.sub(r"\\([a-z]+)", r"\1", text)
+    known = {*GREEK.split(), *FUNCTIONS, "pi"}
+    return re.sub(r"\\([a-z]+)", lambda found: found[1] if found[1] in known else found[0], text)
 
 
 def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor:
@@ -356,8 +363,8 @@ def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor
     try:
         if exact and len(text) > LONGEST_EXACT_TEXT:
             raise InputError(
-                f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as exact numbers. "
-                "Leave out --exact to work in decimals."
+                f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as exact "
+                "numbers. Leave out --exact to work in decimals."
             )
         nested = _nested(_plain(text))
         return nested_array(nested, exact=exact)

@@ -27,9 +27,11 @@ def mathml(latex: str) -> Markup:
     plain = re.sub(r"\\operatorname\{([^{}]*[^{}A-Za-z][^{}]*)\}", r"\\text{\1}", latex).replace(r"\_", "_")
     text = convert(LOW_BRACKETS.sub(r"(\1)", plain).translate(SAFE))
     text = re.sub(r"^<math[^>]*>", "<math>", text)
-    # A function's name is a name, not an operator with space round it.
-    text = re.sub(r"<mo>([A-Za-z-]{2,})</mo>", r"<mi>\1</mi>", text)
-    return Markup(re.sub(r"&#x([0-9A-Fa-f]+);", _sign, text))
+    text = re.sub(r"&#x([0-9A-Fa-f]+);", _sign, text)
+    # A function has a thin space round it, but for its bracket; a minus sign after words belongs to its number.
+    text = re.sub(r"<(m[io])>([A-Za-z-]{2,})</\1>", r'<mo lspace="0.17em" rspace="0.17em">\2</mo>', text)
+    text = re.sub(r' rspace="0.17em">([A-Za-z-]+</mo>(?:<mrow>)*<mo[^>]*>\()', r' rspace="0">\1', text)
+    return Markup(text.replace("</mtext><mo>−</mo>", '</mtext><mo form="prefix">−</mo>'))
 
 
 def _sign(reference: re.Match[str]) -> str:
@@ -48,6 +50,7 @@ WORDS = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def plain_formula(latex: str) -> str:
     r"""A card's formula as one line of text.
 

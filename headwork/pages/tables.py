@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-LATEX = {"_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$", "^": r"\^{}",
-         "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}", "\\": r"\textbackslash{}"}  # fmt: skip
+LATEX = {
+    "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$", "^": r"\^{}", "~": r"\~{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "\\": r"\textbackslash{}", "|": r"\textbar{}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

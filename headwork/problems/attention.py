@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headwork import sizes
 from headwork.problems.book import Worked, problem
 from headwork.readings import explain
 
-A2 = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_q": "1 0; 0 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1", "beta": "1"}
+A2: dict[str, Any] = {
+    "tokens": "1 2; 2 0; 0 1; 1 1",
+    "W_q": "1 0; 0 1",
+    "W_k": "1 0; 0 0",
+    "W_v": "0 0; 0 1",
+    "beta": "1",
+}
 
 
 @problem(
@@ -57,7 +65,7 @@ def a2(worked: Worked) -> None:
     worked.say(
         "The matrices are symmetric, so these numbers cannot tell W x from x W, nor Q K^T from K Q^T. With others they differ:"
     )
-    other = {"tokens": "1 2; 2 0; 0 1", "W_q": "1 2; 0 1", "W_k": "1 0; 1 1", "beta": "1"}
+    other: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1", "W_q": "1 2; 0 1", "W_k": "1 0; 1 1", "beta": "1"}
     one = explain("self-attention", exact=True, **other)
     turned = explain("self-attention", exact=True, convention="x W", **other)
     worked.check("W x and x W give other scores with unsymmetric matrices",

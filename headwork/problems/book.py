@@ -17,8 +17,9 @@ import numpy as np
 from headwork.errors import unknown
 from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
-from headwork.pages.tables import Table
+from headwork.pages.tables import Table, escaped_latex
 from headwork.readings import Noted, Trace
+from headwork.readings.report import Report
 from headwork.readings.writing import number_text
 
 GROUPS = {
@@ -42,6 +43,34 @@ class Finding:
     right: bool
     published: str = ""
     why: str = ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All checked values of a problem; what was published stands beside the right value, with the reason."""
+
+    found: list[Finding]
+
+    def table(self) -> Table:
+        rows = [(f.what, f.ours, "right" if f.right else "MISMATCH", f.published, f.why) for f in self.found]
+        keep = [0, 1, 2, *([3, 4] if any(f.published for f in self.found) else [])]
+        columns = ("value", "ours", "checked", "published", "why it differs")
+        return Table("", tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows])
+
+    def to_text(self) -> str:
+        return "\n".join(f"  {'ok' if f.right else 'MISMATCH'}  {_line(f)}" for f in self.found)
+
+    def to_markdown(self) -> str:
+        return self.table().to_markdown()
+
+    def to_latex(self, fragment: bool = True) -> str:
+        items = "".join(f"\\item {escaped_latex(_line(f))}\n" for f in self.found)
+        return f"\\begin{{itemize}}\n{items}\\end{{itemize}}\n"
+
+
+def _line(found: Finding) -> str:
+    slip = f"\n      published: {found.published}. {found.why}" if found.published else ""
+    return f"{found.what}: {found.ours}{slip}"
 
 
 @dataclass
@@ -70,7 +99,8 @@ class Worked:
         self.parts.append(" ".join(words.split()))
 
     def show(self, part: Any) -> None:
-        self.parts.append(part)
+        """A trace, table, ledger or figure; a report by its parts."""
+        self.parts += [part.title, *part.parts] if isinstance(part, Report) else [part]
 
     def check(
         self, what: str, ours: Any, expected: Any, *, published: str = "", why: str = "", rounded: int = -1
@@ -86,13 +116,6 @@ class Worked:
         else:
             right, told = _same(ours, expected), _written(ours)
         self.findings.append(Finding(what, told, bool(right), published, " ".join(why.split())))
-
-    def table(self) -> Table:
-        """The findings; what was published stands beside the right value, with the reason."""
-        rows = [(f.what, f.ours, "right" if f.right else "MISMATCH", f.published, f.why) for f in self.findings]
-        keep = [0, 1, 2, *([3, 4] if any(f.published for f in self.findings) else [])]
-        columns = ("value", "ours", "checked", "published", "why it differs")
-        return Table("", tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows])
 
 
 def _told(value: Any) -> str:
@@ -119,7 +142,7 @@ def _one(value: Any) -> str:
 
 
 def _rounded(value: Any, digits: int) -> list[str]:
-    return [f"{float(decimal(x) if hasattr(x, 'free_symbols') else x):.{digits}f}" for x in _cells(value)]
+    return [f"{decimal(x) if hasattr(x, 'free_symbols') else float(x):.{digits}f}" for x in _cells(value)]
 
 
 def _same(ours: Any, expected: Any) -> bool:
@@ -153,6 +176,12 @@ class Problem:
         worked = Worked()
         self.entry(worked)
         return worked
+
+    def report(self, worked: Worked) -> Report:
+        """The question, what was worked, what was found, the answer."""
+        found = [Findings(worked.findings)] if worked.findings else []
+        answer = f"Answer: {worked.answer} ({worked.verdict})"
+        return Report(f"{self.slug}. {self.title}", (self.question, *worked.parts, *found, answer))
 
 
 PROBLEMS: dict[str, Problem] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headwork import sizes
+from headwork.construct import equal
 from headwork.problems.book import Worked, problem
 from headwork.readings import explain
 
@@ -50,6 +51,8 @@ def d2(worked: Worked) -> None:
     worked.check("(9 - 3 + 1) * 3", sizes.convolution(inputs=(9,), kernel=3)["locally connected weights"], 21)
     pattern = bool(((matrix != 0) == (local["matrix"].exact != 0)).all())
     worked.check("the same pattern of zeros", pattern, True)
+    for name in ("convolution-toeplitz", "locally-connected-banded"):
+        worked.check(f"{name}: proved exactly, and equal on 100 random cases", equal(name).holds, True)
     worked.answer = "a 7 x 9 Toeplitz matrix; 21 weights without sharing"
 
 

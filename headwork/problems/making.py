@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headwork import sizes
+from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d
 from headwork.numbers import HandTensor
 from headwork.problems.book import Worked, problem
@@ -46,10 +47,11 @@ def _softmax(rows: Any) -> Any:
 @problem("B2", "Hardness", "What happens for beta to infinity and for beta to 0, in self- and in cross-attention?")
 def b2(worked: Worked) -> None:
     memory = "1 1; 0 3; 1 1; 4 0"
-    for name, given in (
-        ("self-attention", {"tokens": TOKENS}),
-        ("cross-attention", {"tokens": TOKENS, "memory": memory}),
-    ):
+    cases: dict[str, Any] = {
+        "self-attention": {"tokens": TOKENS},
+        "cross-attention": {"tokens": TOKENS, "memory": memory},
+    }
+    for name, given in cases.items():
         symbolic = explain(name, beta="beta", **given)
         hard, soft = explain(name, beta="oo", exact=True, **given), explain(name, beta=0, exact=True, **given)
         for kind, limit, direct in (("hard", "oo", hard), ("soft", "0", soft)):
@@ -107,7 +109,7 @@ def b3(worked: Worked) -> None:
     "Write multi-head attention. In what sense is it like a grouped convolution of kernel 1?",
 )
 def b4(worked: Worked) -> None:
-    given = {
+    given: dict[str, Any] = {
         "tokens": "1 2 0 1; 2 0 1 1; 0 1 1 3",
         "W_q": "1 0 2 0; 0 1 0 0; 1 1 0 0; 0 0 1 2",
         "W_o": "1 0 1 0; 0 2 0 0; 0 0 1 0; 1 0 0 1",
@@ -136,6 +138,9 @@ def b4(worked: Worked) -> None:
                  published="multi-head attention is a grouped convolution", why="Each head reads ALL channels; groups would read only its own.")  # fmt: skip
     worked.check("or with groups = heads on the input repeated for each head",
                  _close(per_head, convolved(np.tile(tokens, 2), weights, 2)), True)  # fmt: skip
+    same = equal("heads-convolution")
+    worked.show(same.report())
+    worked.check("proved exactly on a small case", same.holds, True)
     worked.answer = "join the heads, mix by W_o; kernel 1 without groups"
 
 
@@ -180,6 +185,14 @@ def b5(worked: Worked) -> None:
     worked.check("softmax alone never gives an exact zero", all(leak > 0 for leak in leaks.values()), True,
                  published="exact zeros", why=f"They need beta to infinity or a mask; the diagonal misses 1 by {leaks[10.0]:.1e} at beta = 10.")  # fmt: skip
     worked.check("it misses by (n-1)/(e^beta + n-1)", _close(leaks[5.0], 4 / (math.exp(5) + 4)), True)
+    made = build("permutation", order="3 2 1 5 4", tolerance=1e-3)
+    worked.show(made.report())
+    worked.check("a head built to order keeps its certificate (error at most 1/1000)", made.holds, True)
+    filtered = build("convolution", taps="1 0 -1", tokens=5, ends="clamp", tolerance=1e-3)
+    worked.check("so do the heads of a convolution", filtered.holds, True)
+    padded = build("convolution", taps="1 0 -1", tokens=5, ends="zero")
+    worked.check("zero padding is beyond softmax heads, and said so", padded.possible, False)
+    worked.say(padded.reason)
     worked.answer = "all four, exactly at beta = oo; close below"
 
 
@@ -216,6 +229,8 @@ def b6(worked: Worked) -> None:
     worked.say(
         "The error of y2 is sqrt(10)/(e^(r^2) + 2), so r = sqrt(ln(sqrt(10)/epsilon - 2)). The hand-out calls this norm beta."
     )
+    copied = build("copy", tolerance=1e-3)
+    worked.check("built to order, the norm is", copied.norm_exact, "sqrt(ln(sqrt(10)*1000 - 2))")
     worked.answer = "r = sqrt(ln(sqrt(10)/epsilon - 2)); 2.839 for 1e-3"
 
 
@@ -225,7 +240,7 @@ def b6(worked: Worked) -> None:
     "Drop the exponential and normalise the dot products. What does it cost, and what can go wrong?",
 )
 def b7(worked: Worked) -> None:
-    given = {"query": "1 2; 2 0; 0 1; 1 1", "key": "1 0; 2 0; 0 0; 1 0", "value": "0 2; 0 0; 0 1; 0 1"}
+    given: dict[str, Any] = {"query": "1 2; 2 0; 0 1; 1 1", "key": "1 0; 2 0; 0 0; 1 0", "value": "0 2; 0 0; 0 1; 0 1"}
     raw = explain("linear-attention", exact=True, **given)
     worked.show(raw)
     weights = raw["weights"].values
@@ -233,7 +248,7 @@ def b7(worked: Worked) -> None:
     worked.check("A2's row 0", raw["weights"].exact[0], "1/4 1/2 0 1/4")
     for features in ("none", "elu+1"):
         for mask in (None, "causal"):
-            numbers = {
+            numbers: dict[str, Any] = {
                 "query": "1 2; 2 1; 1 1",
                 "key": "1 1; 2 1; 1 3",
                 "value": "1 0; 0 1; 2 2",
@@ -247,9 +262,9 @@ def b7(worked: Worked) -> None:
             )
     positive = explain("linear-attention", features="elu+1", **given)
     worked.check("elu+1 keeps every weight positive", bool((positive["weights"].values > 0).all()), True)
-    state, weighed = (sizes.growth(f"linear-attention{form}").total.multiply_adds for form in ("-recurrent", ""))
-    worked.check("state form, n queries and m keys: grows as", state.order(), "n d^2 + m d^2")
-    worked.check("the form that shows its weights grows as", weighed.order(), "n m d")
+    state, weighed = (sizes.growth(f"linear-attention{form}")["order"] for form in ("-recurrent", ""))
+    worked.check("state form, n queries and m keys: grows as", state, "O(n d^2 + m d^2)")
+    worked.check("the form that shows its weights grows as", weighed, "O(n m d)")
     worked.answer = "O(n d^2); 0/0 possible, elu+1 mends it"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headwork.problems.book import Worked, problem
 from headwork.readings import explain
 
@@ -13,13 +15,13 @@ from headwork.readings import explain
     w_x = 1, w_h = -1 decides for an even number of inputs (assumed: the figure of the hand-out is lost).""",
 )
 def e1(worked: Worked) -> None:
-    symbols = {"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "b"}
+    symbols: dict[str, Any] = {"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "b"}
     unrolled, closed = explain("recurrence", **symbols), explain("recurrence-closed-form", **symbols)
     worked.show(unrolled)
     worked.show(closed)
     worked.check("h_4 with weights a and b", closed["output"], "[a*b^3*x1 + a*b^2*x2 + a*b*x3 + a*x4]")
     worked.check("unrolled = closed form", unrolled["output"].exact[0].expand(), closed["output"].exact[0].expand())
-    weights = {"W_x": "1", "W_h": "-1", "W_y": "1", "output": "step"}
+    weights: dict[str, Any] = {"W_x": "1", "W_h": "-1", "W_y": "1", "output": "step"}
     for inputs, expected in (("3 1 2 4", 0), ("1 3 2 4", 1), ("5 2 1 3", 0), ("1 1 1 1", 0), ("-3 -1 0 -1", 1)):
         numbers = [int(x) for x in inputs.split()]
         said = int(explain("recurrence", inputs=inputs, **weights)["output"].values[0])

@@ -12,7 +12,7 @@ import numpy as np
 from headwork.files import write_whole
 from headwork.problems.attention import A2
 from headwork.problems.book import Worked, entries
-from headwork.problems.rendering import blocks, summary
+from headwork.problems.rendering import summary
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
@@ -51,9 +51,10 @@ def report(results: dict[str, Worked], folder: Path) -> Path:
     weights = figure(
         plot_svg(weights_figure(), "weights of A2 for several beta"), "Row 2 has four equal scores: it never sharpens."
     )
-    body = [summary(results), heading("The weights of A2 for several beta"), weights]
+    body: list[Any] = [summary(results), heading("The weights of A2 for several beta"), weights]
     for slug, problem in entries().items():
-        body += blocks(problem, results[slug])
+        shown = problem.report(results[slug])
+        body += [heading(shown.title, name=slug), *shown.blocks()]
     about = (
         "Every problem of the book, worked by the same few functions that you can call yourself. Published values that are "
         "wrong stand only beside the right one, with the reason."

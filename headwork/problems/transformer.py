@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from headwork import sizes
@@ -101,7 +103,7 @@ def c3(worked: Worked) -> None:
 )
 def c4(worked: Worked) -> None:
     tokens = "1 -1; 2 0; -1 1"
-    weights = {"W_1": "1 0 1; -1 1 2", "W_2": "1 0; 2 1; 0 1", "b_1": "0 1 -1", "b_2": "1 0"}
+    weights: dict[str, Any] = {"W_1": "1 0 1; -1 1 2", "W_2": "1 0; 2 1; 0 1", "b_1": "0 1 -1", "b_2": "1 0"}
     trace = explain("feed-forward", tokens=tokens, exact=True, **weights)
     worked.show(trace)
     worked.check("feed-forward of (1, -1)", trace["output"].exact[0], "3 0")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headwork import sizes
+from headwork.construct import build, equal
 from headwork.mechanisms import attention, convolution_1d, convolution_2d, layer_normalisation, self_attention
 from headwork.problems.attention import A2
 from headwork.problems.book import Worked, problem
@@ -147,6 +148,11 @@ def g7(worked: Worked) -> None:
         _close(attended(tokens[order], mask="causal"), attended(tokens, mask="causal")[order]),
         False,
     )
+    same = equal("attention-permutation")
+    worked.check("proved exactly on a small case, and equal on 100 random ones", same.holds, True)
+    asked = build("permutation", order="2 1", positions="none")
+    worked.check("without positions no head can be built that permutes", asked.possible, False)
+    worked.say(asked.reason)
     worked.answer = "needed for order; not for sets (it commutes with permutations)"
 
 
@@ -233,6 +239,9 @@ def g11(worked: Worked) -> None:
     worked.check("locally connected", local, 2400 * 126 * 126)
     worked.check("dense", counted["dense weights"], 99_883_155_456)
     worked.check("sharing saves a factor of", local // shared, 126 * 126)
+    same = equal("convolution-toeplitz")
+    worked.show(same.report())
+    worked.check("proved exactly on a small case, and equal on 100 random ones", same.holds, True)
     worked.answer = "always; 2,400 against 38,102,400 and 99,883,155,456"
 
 

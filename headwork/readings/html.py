@@ -26,9 +26,10 @@ Place = tuple[int, ...]  # the index of a cell in a whole value as shown
 
 MOST_CARDS = 120  # inputs and steps shown
 MOST_MATRICES = 16  # of one value: its heads, channels or times
-MOST_SOURCES = 12_000  # cells looked up for the arithmetic of one page; the rest is told without
+MOST_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest is told without
 MOST_CHARACTERS = 900_000  # of arithmetic in one page
-LONGEST_ARITHMETIC = 4_000
+LONGEST_ARITHMETIC = 4_000  # of one cell
+LONGEST_BARE = 400  # of one cell told by its value alone
 LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
 
 HINT = "Point at a cell, tap it, or use the arrow keys: its arithmetic shows below, the cells it came from light up."
@@ -105,6 +106,7 @@ class Frame:
 
     def __init__(self, trace: Trace, cards: list[Card]) -> None:
         self.trace = trace
+        self.written: dict[str, dict[Place, Entry]] = {}
         noted = {card.noted.path: trace[card.noted.path] for card in cards}
         self.exact = {path: value.exact for path, value in noted.items()}
         self.values = {path: value.values for path, value in noted.items()}
@@ -116,15 +118,18 @@ class Frame:
 
     def entries(self, card: Card, largest: float) -> dict[Place, Entry]:
         """The shown cells of one value by their place in the whole."""
-        exact, values = self.exact[card.noted.path], self.values[card.noted.path]
-        found = {}
-        for place in card.places():
-            number = values[place]
-            decimal = "" if number is None else with_infinity(number_text(number, self.trace.digits))
+        path = card.noted.path
+        if path not in self.written:
+            self.written[path] = {place: self._entry(path, place, largest) for place in card.places()}
+        return self.written[path]
+
+    def _entry(self, path: str, place: Place, largest: float) -> Entry:
+        exact, number = self.exact[path], self.values[path][place]
+        if number is None or np.isfinite(number):
+            decimal = "" if number is None else number_text(number, self.trace.digits)
             form = Markup("") if exact is None else _exact_form(exact[place], decimal)
-            odd = number is not None and not np.isfinite(number)
-            found[place] = Entry(decimal, form, heat(number, largest), odd)
-        return found
+            return Entry(decimal, form, heat(number, largest))
+        return Entry(with_infinity(number_text(number, self.trace.digits)), odd=True)
 
     def bare(self, path: str, place: Place) -> str:
         """A cell's name and value, without its arithmetic."""
@@ -133,7 +138,7 @@ class Frame:
         exact, number = self.exact[path], self.values[path][place]
         name = f"{plain_formula(self.trace[path].symbol)}[{','.join(map(str, place))}]"
         texts = [name, *([] if exact is None else [exact_text(exact[place])])]
-        return _cut(" = ".join([*texts, *([] if number is None else [number_text(number, self.trace.digits)])]))
+        return " = ".join([*texts, *([] if number is None else [number_text(number, self.trace.digits)])])
 
 
 def with_infinity(text: str) -> str:
@@ -145,8 +150,10 @@ def _exact_form(value: Any, decimal: str) -> Markup:
     """An exact number as a formula; nothing where its decimals say as much, or where it is too long for a cell."""
     from headwork.numbers.exact import exact_latex, exact_text
 
+    if decimal and value.is_Integer:
+        return Markup("")
     text = exact_text(value)
-    if decimal and (value.is_Integer or value.is_infinite or text == "nan" or len(text) > LONGEST_EXACT):
+    if decimal and len(text) > LONGEST_EXACT:
         return Markup("")
     if len(text) > LONGEST_EXACT:
         return Markup("{}…").format(text[: LONGEST_EXACT // 2])
@@ -188,7 +195,7 @@ class Records:
                     said, names, sources, cost = self._arithmetic(trace, path, place)
                     budget -= cost
                 else:
-                    said, names, sources = frame.bare(path, place), "", ()
+                    said, names, sources = _cut(frame.bare(path, place), LONGEST_BARE), "", ()
                 self.characters += len(said) + len(names)
                 tint = "odd" if entry.odd else entry.heat
                 cells.append(self._number(entry.decimal, str(entry.exact), tint, said, names, sources))
@@ -202,10 +209,8 @@ class Records:
         return _cut(str(cell)), _cut(names), sources, 4 + len(cell.sources)
 
 
-def _cut(text: str) -> str:
-    if len(text) <= LONGEST_ARITHMETIC:
-        return text
-    return f"{text[: LONGEST_ARITHMETIC // 2]} ... {text[-LONGEST_ARITHMETIC // 4 :]}"
+def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
+    return text if len(text) <= longest else f"{text[: longest // 2]} ... {text[-longest // 4 :]}"
 
 
 # --- pages --------------------------------------------------------------------------------------
@@ -237,7 +242,8 @@ def trace_block(
     data = script_data({"records": list(records.kept), "frames": told, "start": start})
     labels = [with_infinity(label) for label in slider or []]
     controls = {"name": name, "labels": labels, "start": start} if slider else None
-    return _block(read[start], cards, scales, level=level, data=data, slider=controls, hint=HINT)
+    both = any(decimal and exact for decimal, exact, *_ in records.kept)
+    return _block(read[start], cards, scales, level=level, data=data, slider=controls, has_exact=both, hint=HINT)
 
 
 def embedded(trace: Trace) -> str:
@@ -280,9 +286,8 @@ def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: 
     return rendered("trace.html", **{
         "parts": parts, "title": trace.title, "warnings": trace.warnings, "level": level,
         "options": [(name, with_infinity(value)) for name, value in options_told(trace).items()],
-        "has_exact": trace.exact and "data" in more,
         "left_out": "" if len(cards) == count else f"{count - len(cards)} steps are left out. {IN_PART}",
-        "slider": None, "data": "", "styled": "", "hint": "", **more,
+        "slider": None, "has_exact": False, "data": "", "styled": "", "hint": "", **more,
     })  # fmt: skip
 
 

@@ -31,12 +31,13 @@ def test_every_value_is_right(slug):
 def test_every_form_can_be_written(slug):
     problem = find(slug)
     worked = problem.work()
-    assert problem.title in rendering.text(problem, worked)
-    assert rendering.markdown(problem, worked).startswith(f"# {slug}")
-    latex = rendering.latex(problem, worked)
+    report = problem.report(worked)
+    assert problem.title in report.to_text()
+    assert report.to_markdown().startswith(f"# {slug}")
+    latex = report.to_latex()
     assert latex.startswith(r"\documentclass")
     assert latex.count("{") == latex.count("}")
-    assert rendering.html(problem, worked).lstrip().lower().startswith("<!doctype html>")
+    assert report.to_html().lstrip().lower().startswith("<!doctype html>")
     assert rendering.as_data(problem, worked)["right"] is True
 
 

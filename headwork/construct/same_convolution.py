@@ -1,0 +1,266 @@
+"""Equivalences round convolution: matrices, pooling, patches, heads, linear recurrence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwork.construct.proving import equivalence, plain_side, side
+from headwork.mechanisms import convolution_1d, convolution_2d, patches, recurrence
+from headwork.note import Given, Note, Step, silent, steps_of
+from headwork.numbers import cat, stack
+
+Tensor = Any
+Random = np.random.Generator
+
+SIGNAL = Given("signal", "x", "place", "one channel")
+IMAGE = Given("image", "I", "channel height width", "")
+
+
+@equivalence(
+    title="convolution = Toeplitz matrix",
+    why="""Sliding a kernel is linear, so it is one matrix times the signal. Each row holds the kernel one step further
+    along: the same numbers on every diagonal. Sharing is what a convolution saves: the matrix has a place for
+    every pair of input and output.""",
+    left=plain_side("convolution-1d", stored="kernel"),
+    right=plain_side("toeplitz", stored="matrix"),
+    small={"signal": "x1 x2 x3 x4 x5 x6 x7 x8 x9", "kernel": "k1 k2 k3"},
+)
+def convolution_toeplitz(random: Random) -> dict[str, Any]:
+    length, size = int(random.integers(5, 30)), int(random.integers(1, 6))
+    return {
+        "signal": random.normal(size=length), "kernel": random.normal(size=size),
+        "stride": int(random.integers(1, 4)), "padding": int(random.integers(0, size)),
+    }  # fmt: skip
+
+
+@side(
+    SIGNAL,
+    Given("kernels", "k", "output tap", "a row of taps for each output", trained=True),
+    Step("windows", "X", r"X_{i,j} = x_{s i + j}", "output tap"),
+    Step("output", "y", r"\textstyle\sum_j k_{i,j} X_{i,j}", "output"),
+    stored="kernels",
+)
+def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, note: Note = silent) -> Tensor:
+    """Each output multiplies its own window by taps of its own."""
+    windows = note("windows", signal.unfold(-1, kernels.shape[-1], stride))
+    return note("output", (windows * kernels).sum(-1))
+
+
+@equivalence(
+    title="locally connected = banded matrix without sharing",
+    why="""The same band as the Toeplitz matrix, but every row has numbers of its own: (9 - 3 + 1) * 3 = 21 weights
+    where the convolution has 3.""",
+    left=windows_with_own_taps,
+    right=plain_side("locally-connected", stored="matrix"),
+    small={
+        "signal": "x1 x2 x3 x4 x5 x6 x7 x8 x9",
+        "kernels": "a1 b1 c1; a2 b2 c2; a3 b3 c3; a4 b4 c4; a5 b5 c5; a6 b6 c6; a7 b7 c7",
+    },
+)
+def locally_connected_banded(random: Random) -> dict[str, Any]:
+    length, size, stride = int(random.integers(5, 30)), int(random.integers(1, 6)), int(random.integers(1, 4))
+    count = (length - size) // stride + 1
+    return {"signal": random.normal(size=length), "kernels": random.normal(size=(count, size)), "stride": stride}
+
+
+@side(
+    IMAGE,
+    Step("kernel", "K", r"\tfrac{1}{m^2}", "kernel_height kernel_width"),
+    Step("output", "Y", r"\textstyle\sum_{a,b} K_{a,b} I_{s i + a,\, s j + b}", "output_height output_width"),
+    stored="kernel",
+)
+def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -> Tensor:
+    """A convolution whose kernel is 1/m^2 everywhere."""
+    kernel = note("kernel", image.new_ones(size, size) / (size * size))
+    return convolution_2d(image, kernel, stride=stride, note=note)
+
+
+@equivalence(
+    title="average pooling = mean filter",
+    why="""The mean of a window of m x m is its sum over m^2: a convolution with the constant kernel 1/m^2, whose
+    stride is that of the pooling.""",
+    left=plain_side("average-pooling"),
+    right=mean_filter,
+    small={"image": "x1 x2 x3; x4 x5 x6; x7 x8 x9", "size": 2, "stride": 1},
+)
+def average_pooling_mean_filter(random: Random) -> dict[str, Any]:
+    size = int(random.integers(1, 5))
+    height, width = (int(n) for n in random.integers(size, size + 9, size=2))
+    return {"image": random.normal(size=(height, width)), "size": size, "stride": int(random.integers(1, size + 1))}
+
+
+EMBEDDING = Given("W", "W", "width feature", "one row an embedded feature", trained=True)
+
+
+@side(
+    IMAGE,
+    EMBEDDING,
+    Step("patches", "X", r"\text{one row a patch}", "patch feature"),
+    Step("output", "Y", r"X W^\top", "patch width"),
+    stored="W",
+)
+def patch_embedding(image: Tensor, W: Tensor, *, size: int, note: Note = silent) -> Tensor:
+    """Cuts the image into patches, lays each out as a row, and projects it."""
+    rows = note("patches", patches(image, size=size))
+    return note("output", rows @ W.mT)
+
+
+@side(
+    IMAGE,
+    EMBEDDING,
+    Step(
+        "kernel", "K", r"\text{each row of } W \text{ as a patch}", "output_channel channel kernel_height kernel_width"
+    ),
+    Step("map", "F", r"I * K,\; \text{stride} = \text{kernel}", "output_channel output_height output_width"),
+    Step("output", "Y", r"\text{one row a place}", "patch width"),
+    stored="kernel",
+)
+def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note = silent) -> Tensor:
+    """A convolution whose stride is its kernel's size, read place by place."""
+    kernel = note("kernel", W.reshape(W.shape[0], image.shape[0], size, size))
+    found = note("map", convolution_2d(image, kernel, stride=size))
+    return note("output", found.reshape(W.shape[0], found.shape[-2] * found.shape[-1]).mT)
+
+
+@equivalence(
+    title="patch embedding = convolution with stride = kernel",
+    why="""A window that moves by its own size never overlaps the last one, so the windows of the convolution are the
+    patches, and its kernel, laid out channel, row, column, is the embedding's row.""",
+    left=patch_embedding,
+    right=convolution_with_stride,
+    small={"image": "[[[x1, x2, x3, x4], [x5, x6, x7, x8]]]", "W": "a1 a2 a3 a4; b1 b2 b3 b4; c1 c2 c3 c4", "size": 2},
+)
+def patch_embedding_convolution(random: Random) -> dict[str, Any]:
+    size, channels, width = (int(n) for n in random.integers(1, 5, size=3))
+    rows, columns = (int(n) for n in random.integers(1, 5, size=2))
+    image = random.normal(size=(channels, rows * size, columns * size))
+    return {"image": image, "W": random.normal(size=(width, channels * size * size)), "size": size}
+
+
+HEAD_INPUTS = (
+    Given("tokens", "X", "token width", "one row a token"),
+    Given("W_v", "W_v", "joined_width width", "value projections of all heads, one below another", trained=True),
+    Given(
+        "blocks", "B", "joined_width slice", "projections that read only their head's slice of the width", trained=True
+    ),
+)
+
+
+@side(
+    *HEAD_INPUTS,
+    Step("head */value", "V_h", r"X W_{v,h}^\top", "token value_width"),
+    Step("head */slice", "V'_h", r"X_h B_h^\top", "token value_width"),
+    Step("joined", "J", r"[V_0, V_1, \ldots]", "token joined_width"),
+    Step("joined slices", "J'", r"[V'_0, V'_1, \ldots]", "token joined_width"),
+    Step("output", "Y", r"[J, J, J']", "token all"),
+    stored="W_v blocks",
+)
+def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent) -> Tensor:
+    """Each head projects the tokens; the results are joined. Then once more with heads that read only a slice."""
+    made, share = W_v.shape[0] // heads, tokens.shape[-1] // heads
+    whole, sliced = [], []
+    for h in range(heads):
+        rows = slice(h * made, (h + 1) * made)
+        whole.append(note(f"head {h}/value", tokens @ W_v[rows].mT))
+        sliced.append(note(f"head {h}/slice", tokens[:, h * share : (h + 1) * share] @ blocks[rows].mT))
+    joined, slices = note("joined", cat(whole, -1)), note("joined slices", cat(sliced, -1))
+    return note("output", cat([joined, joined, slices], -1))
+
+
+@side(
+    *HEAD_INPUTS,
+    Step("plain", "C", r"X^\top * W_v,\; \text{kernel } 1,\; \text{no groups}", "joined_width token"),
+    Step("repeated", "C_h", r"[X^\top; X^\top; \ldots] * W_v,\; \text{groups} = h", "joined_width token"),
+    Step("grouped", "C'", r"X^\top * B,\; \text{groups} = h", "joined_width token"),
+    Step("output", "Y", r"[C; C_h; C']^\top", "token all"),
+    stored="W_v blocks",
+)
+def convolution_of_kernel_1(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent) -> Tensor:
+    """Convolutions of kernel 1: without groups, with groups on the input repeated, with groups as it is."""
+    signal, kernel = tokens.mT, W_v.unsqueeze(-1)
+    plain = note("plain", convolution_1d(signal, kernel))
+    repeated = note("repeated", convolution_1d(cat([signal] * heads, 0), kernel, groups=heads))
+    grouped = note("grouped", convolution_1d(signal, blocks.unsqueeze(-1), groups=heads))
+    return note("output", cat([plain, repeated, grouped], 0).mT)
+
+
+@equivalence(
+    title="joined per-head value projections = convolution of kernel 1",
+    why="""Every head reads all channels of a token, so the joined projections are a convolution of kernel 1 WITHOUT
+    groups (C). With groups = heads it is the same only on the input repeated once for each head (C_h), or where
+    the projection is block-diagonal, so that each head reads its own slice (C').""",
+    left=joined_values,
+    right=convolution_of_kernel_1,
+    small={"tokens": "x1 x2; y1 y2; z1 z2", "W_v": "a1 a2; b1 b2", "blocks": "c1; c2", "heads": 2},
+)
+def heads_convolution(random: Random) -> dict[str, Any]:
+    heads, made, share, tokens = (int(n) for n in random.integers(1, 5, size=4))
+    return {
+        "tokens": random.normal(size=(tokens, heads * share)), "W_v": random.normal(size=(heads * made, heads * share)),
+        "blocks": random.normal(size=(heads * made, share)), "heads": heads,
+    }  # fmt: skip
+
+
+RECURRENCE = (
+    Given("inputs", "x", "time", "one number a step"),
+    Given("W_x", "w_x", "one", "weight of the input", trained=True),
+    Given("W_h", "w_h", "one", "weight of the state", trained=True),
+)
+
+
+@side(
+    *RECURRENCE,
+    *(s for s in steps_of(recurrence) if s.name != "output"),
+    Step("output", "h", r"h_1, h_2, \ldots", "time"),
+    stored="W_x W_h",
+)
+def linear_recurrence(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
+    """h_t = w_x x_t + w_h h_(t-1), step by step; every state is kept."""
+    states = []
+
+    def keep(name: str, value: Any, /) -> Any:
+        if name == "output":
+            return value
+        kept = note(name, value)
+        if name.endswith("/state"):
+            states.append(kept)
+        return kept
+
+    recurrence(inputs, W_x, W_h, note=keep)
+    return note("output", stack(states, 0).squeeze(-1))
+
+
+@side(
+    *RECURRENCE,
+    Step("kernel", "k", r"w_x w_h^{T-1}, \ldots, w_x w_h, w_x", "tap"),
+    Step("padded", "x'", r"T - 1 \text{ zeros, then } x", "place"),
+    Step("output", "h", r"x' * k", "time"),
+    stored="kernel",
+)
+def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
+    """One causal convolution: an input t steps ago counts w_x w_h^t."""
+    length = inputs.shape[-1]
+    taps = [W_x]
+    for _ in range(length - 1):
+        taps.append(taps[-1] * W_h)
+    kernel = note("kernel", stack(taps[::-1], 0))
+    padded = note("padded", cat([inputs.new_zeros(length - 1), inputs], 0) if length > 1 else inputs)
+    return convolution_1d(padded, kernel, note=note)
+
+
+@equivalence(
+    title="linear RNN = convolution with powers of w_h",
+    why="""Unrolled, h_t = sum_s w_h^(t-s) w_x x_s: what counts is how long ago an input came, not when. So all states
+    together are one convolution, as long as the sequence, with two numbers behind it; and they can be computed
+    side by side.""",
+    left=linear_recurrence,
+    right=convolution_with_powers,
+    small={"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "w"},
+)
+def linear_rnn_convolution(random: Random) -> dict[str, Any]:
+    return {
+        "inputs": random.normal(size=int(random.integers(1, 25))), "W_x": np.array(random.normal()),
+        "W_h": np.array(random.uniform(-1.2, 1.2)),
+    }  # fmt: skip

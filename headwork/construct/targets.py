@@ -1,0 +1,390 @@
+r"""What a head, or several, can be asked to do: each target as a signed sum of row-stochastic matrices.
+
+Asked for is Y = M X on the content, with M = sum_h c_h T_h: head h looks with the weights T_h (rows positive or
+zero, each summing to 1) and W_o scales it by c_h. What no choice of heads can give is refused here, with
+the reason:
+
+- Softmax weights are positive, so one head scaled by c has entries of one sign only.
+- Give every token the same content x. Each head then returns W_v x in every row, so all rows of the output
+  are alike: every row of M has the same sum. Zero padding breaks that at the ends.
+
+A tap at offset o makes y_i look at x_(i+o) (cross-correlation, as everywhere here). What lies beyond the ends is
+wrapped round, clamped to the end token, left out of a mean that shrinks, or not asked for at all (none: fewer
+queries than keys). Places count from 0, a permutation's order from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
+from headwork.numbers.typed import nested_array, read_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+MOST_TOKENS = 512
+SUM_OF_A_ROW = 1e-9  # how far a typed row may miss 1 by rounding
+
+
+class Impossible(HeadworkError):
+    """No weights do what was asked; the message is the reason."""
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """One head: the weights it should have, and what W_o scales it by. ``offset``: it looks that far along."""
+
+    coefficient: float
+    target: Array  # query x key
+    offset: int | None = None
+
+    @property
+    def picks(self) -> NDArray[np.intp] | None:
+        """The one key that each query takes; None where some query takes several."""
+        single = bool(np.all((self.target == 0) | (self.target == 1)))
+        return np.argmax(self.target, axis=1) if single else None
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What is asked, in words and as heads; ``joined`` does the same with one head for each sign."""
+
+    words: str
+    tokens: int
+    heads: tuple[Head, ...] = ()
+    joined: tuple[Head, ...] = ()
+    spreads: bool = False  # joined is what is meant, where the positions allow it
+    places: tuple[int, ...] = ()  # which tokens ask; all of them unless said
+    grid: tuple[int, int] | None = None
+    ends: str = ""
+    head_width: int | None = None
+
+    @property
+    def matrix(self) -> Array:
+        """M, query x key."""
+        parts = [head.coefficient * head.target for head in self.heads or self.joined]
+        return np.sum(parts, axis=0) if parts else np.zeros((self.tokens, self.tokens))
+
+
+def picking(keys: Sequence[int], tokens: int, coefficient: float = 1.0, offset: int | None = None) -> Head:
+    """A head in which query i takes key ``keys[i]``."""
+    return Head(coefficient, np.eye(tokens)[np.asarray(keys, int)], offset)
+
+
+# --- what is typed ------------------------------------------------------------------------------
+
+
+def whole(value: Any, name: str, least: int, most: int) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise InputError(f"{name} is {value!r}. Expected a whole number from {least} to {most}.")
+    return int(value)
+
+
+def token_count(tokens: Any) -> int:
+    if tokens is None:
+        raise InputError("tokens missing: how many are there? Give tokens (--tokens 5).")
+    if isinstance(tokens, int) and tokens > MOST_TOKENS:
+        raise TooLarge(f"{tokens} tokens; heads are built for at most {MOST_TOKENS}.")
+    return whole(tokens, "tokens", 1, MOST_TOKENS)
+
+
+def numbers(value: Any, name: str, axes: str) -> Array:
+    """Typed text or nested lists as an array with so many axes."""
+    if value is None:
+        raise InputError(f"{name} missing. Expected {axes.replace(' ', ' x ')}.")
+    try:
+        array = (read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())).array
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {value!r}. Expected numbers, all rows of one length.") from None
+    wanted = len(axes.split())
+    while array.ndim < wanted:
+        array = array[None]
+    if array.ndim != wanted or not np.all(np.isfinite(array)):
+        raise InputError(
+            f"{name} is {sizes_in_words(array.shape, '')}. Expected finite numbers, {axes.replace(' ', ' x ')}."
+        )
+    return np.asarray(array, float)
+
+
+def one_of(value: str, name: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise unknown(name, value, known)
+    return value
+
+
+def read_order(order: Any, tokens: Any = None) -> list[int]:
+    """A permutation from 1, as a row (y1 takes the first) or as cycles; returned from 0.
+
+    >>> read_order("2 3 1"), read_order("(1 2 3)"), read_order("(1 3)", tokens=4)
+    ([1, 2, 0], [1, 2, 0], [2, 1, 0, 3])
+    """
+    if order is None:
+        raise InputError(
+            'order missing. Expected a permutation from 1, such as "2 3 1" (y1 = x2), or cycles "(1 2 3)".'
+        )
+    text = order if isinstance(order, str) else " ".join(map(str, order))
+    if not re.fullmatch(r"[\s0-9,()]+", text):
+        raise InputError(f'order is {text!r}. Expected whole numbers from 1, such as "2 3 1", or cycles "(1 2)(3)".')
+    if "(" in text or ")" in text:
+        if re.sub(r"\([^()]*\)", "", text).strip(" ,"):
+            raise InputError(
+                f'order is {text!r}: numbers or brackets stand outside of the cycles. Expected "(1 2)(3)".'
+            )
+        cycles = [[int(n) for n in re.findall(r"[0-9]+", inner)] for inner in re.findall(r"\(([^()]*)\)", text)]
+        named = [n for cycle in cycles for n in cycle]
+        count = max([*named, 0]) if tokens is None else token_count(tokens)
+        row = list(range(1, min(count, MOST_TOKENS + 1) + 1))
+        for cycle in cycles:
+            for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
+                if 1 <= here <= len(row):
+                    row[here - 1] = there
+    else:
+        row = named = [int(n) for n in re.findall(r"[0-9]+", text)]
+        count = len(row) if tokens is None else token_count(tokens)
+    token_count(count)
+    if len(named) != len(set(named)) or len(row) != count or sorted(row) != list(range(1, count + 1)):
+        raise InputError(
+            f"order is {text!r} for {count} tokens: no permutation. Each of 1 to {count} stands in it once "
+            "(a cycle may leave out what stays where it is)."
+        )
+    return [n - 1 for n in row]
+
+
+# --- targets: one function each -------------------------------------------------------------------
+
+
+def identity(*, tokens: Any = None, grid: Any = None) -> Goal:
+    """Every token keeps its own content: y_i = x_i."""
+    count, shape = _counted(tokens, grid)
+    return Goal("identity: y_i = x_i", count, (picking(range(count), count, offset=0),), grid=shape)
+
+
+def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> Goal:
+    """Any permutation of the tokens; fixed points are allowed."""
+    keys = read_order(order, tokens)
+    count, shape = _counted(len(keys), grid)
+    shown = ", ".join(f"y{i + 1} = x{k + 1}" for i, k in enumerate(keys[:8])) + (", ..." if count > 8 else "")
+    steps = {k - i for i, k in enumerate(keys)}
+    offset = steps.pop() if len(steps) == 1 else None
+    return Goal(f"permutation: {shown}", count, (picking(keys, count, offset=offset),), grid=shape)
+
+
+def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Goal:
+    """y_i = x_(i+by): every token looks so many places along."""
+    count = token_count(tokens)
+    step = whole(by, "by", -MOST_TOKENS, MOST_TOKENS)
+    taps = {step: 1.0}
+    return _slid(f"shift: y_i = x_(i{step:+d})", taps, count, ends, ("wrap", "clamp", "none"))
+
+
+def running_mean(*, tokens: Any = None, window: Any = 3, causal: bool = False, ends: str = "shrink") -> Goal:
+    """The mean of a window round each token, or, causal, of the tokens up to it."""
+    count = token_count(tokens)
+    size = whole(window, "window", 1, count)
+    first = 1 - size if causal else -(size // 2)
+    if causal and ends == "wrap":
+        raise InputError(
+            "a causal window that wraps looks at the end from the beginning. Use ends shrink, clamp or none."
+        )
+    name = f"running mean of {size}" + (" up to each token" if causal else "")
+    taps = {first + k: 1.0 / size for k in range(size)}
+    words = f"{name}: offsets {first} to {first + size - 1}"
+    return replace(_slid(words, taps, count, ends, ("shrink", "wrap", "clamp", "none")), spreads=True)
+
+
+def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Goal:
+    """y_i = sum_j taps_j x_(i+j-middle), stride 1: one head for each tap that is not 0."""
+    count = token_count(tokens)
+    row = numbers(taps, "taps", "tap")
+    if len(row) > count:
+        raise InputError(f"{len(row)} taps for {count} tokens. Give at most as many taps as tokens.")
+    middle = len(row) // 2
+    kept = {j - middle: float(tap) for j, tap in enumerate(row) if tap}
+    terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in kept.items()) or "0"
+    return _slid(f"convolution: y_i = {terms}", kept, count, ends, ("clamp", "wrap", "none"))
+
+
+def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp") -> Goal:
+    """A kernel slid over a grid of patches (rows x columns), stride 1: one head for each tap that is not 0."""
+    rows, columns = _grid(grid)
+    taps = numbers(kernel, "kernel", "row column")
+    if taps.shape[0] > rows or taps.shape[1] > columns:
+        raise InputError(
+            f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller one."
+        )
+    if np.count_nonzero(taps) == np.count_nonzero(taps[taps.shape[0] // 2, taps.shape[1] // 2]):
+        ends = "clamp" if ends == "zero" else ends  # a tap in the middle never looks beyond the ends
+    _check_ends(ends, ("clamp", "wrap"))
+    middle = taps.shape[0] // 2, taps.shape[1] // 2
+    heads = []
+    for a, b in np.argwhere(taps):
+        over = [_place(r + a - middle[0], rows, ends) for r in range(rows)]
+        along = [_place(c + b - middle[1], columns, ends) for c in range(columns)]
+        keys = [r * columns + c for r in over for c in along]
+        heads.append(picking(keys, rows * columns, float(taps[a, b])))
+    _some(heads)
+    words = f"convolution of {taps.shape[0]} x {taps.shape[1]} taps over a grid of {rows} x {columns}"
+    return Goal(words, rows * columns, tuple(heads), _by_sign(heads), grid=(rows, columns), ends=ends)
+
+
+def first(*, tokens: Any = None, grid: Any = None) -> Goal:
+    """Every token takes the first one's content."""
+    count, shape = _counted(tokens, grid)
+    return Goal("first: y_i = x_0", count, (picking([0] * count, count, offset=1 - count),), grid=shape)
+
+
+def last(*, tokens: Any = None, grid: Any = None) -> Goal:
+    """Every token takes the last one's content."""
+    count, shape = _counted(tokens, grid)
+    return Goal("last: y_i = x_(n-1)", count, (picking([count - 1] * count, count, offset=count - 1),), grid=shape)
+
+
+def mean(*, tokens: Any = None, grid: Any = None) -> Goal:
+    """Every token takes the mean of all."""
+    count, shape = _counted(tokens, grid)
+    everywhere = Head(1.0, np.full((count, count), 1.0 / count))
+    return Goal("mean: y_i = (x_0 + ... + x_(n-1)) / n", count, (everywhere,), (everywhere,), grid=shape)
+
+
+def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
+    """The weights of one head, given: rows that sum to 1, entries positive (zeros are limits)."""
+    A = numbers(matrix, "matrix", "query key")
+    queries, keys = A.shape
+    token_count(keys)
+    if queries > keys:
+        raise InputError(
+            f"matrix is {sizes_in_words(A.shape, 'query key')}. Each query is a token: at most one row a column."
+        )
+    if np.any(A < 0):
+        i, j = np.argwhere(A < 0)[0]
+        raise Impossible(
+            f"negative weights in one head: entry [{i},{j}] is {A[i, j]:g}, but softmax weights are exponentials over "
+            "their sum, so they are positive. Two heads can do it: the positive part less the negative part, scaled "
+            "by W_o."
+        )
+    sums = A.sum(axis=1)
+    if np.any(np.abs(sums - 1) > SUM_OF_A_ROW):
+        i = int(np.argmax(np.abs(sums - 1)))
+        raise Impossible(
+            f"rows that do not sum to 1: row {i} sums to {sums[i]:.6g}, but softmax divides by the sum of its row, so "
+            "whatever the scores are each row sums to 1. Divide the row by its sum, or scale all rows alike by W_o."
+        )
+    width = keys if head_width is None else whole(head_width, "head_width", 1, MOST_TOKENS)
+    words = f"given weights of {queries} queries over {keys} keys"
+    places = () if queries == keys else tuple(range(queries))
+    head = (Head(1.0, A),)
+    return Goal(words, keys, head, head, places=places, head_width=width)
+
+
+TARGETS: dict[str, Callable[..., Goal]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (
+        identity, permutation, shift, running_mean, convolution, convolution_2d, first, last, mean, matrix,
+    )
+}  # fmt: skip
+
+
+# --- how they are made ----------------------------------------------------------------------------
+
+
+def _grid(grid: Any) -> tuple[int, int]:
+    sides = re.findall(r"[0-9]+", grid) if isinstance(grid, str) else list(grid or ())
+    if len(sides) != 2 or (isinstance(grid, str) and not re.fullmatch(r"\s*[0-9]{1,4}\s*[x, ]\s*[0-9]{1,4}\s*", grid)):
+        raise InputError(f"grid is {grid!r}. Expected rows x columns, such as 3x4.")
+    rows, columns = (whole(int(side), "a side of the grid", 1, MOST_TOKENS) for side in sides)
+    token_count(rows * columns)
+    return rows, columns
+
+
+def _counted(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
+    """How many tokens there are; a grid tells it too."""
+    if grid is None:
+        return token_count(tokens), None
+    rows, columns = _grid(grid)
+    if tokens is not None and token_count(tokens) != rows * columns:
+        raise InputError(f"{tokens} tokens do not fill a grid of {rows} x {columns}. Leave out one of the two.")
+    return rows * columns, (rows, columns)
+
+
+def _check_ends(ends: str, known: Sequence[str]) -> None:
+    if ends == "zero":
+        raise Impossible(
+            "zero padding at the ends: give every token the same content. Each head then returns the same row for "
+            "every query, because its weights sum to 1, so no number of softmax heads can make the end rows smaller "
+            f"than the others. Use ends {' or '.join(known)}, or append a token of content 0 for the ends to look at."
+        )
+    one_of(ends, "ends", known)
+
+
+def _place(place: int, count: int, ends: str) -> int:
+    return place % count if ends == "wrap" else min(max(place, 0), count - 1)
+
+
+def _slid(words: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str]) -> Goal:
+    """One row of taps slid along the tokens."""
+    if set(taps) <= {0} and ends in ("zero", "shrink"):
+        ends = "clamp"  # a tap in the middle never looks beyond the ends
+    _check_ends(ends, known)
+    if ends == "shrink":
+        return _shrinking(words, taps, count)
+    inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
+    queries = inside if ends == "none" else list(range(count))
+    if not queries:
+        raise InputError(f"no token has its whole window inside {count} tokens. Take more tokens or other ends.")
+    heads = [
+        picking(
+            [_place(i + offset, count, ends) for i in queries],
+            count,
+            tap,
+            None if ends == "wrap" and offset else offset,
+        )
+        for offset, tap in taps.items()
+    ]
+    _some(heads)
+    places = tuple(queries) if len(queries) < count else ()
+    return Goal(f"{words}; ends: {_told(ends)}", count, tuple(heads), _by_sign(heads), places=places, ends=ends)
+
+
+def _shrinking(words: str, taps: dict[int, float], count: int) -> Goal:
+    """A mean over what of the window is there; one head only, because its size differs at the ends."""
+    target = np.zeros((count, count))
+    for offset in taps:
+        target += np.eye(count, k=offset)
+    head = Head(1.0, target / target.sum(axis=1, keepdims=True))
+    return Goal(f"{words}; ends: {_told('shrink')}", count, (), (head,), ends="shrink")
+
+
+def _told(ends: str) -> str:
+    return {
+        "wrap": "wrapped round", "clamp": "clamped to the end token", "shrink": "the window shrinks",
+        "none": "only queries whose window lies inside",
+    }[ends]  # fmt: skip
+
+
+def _some(heads: Sequence[Head]) -> None:
+    if not heads:
+        raise InputError("every tap is 0, so there is nothing to look at. Give at least one tap that is not 0.")
+
+
+def _by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
+    """The taps of one sign in one head: their sum scales it, their shares are its weights."""
+    joined = []
+    for sign in (1, -1):
+        side = [head for head in heads if head.coefficient * sign > 0]
+        if side:
+            total = sum(head.coefficient for head in side)
+            shares = np.sum([head.coefficient / total * head.target for head in side], axis=0)
+            joined.append(Head(total, shares))
+    return tuple(joined)

@@ -1,0 +1,245 @@
+r"""Fast twins: the same numbers as the mechanisms of the same names, through torch's own kernels.
+
+A twin has no ``note``: a fused kernel never shows its steps. Nothing else in ``mechanisms`` imports this file,
+because it needs torch. All twins run under ``torch.compile(fullgraph=True)``.
+
+Linear attention comes in chunks that are worked side by side: within a chunk the products (chunk x chunk) are
+formed, from one chunk to the next a running sum of key-value products is carried, so memory grows with T only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headwork.errors import InputError
+from headwork.mechanisms.attention import Mask, Number, _check, split
+from headwork.mechanisms.feedforward import Activation
+from headwork.mechanisms.linear import Features, check_chunks, feature_map
+from headwork.mechanisms.patches import patches
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None, mask: Mask = None) -> Tensor:
+    """The twin of ``mechanisms.attention``; hard attention (beta infinite) has none.
+
+    >>> one = torch.eye(2)[:1]
+    >>> attention(one, one, one).tolist()
+    [[1.0, 0.0]]
+    """
+    _check(query, key, value, mask)
+    if isinstance(beta, float) and math.isinf(beta):
+        raise InputError("attention: beta is infinite, and hard attention has no fused kernel. Use the plain one.")
+    if isinstance(beta, Tensor):
+        query, beta = query * beta, 1.0
+    queries, keys = query.shape[-2], key.shape[-2]
+    if isinstance(mask, str) and queries == keys:
+        return functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=beta)
+    allowed = mask
+    if isinstance(mask, str):
+        allowed = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
+    elif mask is not None:
+        allowed = mask != 0
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=beta)
+
+
+def linear_attention(
+    query: Tensor, key: Tensor, value: Tensor, *,
+    features: Features = "none", mask: Mask = None, chunk: int = 64,
+) -> Tensor:  # fmt: skip
+    """The twin of ``mechanisms.linear_attention``: time and memory grow with T, not with its square.
+
+    A mask is "causal", or hides whole keys (one row for all queries); another would need all T x T scores.
+
+    >>> x = torch.tensor([[1.0], [3.0]])
+    >>> linear_attention(x, x, x).tolist()
+    [[2.5], [2.5]]
+    """
+    _check(query, key, value, mask)
+    check_chunks(query, key, mask, chunk)
+    query, key = feature_map(query, features), feature_map(key, features)
+    if isinstance(mask, str):
+        return _linear_causal(query, key, value, min(chunk, key.shape[-2]))
+    if mask is not None:
+        if mask.shape[-2] != 1:
+            raise InputError(
+                f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, or one row that "
+                "hides keys from every query. Use the plain kernel for any other mask."
+            )
+        key = key * mask.mT
+    state = key.mT @ value
+    total = key.sum(-2).unsqueeze(-1)
+    return (query @ state) / (query @ total)
+
+
+def _linear_causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
+    length = query.shape[-2]
+    short = -length % chunk
+    # A key of zeros takes no part, so the last chunk may be filled up.
+    query, key, value = (_cut(functional.pad(rows, (0, 0, 0, short)), chunk) for rows in (query, key, value))
+    before = _shifted((key.mT @ value).cumsum(-3))
+    keys_before = _shifted(key.sum(-2, keepdim=True).cumsum(-3))
+    scores = (query @ key.mT).tril()
+    above = query @ before + scores @ value
+    below = query @ keys_before.mT + scores.sum(-1, keepdim=True)
+    # Cut before dividing: the rows that were filled up are 0/0.
+    return above.flatten(-3, -2)[..., :length, :] / below.flatten(-3, -2)[..., :length, :]
+
+
+def _cut(rows: Tensor, chunk: int) -> Tensor:
+    return rows.reshape(*rows.shape[:-2], -1, chunk, rows.shape[-1])
+
+
+def _shifted(sums: Tensor) -> Tensor:
+    """What each chunk finds: the sum up to the chunk before it, and zero for the first."""
+    return functional.pad(sums[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
+
+
+def _projected(rows: Tensor, matrices: tuple[Tensor | None, ...], biases: tuple[Tensor | None, ...]) -> list[Tensor]:
+    """Rows through several matrices in one product, where all are given and biased alike."""
+    given, biased = [m for m in matrices if m is not None], [b for b in biases if b is not None]
+    if len(given) < len(matrices) or len(biased) not in (0, len(biases)):
+        straight = [rows if m is None else functional.linear(rows, m) for m in matrices]
+        return [r if b is None else r + b for r, b in zip(straight, biases, strict=True)]
+    if len(given) == 1:
+        return [functional.linear(rows, given[0], biases[0])]
+    together = functional.linear(rows, torch.cat(given), torch.cat(biased) if biased else None)
+    return list(torch.split(together, [m.shape[0] for m in given], -1))
+
+
+def multi_head_attention(
+    tokens: Tensor,
+    W_q: Tensor | None = None,
+    W_k: Tensor | None = None,
+    W_v: Tensor | None = None,
+    W_o: Tensor | None = None,
+    memory: Tensor | None = None,
+    b_q: Tensor | None = None,
+    b_k: Tensor | None = None,
+    b_v: Tensor | None = None,
+    b_o: Tensor | None = None,
+    *,
+    heads: int,
+    beta: Number = None,
+    mask: Mask = None,
+    kind: Literal["softmax", "linear"] = "softmax",
+) -> Tensor:
+    """The twin of ``mechanisms.multi_head_attention``, and with kind="linear" of its linear form (elu+1).
+
+    >>> x = torch.eye(2)[:1]
+    >>> multi_head_attention(x, heads=2).tolist()
+    [[1.0, 0.0]]
+    """
+    if memory is None:
+        parts = _projected(tokens, (W_q, W_k, W_v), (b_q, b_k, b_v))
+    else:
+        parts = _projected(tokens, (W_q,), (b_q,)) + _projected(memory, (W_k, W_v), (b_k, b_v))
+    query, key, value = (split(part, heads).transpose(-3, -2) for part in parts)
+    if kind == "linear":
+        outputs = linear_attention(query, key, value, features="elu+1", mask=mask)
+    else:
+        outputs = attention(query, key, value, beta=beta, mask=mask)
+    return _projected(outputs.transpose(-3, -2).flatten(-2), (W_o,), (b_o,))[0]
+
+
+def layer_normalisation(
+    tokens: Tensor, scale: Tensor | None = None, shift: Tensor | None = None, *, epsilon: float = 0
+) -> Tensor:
+    """The twin of ``mechanisms.layer_normalisation``.
+
+    >>> layer_normalisation(torch.tensor([[1.0, 3.0]])).tolist()
+    [[-1.0, 1.0]]
+    """
+    return functional.layer_norm(tokens, tokens.shape[-1:], scale, shift, epsilon)
+
+
+def gelu(values: Tensor) -> Tensor:
+    """The twin of ``mechanisms.gelu``.
+
+    >>> gelu(torch.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return functional.gelu(values)
+
+
+def feed_forward(
+    tokens: Tensor,
+    W_1: Tensor,
+    W_2: Tensor,
+    b_1: Tensor | None = None,
+    b_2: Tensor | None = None,
+    *,
+    activation: Activation = "relu",
+) -> Tensor:
+    """The twin of ``mechanisms.feed_forward``, its matrices applied as x W.
+
+    >>> two = torch.tensor([[2.0]])
+    >>> feed_forward(two, two, two).tolist()
+    [[8.0]]
+    """
+    hidden = functional.linear(tokens, W_1.mT, b_1)
+    return functional.linear(gelu(hidden) if activation == "gelu" else functional.relu(hidden), W_2.mT, b_2)
+
+
+def convolution_1d(
+    signal: Tensor, kernel: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0, groups: int = 1
+) -> Tensor:
+    """The twin of ``mechanisms.convolution_1d`` for signals (..., channel, place).
+
+    >>> convolution_1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]])).tolist()
+    [[-1.0, -2.0]]
+    """
+    return functional.conv1d(signal, kernel, bias, stride, padding, 1, groups)
+
+
+def convolution_2d(
+    image: Tensor, kernel: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0, groups: int = 1
+) -> Tensor:
+    """The twin of ``mechanisms.convolution_2d`` for images (..., channel, height, width).
+
+    >>> convolution_2d(torch.ones(1, 2, 2), torch.ones(1, 1, 2, 2)).tolist()
+    [[[4.0]]]
+    """
+    return functional.conv2d(image, kernel, bias, stride, padding, 1, groups)
+
+
+def max_pooling(image: Tensor, *, size: int, stride: int | None = None) -> Tensor:
+    """The twin of ``mechanisms.max_pooling``.
+
+    >>> max_pooling(torch.tensor([[[1.0, 2.0], [4.0, 3.0]]]), size=2).tolist()
+    [[[4.0]]]
+    """
+    return functional.max_pool2d(image, size, stride)
+
+
+def patch_embedding(images: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
+    """The twin of ``mechanisms.convolution_2d`` with stride = kernel, one row a patch.
+
+    >>> patch_embedding(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 2), torch.zeros(1)).tolist()
+    [[[4.0], [4.0]]]
+    """
+    rows = patches(images, size=filters.shape[-1])
+    return functional.linear(rows, filters.flatten(1), bias)
+
+
+def recurrent(
+    inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: Literal["plain", "lstm", "gru"]
+) -> Tensor:
+    """The twin of ``mechanisms.lstm``, ``gru`` and ``recurrence`` (tanh, all states); inputs are batch, time, width.
+
+    Not under ``torch.compile``: take the mechanism there, whose unrolled steps the compiler fuses by itself.
+
+    >>> zeros = torch.zeros(4, 1)
+    >>> recurrent(torch.ones(1, 2, 1), zeros, zeros, zeros[:, 0], cell="lstm").tolist()
+    [[[0.0], [0.0]]]
+    """
+    start = inputs.new_zeros(1, inputs.shape[0], W_h.shape[-1])
+    second = biases[1] if len(biases) > 1 else torch.zeros_like(biases[0])
+    parameters = [W_x, W_h, biases[0], second]
+    if cell == "lstm":
+        return torch.lstm(inputs, [start, start], parameters, True, 1, 0.0, False, False, True)[0]
+    kernel = torch.gru if cell == "gru" else torch.rnn_tanh
+    return kernel(inputs, start, parameters, True, 1, 0.0, False, False, True)[0]

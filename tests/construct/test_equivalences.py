@@ -1,0 +1,96 @@
+"""Every equivalence: to 1e-12 in float64 on random cases of random sizes, and exactly on its small case."""
+
+import inspect
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headwork.construct import EQUIVALENCES, equal
+from headwork.construct.proving import difference, exact_inputs, proved, side, vanishes
+from headwork.errors import InputError
+from headwork.note import silent
+
+WANTED = 14
+
+
+def test_all_are_there():
+    assert len(EQUIVALENCES) == WANTED
+
+
+@pytest.mark.parametrize("name", EQUIVALENCES)
+def test_equal_in_float64_and_exactly(name):
+    found = equal(name, cases=100, seed=7)
+    assert found.difference <= 1e-12
+    assert found.proved
+    assert found.holds
+
+
+@pytest.mark.parametrize("name", EQUIVALENCES)
+def test_random_cases_have_random_sizes_and_outputs_that_are_not_trivial(name):
+    what = EQUIVALENCES[name]
+    random = np.random.default_rng(0)
+    cases = [what.sample(random) for _ in range(30)]
+    shapes = {tuple(np.shape(value) for value in case.values() if isinstance(value, np.ndarray)) for case in cases}
+    assert len(shapes) > 5
+    first = what.left.run(exact_inputs(what.small, what.left)).array
+    assert any(entry != 0 for entry in first.flat)
+
+
+@pytest.mark.parametrize("name", EQUIVALENCES)
+def test_a_side_that_is_wrong_is_found(name):
+    """The check is no formality: the right side scaled by 1 + 1e-9 fails both ways."""
+    what = EQUIVALENCES[name]
+    right = what.right
+
+    def spoiled(note=silent, **given):
+        output = right.run(given, note)
+        return output + output / 10**9
+
+    spoiled.__signature__ = inspect.signature(right.what.function)
+    bad = replace(what, right=side(*right.what.givens)(spoiled))
+    case = what.sample(np.random.default_rng(3))
+    assert difference(bad, case) > 1e-12
+    assert not proved(bad)
+
+
+def test_vanishes_tells_zero_from_nearly_zero():
+    import sympy
+
+    x = sympy.Symbol("x")
+    assert vanishes(sympy.sin(x + 1) - sympy.sin(x) * sympy.cos(1) - sympy.cos(x) * sympy.sin(1))
+    assert not vanishes(x / 10**20)
+
+
+def test_costs_are_those_of_the_course():
+    found = equal("convolution-toeplitz", cases=1)
+    assert (found.left.weights, found.right.weights) == (3, 63)
+    assert equal("locally-connected-banded", cases=1).left.weights == 21
+    assert equal("linear-rnn-convolution", cases=1).left.weights == 2
+
+
+def test_the_trace_shows_the_matrices():
+    text = equal("convolution-toeplitz", cases=1).to_text()
+    assert "k1  k2  k3   0" in text
+    assert "FLOPs" in text
+    data = json.loads(equal("softmax-argmax", cases=1).to_json())
+    assert data["holds"]
+    assert data["name"] == "softmax-argmax"
+    assert len(data["traces"]) == 3
+
+
+@pytest.mark.parametrize("name", ["heads-convolution", "sinusoidal-rotation", "linear-attention-chunks"])
+def test_renderers(name):
+    found = equal(name, cases=1)
+    assert found.to_markdown().startswith("# ")
+    assert found.to_html().startswith("<!doctype html>")
+    assert r"\begin{bmatrix}" in found.to_latex()
+    assert found.to_latex().rstrip().endswith(r"\end{document}")
+
+
+def test_bad_asks():
+    with pytest.raises(InputError, match="Did you mean 'softmax-argmax'"):
+        equal("softmax-argmx")
+    with pytest.raises(InputError, match="cases is 0"):
+        equal("softmax-argmax", cases=0)
