@@ -1,19 +1,13 @@
-r"""What a person types, read by a parser of our own: never ``eval``, never SymPy's parser.
+r"""What a person types or pastes as numbers: a single one, a row, a matrix, nested lists.
 
-An entry is a number (``2``, ``0.5``, ``1e-3``), a fraction, a constant (``e``, ``pi``, ``oo``), a free
-symbol (``beta``, ``k1``, ``x_2``) or an expression of these with ``+ - * / ^`` and a few functions.
-A matrix is ``1 2; 2 0``, ``[[1, 2], [2, 0]]``, a LaTeX ``bmatrix`` or cells pasted from a spreadsheet.
-Everything is limited: length, depth, digits, exponents, number of entries.
+A matrix is ``1 2; 2 0``, ``[[1, 2], [2, 0]]``, a LaTeX ``bmatrix`` or cells pasted from a spreadsheet. Each
+entry goes through the parser in ``entries``; nothing is ever evaluated as code.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 import re
-import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -21,337 +15,23 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import InputError
+from headwork.numbers.entries import (
+    MOST_BITS,
+    DecimalNumbers,
+    ExactNumbers,
+    SymbolFound,
+    plain_text,
+    read_number,
+    unreadable,
+)
 from headwork.numbers.hand import HandTensor
 
-LONGEST_TEXT = 300_000
+__all__ = ["SymbolFound", "nested_array", "nested_texts", "read_array", "read_number"]
+
 LONGEST_EXACT_TEXT = 20_000
-LONGEST_ENTRY = 1000
 MOST_ENTRIES = 100_000
-DEEPEST = 30
-MOST_DIGITS = 30
-MOST_BITS = 512
-MOST_IN_MAX = 16
-LARGEST_EXPONENT = 100
-LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 MOST_AXES = 5
-
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega"
-)
-SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK.split())})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
-}  # fmt: skip
 PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{0,15})?")  # most entries are: read them at once
-FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
-# What PDFs and word processors put in place of the plain characters.
-LOOKALIKES = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", "π": "pi", "β": "beta", "∞": "oo"})
-TOKEN = re.compile(
-    # [0-9], because \d takes the digits of every script.
-    r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z][A-Za-z0-9_]*)|(\*\*|[-+*/^(),]))"
-)
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """One entry cut into tokens, and where each begins."""
-
-    text: str
-    kinds: tuple[str, ...]
-    words: tuple[str, ...]
-
-
-def _wrong(text: str, why: str) -> InputError:
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    return InputError(f"cannot read {shown!r}: {why}")
-
-
-def _cut(text: str) -> Tokens:
-    if len(text) > LONGEST_ENTRY:
-        raise _wrong(text, f"{len(text)} characters; an entry may have {LONGEST_ENTRY}.")
-    if not text.strip():
-        raise _wrong(text, "empty. Expected a number, such as 2, 1/3, 0.5 or sqrt(2).")
-    kinds, words, place = [], [], 0
-    end = len(text.rstrip())
-    while place < end:
-        match = TOKEN.match(text, place)
-        if not match:
-            sign = text[place:].lstrip()[0]
-            name = unicodedata.name(sign, f"code {ord(sign)}")
-            raise _wrong(text, f"unexpected character {sign!r} ({name.lower()}).")
-        number, name, mark = match.groups()
-        if number and sum(c.isdigit() for c in number) > MOST_DIGITS:
-            raise _wrong(text, f"a number of more than {MOST_DIGITS} digits.")
-        kinds.append("number" if number else "name" if name else "mark")
-        words.append(number or name or mark)
-        place = match.end()
-    return Tokens(text, tuple(kinds), tuple(words))
-
-
-class _Reader:
-    """Precedence climbing over the tokens of one entry. ``build`` makes the numbers."""
-
-    def __init__(self, tokens: Tokens, build: _Exact | _Decimal) -> None:
-        self.tokens, self.build, self.place, self.depth = tokens, build, 0, 0
-
-    def whole(self) -> Any:
-        value = self.sum()
-        if self.place < len(self.tokens.words):
-            word = self.tokens.words[self.place]
-            hint = (
-                " Two entries in one? A comma separates; a decimal comma is written 0.5." if word[0].isalnum() else ""
-            )
-            raise _wrong(self.tokens.text, f"{word!r} is not expected there.{hint}")
-        return value
-
-    def take(self, *marks: str) -> str:
-        """The next mark if it is one of these, else nothing."""
-        at = self.place
-        if at < len(self.tokens.words) and self.tokens.kinds[at] == "mark" and self.tokens.words[at] in marks:
-            self.place += 1
-            return self.tokens.words[at]
-        return ""
-
-    def expect(self, mark: str) -> None:
-        if not self.take(mark):
-            raise _wrong(self.tokens.text, f"a {mark!r} is missing.")
-
-    def sum(self) -> Any:
-        value = self.product()
-        while mark := self.take("+", "-"):
-            right = self.product()
-            value = OPERATORS[mark](value, right)
-        return value
-
-    def product(self) -> Any:
-        value = self.signed()
-        while mark := self.take("*", "/"):
-            right = self.signed()
-            if mark == "/" and self.build.is_zero(right):
-                raise _wrong(self.tokens.text, "division by zero.")
-            value = OPERATORS[mark](value, right)
-        return value
-
-    def signed(self) -> Any:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise _wrong(self.tokens.text, f"nested more than {DEEPEST} deep.")
-        try:
-            if self.take("-"):
-                return -self.signed()
-            if self.take("+"):
-                return self.signed()
-            value = self.atom()
-            if self.take("^", "**"):
-                return self.build.power(self.tokens.text, value, self.signed())
-            return value
-        finally:
-            self.depth -= 1
-
-    def atom(self) -> Any:
-        if self.take("("):
-            value = self.sum()
-            self.expect(")")
-            return value
-        if self.place == len(self.tokens.words):
-            raise _wrong(self.tokens.text, "it ends where a number is expected.")
-        kind, word = self.tokens.kinds[self.place], self.tokens.words[self.place]
-        self.place += 1
-        if kind == "number":
-            return self.build.number(word)
-        if kind == "mark":
-            raise _wrong(self.tokens.text, f"{word!r} stands where a number is expected.")
-        if word in FUNCTIONS:
-            self.expect("(")
-            values = [self.sum()]
-            while self.take(","):
-                values.append(self.sum())
-            self.expect(")")
-            if len(values) > 1 and word != "max":
-                raise _wrong(self.tokens.text, f"{word} takes one number.")
-            return self.build.function(self.tokens.text, word, values)
-        if word in ("nan", "NaN", "NAN"):
-            raise _wrong(self.tokens.text, "nan is not a number that can be worked with. Leave no cell undefined.")
-        if word in ("oo", "inf", "infinity"):
-            return self.build.constant("oo")
-        if word in ("e", "E"):
-            return self.build.constant("e")
-        if word == "pi":
-            return self.build.constant("pi")
-        if SYMBOL.fullmatch(word):
-            return self.build.symbol(self.tokens.text, word)
-        raise _wrong(
-            self.tokens.text,
-            f"unknown name {word!r}. Functions: {', '.join(FUNCTIONS)}. Constants: e, pi, oo. "
-            "A symbol is a letter or a Greek name, perhaps with an index: beta, k1, x_2.",
-        )
-
-
-class _Exact:
-    """Builds SymPy numbers."""
-
-    def __init__(self) -> None:
-        import sympy
-
-        self.sympy = sympy
-
-    def number(self, word: str) -> Any:
-        fraction = _fraction(word)
-        return self.sympy.Rational(fraction.numerator, fraction.denominator)
-
-    def constant(self, name: str) -> Any:
-        return {"oo": self.sympy.oo, "e": self.sympy.E, "pi": self.sympy.pi}[name]
-
-    def symbol(self, text: str, name: str) -> Any:
-        # Real, so that roots and limits behave as on paper.
-        return self.sympy.Symbol(name, real=True)
-
-    def is_zero(self, value: Any) -> bool:
-        return bool(value.is_zero)
-
-    def power(self, text: str, base: Any, exponent: Any) -> Any:
-        most = LARGEST_EXPONENT_OF_E if base is self.sympy.E else LARGEST_EXPONENT
-        if exponent.is_number:
-            size = abs(exponent.evalf(15)) if exponent.is_finite else self.sympy.oo
-            if size > most:
-                raise _wrong(text, f"an exponent beyond {most}.")
-            # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
-            if size * _bits(base) > MOST_BITS:
-                raise _wrong(text, "a power with too many digits.")
-        if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
-            raise _wrong(text, "zero to a power that is not positive, or oo to the power 0.")
-        if base.is_number and base.is_negative and not exponent.is_integer:
-            raise _wrong(text, "a root of a negative number.")
-        value = base**exponent
-        if any(abs(power.exp) > most for power in value.atoms(self.sympy.Pow, self.sympy.exp) if power.exp.is_Rational):
-            raise _wrong(text, f"powers of powers beyond an exponent of {most}.")
-        return value
-
-    def function(self, text: str, name: str, values: list[Any]) -> Any:
-        value = values[0]
-        if (
-            name in ("sqrt", "ln", "log")
-            and value.is_number
-            and not (value.is_positive or (name == "sqrt" and value.is_zero))
-        ):
-            raise _wrong(text, f"{name} of a number that is not positive.")
-        if name == "exp":
-            return self.power(text, self.sympy.E, value)
-        if name == "max" and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MOST_IN_MAX:
-            raise _wrong(text, f"max of more than {MOST_IN_MAX} numbers.")
-        return getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
-
-
-class _Decimal:
-    """Builds float64 numbers; a free symbol needs exact numbers."""
-
-    def number(self, word: str) -> Any:
-        return float(_fraction(word))
-
-    def constant(self, name: str) -> Any:
-        return {"oo": math.inf, "e": math.e, "pi": math.pi}[name]
-
-    def symbol(self, text: str, name: str) -> Any:
-        raise SymbolFound(name)
-
-    def is_zero(self, value: float) -> bool:
-        return value == 0
-
-    def power(self, text: str, base: float, exponent: float) -> float:
-        most = LARGEST_EXPONENT_OF_E if base == math.e else LARGEST_EXPONENT
-        if abs(exponent) > most:
-            raise _wrong(text, f"an exponent beyond {most}.")
-        if (base == 0 and exponent <= 0) or (math.isinf(base) and exponent == 0):
-            raise _wrong(text, "zero to a power that is not positive, or oo to the power 0.")
-        try:
-            value = base**exponent
-        except OverflowError:
-            raise _wrong(text, "a power that is too large.") from None
-        if isinstance(value, complex):
-            raise _wrong(text, "a root of a negative number.")
-        return float(value)
-
-    def function(self, text: str, name: str, values: list[float]) -> float:
-        if name == "exp":
-            return self.power(text, math.e, values[0])
-        functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": max, "abs": abs}
-        try:
-            return float((functions.get(name) or getattr(math, name))(*values))
-        except ValueError:
-            raise _wrong(text, f"{name} of a number that is not positive.") from None
-
-
-class SymbolFound(Exception):
-    """A free symbol was met in decimals: the whole problem must be worked exactly."""
-
-
-def _fraction(word: str) -> Fraction:
-    _, _, exponent = word.lower().partition("e")
-    if exponent and abs(int(exponent)) > LARGEST_EXPONENT:
-        raise _wrong(word, f"an exponent beyond {LARGEST_EXPONENT}.")
-    return Fraction(word)
-
-
-def read_number(text: str, *, exact: bool = False) -> Any:
-    """One entry as a SymPy number, or as a float.
-
-    >>> read_number("1/2 + 0.25", exact=True), read_number("sqrt(4)")
-    (3/4, 2.0)
-    """
-    tokens = _cut(_plain(text))
-    value = _Reader(tokens, _Exact() if exact else _Decimal()).whole()
-    if exact:
-        return _checked(text, value)
-    if value != value:
-        raise _wrong(text, "not a real number.")
-    if math.isinf(value) and not {"oo", "inf", "infinity"} & set(tokens.words):
-        raise _wrong(text, "too large for decimals.")
-    return value
-
-
-def _checked(text: str, value: Any) -> Any:
-    """An exact value as it is read, unless it is too long, undefined, or infinite in part."""
-    import sympy
-
-    if value in (sympy.oo, -sympy.oo):
-        return value
-    if value.has(sympy.nan, sympy.zoo, sympy.AccumBounds) or (value.is_number and value.is_extended_real is not True):
-        raise _wrong(text, "not a real number.")
-    if value.has(sympy.oo, -sympy.oo):
-        raise _wrong(text, "oo inside an expression. Infinity stands alone; use a limit for the rest.")
-    if _bits(value) > MOST_BITS:
-        raise _wrong(text, "a number with too many digits.")
-    return value
-
-
-def _bits(value: Any) -> int:
-    """The binary digits of the longest number inside an exact expression."""
-    from sympy import Rational
-
-    return max((max(abs(n.p).bit_length(), n.q.bit_length()) for n in value.atoms(Rational)), default=0)
-
-
-def _plain(text: str) -> str:
-    if len(text) > LONGEST_TEXT:
-        raise InputError(f"cannot read the text: {len(text)} characters; at most {LONGEST_TEXT}.")
-    plain = text.translate(LOOKALIKES)
-    return _from_latex(plain) if any(mark in plain for mark in "\\{$") else plain
-
-
-def _from_latex(text: str) -> str:
-    text = re.sub(r"\\begin\s*\{[a-z]*matrix\}|\\begin\s*\{array\}\s*\{[^{}]*\}", "", text)
-    text = re.sub(r"\\end\s*\{(?:[a-z]*matrix|array)\}", "", text)
-    text = re.sub(r"\\(?:left|right)\s*[\[\]().|]?|\\[,;!]|[$]", " ", text)
-    for _ in range(DEEPEST):
-        text, changed = re.subn(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"((\1)/(\2))", text)
-        text, more = re.subn(r"\\sqrt\s*\{([^{}]*)\}", r"sqrt(\1)", text)
-        text, still = re.subn(r"\^\s*\{([^{}]*)\}", r"^(\1)", text)
-        text = re.sub(r"([A-Za-z])_\{?([A-Za-z0-9]{1,3})\}?", r"\1_\2", text)
-        if not changed + more + still:
-            break
-    text = text.replace(r"\\", "\n").replace("&", ",").replace(r"\cdot", "*").replace(r"\infty", "oo")
-    known = {*GREEK.split(), *FUNCTIONS, "pi"}
-    return re.sub(r"\\([a-z]+)", lambda found: found[1] if found[1] in known else found[0], text)
 
 
 def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor:
@@ -366,8 +46,7 @@ def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor
                 f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as exact "
                 "numbers. Leave out --exact to work in decimals."
             )
-        nested = _nested(_plain(text))
-        return nested_array(nested, exact=exact)
+        return nested_array(nested_texts(text), exact=exact)
     except InputError as error:
         raise InputError(f"{where}: {error}" if where else str(error)) from None
 
@@ -377,7 +56,7 @@ def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:
     shape = _shape(nested)
     flat: list[Any] = []
     _flatten(nested, len(shape), flat)
-    build: _Exact | _Decimal = _Exact() if exact else _Decimal()
+    build: ExactNumbers | DecimalNumbers = ExactNumbers() if exact else DecimalNumbers()
     values = [_entry(x, build) for x in flat]
     if exact:
         array = np.empty(len(values), object)
@@ -387,9 +66,9 @@ def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:
     return HandTensor(array.reshape(shape))
 
 
-def _entry(value: Any, build: _Exact | _Decimal) -> Any:
+def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
     """One cell given as text, a Python or numpy number, or (from Python code) a SymPy expression."""
-    exact = isinstance(build, _Exact)
+    exact = isinstance(build, ExactNumbers)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
@@ -411,8 +90,13 @@ def _entry(value: Any, build: _Exact | _Decimal) -> Any:
     return build.number(str(value)) if value >= 0 else -build.number(str(-value))
 
 
-def _nested(text: str) -> Any:
-    stripped = text.strip()
+def nested_texts(text: str) -> Any:
+    """The text cut into nested lists of entries, each still as typed.
+
+    >>> nested_texts("1/2 x; 2 0")
+    [['1/2', 'x'], ['2', '0']]
+    """
+    stripped = plain_text(text).strip()
     if not stripped:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
     if len(re.findall(r"[\s,;]+", stripped)) >= MOST_ENTRIES:
@@ -461,9 +145,9 @@ def _brackets(text: str) -> Any:
         round_depth += (sign == "(") - (sign == ")")
         if sign == "[":
             if len(open_lists) > MOST_AXES:
-                raise _wrong(text, f"more than {MOST_AXES} axes.")
+                raise unreadable(text, f"more than {MOST_AXES} axes.")
             if entry.strip():
-                raise _wrong(text, "a comma is missing before '['.")
+                raise unreadable(text, "a comma is missing before '['.")
             inner: list[Any] = []
             open_lists[-1].append(inner)
             open_lists.append(inner)
@@ -473,16 +157,16 @@ def _brackets(text: str) -> Any:
             entry = ""
             if sign == "]":
                 if len(open_lists) == 1:
-                    raise _wrong(text, "a ']' too many.")
+                    raise unreadable(text, "a ']' too many.")
                 open_lists.pop()
         elif len(open_lists) == 1 and not sign.isspace():
-            raise _wrong(text, f"{sign!r} stands outside of the brackets.")
+            raise unreadable(text, f"{sign!r} stands outside of the brackets.")
         else:
             entry += sign
     if len(open_lists) > 1:
-        raise _wrong(text, "a ']' is missing.")
+        raise unreadable(text, "a ']' is missing.")
     if len(root) != 1:
-        raise _wrong(text, "several lists side by side. Put one more pair of brackets round them.")
+        raise unreadable(text, "several lists side by side. Put one more pair of brackets round them.")
     return root[0]
 
 

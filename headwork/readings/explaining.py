@@ -19,7 +19,7 @@ from headwork.readings.cautions import cautions
 from headwork.readings.recording import recorder, replacer
 from headwork.readings.trace import TOKEN_AXES, Noted, Trace
 
-MOST_EXACT_OPERATIONS = 20_000
+MOST_EXACT_OPERATIONS = 8_000
 MOST_DECIMAL_OPERATIONS = 200_000_000
 
 
@@ -180,7 +180,7 @@ def _option(what: Mechanism, name: str, value: Any, exact: bool) -> Any:
             raise InputError(f"{where} is minus infinity. Expected a number, or oo.")
         return tensor.labelled(name)
     number = _array(value, False, where).array
-    if number.shape != () or number != int(number) or abs(number) > 10**9:
+    if number.shape != () or not np.isfinite(number) or number != int(number) or abs(number) > 10**9:
         raise InputError(f"{where} is {value}. Expected a whole number.")
     return int(number)
 
@@ -217,7 +217,10 @@ def _check_size(what: Mechanism, rows: Mapping[str, HandTensor], options: Mappin
     except (ValueError, IndexError) as error:
         cards = {c.name: c for c in what.givens}
         told = "; ".join(f"{n} is {sizes_in_words(t.shape, cards[n].axes)}" for n, t in rows.items())
-        raise InputError(f"{what.slug}: the sizes do not fit together ({error}). {told}.") from None
+        needed = "; ".join(f"{n} is {cards[n].axes.replace(' ', ' x ')}" for n in rows)
+        raise InputError(
+            f"{what.slug}: the sizes do not fit together ({error}). Came: {told}. Expected: {needed}."
+        ) from None
     done = work.products + work.others
     if exact and done > MOST_EXACT_OPERATIONS:
         raise TooLarge(

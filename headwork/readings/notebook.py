@@ -150,7 +150,7 @@ def _number(value: Any) -> str:
     if hasattr(value, "free_symbols"):
         from headwork.numbers.exact import exact_text
 
-        return exact_text(value).replace(" ", "")  # a space would separate two entries
+        return exact_text(value).replace(" ", "")  # spaces stand between entries
     number = float(value)
     if math.isinf(number):
         return "oo" if number > 0 else "-oo"

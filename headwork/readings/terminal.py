@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
+from headwork.numbers.hand import mapped
 from headwork.pages.formulas import plain_formula
 from headwork.readings.trace import Noted, Trace
 from headwork.readings.writing import number_text
@@ -84,11 +85,11 @@ def _block(noted: Noted, trace: Trace) -> Iterator[str]:
 def exact_texts(exact: Any) -> Any:
     from headwork.numbers.exact import exact_text
 
-    return np.vectorize(exact_text, otypes=[object])(exact)
+    return mapped(exact_text, exact)
 
 
 def texts(array: Any, digits: int) -> Any:
-    return np.vectorize(lambda x: number_text(x, digits), otypes=[object])(array)
+    return mapped(lambda x: number_text(x, digits), array)
 
 
 def _width(strings: Any) -> int:

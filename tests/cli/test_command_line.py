@@ -15,7 +15,11 @@ A2 = ["--set", "tokens=1 2; 2 0; 0 1; 1 1", "--set", "W_k=1 0; 0 0", "--set", "W
 def headwork(*arguments, **options):
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "120"}
     return subprocess.run(
-        [sys.executable, "-m", "headwork", *map(str, arguments)], capture_output=True, text=True, env=environment, **options
+        [sys.executable, "-m", "headwork", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        **options,
     )
 
 
@@ -34,7 +38,9 @@ def test_a2_exact_as_json():
 
 def test_a_problem_file_works_like_the_options(tmp_path):
     file = tmp_path / "problem.toml"
-    file.write_text('mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n[options]\nbeta = 0.5\n')
+    file.write_text(
+        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n[options]\nbeta = 0.5\n'
+    )
     result = headwork("explain", "self-attention", file, "--exact", "--json", "--out", tmp_path / "trace.json")
     assert result.returncode == 0, result.stderr
     assert result.stdout == ""
@@ -67,7 +73,10 @@ def test_every_form_goes_to_a_file_whole(form, tmp_path):
         (["explain", "self-attention", "--set", "exact=1"], "--exact"),
         (["explain", "self-attention", "--set", "tokens=1 2; 3 4", "--set", "W_q=1 2 3; 4 5 6"], "takes width 3"),
         (["explain", "self-attention", "--set", "tokens=1 2; 3 4", "--set", "mask=2 0; 1 1"], "0 and 1"),
-        (["explain", "multi-head-attention", "--set", "tokens=1 2 3; 3 4 5", "--set", "heads=2"], "cannot be cut into 2 heads"),
+        (
+            ["explain", "multi-head-attention", "--set", "tokens=1 2 3; 3 4 5", "--set", "heads=2"],
+            "cannot be cut into 2 heads",
+        ),
         (["explain", "missing.toml"], "cannot be read"),
         (["explain", "softmax", "--as", "pdf", "--set", "scores=1 2"], "unknown --as 'pdf'"),
         (["explain", "softmax", "--set", "scores=1 2", "--cell", "weights[7]"], "is not there"),

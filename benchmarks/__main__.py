@@ -1,0 +1,39 @@
+"""``python -m benchmarks [NAME ...]``: run, write results, exit 1 if a limit was not held."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import benchmarks
+from benchmarks.report import RESULTS, markdown, write
+
+
+def main(wanted: list[str]) -> int:
+    files = {m.name.replace("_", "-"): m.name for m in pkgutil.iter_modules(benchmarks.__path__)}
+    known = [name for name in files if name not in ("--main--", "report")]
+    for name in wanted:
+        if name not in known:
+            print(f"unknown benchmark '{name}'. Known: {', '.join(known)}.", file=sys.stderr)
+            return 2
+    held = [measure(files[name]) for name in wanted or known]
+    print(f"written to {RESULTS.name}/", file=sys.stderr)
+    return 0 if all(held) else 1
+
+
+def measure(name: str) -> bool:
+    """Run one file and write what it found; one without ``measured()`` is a command that writes for itself."""
+    print(f"{name} ...", file=sys.stderr)
+    module = importlib.import_module(f"benchmarks.{name}")
+    if not hasattr(module, "measured"):
+        return subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode == 0
+    report = module.measured()
+    write(report)
+    print(markdown(report))
+    return bool(report.held)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,345 @@
+r"""One typed entry, read by a parser of our own: never ``eval``, never SymPy's parser.
+
+An entry is a number (``2``, ``0.5``, ``1e-3``), a fraction, a constant (``e``, ``pi``, ``oo``), a free
+symbol (``beta``, ``k1``, ``x_2``) or an expression of these with ``+ - * / ^`` and a few functions.
+Everything is limited: length, depth, digits, exponents.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from headwork.errors import InputError
+
+LONGEST_TEXT = 300_000
+LONGEST_ENTRY = 1000
+DEEPEST = 30
+MOST_DIGITS = 30
+MOST_BITS = 512
+MOST_IN_MAX = 16
+LARGEST_EXPONENT = 100
+LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
+
+GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega"
+)
+SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK.split())})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
+}  # fmt: skip
+FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
+# What PDFs and word processors put in place of the plain characters.
+LOOKALIKES = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", "π": "pi", "β": "beta", "∞": "oo"})
+TOKEN = re.compile(
+    # [0-9], because \d takes the digits of every script.
+    r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z][A-Za-z0-9_]*)|(\*\*|[-+*/^(),]))"
+)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One entry cut into tokens, and where each begins."""
+
+    text: str
+    kinds: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+def unreadable(text: str, why: str) -> InputError:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return InputError(f"cannot read {shown!r}: {why}")
+
+
+def _cut(text: str) -> Tokens:
+    if len(text) > LONGEST_ENTRY:
+        raise unreadable(text, f"{len(text)} characters; an entry may have {LONGEST_ENTRY}.")
+    if not text.strip():
+        raise unreadable(text, "empty. Expected a number, such as 2, 1/3, 0.5 or sqrt(2).")
+    kinds, words, place = [], [], 0
+    end = len(text.rstrip())
+    while place < end:
+        match = TOKEN.match(text, place)
+        if not match:
+            sign = text[place:].lstrip()[0]
+            name = unicodedata.name(sign, f"code {ord(sign)}")
+            raise unreadable(text, f"unexpected character {sign!r} ({name.lower()}).")
+        number, name, mark = match.groups()
+        if number and sum(c.isdigit() for c in number) > MOST_DIGITS:
+            raise unreadable(text, f"a number of more than {MOST_DIGITS} digits.")
+        kinds.append("number" if number else "name" if name else "mark")
+        words.append(number or name or mark)
+        place = match.end()
+    return Tokens(text, tuple(kinds), tuple(words))
+
+
+class _Reader:
+    """Precedence climbing over the tokens of one entry. ``build`` makes the numbers."""
+
+    def __init__(self, tokens: Tokens, build: ExactNumbers | DecimalNumbers) -> None:
+        self.tokens, self.build, self.place, self.depth = tokens, build, 0, 0
+
+    def whole(self) -> Any:
+        value = self.sum()
+        if self.place < len(self.tokens.words):
+            word = self.tokens.words[self.place]
+            hint = (
+                " Two entries in one? A comma separates; a decimal comma is written 0.5." if word[0].isalnum() else ""
+            )
+            raise unreadable(self.tokens.text, f"{word!r} is not expected there.{hint}")
+        return value
+
+    def take(self, *marks: str) -> str:
+        """The next mark if it is one of these, else nothing."""
+        at = self.place
+        if at < len(self.tokens.words) and self.tokens.kinds[at] == "mark" and self.tokens.words[at] in marks:
+            self.place += 1
+            return self.tokens.words[at]
+        return ""
+
+    def expect(self, mark: str) -> None:
+        if not self.take(mark):
+            raise unreadable(self.tokens.text, f"a {mark!r} is missing.")
+
+    def sum(self) -> Any:
+        value = self.product()
+        while mark := self.take("+", "-"):
+            right = self.product()
+            value = OPERATORS[mark](value, right)
+        return value
+
+    def product(self) -> Any:
+        value = self.signed()
+        while mark := self.take("*", "/"):
+            right = self.signed()
+            if mark == "/" and self.build.is_zero(right):
+                raise unreadable(self.tokens.text, "division by zero.")
+            value = OPERATORS[mark](value, right)
+        return value
+
+    def signed(self) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise unreadable(self.tokens.text, f"nested more than {DEEPEST} deep.")
+        try:
+            if self.take("-"):
+                return -self.signed()
+            if self.take("+"):
+                return self.signed()
+            value = self.atom()
+            if self.take("^", "**"):
+                return self.build.power(self.tokens.text, value, self.signed())
+            return value
+        finally:
+            self.depth -= 1
+
+    def atom(self) -> Any:
+        if self.take("("):
+            value = self.sum()
+            self.expect(")")
+            return value
+        if self.place == len(self.tokens.words):
+            raise unreadable(self.tokens.text, "it ends where a number is expected.")
+        kind, word = self.tokens.kinds[self.place], self.tokens.words[self.place]
+        self.place += 1
+        if kind == "number":
+            return self.build.number(word)
+        if kind == "mark":
+            raise unreadable(self.tokens.text, f"{word!r} stands where a number is expected.")
+        if word in FUNCTIONS:
+            self.expect("(")
+            values = [self.sum()]
+            while self.take(","):
+                values.append(self.sum())
+            self.expect(")")
+            if len(values) > 1 and word != "max":
+                raise unreadable(self.tokens.text, f"{word} takes one number.")
+            return self.build.function(self.tokens.text, word, values)
+        if word in ("nan", "NaN", "NAN"):
+            raise unreadable(self.tokens.text, "nan is not a number that can be worked with. Leave no cell undefined.")
+        if word in ("oo", "inf", "infinity"):
+            return self.build.constant("oo")
+        if word in ("e", "E"):
+            return self.build.constant("e")
+        if word == "pi":
+            return self.build.constant("pi")
+        if SYMBOL.fullmatch(word):
+            return self.build.symbol(self.tokens.text, word)
+        raise unreadable(
+            self.tokens.text,
+            f"unknown name {word!r}. Functions: {', '.join(FUNCTIONS)}. Constants: e, pi, oo. "
+            "A symbol is a letter or a Greek name, perhaps with an index: beta, k1, x_2.",
+        )
+
+
+class ExactNumbers:
+    """Builds SymPy numbers."""
+
+    def __init__(self) -> None:
+        import sympy
+
+        self.sympy = sympy
+
+    def number(self, word: str) -> Any:
+        fraction = _fraction(word)
+        return self.sympy.Rational(fraction.numerator, fraction.denominator)
+
+    def constant(self, name: str) -> Any:
+        return {"oo": self.sympy.oo, "e": self.sympy.E, "pi": self.sympy.pi}[name]
+
+    def symbol(self, text: str, name: str) -> Any:
+        # Real, so that roots and limits behave as on paper.
+        return self.sympy.Symbol(name, real=True)
+
+    def is_zero(self, value: Any) -> bool:
+        return bool(value.is_zero)
+
+    def power(self, text: str, base: Any, exponent: Any) -> Any:
+        most = LARGEST_EXPONENT_OF_E if base is self.sympy.E else LARGEST_EXPONENT
+        if exponent.is_number:
+            size = abs(exponent.evalf(15)) if exponent.is_finite else self.sympy.oo
+            if size > most:
+                raise unreadable(text, f"an exponent beyond {most}.")
+            # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
+            if size * _bits(base) > MOST_BITS:
+                raise unreadable(text, "a power with too many digits.")
+        if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
+            raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")
+        if base.is_number and base.is_negative and not exponent.is_integer:
+            raise unreadable(text, "a root of a negative number.")
+        value = base**exponent
+        if any(abs(power.exp) > most for power in value.atoms(self.sympy.Pow, self.sympy.exp) if power.exp.is_Rational):
+            raise unreadable(text, f"powers of powers beyond an exponent of {most}.")
+        return value
+
+    def function(self, text: str, name: str, values: list[Any]) -> Any:
+        value = values[0]
+        if (
+            name in ("sqrt", "ln", "log")
+            and value.is_number
+            and not (value.is_positive or (name == "sqrt" and value.is_zero))
+        ):
+            raise unreadable(text, f"{name} of a number that is not positive.")
+        if name == "exp":
+            return self.power(text, self.sympy.E, value)
+        if name == "max" and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MOST_IN_MAX:
+            raise unreadable(text, f"max of more than {MOST_IN_MAX} numbers.")
+        return getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
+
+
+class DecimalNumbers:
+    """Builds float64 numbers; a free symbol needs exact numbers."""
+
+    def number(self, word: str) -> Any:
+        return float(_fraction(word))
+
+    def constant(self, name: str) -> Any:
+        return {"oo": math.inf, "e": math.e, "pi": math.pi}[name]
+
+    def symbol(self, text: str, name: str) -> Any:
+        raise SymbolFound(name)
+
+    def is_zero(self, value: float) -> bool:
+        return value == 0
+
+    def power(self, text: str, base: float, exponent: float) -> float:
+        most = LARGEST_EXPONENT_OF_E if base == math.e else LARGEST_EXPONENT
+        if abs(exponent) > most:
+            raise unreadable(text, f"an exponent beyond {most}.")
+        if (base == 0 and exponent <= 0) or (math.isinf(base) and exponent == 0):
+            raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")
+        try:
+            value = base**exponent
+        except OverflowError:
+            raise unreadable(text, "a power that is too large.") from None
+        if isinstance(value, complex):
+            raise unreadable(text, "a root of a negative number.")
+        return float(value)
+
+    def function(self, text: str, name: str, values: list[float]) -> float:
+        if name == "exp":
+            return self.power(text, math.e, values[0])
+        functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": max, "abs": abs}
+        try:
+            return float((functions.get(name) or getattr(math, name))(*values))
+        except ValueError:
+            raise unreadable(text, f"{name} of a number that is not positive.") from None
+
+
+class SymbolFound(Exception):
+    """A free symbol was met in decimals: the whole problem must be worked exactly."""
+
+
+def _fraction(word: str) -> Fraction:
+    _, _, exponent = word.lower().partition("e")
+    if exponent and abs(int(exponent)) > LARGEST_EXPONENT:
+        raise unreadable(word, f"an exponent beyond {LARGEST_EXPONENT}.")
+    return Fraction(word)
+
+
+def read_number(text: str, *, exact: bool = False) -> Any:
+    """One entry as a SymPy number, or as a float.
+
+    >>> read_number("1/2 + 0.25", exact=True), read_number("sqrt(4)")
+    (3/4, 2.0)
+    """
+    tokens = _cut(plain_text(text))
+    value = _Reader(tokens, ExactNumbers() if exact else DecimalNumbers()).whole()
+    if exact:
+        return _checked(text, value)
+    if value != value:
+        raise unreadable(text, "not a real number.")
+    if math.isinf(value) and not {"oo", "inf", "infinity"} & set(tokens.words):
+        raise unreadable(text, "too large for decimals.")
+    return value
+
+
+def _checked(text: str, value: Any) -> Any:
+    """An exact value as it is read, unless it is too long, undefined, or infinite in part."""
+    import sympy
+
+    if value in (sympy.oo, -sympy.oo):
+        return value
+    if value.has(sympy.nan, sympy.zoo, sympy.AccumBounds) or (value.is_number and value.is_extended_real is not True):
+        raise unreadable(text, "not a real number.")
+    if value.has(sympy.oo, -sympy.oo):
+        raise unreadable(text, "oo inside an expression. Infinity stands alone; use a limit for the rest.")
+    if _bits(value) > MOST_BITS:
+        raise unreadable(text, "a number with too many digits.")
+    return value
+
+
+def _bits(value: Any) -> int:
+    """The binary digits of the longest number inside an exact expression."""
+    from sympy import Rational
+
+    return max((max(abs(n.p).bit_length(), n.q.bit_length()) for n in value.atoms(Rational)), default=0)
+
+
+def plain_text(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise InputError(f"cannot read the text: {len(text)} characters; at most {LONGEST_TEXT}.")
+    plain = text.translate(LOOKALIKES)
+    return _from_latex(plain) if any(mark in plain for mark in "\\{$") else plain
+
+
+def _from_latex(text: str) -> str:
+    text = re.sub(r"\\begin\s*\{[a-z]*matrix\}|\\begin\s*\{array\}\s*\{[^{}]*\}", "", text)
+    text = re.sub(r"\\end\s*\{(?:[a-z]*matrix|array)\}", "", text)
+    text = re.sub(r"\\(?:left|right)\s*[\[\]().|]?|\\[,;!]|[$]", " ", text)
+    for _ in range(DEEPEST):
+        text, changed = re.subn(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"((\1)/(\2))", text)
+        text, more = re.subn(r"\\sqrt\s*\{([^{}]*)\}", r"sqrt(\1)", text)
+        text, still = re.subn(r"\^\s*\{([^{}]*)\}", r"^(\1)", text)
+        text = re.sub(r"([A-Za-z])_\{?([A-Za-z0-9]{1,3})\}?", r"\1_\2", text)
+        if not changed + more + still:
+            break
+    text = text.replace(r"\\", "\n").replace("&", ",").replace(r"\cdot", "*").replace(r"\infty", "oo")
+    known = {*GREEK.split(), *FUNCTIONS, "pi"}
+    return re.sub(r"\\([a-z]+)", lambda found: found[1] if found[1] in known else found[0], text)
