@@ -1,0 +1,151 @@
+"""What is in a data set, to look at: counts by class, a sheet of images, lengths and samples of texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwork.data.fetching import cache_folder, cached
+from headwork.data.images import Images
+from headwork.data.known import KNOWN
+from headwork.data.splits import shuffled
+from headwork.data.texts import Texts
+from headwork.pages.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_CLASSES = 20  # of a sheet and of the samples; the counts have them all
+LONGEST_SAMPLE = 160  # characters
+BARS = 12
+
+
+def known_sets() -> Table:
+    """The sets that are known by name, and whether they are here."""
+    rows = [
+        (entry.name, entry.kind, entry.about, f"{entry.size / 1e6:.0f} MB" if entry.forms else "",
+         ("cached" if cached(entry) else "not yet") if entry.forms else "embedded", entry.licence, entry.source)
+        for entry in KNOWN.values()
+    ]  # fmt: skip
+    notes = [
+        f"Cache: {cache_folder()} (set HEADWORK_CACHE to move it).",
+        "Your own: a folder of images by class, an .npz, .csv, .tsv or .jsonl file.",
+    ]
+    return Table("Data sets and encoders", ("name", "kind", "what", "size", "here", "licence", "source"), rows, notes)
+
+
+def summary(data: Images | Texts) -> Table:
+    """How many examples of each class each part has, and how the parts were made."""
+    labelled = {"train": data.train.labels, "validation": data.validation.labels, "test": data.test.labels}
+    counts = [np.bincount(labels, minlength=len(data.classes)) for labels in labelled.values()]
+    rows = [(printable(name), *(int(part[place]) for part in counts)) for place, name in enumerate(data.classes)]
+    rows.append(("all", *(int(part.sum()) for part in counts)))
+    notes = list(data.notes)
+    if isinstance(data, Images):
+        height, width = data.size
+        moments = ", ".join(f"mean {m:.4f} std {s:.4f}" for m, s in zip(data.mean, data.std, strict=True))
+        notes.insert(0, f"images: {data.channels} x {height} x {width} (channel, height, width), {moments}")
+    return Table(data.name, ("class", *labelled), rows, notes)
+
+
+def words(texts: Texts) -> NDArray[np.int64]:
+    """Words of each training text, parted by white space."""
+    return np.array([len(text.split()) for text in texts.train.texts], np.int64)
+
+
+def length_table(data: Texts) -> Table:
+    """A histogram of the lengths of the training texts."""
+    lengths = words(data)
+    # The few longest texts would press all others into one bar.
+    most = int(np.percentile(lengths, 99))
+    edges = np.unique(np.linspace(0, most + 1, BARS + 1).astype(int))
+    counts = np.histogram(np.minimum(lengths, most), edges)[0]
+    rows = [
+        (
+            f"{low} to {high - 1}" + ("" if high <= most else " and more"),
+            int(count),
+            "#" * round(40 * count / counts.max()),
+        )
+        for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
+    ]
+    middle, long = np.percentile(lengths, (50, 90))
+    note = f"half have at most {middle:.0f} words, nine tenths at most {long:.0f}, the longest {lengths.max():,}"
+    return Table("Words in a training text", ("words", "texts", ""), rows, [note])
+
+
+def sample_table(data: Texts, each: int, seed: int) -> Table:
+    """Some training texts of each class."""
+    rows = []
+    for label, name in enumerate(data.classes[:MOST_CLASSES]):
+        for place in _drawn(data.train.labels, label, each, seed):
+            text = data.train.texts[place]
+            rows.append((printable(name), len(text.split()), printable(text)))
+    return Table("Samples", ("class", "words", "text"), rows)
+
+
+def sheet(data: Images | Texts, each: int, seed: int) -> Figure:
+    """A picture: training images by class, or the lengths of the training texts by class."""
+    return _image_sheet(data, each, seed) if isinstance(data, Images) else _length_plot(data)
+
+
+def _image_sheet(data: Images, each: int, seed: int) -> Figure:
+    from matplotlib.figure import Figure
+
+    shown, (height, width), gap = data.classes[:MOST_CLASSES], data.size, 1
+    tall, wide = height + gap, width + gap
+    canvas = np.full((len(shown) * tall - gap, each * wide - gap, data.channels), 255, np.uint8)
+    for row in range(len(shown)):
+        for column, place in enumerate(_drawn(data.train.labels, row, each, seed)):
+            picture = data.train.images[place].transpose(1, 2, 0)
+            canvas[row * tall : row * tall + height, column * wide : column * wide + width] = picture
+    figure = Figure(figsize=(1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(shown)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(
+        canvas[..., 0] if data.channels == 1 else canvas, cmap="gray", vmin=0, vmax=255, interpolation="nearest"
+    )
+    axes.set_yticks([row * tall + height / 2 for row in range(len(shown))], [_short(name) for name in shown])
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    left_out = len(data.classes) - len(shown)
+    axes.set_title(f"{data.name}: training images" + (f" ({left_out} classes more)" if left_out else ""))
+    return figure
+
+
+def _length_plot(data: Texts) -> Figure:
+    from matplotlib.figure import Figure
+
+    lengths = words(data)
+    most = int(np.percentile(lengths, 99)) + 1
+    step = max(1, most // 40)  # whole numbers of words in each bar, or the bars would differ
+    edges = [edge - 0.5 for edge in range(0, most + step + 1, step)]
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot()
+    for label, name in enumerate(data.classes[:10]):
+        axes.hist(np.minimum(lengths[data.train.labels == label], most), bins=edges, histtype="step",
+                  label=_short(name))  # fmt: skip
+    axes.set(xlabel="words (the longest hundredth in the last bar)", ylabel="training texts", title=data.name)
+    axes.legend()
+    return figure
+
+
+def _drawn(labels: NDArray[np.int64], label: int, each: int, seed: int) -> list[int]:
+    members = np.flatnonzero(labels == label)
+    return [int(members[place]) for place in shuffled(len(members), seed)[:each]]
+
+
+def _short(name: str) -> str:
+    # Dollar signs would start a formula in the picture.
+    return printable(name)[:20].replace("$", r"\$")
+
+
+def printable(text: str) -> str:
+    """A text of unknown origin for the screen: one line, not too long, without control characters.
+
+    >>> printable("so\\x1b[31m good\\n")
+    'so·[31m good'
+    """
+    flat = "".join(sign if sign.isprintable() else "·" for sign in " ".join(text.split()))
+    return flat if len(flat) <= LONGEST_SAMPLE else flat[: LONGEST_SAMPLE - 1] + "…"

@@ -1,0 +1,155 @@
+"""Labelled texts from a file of the user's own: CSV, TSV or JSONL with named columns; every fault by file and line.
+
+CSV is quoted as RFC 4180 says; TSV has no quotes: a field ends at a tab, a row at the end of the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwork.data.texts import TextSplit
+from headwork.errors import InputError, TooLarge, unknown
+
+KINDS = (".csv", ".tsv", ".jsonl")
+MOST_BYTES = 2_000_000_000
+MOST_CLASSES = 1000
+TEXT_NAMES = ("text", "review", "sentence", "content", "comment")
+LABEL_NAMES = ("label", "sentiment", "class", "category", "target")
+Row = tuple[int, str, str]  # line, text, label
+
+
+def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
+    """The rows of a file: line, text and label; each has both, and there is at least one."""
+    text = decoded(path)
+    read = _json_rows if path.suffix.lower() == ".jsonl" else _table_rows
+    rows = list(read(path, text, columns))
+    if not rows:
+        raise InputError(f"{path}: holds no rows.")
+    for what, place in (("text", 1), ("label", 2)):
+        if empty := [row[0] for row in rows if not str(row[place]).strip()]:
+            told = ", ".join(map(str, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+            raise InputError(f"{path}: no {what} in line {told}. Fill it in or delete the row.")
+    return rows
+
+
+def class_names(rows: Sequence[Row], path: Path) -> tuple[str, ...]:
+    """The labels that occur, in order: whole numbers by value, others by the alphabet."""
+    names = {row[2].strip() for row in rows}
+    if len(names) > MOST_CLASSES:
+        raise InputError(
+            f"{path}: {len(names):,} different labels in {len(rows):,} rows. Is that the column of the labels?"
+        )
+    numeric = all(re.fullmatch(r"-?\d{1,9}", name) for name in names)
+    return tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
+
+
+def text_split(rows: Sequence[Row], classes: tuple[str, ...], path: Path) -> TextSplit:
+    """Rows as texts with the numbers of their classes."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    for line, _, label in rows:
+        if label.strip() not in numbers:
+            raise InputError(f"{path}, line {line}: {unknown('label', label.strip(), classes)}")
+    return TextSplit([row[1] for row in rows], np.array([numbers[row[2].strip()] for row in rows], np.int64))
+
+
+def decoded(path: Path) -> str:
+    """A whole text file as UTF-8; a byte that is not is named by its line."""
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise TooLarge(f"{path}: {size:,} bytes; at most {MOST_BYTES:,} are read.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path}: is UTF-16. Save it as UTF-8.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        before = "The lines before it are: encodings are mixed. " if line > 1 else ""
+        raise InputError(
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8. {before}Save the whole file as UTF-8."
+        ) from None
+    if not text.strip():
+        raise InputError(f"{path}: is empty.")
+    if (place := text.find("\0")) >= 0:
+        line = text.count("\n", 0, place) + 1
+        raise InputError(f"{path}, line {line}: holds a zero byte: not a text file, or a damaged one.")
+    return text
+
+
+def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
+    if path.suffix.lower() == ".tsv":
+        lines = csv.reader(StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        lines = csv.reader(StringIO(text, newline=""), strict=True)
+    started = 1
+    try:
+        header = [name.strip() for name in next(lines)]
+        places = [header.index(name) for name in _chosen(path, header, columns)]
+        started = lines.line_num + 1
+        for fields in lines:
+            if fields and len(fields) != len(header):
+                raise InputError(
+                    f"{path}, line {started}: {len(fields)} fields; the head has {len(header)}: {', '.join(header)}. "
+                    "Put a text with commas, quotes or line breaks in quotes."
+                )
+            if fields:
+                yield started, fields[places[0]], fields[places[1]]
+            started = lines.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path}, line {started}: not well-formed: {error}.") from None
+
+
+def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
+    chosen: tuple[str, str] | None = None
+    # Not splitlines: a text may hold the line separators that JSON leaves as they are.
+    for line, written in enumerate(text.split("\n"), 1):
+        if not written.strip():
+            continue
+        try:
+            row = json.loads(written)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {line}: not JSON: {error}.") from None
+        if not isinstance(row, dict):
+            raise InputError(f'{path}, line {line}: expected an object with named entries, such as {{"text": ...}}.')
+        chosen = chosen or _chosen(path, list(row), columns)
+        yield line, _entry(path, line, row, chosen[0]), _entry(path, line, row, chosen[1])
+
+
+def _entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
+    value = row.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, (str, int)):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    raise InputError(f"{path}, line {line}: '{name}' is {type(value).__name__}. Expected text or a whole number.")
+
+
+def _chosen(path: Path, header: list[str], columns: Sequence[str] | None) -> tuple[str, str]:
+    """The columns of the text and of the label: those named, or the only ones with a usual name."""
+    if columns is not None:
+        if len(columns) != 2:
+            raise InputError(f"columns {', '.join(columns)}: expected two, the text's and the label's.")
+        for name in columns:
+            if name not in header:
+                raise unknown(f"column of {path}", name, header)
+            if header.count(name) > 1:
+                raise InputError(f"{path}: {header.count(name)} columns are called '{name}'. Rename all but one.")
+        return columns[0], columns[1]
+    found = [[name for name in header if name.lower() in usual] for usual in (TEXT_NAMES, LABEL_NAMES)]
+    if len(found[0]) != 1 or len(found[1]) != 1:
+        raise InputError(
+            f"{path}: which columns hold the text and the label? Its columns: {', '.join(header)}. "
+            "Name the two, such as --columns review,stars."
+        )
+    return found[0][0], found[1][0]

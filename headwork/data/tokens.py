@@ -1,0 +1,165 @@
+"""Tokens of texts: a tokenizer trained on the training part alone, or a pretrained encoder's own; padded batches.
+
+Ours is byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909) on the bytes of lower-cased text, so no text has
+an unknown token; [PAD] is 0, and every text begins with [CLS], 1. A mask has True for a token, False for padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwork.data.splits import Indices
+from headwork.data.texts import TextSplit
+from headwork.errors import InputError
+from headwork.files import read_text, write_whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PADDING_NAMES = ("[PAD]", "<pad>", "<|padding|>")
+MOST_TOKENIZER = 100_000_000  # bytes of a tokenizer.json
+AT_ONCE = 1000  # texts encoded together
+LEAST_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Texts as tokens, one after another in one array, with their labels.
+
+    >>> encoded = Encoded(np.array([1, 7, 1, 8, 9], np.int32), np.array([0, 2, 5]), np.array([0, 1]), padding=0)
+    >>> tokens, mask = encoded.padded(np.array([0, 1]))
+    >>> tokens.tolist(), mask.tolist()
+    ([[1, 7, 0], [1, 8, 9]], [[True, True, False], [True, True, True]])
+    """
+
+    ids: NDArray[np.int32] = field(repr=False)
+    starts: NDArray[np.int64] = field(repr=False)  # where each text begins, and the end
+    labels: NDArray[np.int64] = field(repr=False)
+    padding: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each text."""
+        return np.diff(self.starts)
+
+    def padded(self, chosen: Indices, *, multiple: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Tokens and mask (text, token) of the chosen texts, as long as the longest, rounded up to a ``multiple``."""
+        starts = self.starts[chosen]
+        lengths = self.starts[chosen + 1] - starts
+        across = np.arange(-(-int(lengths.max(initial=1)) // multiple) * multiple)
+        mask = across < lengths[:, None]
+        tokens = np.full(mask.shape, self.padding, np.int64)
+        tokens[mask] = self.ids[(starts[:, None] + across)[mask]]
+        return tokens, mask
+
+    def tensors(self, chosen: Indices, *, multiple: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens (text, token; int64), mask (text, token; bool) and labels (text; int64) as torch tensors."""
+        import torch
+
+        tokens, mask = self.padded(chosen, multiple=multiple)
+        return torch.from_numpy(tokens), torch.from_numpy(mask), torch.from_numpy(self.labels[chosen])
+
+
+class Tokenizer:
+    """Cuts texts into tokens, at most ``longest`` of them; what is longer loses its end."""
+
+    def __init__(self, inner: Any, longest: int) -> None:
+        if longest < 2:
+            raise InputError(f"longest {longest}: expected at least 2 tokens.")
+        padding = next((name for name in PADDING_NAMES if inner.token_to_id(name) is not None), None)
+        if padding is None:
+            raise InputError(f"the tokenizer has no token for padding ({', '.join(PADDING_NAMES)}).")
+        # A pretrained tokenizer.json may pad and cut by itself, to lengths of its own.
+        inner.no_padding()
+        inner.enable_truncation(longest)
+        self.inner, self.longest = inner, longest
+        self.padding: int = inner.token_to_id(padding)
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return int(self.inner.get_vocab_size())
+
+    def encoded(self, texts: TextSplit | Sequence[str]) -> Encoded:
+        """All the texts as tokens; the labels of bare texts are 0."""
+        if isinstance(texts, TextSplit):
+            written, labels = texts.texts, texts.labels
+        else:
+            written, labels = texts, np.zeros(len(texts), np.int64)
+        pieces = [np.zeros(0, np.int32)]
+        for start in range(0, len(written), AT_ONCE):
+            batch = list(written[start : start + AT_ONCE])
+            pieces += [np.array(found.ids, np.int32) for found in self.inner.encode_batch_fast(batch)]
+        lengths = [len(piece) for piece in pieces]
+        return Encoded(np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64), labels, self.padding)
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of one text as words to show.
+
+        >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
+        ['[CLS]', 'low', 'e', 'r']
+        """
+        found = self.inner.encode(text)
+        return [self.inner.decode([number], skip_special_tokens=False).strip() or token
+                for number, token in zip(found.ids, found.tokens, strict=True)]  # fmt: skip
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a tokenizer.json."""
+        return write_whole(path, self.inner.to_str(pretty=True))
+
+
+def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, longest: int = 256) -> Tokenizer:
+    """A tokenizer for these texts, the training part's alone; the same texts give the same tokenizer.
+
+    >>> train_tokenizer(["low lower lowest", "low"], vocabulary=260).vocabulary
+    260
+    """
+    tokenizers = _library()
+    if vocabulary < LEAST_VOCABULARY:
+        raise InputError(f"vocabulary {vocabulary}: expected at least {LEAST_VOCABULARY}: the bytes, [PAD] and [CLS].")
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    inner.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.NFC(), tokenizers.normalizers.Lowercase()]
+    )
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    inner.post_processor = tokenizers.processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=["[PAD]", "[CLS]"], min_frequency=2, show_progress=False,
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+    )  # fmt: skip
+    inner.train_from_iterator(iter(texts), trainer)
+    return Tokenizer(inner, longest)
+
+
+def read_tokenizer(path: str | Path, *, longest: int = 256) -> Tokenizer:
+    """A tokenizer.json: one that was saved, or a pretrained encoder's."""
+    text = read_text(path, most=MOST_TOKENIZER)
+    try:
+        inner = _library().Tokenizer.from_str(text)
+    except Exception as error:  # the library raises a bare Exception
+        raise InputError(f"{path}: not a tokenizer.json: {error}.") from None
+    return Tokenizer(inner, longest)
+
+
+def _library() -> Any:
+    try:
+        import tokenizers
+        import tokenizers.decoders
+        import tokenizers.models
+        import tokenizers.normalizers
+        import tokenizers.pre_tokenizers
+        import tokenizers.processors
+        import tokenizers.trainers
+    except ImportError:
+        raise InputError("texts need the tokenizers library: pip install 'headwork[train]'.") from None
+    return tokenizers
