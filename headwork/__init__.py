@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwork.construct import Construction, Equality, build, equal
+    from headwork.insight import trace
     from headwork.readings import Trace, explain
 
 __version__ = "0.1.0"
-__all__ = ["Construction", "Equality", "Trace", "build", "equal", "explain"]
+__all__ = ["Construction", "Equality", "Trace", "build", "equal", "explain", "trace"]
 
 # Public names and the room each lives in: a name is imported when it is first asked for.
 ROOMS = {
     "Construction": "headwork.construct", "Equality": "headwork.construct", "build": "headwork.construct",
     "equal": "headwork.construct", "Trace": "headwork.readings", "explain": "headwork.readings",
+    "trace": "headwork.insight",
 }  # fmt: skip
 
 

@@ -116,6 +116,7 @@ class Mechanism:
 
 
 MECHANISMS: dict[str, Mechanism] = {}
+MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as the convention applies it
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -147,8 +148,18 @@ def card(name: str) -> Mechanism:
     return MECHANISMS[slug]
 
 
-def steps_of(function: Callable[..., Any], *, scope: str = "", when: str = "", **renames: str) -> tuple[Step, ...]:
-    """The steps of a mechanism used inside another, under its scope and new names."""
+def steps_of(
+    function: Callable[..., Any], *, scope: str = "", when: str = "", always_x_W: bool = False, **renames: str
+) -> tuple[Step, ...]:
+    """The steps of a mechanism used inside another, under its scope and new names.
+
+    ``always_x_W`` fixes its matrices to ``x W``, whatever the convention of the mechanism round it.
+    """
     prefix = f"{scope}/" if scope else ""
     steps = card(function.__name__).steps
+    if always_x_W:
+        plain, turned = r"\1", r"\1^\\top"
+        steps = tuple(
+            replace(s, formula=MATRIX.sub(plain, s.formula), columns=MATRIX.sub(turned, s.columns)) for s in steps
+        )
     return tuple(replace(s, name=prefix + renames.get(s.name, s.name), when=s.when or when) for s in steps)

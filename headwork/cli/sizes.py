@@ -205,6 +205,46 @@ def growth(
     _show(sizes.growth(mechanism, heads=heads, hidden=hidden, depthwise=depthwise), as_, json, out, fragment)
 
 
+MODEL = """Examples:
+
+headwork sizes model vision
+
+headwork sizes model encoder-decoder --set vocabulary=32000 --tokens 64
+
+headwork sizes model language --set longest=4096 --set kernel=fused --set attention=linear --tokens 4096"""
+
+
+@sizes_app.command(epilog=MODEL)
+def model(
+    name: Annotated[str, typer.Argument(help="vision, encoder-decoder, language, text ..., or a checkpoint's folder.")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A field of its config, name=value; repeatable.")
+    ] = None,
+    tokens: Annotated[int, typer.Option("--tokens", min=1, help="Length of a sequence, for the FLOPs.")] = 128,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Inputs at once.")] = 1,
+    as_: As = "text",
+    json: Json = False,
+    out: Out = None,
+    fragment: Fragment = False,
+) -> None:
+    """The ledger of a real model, layer by layer: shapes, parameters, FLOPs."""
+    from headwork.insight.ledger import example, ledger, named_model
+    from headwork.models import from_pretrained
+
+    settings = dict(_setting(typed) for typed in set_ or [])
+    if Path(name).exists() and settings:
+        raise InputError(f"{name} is a checkpoint, whose config is settled. Leave out --set, or give a model's name.")
+    counted = from_pretrained(name) if Path(name).exists() else named_model(name, settings)
+    _show(ledger(counted, **example(counted, tokens=tokens, batch=batch)), as_, json, out, fragment)
+
+
+def _setting(typed: str) -> tuple[str, str]:
+    name, equals, value = typed.partition("=")
+    if not equals:
+        raise InputError(f"--set {typed!r}: expected name=value, such as width=64.")
+    return name.strip(), value.strip()
+
+
 def _sizes(option: str, typed: str) -> int | tuple[int, ...]:
     """``224`` is one size, ``3x256x256`` are several."""
     parts = re.split(r"\s*[x×X*,]\s*", typed.strip())

@@ -38,7 +38,7 @@ Placement = Literal["post", "pre"]
     *steps_of(multi_head_attention, scope="attention"),
     Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
     *steps_of(layer_normalisation, scope="normalisation 2"),
-    *steps_of(feed_forward, scope="feed-forward"),
+    *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
     Step("residual 2", "R_2", r"X' + \text{feed-forward}", "token width"),
     Step("output", "Y", r"\text{the layer's result}", "token width"),
 )
@@ -137,7 +137,7 @@ FEED_FORWARD = (
     ),
     Step("residual 2", "R_2", r"X' + \operatorname{cross\_attention}", "token width"),
     *steps_of(layer_normalisation, scope="normalisation 3"),
-    *steps_of(feed_forward, scope="feed-forward"),
+    *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
     Step("residual 3", "R_3", r"X'' + \text{feed-forward}", "token width"),
     Step("output", "Y", r"\text{the layer's result}", "token width"),
 )

@@ -20,7 +20,7 @@
   function setUp(root) {
     const store = root.querySelector("script[type='application/json']");
     if (!store) return;
-    const { records, frames, start } = JSON.parse(store.textContent);
+    const { records, frames, start, labels } = JSON.parse(store.textContent);
     const cells = [...root.querySelectorAll(".options b, .matrix td:not(.gap)")];
     const numbers = new Map(cells.map((cell, number) => [cell, number]));
     const bar = root.querySelector(".bar");
@@ -114,8 +114,8 @@
 
     const slider = root.querySelector(".slider input");
     if (!slider) return;
-    const labels = [...root.querySelectorAll(".ticks span")].map((tick) => tick.textContent);
     const warnings = root.querySelector(".warnings");
+    const said = root.querySelector(".said");
     function slide() {
       const before = frame;
       frame = frames[slider.value];
@@ -124,6 +124,8 @@
       cells.forEach((cell, i) => {
         if (frame.cells[i] !== before.cells[i]) fill(cell, records[frame.cells[i]]);
       });
+      said.hidden = !frame.title;
+      said.textContent = frame.title;
       warnings.hidden = frame.warnings.length === 0;
       warnings.replaceChildren(...frame.warnings.map((text) => {
         const li = document.createElement("li");

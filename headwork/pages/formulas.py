@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
+from headwork.note import MATRIX
+
 # The converter passes these three through as they are, so that text could become markup.
 SAFE = str.maketrans({"<": r"\lt ", ">": r"\gt ", "&": " "})
 # Brackets round something low need not stretch, and sit better if they do not.
@@ -82,4 +84,4 @@ def formula_for(
         # No bias is 0, no matrix is the identity.
         formula = formula.replace(f" + {name}", "").replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")
     turned = (convention == "W x") != columns
-    return re.sub(r"\{(W_\w)\}", r"\1^\\top" if turned else r"\1", formula)
+    return MATRIX.sub(r"\1^\\top" if turned else r"\1", formula)

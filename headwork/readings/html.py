@@ -239,8 +239,8 @@ def trace_block(
     scales = _scales(read[start], cards)
     records = Records(cards, list(options_told(shown)))
     told = [records.frame(frame, scales, MOST_SOURCES / len(frames)) for frame in read]
-    data = script_data({"records": list(records.kept), "frames": told, "start": start})
     labels = [with_infinity(label) for label in slider or []]
+    data = script_data({"records": list(records.kept), "frames": told, "start": start, "labels": labels})
     controls = {"name": name, "labels": labels, "start": start} if slider else None
     both = any(decimal and exact for decimal, exact, *_ in records.kept)
     return _block(read[start], cards, scales, level=level, data=data, slider=controls, has_exact=both, hint=HINT)

@@ -1,0 +1,269 @@
+"""How well answers are graded: right ones, wrong ones of which the cause is known, and how fast.
+
+python -m benchmarks.grading                 12 seeds of every kind, into results/grading.md
+python -m benchmarks.grading --seeds 100     as many as the long tests
+python -m benchmarks.grading --first 5000    other seeds
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwork.files import write_whole
+from headwork.practice import Exercise, generate, grade
+from headwork.practice.classes import grade_class, write_marks
+from headwork.practice.draws import Draws
+from headwork.practice.kinds import KINDS
+from headwork.practice.misconceptions import applicable, bent
+from headwork.practice.revealing import first_change
+from headwork.practice.sheets import Course, key_text, sheet_for
+from headwork.readings.writing import number_text
+
+RESULTS = Path(__file__).parent.parent / "results" / "grading.md"
+Row = Counter[str]
+
+
+# --- right answers ------------------------------------------------------------------------------------
+
+
+def written(value: Any, digits: int, *, short: bool = False) -> str:
+    """A step as a student would type it, or as a program would print it: last zeros left out."""
+    if value.ndim == 0:
+        return repr(round(float(value), digits)) if short else number_text(value, digits)
+    return "[" + ", ".join(written(part, digits, short=short) for part in value) + "]"
+
+
+def as_fractions(value: Any) -> str:
+    if value.ndim == 0:
+        return str(Fraction(float(value)).limit_denominator(100_000))
+    return "[" + ", ".join(map(as_fractions, value)) + "]"
+
+
+def as_exact(value: Any) -> str:
+    from headwork.numbers.exact import exact_text
+
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return exact_text(value[()] if isinstance(value, np.ndarray) else value)
+    return "[" + ", ".join(map(as_exact, value)) + "]"
+
+
+def texts(exercise: Exercise, steps: Any, digits: int, *, short: bool = False) -> dict[str, str]:
+    return {path: written(steps[path], digits, short=short) for path in exercise.asked}
+
+
+def rounded_on_the_way(exercise: Exercise, digits: int) -> dict[str, str]:
+    """Every step worked out from the rounded steps before it."""
+    own: dict[str, Any] = {}
+    for path in exercise.asked:
+        own[path] = np.round(exercise.case.run(own)[path], digits)
+    return {path: written(value, digits) for path, value in own.items()}
+
+
+def right_answers(exercise: Exercise, *, exact: bool) -> dict[str, dict[str, str]]:
+    """The key in every form in which it is right."""
+    forms = {f"{digits} digits": texts(exercise, exercise.key, digits) for digits in (3, 4, 8)}
+    forms |= {f"{n} digits, last zeros left out": texts(exercise, exercise.key, n, short=True) for n in (3, 4)}
+    forms |= {f"{digits} digits, rounded on the way": rounded_on_the_way(exercise, digits) for digits in (3, 4)}
+    forms["fractions"] = {path: as_fractions(exercise.key[path]) for path in exercise.asked}
+    if exact:
+        steps = exercise.worked(exact=True).steps
+        forms["exact"] = {
+            path: as_exact(steps[path].exact) if steps[path].exact is not None else forms["4 digits"][path]
+            for path in exercise.asked
+        }
+    return forms
+
+
+# --- wrong answers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong answer of which the cause is known, and the entry where it is a slip."""
+
+    exercise: Exercise
+    answers: dict[str, str]
+    step: str
+    cause: str
+    cell: tuple[int, ...] | None = None
+
+
+def misconceived(exercise: Exercise, digits: int, *, short: bool = False) -> Iterator[Wrong]:
+    """Each known mistake that changes the numbers by more than rounding can hide."""
+    for mistake in applicable(exercise.case, exercise.key):
+        steps = bent(exercise.case, mistake)
+        path = first_change(exercise, steps, 2 * 10.0**-digits) if steps else None
+        if steps and path and all(np.isfinite(steps[p]).all() for p in exercise.asked):
+            yield Wrong(exercise, texts(exercise, steps, digits, short=short), path, mistake.slug)
+
+
+def slipped(exercise: Exercise, digits: int, draws: Draws) -> Iterator[Wrong]:
+    """One entry of one step is off, and the later steps are worked out from it."""
+    for path in exercise.asked:
+        value = exercise.key[path].copy()
+        place = np.unravel_index(draws.whole(0, value.size - 1), value.shape) if value.ndim else ()
+        cell = tuple(int(i) for i in place)
+        whole = bool(np.all(value == np.round(value)))
+        value[cell] += (1 if draws.whole(0, 1) else -1) * (draws.whole(1, 3) if whole else draws.whole(11, 90) / 100)
+        steps = exercise.case.run({path: value})
+        if all(np.isfinite(steps[p]).all() for p in exercise.asked):
+            yield Wrong(exercise, texts(exercise, steps, digits), path, "slip", cell)
+
+
+CLOSER = {"misrounded", "digits-swapped", "sign-slip", "point-slip", "cut-off"}  # a slip, told more closely
+
+
+def judged(wrong: Wrong) -> Row:
+    """Whether the first wrong step, its cause and its entry were found, and whether it cost exactly one step."""
+    mark = grade(wrong.exercise, wrong.answers)
+    first = mark.first_wrong
+    if first is None:
+        return Counter(answers=1)
+    named = {cause.slug for cause in first.causes}
+    found = wrong.cause in named or (wrong.cause == "slip" and bool(named & CLOSER))
+    return Counter(
+        answers=1,
+        step=first.path == wrong.step,
+        cause=found,
+        named=len(first.causes),
+        once=sum(step.points < step.full for step in mark.steps) == 1,
+        entry=wrong.cell is None or wrong.cell in first.cells,
+    )
+
+
+# --- measuring ----------------------------------------------------------------------------------------
+
+
+def measured_right(seeds: range, exact_seeds: int) -> dict[str, Row]:
+    """By form: how many right answers, and how many of them got full marks."""
+    table: dict[str, Row] = {}
+    for kind in KINDS:
+        for seed in seeds:
+            exercise = generate(kind, seed, 1 + seed % 3)
+            for form, answers in right_answers(exercise, exact=seed - seeds.start < exact_seeds).items():
+                mark = grade(exercise, answers)
+                row = table.setdefault(form, Counter())
+                row.update(answers=1, full=mark.points == mark.full)
+                if mark.points != mark.full:
+                    print(f"marked wrong: {kind}, seed {seed}, {form}", file=sys.stderr)
+        print(f"right answers: {kind}", file=sys.stderr)
+    return table
+
+
+def measured_wrong(seeds: range) -> dict[tuple[str, str], Row]:
+    """By kind and cause."""
+    table: dict[tuple[str, str], Row] = {}
+    for kind in KINDS:
+        for seed in seeds:
+            exercise = generate(kind, seed, 1 + seed % 3)
+            digits = 3 + seed % 3
+            short = bool(seed // 3 % 2)
+            for wrong in [
+                *misconceived(exercise, digits, short=short),
+                *slipped(exercise, digits, Draws("slip", kind, seed)),
+            ]:
+                table.setdefault((kind, wrong.cause), Counter()).update(judged(wrong))
+        print(f"wrong answers: {kind}", file=sys.stderr)
+    return table
+
+
+def measured_class(students: int) -> tuple[float, Counter[str]]:
+    """Seconds to mark a class of so many, each with three exercises, and how it came out."""
+    kinds = ("self-attention", "layer-normalisation", "convolution-counts")
+    exercises = {str(number): {"kind": kind} for number, kind in enumerate(kinds, 1)}
+    course = Course("Benchmark", "a secret of the benchmark", exercises, {}, Path())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number in range(students):
+            sheet = sheet_for(course, f"s{number}")
+            write_whole(folder / "key" / f"s{number}.toml", key_text(sheet))
+            draws = Draws("class", number)
+            lines = [f'student = "s{number}"']
+            for place, exercise in sheet.exercises.items():
+                wrong = [*misconceived(exercise, 4), *slipped(exercise, 4, draws)]
+                right = draws.whole(0, 1)
+                answers = texts(exercise, exercise.key, 4) if right else draws.choice(wrong).answers
+                lines += [f'[answers."{place}"]', *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items())]
+            write_whole(folder / "answers" / f"s{number}.toml", "\n".join(lines) + "\n")
+        began = time.perf_counter()
+        results = write_marks(grade_class(folder / "answers", folder / "key"), folder / "marks")
+        return time.perf_counter() - began, Counter(graded.state for graded in results)
+
+
+def report(
+    seeds: range, right: dict[str, Row], wrong: dict[tuple[str, str], Row], seconds: float, students: int
+) -> str:
+    total = sum(wrong.values(), Counter())
+
+    def share(row: Row, what: str) -> str:
+        return f"{row[what] / row['answers']:.1%}"
+
+    lines = [
+        "# Grading",
+        "",
+        f"Measured by `python -m benchmarks.grading --seeds {len(seeds)} --first {seeds.start}`, {platform.machine()}, "
+        f"Python {platform.python_version()}.",
+        f"Seeds {seeds.start} to {seeds.stop - 1} of {len(KINDS)} kinds, difficulty 1 to 3.",
+        "",
+        "## Right answers",
+        "",
+        "| written as | answers | full marks |",
+        "|---|---|---|",
+        *(f"| {form} | {row['answers']:,} | {row['full']:,} |" for form, row in right.items()),
+        "",
+        "## Wrong answers",
+        "",
+        "Each known mistake in each exercise where it changes the numbers, and a slip in one entry of each step;",
+        "written to 3, 4 or 5 digits. Where one number alone is wrong, a plain slip is named beside the known",
+        "mistakes that give it. The wrong answers are made by the same bends that recognise them, so these figures",
+        "measure rounding, carrying forward and telling mistakes apart, not whether a student makes other mistakes.",
+        "",
+        f"{total['answers']:,} answers: first wrong step found in {share(total, 'step')}, "
+        f"cause named in {share(total, 'cause')} ({total['named'] / total['answers']:.2f} causes named on average), "
+        f"wrong entry found in {share(total, 'entry')}, exactly one step paid for in {share(total, 'once')}.",
+        "",
+        "| kind | cause | answers | first wrong step | cause | one step paid |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {kind} | {cause} | {row['answers']} | {share(row, 'step')} | {share(row, 'cause')} "
+            f"| {share(row, 'once')} |"
+            for (kind, cause), row in wrong.items()
+        ),
+        "",
+        "## A class",
+        "",
+        f"{students} students with three exercises each, half of the answers wrong, marked in {seconds:.1f} s;",
+        "feedback and marks written.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--students", type=int, default=500)
+    chosen = parser.parse_args()
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    right = measured_right(seeds, exact_seeds=min(4, chosen.seeds))
+    wrong = measured_wrong(seeds)
+    seconds, states = measured_class(chosen.students)
+    print(f"class of {chosen.students}: {dict(states)}", file=sys.stderr)
+    print(f"wrote {write_whole(RESULTS, report(seeds, right, wrong, seconds, chosen.students))}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Parameters around mechanisms: thin modules, each with a small config, whose steps can be noted."""
+
+from headwork.models.checkpoints import from_pretrained
+from headwork.models.convolutional import ConvolutionalClassifier, ConvolutionalConfig
+from headwork.models.model import Config, Model
+from headwork.models.recurrent import RecurrentClassifier, RecurrentConfig
+from headwork.models.text import TextClassifier, TextClassifierConfig, TextEncoder, TextEncoderConfig
+from headwork.models.transformer import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    EncoderDecoderConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    TransformerConfig,
+)
+from headwork.models.vision import VisionTransformer, VisionTransformerConfig
+
+__all__ = [
+    "Config",
+    "ConvolutionalClassifier",
+    "ConvolutionalConfig",
+    "Decoder",
+    "Encoder",
+    "EncoderDecoder",
+    "EncoderDecoderConfig",
+    "LanguageModel",
+    "LanguageModelConfig",
+    "Model",
+    "RecurrentClassifier",
+    "RecurrentConfig",
+    "TextClassifier",
+    "TextClassifierConfig",
+    "TextEncoder",
+    "TextEncoderConfig",
+    "TransformerConfig",
+    "VisionTransformer",
+    "VisionTransformerConfig",
+    "from_pretrained",
+]

@@ -1,0 +1,342 @@
+"""Checkpoints: one folder a model, verified whenever it is read.
+
+``config.json`` (which model, and its config), ``model.safetensors`` (the parameters), ``tokenizer.json`` where the
+model has one, and ``manifest.json`` with the size and SHA-256 of each. A folder is written whole beside its place and
+renamed into it, so nobody ever meets half of one. Nothing is ever unpickled: a pickle runs code when it is opened.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import math
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
+from headwork.files import read_text, write_whole
+from headwork.models.convolutional import ConvolutionalClassifier
+from headwork.models.model import Model
+from headwork.models.recurrent import RecurrentClassifier
+from headwork.models.text import SequenceEncoder, TextClassifier, TextEncoder
+from headwork.models.transformer import Decoder, Encoder, EncoderDecoder, LanguageModel
+from headwork.models.vision import VisionTransformer
+
+FORMAT = "headwork checkpoint 1"
+MANIFEST, CONFIG, PARAMETERS, TOKENIZER = "manifest.json", "config.json", "model.safetensors", "tokenizer.json"
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+MOST_UNSAVED = 2**26  # numbers in tables that a config asks for and no file holds, such as sinusoids
+
+MODELS: dict[str, type[Model]] = {
+    kind.__name__: kind
+    for kind in (
+        Encoder, Decoder, EncoderDecoder, LanguageModel, VisionTransformer, TextEncoder, TextClassifier,
+        SequenceEncoder, ConvolutionalClassifier, RecurrentClassifier,
+    )
+}  # fmt: skip
+
+
+# --- a model ----------------------------------------------------------------------------------
+
+
+def save_pretrained(model: Model, folder: str | Path) -> Path:
+    """Write a model into a folder of its own; a checkpoint that is there already is replaced once this one is whole.
+
+    >>> import tempfile; from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     saved = save_pretrained(ConvolutionalClassifier(ConvolutionalConfig(width=2)), f"{place}/small")
+    ...     sorted(path.name for path in saved.iterdir())
+    ['config.json', 'manifest.json', 'model.safetensors']
+    """
+    from safetensors.torch import save
+
+    name = type(model).__name__
+    if MODELS.get(name) is not type(model):
+        raise unknown("model to save", name, MODELS)
+    state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+    again = unfilled(type(model), model.config, state, name)
+    check_tensors(name, again.state_dict(), state, "Only what its config describes can be read again.")
+    described = {"format": FORMAT, "model": name, "config": asdict(model.config)}
+    files = {CONFIG: as_json(described), PARAMETERS: save(state, {"format": "pt"})}
+    if model.tokenizer is not None:
+        files[TOKENIZER] = str(model.tokenizer.to_str(pretty=True)).encode()
+    return write_folder(folder, files)
+
+
+def from_pretrained(folder: str | Path) -> Model:
+    """The model of a folder, every byte verified, ready to use (in eval mode)."""
+    place = Path(folder)
+    files = read_folder(place, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
+    state = tensors(files[PARAMETERS], place / PARAMETERS)
+    kind, config = _described(parsed(files[CONFIG], place / CONFIG), place / CONFIG, most_layers=len(state))
+    where = str(place / PARAMETERS)
+    model = filled(unfilled(kind, config, state, where), state, where)
+    if TOKENIZER in files:
+        model.tokenizer = tokenizer_of(files[TOKENIZER], place / TOKENIZER)
+    return model
+
+
+class Unfilled(TorchFunctionMode):
+    """Parameters are made but not filled with random numbers, since others replace them at once; and no more
+    numbers are made than ``most``, whatever a config asks for."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.left = most
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.empty, torch.zeros, torch.ones, torch.randn, torch.arange):
+            asked = math.prod(size for size in args if isinstance(size, int))
+            self.left -= asked
+            if self.left < 0:
+                raise TooLarge(f"the config asks for {asked:,} numbers at once, more than its file could fill.")
+        if func is torch.randn:
+            func = torch.empty
+        if func is torch.Tensor.uniform_:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
+def unfilled(kind: type[Model], config: Any, state: Mapping[str, Tensor], where: str) -> Model:
+    """A model of that config for these parameters to fill."""
+    try:
+        with Unfilled(sum(value.numel() for value in state.values()) + MOST_UNSAVED):
+            return kind(config)
+    except TooLarge as error:
+        raise TooLarge(f"{where}: {error}") from None
+
+
+def filled(model: Model, state: Mapping[str, Tensor], where: str) -> Model:
+    """The model with these parameters, in their own precision; what does not fit is named."""
+    check_tensors(where, model.state_dict(), state)
+    model.load_state_dict(dict(state), assign=True)
+    kinds = {value.dtype for value in state.values()}
+    return model.to(kinds.pop()).eval() if len(kinds) == 1 else model.eval()
+
+
+def check_tensors(where: str, expected: Mapping[str, Tensor], state: Mapping[str, Tensor], advice: str = "") -> None:
+    """Refuse a missing tensor, an unexpected one, or one of the wrong shape, by its name."""
+    for told, names in (
+        ("is missing", expected.keys() - state.keys()),
+        ("is not expected", state.keys() - expected.keys()),
+    ):
+        if names:
+            others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            raise InputError(f"{where}: the tensor '{min(names)}' {told}{others}. {advice}".rstrip())
+    for name, like in expected.items():
+        if state[name].shape != like.shape:
+            raise InputError(
+                f"{where}: the tensor '{name}' is {sizes_in_words(state[name].shape, '')}, expected "
+                f"{sizes_in_words(like.shape, '')}. {advice}".rstrip()
+            )
+        if not state[name].is_floating_point():
+            raise InputError(f"{where}: the tensor '{name}' holds {state[name].dtype}, expected decimal numbers.")
+
+
+def _described(data: Any, where: Path, *, most_layers: int) -> tuple[type[Model], Any]:
+    """The model and config that config.json tells of."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("config"), dict):
+        raise InputError(f"{where}: not the config of a Headwork model ('format' is not '{FORMAT}').")
+    if data.get("model") not in MODELS:
+        raise unknown(f"model in {where}", data.get("model"), MODELS)
+    kind = MODELS[data["model"]]
+    make = get_type_hints(kind.__init__)["config"]
+    known = [entry.name for entry in fields(make)]
+    for name in data["config"]:
+        if name not in known:
+            raise unknown(f"field of {make.__name__} in {where}", name, known)
+    depth = data["config"].get("depth", 1)
+    # Even shapes alone take time to lay out, so a depth that no file could fill is refused first.
+    if isinstance(depth, int) and depth > most_layers:
+        raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {most_layers} tensors.")
+    return kind, make(**data["config"])
+
+
+def tensors(data: bytes, where: Path) -> dict[str, Tensor]:
+    """What a safetensors file holds."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return dict(load(data))
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise InputError(f"{where}: not a whole safetensors file ({error}). Fetch or save it again.") from None
+
+
+def tokenizer_of(data: bytes, where: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_str(data.decode())
+    except Exception as error:  # the library raises nothing narrower
+        raise InputError(f"{where}: not a tokenizer that the tokenizers library reads ({error}).") from None
+
+
+# --- a folder with a manifest -----------------------------------------------------------------
+
+
+def as_json(data: Any) -> bytes:
+    return (json.dumps(data, indent=2) + "\n").encode()
+
+
+def parsed(data: bytes, where: Path) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise InputError(f"{where}: not valid JSON ({error}).") from None
+
+
+def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
+    """Write files and their manifest into a new folder, then put it in its place in one move."""
+    target = Path(folder).resolve()
+    _check_replaceable(target)
+    listed = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh.mkdir()
+        for name, data in files.items():
+            write_whole(fresh / name, data)
+        write_whole(fresh / MANIFEST, as_json({"format": FORMAT, "files": listed}))
+        _synced(fresh)
+        _put(fresh, target)
+        _synced(target.parent)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}. Choose another folder.") from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return target
+
+
+def read_folder(folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, bytes]:
+    """The files of such a folder, each compared with the manifest before anybody looks into it."""
+    place = Path(folder)
+    refuse_pickles(place, needed)
+    if not place.is_dir():
+        raise InputError(f"{place}: no such folder. Give the folder that save_pretrained wrote.")
+    listed = _manifest(place, (*needed, *optional))
+    for name in needed:
+        if name not in listed:
+            raise InputError(f"{place / MANIFEST}: {name} is not listed, but a checkpoint needs it.")
+    for name in optional:
+        if (place / name).exists() and name not in listed:
+            raise InputError(f"{place / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it.")
+    return {name: _verified(place / name, told) for name, told in listed.items()}
+
+
+def refuse_pickles(place: Path, needed: tuple[str, ...] = ()) -> None:
+    """A pickle is refused wherever it is offered as the model."""
+    found = [place] if place.suffix in PICKLES else []
+    if place.is_dir() and not all((place / name).exists() for name in needed):
+        found += sorted(path for path in place.iterdir() if path.suffix in PICKLES)
+    if found:
+        raise InputError(
+            f"{found[0]} is a pickle, which can run any code when it is opened, so it is not read. Ask for the "
+            "safetensors file. If you trust it, convert it yourself: load it with torch.load(..., weights_only=True) "
+            "and save the state with safetensors.torch.save_file(state, 'model.safetensors')."
+        )
+
+
+def _manifest(place: Path, known: tuple[str, ...]) -> dict[str, Any]:
+    where = place / MANIFEST
+    if not where.exists():
+        advice = " It looks like one of the transformers library: read it with from_transformers." * _foreign(place)
+        raise InputError(f"{place}: no {MANIFEST}, so this is no checkpoint of Headwork.{advice}")
+    data = parsed(read_text(where).encode(), where)
+    if not isinstance(data, dict) or data.keys() != {"format", "files"} or not isinstance(data["files"], dict):
+        raise InputError(f"{where}: expected 'format' and 'files', and nothing else.")
+    if data["format"] != FORMAT:
+        raise InputError(f"{where}: format {data['format']!r}, expected '{FORMAT}'.")
+    listed: dict[str, Any] = data["files"]
+    for name, told in listed.items():
+        if name not in known:
+            raise unknown(f"file in {where}", name, known)
+        if not isinstance(told, dict) or told.keys() != {"bytes", "sha256"}:
+            raise InputError(f"{where}: {name} needs 'bytes' and 'sha256', and nothing else.")
+    return listed
+
+
+def _foreign(place: Path) -> bool:
+    try:
+        return "model_type" in json.loads(read_text(place / CONFIG))
+    except (HeadworkError, ValueError, TypeError):
+        return False
+
+
+def _verified(path: Path, told: Mapping[str, Any]) -> bytes:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: missing, though the manifest lists it. Fetch or save the checkpoint again."
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    if len(data) != told["bytes"]:
+        word = "truncated" if isinstance(told["bytes"], int) and len(data) < told["bytes"] else "the wrong size"
+        raise InputError(f"{path}: {word}: {len(data):,} bytes, the manifest says {told['bytes']}. Fetch it again.")
+    if hashlib.sha256(data).hexdigest() != told["sha256"]:
+        raise InputError(f"{path}: damaged or changed: its SHA-256 is not the manifest's. Fetch it again.")
+    return data
+
+
+def _check_replaceable(target: Path) -> None:
+    """Only an older checkpoint may be replaced, and only if nobody put anything else beside it."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise InputError(f"{target} is a file. A checkpoint is a folder: choose another name.")
+    others = sorted(p.name for p in target.iterdir() if p.name not in (MANIFEST, CONFIG, PARAMETERS, TOKENIZER))
+    if others or (any(target.iterdir()) and not (target / MANIFEST).exists()):
+        told = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
+        raise InputError(
+            f"{target} is no checkpoint of Headwork ({told}), so it is not replaced. Choose another folder."
+        )
+
+
+def _put(fresh: Path, target: Path) -> None:
+    """Rename into place. A folder that is there is exchanged in one step where the system can, so that at every
+    moment one of the two is whole in its place; what ``fresh`` then holds is the old one."""
+    if not target.exists():
+        os.rename(fresh, target)
+    elif not _exchanged(fresh, target):
+        aside = fresh.with_name(f"{fresh.name}.old")
+        os.rename(target, aside)
+        try:
+            os.rename(fresh, target)
+        except OSError:
+            os.rename(aside, target)
+            raise
+        os.rename(aside, fresh)
+
+
+def _exchanged(first: Path, second: Path) -> bool:
+    """Swap two folders by Linux's renameat2 with RENAME_EXCHANGE, which Python's os module does not offer."""
+    if not sys.platform.startswith("linux"):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    try:
+        done: int = ctypes.CDLL(None).renameat2(here, os.fsencode(first), here, os.fsencode(second), exchange)
+    except (OSError, AttributeError):
+        return False
+    return done == 0
+
+
+def _synced(folder: Path) -> None:
+    """A rename is on the disk only when its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

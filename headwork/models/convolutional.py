@@ -1,0 +1,117 @@
+"""Convolutional classifiers: convolution, ReLU and pooling, again and again (LeCun et al. 1998).
+
+For images each layer doubles the channels and halves the size; for sequences (Kim 2014, arXiv 1408.5882) the
+kernel slides along the tokens, and padding stays zero, so it never counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from headwork.errors import InputError
+from headwork.mechanisms import convolution_1d, convolution_2d, fused, max_pooling, relu
+from headwork.models.model import Config, Kernel, Model, check_images
+from headwork.models.parts import Head, matrix, zeros
+from headwork.note import Note, Step, inside, silent, steps_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionalConfig(Config):
+    """``depth`` layers of 3 x 3 kernels; the first has ``width`` channels, each further one twice as many."""
+
+    image: int = 28
+    channels: int = 1
+    classes: int = 10
+    width: int = 48
+    depth: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.image >> self.depth < 1:
+            raise InputError(
+                f"{self.told}: {self.depth} layers halve an image of {self.image} x {self.image} to nothing. Use fewer."
+            )
+
+
+class Convolution(nn.Module):
+    """``filters`` and ``bias``, along one axis or two, the size kept by padding; then ReLU."""
+
+    def __init__(self, channels: int, width: int, *size: int, kernel: Kernel = "plain") -> None:
+        super().__init__()
+        self.padding, self.kernel = size[0] // 2, kernel
+        self.filters, self.bias = matrix(width, channels, *size), zeros(width)
+
+    def forward(self, signal: Tensor, *, note: Note = silent) -> Tensor:
+        flat = self.filters.dim() == 3
+        if self.kernel == "fused":
+            twin = fused.convolution_1d if flat else fused.convolution_2d
+            return twin(signal, self.filters, self.bias, padding=self.padding).relu()
+        plain = convolution_1d if flat else convolution_2d
+        scoped = inside(note, "convolution")
+        result: Tensor = relu(plain(signal, self.filters, self.bias, padding=self.padding, note=scoped), note=note)
+        return result
+
+
+class ConvolutionalClassifier(Model):
+    """Images (batch, channel, height, width) in, a score for each class out.
+
+    >>> import torch
+    >>> model = ConvolutionalClassifier(ConvolutionalConfig(width=4))
+    >>> tuple(model(torch.zeros(2, 1, 28, 28)).shape)
+    (2, 10)
+    """
+
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__(config)
+        widths = [config.channels] + [config.width << k for k in range(config.depth)]
+        self.blocks = nn.ModuleList(Convolution(a, b, 3, 3, kernel=config.kernel) for a, b in pairwise(widths))
+        self.head = Head(widths[-1], config.classes)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (
+            *steps_of(convolution_2d, scope="block */convolution"),
+            Step("block */output", "F", r"\max(0, Y)", "channel output_height output_width"),
+            *steps_of(max_pooling, scope="block */pooling"),
+            Step("pooled", "p", r"\text{mean over all places}", "channel"),
+            Step("scores", "z", r"W p + b", "class"),
+        )
+
+    def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
+        self.check_note(note)
+        check_images(type(self).__name__, images, self.config.channels, self.config.image)
+        maps = images
+        for i, block in enumerate(self.blocks):
+            scoped = inside(note, f"block {i}")
+            maps = block(maps, note=scoped)
+            if self.config.kernel == "fused":
+                maps = fused.max_pooling(maps, size=2)
+            else:
+                maps = max_pooling(maps, size=2, note=inside(scoped, "pooling"))
+        pooled = note("pooled", maps.mean((-2, -1)))
+        scores: Tensor = note("scores", self.head(pooled))
+        return scores
+
+
+class SequenceConvolution(nn.Module):
+    """Convolutions along the tokens: vectors in (batch, token, width), as many vectors out. Padding stays zero."""
+
+    def __init__(self, width: int, depth: int, *, taps: int = 5, kernel: Kernel = "plain") -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Convolution(width, width, taps, kernel=kernel) for _ in range(depth))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        output = Step("block */output", "F", r"\max(0, Y)", "output_channel output")
+        return (*steps_of(convolution_1d, scope="block */convolution"), output)
+
+    def forward(self, vectors: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
+        real = None if mask is None else mask[:, None, :].to(vectors)
+        maps = vectors.mT if real is None else vectors.mT * real
+        for i, block in enumerate(self.blocks):
+            maps = block(maps, note=inside(note, f"block {i}"))
+            maps = maps if real is None else maps * real
+        return maps.mT

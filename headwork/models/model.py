@@ -1,0 +1,148 @@
+"""What every model shares: a checked config, the same parameters under either kernel, and steps that can be noted.
+
+A model's ``forward`` takes ``note`` like a mechanism does and hands it on with a scope, so its steps have paths
+such as ``block 0/attention/weights``; ``steps`` lists their cards. A fused model has no steps to note: it raises.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+import torch
+from torch import Tensor, nn
+
+from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.note import Note, Step, silent
+
+Kernel = Literal["plain", "fused"]
+Attending = Literal["softmax", "linear"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Plain fields, checked when it is made: choices by their names, counts at least 1, shares below 1."""
+
+    kernel: Kernel = "plain"
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for entry in fields(self):
+            value, kind = getattr(self, entry.name), hints[entry.name]
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                raise unknown(f"{self.told}: {entry.name}", value, get_args(kind))
+            if kind is int and (
+                not isinstance(value, int) or isinstance(value, bool) or value < self.least(entry.name)
+            ):
+                raise InputError(
+                    f"{self.told}: {entry.name} is {value!r}. Give a whole number, at least {self.least(entry.name)}."
+                )
+            if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
+                raise InputError(f"{self.told}: {entry.name} is {value!r}. Give a number from 0 up to, not with, 1.")
+
+    @property
+    def told(self) -> str:
+        """How errors call it."""
+        return type(self).__name__
+
+    def least(self, name: str) -> int:
+        return 1
+
+
+class Model(nn.Module):
+    """Parameters round mechanisms, made from a config."""
+
+    tokenizer: Any = None  # what cuts a text into this model's tokens, where it has one
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The cards of what a forward pass notes; ``block *`` stands for each block."""
+        raise NotImplementedError
+
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers are trained; shared ones count once."""
+        return sum(p.numel() for p in self.parameters())
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """The same parameters (not copies) under the other kernel.
+
+        >>> from headwork.models import VisionTransformer, VisionTransformerConfig
+        >>> fast = VisionTransformer(VisionTransformerConfig(kernel="fused"))
+        >>> plain = fast.with_kernel("plain")
+        >>> plain.config.kernel, plain.head.matrix is fast.head.matrix
+        ('plain', True)
+        """
+        shared = {id(t): t for t in (*self.parameters(), *self.buffers())}
+        twin = copy.deepcopy(self, shared)
+        for part in twin.modules():
+            if isinstance(part, Model):
+                part.config = replace(part.config, kernel=kernel)
+            elif hasattr(part, "kernel"):
+                part.kernel = kernel  # type: ignore[assignment]
+        return twin
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write config, parameters, tokenizer and manifest into a folder: see ``models.checkpoints``."""
+        from headwork.models.checkpoints import save_pretrained
+
+        return save_pretrained(self, folder)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """The model of a folder, if it is one of this class."""
+        from headwork.models.checkpoints import from_pretrained
+
+        model = from_pretrained(folder)
+        if not isinstance(model, cls):
+            raise InputError(f"{folder} holds a {type(model).__name__}, not a {cls.__name__}. Ask that class for it.")
+        return model
+
+    def check_note(self, note: Note) -> None:
+        """A fused kernel keeps no steps: say so rather than record nothing."""
+        if note is not silent and self.config.kernel == "fused":
+            raise InputError(
+                f"{type(self).__name__}: a fused model keeps no steps, so there is nothing to trace. "
+                "Take model.with_kernel('plain'), which has the same parameters, or build it with kernel='plain'."
+            )
+
+
+def check_tokens(what: str, tokens: Tensor, vocabulary: int, mask: Tensor | None = None) -> None:
+    """Whole numbers, batch x token, inside the vocabulary; a mask of the same shape that leaves each row a token."""
+    if tokens.dim() != 2 or tokens.is_floating_point():
+        raise InputError(
+            f"{what}: tokens are {sizes_in_words(tokens.shape, 'batch token')} of {tokens.dtype}. "
+            "Give whole numbers, one row a sequence."
+        )
+    if 0 in tokens.shape:
+        raise InputError(f"{what}: tokens are {sizes_in_words(tokens.shape, 'batch token')}: empty. Give at least one.")
+    if mask is not None and mask.shape != tokens.shape:
+        raise InputError(
+            f"{what}: the mask is {sizes_in_words(mask.shape, 'batch token')}, the tokens are "
+            f"{sizes_in_words(tokens.shape, 'batch token')}. Give 1 for each token and 0 for each padding."
+        )
+    # Looking at values would break a compiled graph, and numbers without storage have none.
+    if torch.compiler.is_compiling() or tokens.is_meta:
+        return
+    if int(tokens.max()) >= vocabulary or int(tokens.min()) < 0:
+        wrong = int(tokens.max()) if int(tokens.max()) >= vocabulary else int(tokens.min())
+        raise InputError(f"{what}: token {wrong} is beyond the vocabulary of {vocabulary}, counted from 0.")
+    if mask is not None and not bool((mask != 0).any(-1).all()):
+        raise InputError(f"{what}: the mask hides every token of a sequence. Leave it at least one.")
+
+
+def check_images(what: str, images: Tensor, channels: int, size: int) -> None:
+    expected = f"batch x {channels} x {size} x {size} (batch, channel, height, width)"
+    if images.dim() != 4 or tuple(images.shape[1:]) != (channels, size, size):
+        raise InputError(
+            f"{what}: images are {sizes_in_words(images.shape, 'batch channel height width')}. Expected {expected}: "
+            "resize or crop them, or build the model for their size."
+        )
+    if images.shape[0] == 0:
+        raise InputError(f"{what}: an empty batch. Expected {expected} with at least one image.")

@@ -1,0 +1,188 @@
+"""Text: an encoder of tokens, and a classifier on any encoder.
+
+Token embedding, positions, encoder, pooling over the real tokens, head. With ``embedding_normalisation`` and
+``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A mask has 1 for a token, 0 for padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal, Self
+
+from torch import Tensor, nn
+
+from headwork.errors import InputError
+from headwork.mechanisms import layer_normalisation, learned_positions
+from headwork.mechanisms.feedforward import Activation
+from headwork.mechanisms.layers import Placement
+from headwork.models.convolutional import SequenceConvolution
+from headwork.models.model import Model, check_tokens
+from headwork.models.parts import Head, Normalisation, Positions, TokenEmbedding, Where
+from headwork.models.recurrent import Recurrent
+from headwork.models.transformer import Encoder, TransformerConfig, key_mask
+from headwork.note import Note, Step, inside, silent, steps_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextEncoderConfig(TransformerConfig):
+    """``token_types`` 0 is none."""
+
+    vocabulary: int = 256
+    longest: int = 512
+    positions: Where = "learned"
+    embedding_normalisation: bool = False
+    token_types: int = 0
+    width: int = 128
+    hidden: int = 256
+    heads: int = 4
+    depth: int = 2
+    normalisation: Placement = "pre"
+    activation: Activation = "gelu"
+
+    def least(self, name: str) -> int:
+        return 0 if name == "token_types" else 1
+
+
+EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
+
+
+class TextEncoder(Model):
+    """Tokens (batch, token) in, one vector a token out.
+
+    >>> import torch
+    >>> model = TextEncoder(TextEncoderConfig(width=8, hidden=16, heads=2, depth=1))
+    >>> tuple(model(torch.tensor([[1, 2, 3]])).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(self, config: TextEncoderConfig) -> None:
+        super().__init__(config)
+        self.output_width = config.width
+        self.embedding = TokenEmbedding(config.vocabulary, config.width)
+        self.positions = Positions(config.positions, config.longest, config.width)
+        self.types = TokenEmbedding(config.token_types, config.width) if config.token_types else None
+        self.normalisation = (
+            Normalisation(config.width, epsilon=config.epsilon, kernel=config.kernel)
+            if config.embedding_normalisation
+            else None
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.transformer = Encoder(config)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        normalised = (
+            () if self.normalisation is None else steps_of(layer_normalisation, scope="embedding normalisation")
+        )
+        return (EMBEDDING, *steps_of(learned_positions, scope="positions"), *normalised, *self.transformer.steps)
+
+    def forward(
+        self, tokens: Tensor, mask: Tensor | None = None, types: Tensor | None = None, *, note: Note = silent
+    ) -> Tensor:
+        """``types`` (batch, token) are 0 unless given."""
+        self.check_note(note)
+        check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
+        vectors = self.embedding(tokens)
+        if self.types is not None:
+            vectors = vectors + (self.types.table[0] if types is None else self.types(types))
+        vectors = self.positions(note("embedding", vectors), note=inside(note, "positions"))
+        if self.normalisation is not None:
+            vectors = self.normalisation(vectors, note=inside(note, "embedding normalisation"))
+        result: Tensor = self.transformer(self.dropout(vectors), mask=key_mask(mask), note=note)
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifierConfig(TextEncoderConfig):
+    """``hidden``, ``heads`` and what else shapes a transformer count only where the encoder is one."""
+
+    encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
+    bidirectional: bool = False
+    classes: int = 2
+    pooling: Literal["mean", "first"] = "mean"
+
+
+class SequenceEncoder(Model):
+    """Tokens in, one vector a token out, by recurrence or convolution: order is in the reading, so no positions."""
+
+    def __init__(self, config: TextClassifierConfig) -> None:
+        super().__init__(config)
+        self.embedding = TokenEmbedding(config.vocabulary, config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.reading: SequenceConvolution | Recurrent
+        if config.encoder == "convolution":
+            self.reading, self.output_width = (
+                SequenceConvolution(config.width, config.depth, kernel=config.kernel),
+                config.width,
+            )
+        else:
+            self.reading = Recurrent(
+                config.width, config.width,
+                cell=config.encoder, bidirectional=config.bidirectional, kernel=config.kernel,  # type: ignore[arg-type]
+            )  # fmt: skip
+            self.output_width = self.reading.output_width
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (EMBEDDING, *self.reading.steps)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
+        self.check_note(note)
+        check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
+        vectors = self.dropout(note("embedding", self.embedding(tokens)))
+        result: Tensor = self.reading(vectors, mask, note=note)
+        return result
+
+
+class TextClassifier(Model):
+    """Tokens (batch, token) in, a score for each class out.
+
+    >>> import torch
+    >>> model = TextClassifier(TextClassifierConfig(width=8, hidden=16, heads=2, depth=1, encoder="lstm"))
+    >>> tuple(model(torch.tensor([[1, 2, 3]])).shape)
+    (1, 2)
+    """
+
+    def __init__(self, config: TextClassifierConfig, encoder: Model | None = None) -> None:
+        super().__init__(config)
+        if encoder is None:
+            encoder = (TextEncoder if config.encoder == "transformer" else SequenceEncoder)(config)
+        self.encoder = encoder
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = Head(int(encoder.output_width), config.classes)  # type: ignore[arg-type]
+
+    @classmethod
+    def on(cls, encoder: TextEncoder, *, classes: int, pooling: Literal["mean", "first"] = "mean") -> Self:
+        """A classifier on an encoder that is there already, such as a pretrained one (shared, not copied)."""
+        if not isinstance(encoder, TextEncoder):
+            raise InputError(f"classifier on {type(encoder).__name__}: expected a TextEncoder, such as a loaded one.")
+        return cls(TextClassifierConfig(**{**asdict(encoder.config), "classes": classes, "pooling": pooling}), encoder)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (
+            *self.encoder.steps,
+            Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width"),
+            Step("scores", "z", r"W p + b", "class"),
+        )
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
+        """``mask`` has 1 for each token and 0 for padding."""
+        self.check_note(note)
+        vectors = self.encoder(tokens, mask, note=note)
+        pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, mask)
+        scores: Tensor = note("scores", self.head(self.dropout(note("pooled", pooled))))
+        return scores
+
+
+def mean_of_tokens(vectors: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean over the real tokens.
+
+    >>> import torch
+    >>> mean_of_tokens(torch.tensor([[[2.0], [9.0]]]), torch.tensor([[1, 0]])).tolist()
+    [[2.0]]
+    """
+    if mask is None:
+        return vectors.mean(1)
+    real = (mask != 0).unsqueeze(-1).to(vectors)
+    return (vectors * real).sum(1) / real.sum(1)

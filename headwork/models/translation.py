@@ -1,0 +1,134 @@
+"""Names and layouts of other libraries' parameters, and the way from theirs to ours and back.
+
+Each library has a table from its names to ours; ``*`` stands for the number of a layer. Several names of ours behind
+one of theirs are one matrix that holds them one below the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headwork.errors import InputError
+from headwork.models.checkpoints import check_tensors, filled, unfilled
+from headwork.models.model import Model
+
+Table = Mapping[str, tuple[str, ...]]
+State = Mapping[str, Tensor]
+
+
+def with_biases(rows: Mapping[str, str]) -> Table:
+    """Rows for a part's weight and bias: ``{"dense": "head.matrix head.bias"}``.
+
+    >>> with_biases({"dense": "head.matrix head.bias"})
+    {'dense.weight': ('head.matrix',), 'dense.bias': ('head.bias',)}
+    """
+    ends = ("weight", "bias")
+    return {
+        f"{theirs}.{end}": (ours,)
+        for theirs, pair in rows.items()
+        for end, ours in zip(ends, pair.split(), strict=True)
+    }
+
+
+def in_each_layer(theirs: str, ours: str, rows: Table) -> Table:
+    return {f"{theirs}.*.{name}": tuple(f"{ours}.*.{n}" for n in names) for name, names in rows.items()}
+
+
+BERT: Table = {
+    "embeddings.word_embeddings.weight": ("embedding.table",),
+    "embeddings.position_embeddings.weight": ("positions.table",),
+    "embeddings.token_type_embeddings.weight": ("types.table",),
+    **with_biases({"embeddings.LayerNorm": "normalisation.scale normalisation.shift"}),
+    **in_each_layer("encoder.layer", "transformer.blocks", with_biases({
+        "attention.self.query": "attention.W_q attention.b_q",
+        "attention.self.key": "attention.W_k attention.b_k",
+        "attention.self.value": "attention.W_v attention.b_v",
+        "attention.output.dense": "attention.W_o attention.b_o",
+        "attention.output.LayerNorm": "normalisation_1.scale normalisation_1.shift",
+        "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
+        "output.dense": "feed_forward.W_2 feed_forward.b_2",
+        "output.LayerNorm": "normalisation_2.scale normalisation_2.shift",
+    })),
+}  # fmt: skip
+VIT: Table = {
+    "embeddings.cls_token": ("class_token",),
+    "embeddings.position_embeddings": ("positions.table",),
+    **with_biases({"embeddings.patch_embeddings.projection": "patch_embedding.filters patch_embedding.bias"}),
+    **in_each_layer("encoder.layer", "transformer.blocks", with_biases({
+        "layernorm_before": "normalisation_1.scale normalisation_1.shift",
+        "attention.attention.query": "attention.W_q attention.b_q",
+        "attention.attention.key": "attention.W_k attention.b_k",
+        "attention.attention.value": "attention.W_v attention.b_v",
+        "attention.output.dense": "attention.W_o attention.b_o",
+        "layernorm_after": "normalisation_2.scale normalisation_2.shift",
+        "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
+        "output.dense": "feed_forward.W_2 feed_forward.b_2",
+    })),
+    **with_biases({"layernorm": "transformer.normalisation.scale transformer.normalisation.shift"}),
+    **with_biases({"classifier": "head.matrix head.bias"}),
+}  # fmt: skip
+TORCH: Table = {
+    **in_each_layer("layers", "blocks", {
+        "self_attn.in_proj_weight": ("attention.W_q", "attention.W_k", "attention.W_v"),
+        "self_attn.in_proj_bias": ("attention.b_q", "attention.b_k", "attention.b_v"),
+        "multihead_attn.in_proj_weight": ("cross_attention.W_q", "cross_attention.W_k", "cross_attention.W_v"),
+        "multihead_attn.in_proj_bias": ("cross_attention.b_q", "cross_attention.b_k", "cross_attention.b_v"),
+        **with_biases({
+            "self_attn.out_proj": "attention.W_o attention.b_o",
+            "multihead_attn.out_proj": "cross_attention.W_o cross_attention.b_o",
+            "linear1": "feed_forward.W_1 feed_forward.b_1",
+            "linear2": "feed_forward.W_2 feed_forward.b_2",
+            "norm1": "normalisation_1.scale normalisation_1.shift",
+            "norm2": "normalisation_2.scale normalisation_2.shift",
+            "norm3": "normalisation_3.scale normalisation_3.shift",
+        }),
+    }),
+    **with_biases({"norm": "normalisation.scale normalisation.shift"}),
+}  # fmt: skip
+
+TURNED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W x
+LEADING = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}  # axes of size 1 that theirs put first
+
+
+def rows_of(table: Table, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """The rows of a table for each layer, those that a model of ours has."""
+    layers = range(1 + max((int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)), default=-1))
+    rows = []
+    for theirs, names in table.items():
+        for layer in layers if "*" in theirs else (0,):
+            here = tuple(name.replace("*", str(layer)) for name in names)
+            if here[0] in ours:
+                rows.append((theirs.replace("*", str(layer)), here))
+    return rows
+
+
+def written(table: Table, ours: State) -> dict[str, Tensor]:
+    """Our parameters under their names, in their layout."""
+    result = {}
+    for theirs, names in rows_of(table, ours):
+        parts = [ours[name].mT if name.endswith(TURNED) else ours[name] for name in names]
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+        result[theirs] = whole.reshape((1,) * LEADING.get(theirs, 0) + tuple(whole.shape)).contiguous()
+    return result
+
+
+def read(table: Table, theirs: State, kind: type[Model], config: Any, where: str) -> Model:
+    """A model of ours from their parameters; what is missing, unexpected or of the wrong shape has their name."""
+    if config.depth > len(theirs):
+        raise InputError(f"{where}: {config.depth} layers by its config, but only {len(theirs)} tensors.")
+    model = unfilled(kind, config, theirs, where)
+    ours = model.state_dict()
+    check_tensors(where, written(table, ours), theirs)
+    state = {}
+    for name, names in rows_of(table, ours):
+        whole = theirs[name].reshape(theirs[name].shape[LEADING.get(name, 0) :])
+        whole = whole if whole.dtype == torch.float64 else whole.float()
+        for part, to in zip(whole.chunk(len(names)), names, strict=True):
+            # A copy: training ours must not change theirs.
+            state[to] = (part.mT if to.endswith(TURNED) else part).clone(memory_format=torch.contiguous_format)
+    return filled(model, state, where)

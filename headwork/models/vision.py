@@ -1,0 +1,135 @@
+"""The vision transformer: an image cut into patches, each a token (Dosovitskiy et al. 2020, arXiv 2010.11929).
+
+The patch embedding is a convolution whose stride equals its kernel. The defaults are a small model for 28 x 28
+images: patches of 4 x 4, 6 layers, 4 heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from headwork.errors import InputError
+from headwork.mechanisms import convolution_2d, fused, learned_positions, sinusoidal_positions_2d
+from headwork.mechanisms.feedforward import Activation
+from headwork.mechanisms.layers import Placement
+from headwork.models.model import Kernel, Model, check_images
+from headwork.models.parts import Head, Where, matrix, zeros
+from headwork.models.transformer import Encoder, TransformerConfig
+from headwork.note import Note, Step, inside, silent, steps_of
+
+Pooling = Literal["class token", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionTransformerConfig(TransformerConfig):
+    """Square images of ``image`` x ``image``, cut into patches of ``patch`` x ``patch``."""
+
+    image: int = 28
+    channels: int = 1
+    patch: int = 4
+    classes: int = 10
+    pooling: Pooling = "class token"
+    positions: Where = "learned"
+    width: int = 64
+    hidden: int = 128
+    heads: int = 4
+    normalisation: Placement = "pre"
+    activation: Activation = "gelu"
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.image % self.patch:
+            raise InputError(
+                f"{self.told}: an image of {self.image} x {self.image} cannot be cut into patches of {self.patch}. "
+                f"Choose a patch that divides {self.image}."
+            )
+
+    @property
+    def patches(self) -> int:
+        return (self.image // self.patch) ** 2
+
+
+class PatchEmbedding(nn.Module):
+    """One token a patch: a convolution (``filters``, ``bias``) whose stride is its size."""
+
+    def __init__(self, channels: int, size: int, width: int, *, kernel: Kernel = "plain") -> None:
+        super().__init__()
+        self.size, self.kernel = size, kernel
+        flat = matrix(width, channels * size * size)
+        self.filters = nn.Parameter(flat.detach().reshape(width, channels, size, size))
+        self.bias = zeros(width)
+
+    def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
+        if self.kernel == "fused":
+            return fused.patch_embedding(images, self.filters, self.bias)
+        maps = convolution_2d(images, self.filters, self.bias, stride=self.size, note=inside(note, "convolution"))
+        tokens: Tensor = note("tokens", maps.reshape(*maps.shape[:-2], -1).mT)
+        return tokens
+
+
+class VisionTransformer(Model):
+    """Images (batch, channel, height, width) in, a score for each class out.
+
+    >>> model = VisionTransformer(VisionTransformerConfig())
+    >>> tuple(model(torch.zeros(2, 1, 28, 28)).shape), model.parameter_count
+    ((2, 10), 205962)
+    """
+
+    def __init__(self, config: VisionTransformerConfig) -> None:
+        super().__init__(config)
+        self.patch_embedding = PatchEmbedding(config.channels, config.patch, config.width, kernel=config.kernel)
+        first = config.pooling == "class token"
+        self.class_token = nn.Parameter(0.02 * torch.randn(config.width)) if first else None
+        self.positions = ImagePositions(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.transformer = Encoder(config)
+        self.head = Head(config.width, config.classes)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (
+            *steps_of(convolution_2d, scope="patch embedding/convolution"),
+            Step("patch embedding/tokens", "X", r"\text{one row a patch}", "patch width"),
+            *steps_of(learned_positions, scope="positions"),
+            *self.transformer.steps,
+            Step("pooled", "p", r"\text{the class token, or the mean of all}", "width"),
+            Step("scores", "z", r"W p + b", "class"),
+        )
+
+    def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
+        self.check_note(note)
+        check_images(type(self).__name__, images, self.config.channels, self.config.image)
+        tokens = self.patch_embedding(images, note=inside(note, "patch embedding"))
+        if self.class_token is not None:
+            tokens = torch.cat([self.class_token.expand(tokens.shape[0], 1, -1), tokens], 1)
+        tokens = self.dropout(self.positions(tokens, note=inside(note, "positions")))
+        tokens = self.transformer(tokens, note=note)
+        pooled = note("pooled", tokens.mean(1) if self.class_token is None else tokens[:, 0])
+        scores: Tensor = note("scores", self.head(pooled))
+        return scores
+
+
+class ImagePositions(nn.Module):
+    """Adds to each patch the row of its place: a learned ``table``, or sinusoids of its row and column."""
+
+    table: Tensor
+
+    def __init__(self, config: VisionTransformerConfig) -> None:
+        super().__init__()
+        first = int(config.pooling == "class token")
+        if config.positions == "learned":
+            self.table = nn.Parameter(0.02 * torch.randn(first + config.patches, config.width))
+            return
+        places = torch.arange(config.image // config.patch, dtype=torch.float64)
+        grid = sinusoidal_positions_2d(places, places, width=config.width).to(torch.get_default_dtype())
+        # The class token stands nowhere.
+        self.register_buffer("table", torch.cat([grid.new_zeros(first, config.width), grid]), persistent=False)
+
+    def forward(self, tokens: Tensor, *, note: Note = silent) -> Tensor:
+        result: Tensor = learned_positions(tokens, self.table, note=note)
+        return result
