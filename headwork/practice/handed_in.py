@@ -189,7 +189,7 @@ def require(
     mark = _mark(exercise, scope, prefix)
     found = mark.step(step)
     if found.points < share * found.full - 1e-9:
-        raise AssertionError(told(mark, found, hint))
+        raise AssertionError(escape(told(mark, found, hint), quote=False))
 
 
 def require_readable(shapes: Mapping[str, Sequence[int] | None], scope: Scope) -> None:

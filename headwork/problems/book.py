@@ -204,7 +204,7 @@ def entries() -> dict[str, Problem]:
     """Every problem by its slug, in order."""
     for name in ("attention", "making", "transformer", "convolution", "recurrence", "training", "words"):
         import_module(f"headwork.problems.{name}")
-    return PROBLEMS
+    return {slug: PROBLEMS[slug] for slug in sorted(PROBLEMS, key=lambda slug: (slug[0], int(slug[1:])))}
 
 
 def find(slug: str) -> Problem:

@@ -136,6 +136,22 @@ def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
     assert _lit(page) == ["1", "2", "0", "1"]
 
 
+def test_many_values_and_a_limit_on_the_slider(opened: Any) -> None:
+    values = ",".join(f"{i}/7" for i in range(1, 30)) + ",oo"
+    page = opened(slide_frames("softmax", f"x={values}", {"exact": True}, {"scores": "0 x"}), width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".ticks span").all_inner_texts() == ["1/7", "∞"]
+    slider = page.get_by_role("slider")
+    assert slider.get_attribute("aria-valuetext") == "1/7"
+    assert not page.locator(".said").is_visible()
+    slider.press("End")
+    assert page.locator(".said").is_visible()
+    assert page.locator(".said").inner_text() == "limit as x -> oo"
+    assert page.locator(".slider output").inner_text() == "∞"
+    slider.press("ArrowLeft")
+    assert not page.locator(".said").is_visible()
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_only_tables_scroll_sideways(opened: Any, width: int) -> None:
     wide = " ".join(str(i) for i in range(30))

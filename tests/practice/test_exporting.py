@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 from headwork.errors import InputError
-from headwork.practice import Exercise, generate, grade, kinds
+from headwork.practice import Exercise, Mark, StepMark, generate, grade, kinds
 from headwork.practice.answers import read_answers
 from headwork.practice.classes import grade_file
 from headwork.practice.exporting import FORMATS, export, read_exercises
-from headwork.practice.handed_in import autograde, mark_variables, read_notebook, report, variables, written
+from headwork.practice.handed_in import autograde, mark_variables, read_notebook, report, told, variables, written
 
 STEPS = {"points": {"query": 1, "scores": 1.5, "weights": 2, "output": 1}, "digits": 3}
 OWN = Exercise("self-attention", {"tokens": "1 2; 0 1; 2 0"}, title="Own <b>title</b>", **STEPS)
@@ -183,6 +183,13 @@ def test_a_hostile_object_costs_only_its_own_step():
     mark = mark_variables(OWN, scope)
     assert [step.state for step in mark.steps] == ["right", "unreadable", "unreadable", "wrong"]
     assert mark.points == 1
+
+
+def test_what_is_told_is_text_that_any_page_takes():
+    step = StepMark("weights", "unreadable", 0.0, 1.0, "\x00\x1b[31m" + "x" * 9_000)
+    text = told(Mark(OWN, (step,)), step, 0)
+    assert text.startswith("weights: unreadable, 0 of 1 (\ufffd\ufffd[31mxxx")
+    assert len(text) < 5_000
 
 
 def test_variables_are_names_and_each_is_its_own():
@@ -417,7 +424,9 @@ def box(tmp_path):
         shutil.copy(root / "source" / "run_autograder", root / "run_autograder")
         python = root / "source" / "venv" / "bin" / "python"
         python.parent.mkdir(parents=True)
-        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        # -S: an installed headwork must not lend what the zip lacks.
+        packages = Path(np.__file__).parents[1]
+        python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec "{sys.executable}" -S "$@"\n')
         python.chmod(0o755)
         (root / "submission").mkdir()
         return root
@@ -530,8 +539,8 @@ def hostile(folder):
     code = "weights = " + "-" * 50_000 + "1"
 
     def both():
-        text("a = 1")()
-        text("a = 1", "other.toml")()
+        text(answer_text({"own": right(OWN)}))()
+        text(answer_text({"own": right(OWN)}), "other.toml")()
 
     return {
         "nothing": lambda: None,

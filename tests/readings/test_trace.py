@@ -261,7 +261,7 @@ def test_text_and_markdown_name_every_step(slug: str, given: dict[str, Any]) -> 
 def test_exact_work_beyond_a_size_is_refused_and_decimals_are_offered() -> None:
     tokens = np.arange(64 * 64).reshape(64, 64).tolist()
     with pytest.raises(
-        TooLarge, match=r"about [\d,]+ exact operations; at most 20,000 .* Leave out --exact to work in decimals"
+        TooLarge, match=r"about [\d,]+ exact operations; at most 8,000 .* Leave out --exact to work in decimals"
     ):
         explain("multi-head-attention", tokens=tokens, heads=4, exact=True)
     trace = explain("multi-head-attention", tokens=(np.array(tokens) / 4096).tolist(), heads=4)
