@@ -89,6 +89,7 @@ def _tight(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=20_000)
 def exact_text(value: Any) -> str:
     """An exact number as text that can be typed back in.
 
@@ -100,6 +101,7 @@ def exact_text(value: Any) -> str:
     return str(_Text().doprint(value))
 
 
+@lru_cache(maxsize=20_000)
 def exact_latex(value: Any) -> str:
     return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(sympy.latex(value))
 
@@ -111,7 +113,7 @@ def tidy(value: Any) -> Any:
     >>> print(tidy(2 * sympy.E / (2 * sympy.E + sympy.exp(2) + 1)))
     2*E/(1 + E)**2
     """
-    if value.is_Atom or value.is_Rational or value.count_ops() > MOST_OPERATIONS_TO_TIDY:
+    if value.is_Atom or value.is_Rational or value.count_ops() > MOST_OPERATIONS_TO_TIDY or _has_grown_root(value):
         return value
     if not value.has(sympy.Add) or sum(_fraction_size(value)) > LARGEST_FRACTION:
         return value
@@ -123,6 +125,15 @@ def tidy(value: Any) -> Any:
         return expanded if expanded.count_ops() <= numerator.count_ops() else numerator
     bases = _exponential_bases(numerator + denominator)
     return _factored(numerator, bases) / _factored(denominator, bases)
+
+
+def _has_grown_root(value: Any) -> bool:
+    """A root of a sum of exponentials, as normalised softmax has: nothing combines, and trying takes minutes."""
+    return any(
+        power.exp.is_Rational and not power.exp.is_Integer and power.base.is_Add and power.base.has(sympy.exp, sympy.E)
+        for power in value.atoms(sympy.Pow)
+        if power.base is not sympy.E
+    )
 
 
 def _fraction_size(value: Any) -> tuple[int, int]:

@@ -93,6 +93,7 @@ def _worked(
         warnings=[],
         exact=exact,
         digits=digits,
+        replaced=replacing,
         again=again,
     )
     trace.warnings.extend(cautions(trace, columns=columns))

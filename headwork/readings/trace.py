@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,7 @@ class CellArithmetic:
         return " = ".join(shown)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """The steps of one worked problem. Made by ``headwork.explain``."""
 
@@ -148,6 +148,7 @@ class Trace:
     exact: bool
     digits: int = 4
     title: str = ""
+    replaced: Mapping[str, Any] = field(default_factory=dict)
     again: Callable[..., Trace] | None = field(default=None, repr=False, compare=False)
 
     # --- looking things up --------------------------------------------------------------------
@@ -182,8 +183,8 @@ class Trace:
         inner = noted.inner(tuple(index))
         tree = noted.raw.made(inner)
         value = noted.raw.array[inner]
-        exact = self.exact_text(value) if self.exact else ""
         decimal = number_text(value, self.digits)
+        exact = self.exact_text(value) if self.exact and decimal != "undefined" else ""
         numbers = in_text(tree, self._leaf_number)
         name = f"{plain_formula(noted.symbol)}{_brackets(noted.whole(inner))}"
         return CellArithmetic(
@@ -226,7 +227,7 @@ class Trace:
         assert self.again is not None
         if path not in self.steps:
             raise unknown(f"step of {self.mechanism.slug}", path, self.steps)
-        return self.again(replacing={path: value})
+        return self.again(replacing={**self.replaced, path: value})
 
     def limit(self, symbol: str, to: Any) -> Trace:
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
@@ -240,7 +241,7 @@ class Trace:
             if symbol not in self.options:
                 raise InputError(f"limit: no step holds the symbol '{symbol}'. Type it in place of a number first.")
             assert self.again is not None
-            trace = self.again(exact=True, **{symbol: symbol})
+            trace = self.again(exact=True, replacing=self.replaced, **{symbol: symbol})
 
         def at_limit(noted: Noted) -> Noted:
             return replace(noted, raw=HandTensor(mapped(lambda x: limit(x, name, target), noted.raw.array)))
@@ -287,6 +288,9 @@ class Trace:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def __repr__(self) -> str:
+        return f"<Trace of {self.mechanism.slug}: {', '.join(self.steps)}>"
 
     def shown(self) -> Iterator[Noted]:
         """Inputs, then steps, in the order in which they came about."""

@@ -331,3 +331,12 @@ def test_a_whole_encoder_layer_is_worked_exactly() -> None:
 def test_errors_in_words(slug: str, given: dict[str, Any], words: str, exact: bool) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         explain(slug, **given, exact=exact)
+
+
+def test_what_if_edits_add_up() -> None:
+    trace = explain("self-attention", tokens="1 2; 2 0", beta=1, exact=True)
+    both = trace.what_if("key", "1 0; 0 1").what_if("value", "5 0; 0 5")
+    assert both["key"].exact.tolist() == [[1, 0], [0, 1]]
+    assert both["value"].exact.tolist() == [[5, 0], [0, 5]]
+    assert both["scores"].exact.tolist() == [[1, 2], [2, 0]]
+    assert repr(both).startswith("<Trace of self-attention")
