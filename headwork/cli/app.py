@@ -45,7 +45,7 @@ def headwork(
 
 def register() -> None:
     """Import the modules that add commands, in the order in which --help lists them."""
-    from headwork.cli import build, data, equal, explain, grade, practice, problems, sensitivity, sizes  # noqa: F401
+    from headwork.cli import build, data, equal, explain, grade, practice, problems, runs, sensitivity, sizes, train  # noqa: F401
 
 
 def main() -> None:

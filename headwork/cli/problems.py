@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -73,21 +73,37 @@ def work_all() -> dict[str, Worked]:
     return results
 
 
-@app.command()
+@app.command(epilog="Example:\n\nheadwork run --out report/")
 def run(
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The folder for the report; a new one unless given.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The folder for the report; new unless given.")] = None,
+    book_only: Annotated[bool, typer.Option("--book-only", help="Leave out the training.")] = False,
 ) -> None:
-    """The main job: work the whole problem book and write one report with pictures."""
+    """The main job: work the whole problem book, train a small model, write one report with pictures."""
     from headwork.problems.rendering import summary
     from headwork.problems.report import new_folder, report
 
+    folder = out or new_folder(Path.cwd())
     results = work_all()
     print(summary(results).to_text())
-    written = report(results, out or new_folder(Path.cwd()))
+    trained = None if book_only else _digits(folder)
+    written = report(results, folder, trained)
     print(f"\nThe report is {written.resolve()}")
     print('Try next:\n  headwork problems A2\n  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --exact')
     print('  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --slide beta --as html --out beta.html')
     if not all(worked.right for worked in results.values()):
         raise typer.Exit(1)
+
+
+def _digits(folder: Path) -> Any:
+    """The vision transformer trained on the embedded digits, where torch is installed."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        print('\nNo model was trained: torch is not installed. Try pip install ".[train]".')
+        return None
+    from headwork.training import digits_job
+
+    print("\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True)
+    job = digits_job(folder)
+    print(f"Test accuracy {job.test_accuracy:.1%} of images that it never saw.")
+    return job

@@ -44,14 +44,21 @@ def new_folder(parent: Path) -> Path:
     raise AssertionError("unreachable")
 
 
-def report(results: dict[str, Worked], folder: Path) -> Path:
-    """Write report.html into the folder and say where."""
+def report(results: dict[str, Worked], folder: Path, trained: Any = None) -> Path:
+    """Write report.html into the folder and say where; ``trained`` has figures of a model, with their captions."""
     from headwork.pages import figure, heading, page, plot_svg
 
     weights = figure(
         plot_svg(weights_figure(), "weights of A2 for several beta"), "Row 2 has four equal scores: it never sharpens."
     )
     body: list[Any] = [summary(results), heading("The weights of A2 for several beta"), weights]
+    if trained is not None:
+        body += [
+            heading("A vision transformer trained on the embedded digits", name="digits"),
+            f"8 x 8 digits in patches of 2 x 2, 6 layers, 4 heads. Test accuracy {trained.test_accuracy:.1%}, looked at once.",
+            figure(plot_svg(trained.curves, "loss and accuracy by epoch"), trained.curves_caption),
+            figure(plot_svg(trained.predictions, "test images and predictions"), trained.predictions_caption),
+        ]
     for slug, problem in entries().items():
         shown = problem.report(results[slug])
         body += [heading(shown.title, name=slug), *shown.blocks()]

@@ -11,11 +11,13 @@ from headwork.problems.book import Worked, problem
     "Patch 4 x 4, 6 layers, 4 heads: accuracy and loss over 10, 30 and 50 epochs.",
 )
 def f1(worked: Worked) -> None:
-    worked.say("Training comes as `headwork train vision`; it is not part of this version yet.")
-    worked.answer = "to come: headwork train vision"
+    worked.say("""headwork train vision --epochs 10 --out runs/v10, then 30 and 50 epochs, then headwork curves runs/v10 runs/v30 runs/v50:
+    one recipe, only the number of epochs differs. headwork run trains a small one on the embedded digits.""")
+    worked.answer = "headwork train vision; headwork curves"
 
 
 @problem("F2", "Sentiment of reviews", "Classify reviews with a transformer from scratch, and on a pretrained encoder.")
 def f2(worked: Worked) -> None:
-    worked.say("Training comes as `headwork train text`; it is not part of this version yet.")
-    worked.answer = "to come: headwork train text"
+    worked.say("""headwork train text --data imdb from scratch; headwork train text --data rotten-tomatoes --encoder minilm on a pretrained
+    encoder.""")
+    worked.answer = "headwork train text, with --encoder minilm"

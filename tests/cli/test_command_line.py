@@ -119,7 +119,7 @@ def test_problems_check_passes_and_says_so():
 
 
 def test_run_writes_one_report_and_says_where(tmp_path):
-    result = headwork("run", cwd=tmp_path)
+    result = headwork("run", "--book-only", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     reports = list(tmp_path.glob("report-*/report.html"))
     assert len(reports) == 1

@@ -1,0 +1,74 @@
+"""How much of a training step the input path takes: batch, augmentation, normalisation. Writes results/input_path.md.
+
+python -m benchmarks.input_path            digits, Fashion-MNIST, and Rotten Tomatoes where it is cached
+python -m benchmarks.input_path --steps 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import torch
+
+from headwork import training
+from headwork.data import KNOWN
+from headwork.data.fetching import cached
+from headwork.files import write_whole
+from headwork.pages import Table
+from headwork.training.distributed import Group
+from headwork.training.examples import prepare
+from headwork.training.loop import Session
+from headwork.training.progress import tell
+
+RESULTS = Path(__file__).parent.parent / "results" / "input_path.md"
+MOST = 0.05
+
+
+def measured(run: training.Run, steps: int) -> tuple[float, float]:
+    """Seconds of the input path and of the whole step, as the medians over some steps."""
+    session = Session(prepare(run, say=tell), prepare(run, say=tell).model(), Group(), tell)
+    order = session.prepared.training.order(run.batch, run.seed, 0)[: steps + 3]
+    inputs, whole = [], []
+    for number, chosen in enumerate(order):
+        begun = time.perf_counter()
+        session.prepared.training.batch(chosen, drawn_by=(run.seed, number))
+        read = time.perf_counter()
+        session.step(chosen, number)  # which takes its batch once more
+        ended = time.perf_counter()
+        inputs.append(read - begun)
+        whole.append(ended - read)
+    # The first steps compile.
+    return sorted(inputs[3:])[len(inputs[3:]) // 2], sorted(whole[3:])[len(whole[3:]) // 2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=30)
+    steps = parser.parse_args().steps
+    runs = {"vision, digits": training.vision("digits"), "vision, fashion-mnist": training.vision()}
+    if cached(KNOWN["rotten-tomatoes"]):
+        runs["text, rotten-tomatoes"] = training.text("rotten-tomatoes")
+    rows = []
+    for name, run in runs.items():
+        inputs, whole = measured(run, steps)
+        rows.append(
+            (name, f"{inputs * 1000:.2f}", f"{whole * 1000:.1f}", f"{inputs / whole:.1%}", inputs / whole < MOST)
+        )
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    notes = [
+        f"Medians of {steps} steps; torch {torch.__version__}, {torch.get_num_threads()} threads, "
+        f"{platform.machine()}, load {load:.1f} at the end. Command: python -m benchmarks.input_path --steps {steps}"
+    ]
+    table = Table("The input path", ("recipe", "input ms", "step ms", "share", "under 5%"), rows, notes)
+    print(table.to_text())
+    write_whole(RESULTS, table.to_markdown())
+
+
+if __name__ == "__main__":
+    main()

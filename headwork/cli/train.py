@@ -1,0 +1,125 @@
+"""``headwork train`` and ``headwork resume``: a run from its recipe to its report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwork.cli.app import app
+from headwork.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from headwork.training import Result
+
+EPILOG = """Examples:
+
+headwork train vision
+
+headwork train vision --epochs 50 --out runs/v50
+
+headwork train vision --data digits --model cnn
+
+headwork train vision --set model.width=96 --set learning_rate=1e-3
+
+headwork train text --data imdb
+
+headwork train text --data rotten-tomatoes --encoder minilm
+
+headwork train text --data reviews.csv --columns review,stars --model lstm
+
+torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10"""
+
+
+@app.command(epilog=EPILOG)
+def train(
+    task: Annotated[str, typer.Argument(help="vision or text.")] = "",
+    data: Annotated[str, typer.Option("--data", help="A known set, or a file or folder of your own.")] = "",
+    model: Annotated[str, typer.Option("--model", help="transformer, cnn, lstm, gru or rnn.")] = "transformer",
+    encoder: Annotated[str, typer.Option("--encoder", help="text: a pretrained encoder to fine-tune: minilm.")] = "",
+    epochs: Annotated[int | None, typer.Option("--epochs", help="How often all the data is seen.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Decides split, start, order and every draw.")] = None,
+    columns: Annotated[str, typer.Option("--columns", help="text: the columns of a file: review,stars.")] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the recipe; repeatable.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The run's folder; a new one in runs/ unless given.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Only show the whole recipe, as JSON.")] = False,
+) -> None:
+    """Train a classifier of images or of texts; it says beforehand how long it will take."""
+    if task not in ("vision", "text"):
+        raise (
+            unknown("task (train what?)", task, ["vision", "text"])
+            if task
+            else InputError("train: what? headwork train vision, or headwork train text.")
+        )
+    for option, given in (("--encoder", encoder), ("--columns", columns)):
+        if task == "vision" and given:
+            raise InputError(f"{option} is for texts: headwork train text {option} {given}")
+    share_the_machine()
+    from headwork import training
+    from headwork.training.folders import new_folder
+
+    wanted: dict[str, Any] = {"data": data} if data else {}
+    if encoder:
+        wanted["encoder"] = encoder
+    recipe = training.vision if task == "vision" else training.text
+    settings = list(set_ or [])
+    for name, value in (("epochs", epochs), ("seed", seed), ("columns", columns or None)):
+        if value is not None:
+            settings.append(f"{name}={value}")
+    run = training.changed(recipe(model=model, **wanted), settings)
+    if show:
+        print(training.as_text(run), end="")
+        return
+    folder = out or new_folder(run)
+    _carried_out(lambda: training.train(run, folder))
+
+
+RESUME = """Examples:
+
+headwork resume runs/v50
+
+torchrun --nproc-per-node 2 -m headwork resume runs/v50"""
+
+
+@app.command(epilog=RESUME)
+def resume(
+    run: Annotated[Path, typer.Argument(help="The folder of the run.")],
+    other_processes: Annotated[
+        bool, typer.Option("--other-processes", help="Accept another number of processes than before.")
+    ] = False,
+) -> None:
+    """Go on with a run from its last whole checkpoint, to the bit as if it had never stopped."""
+    share_the_machine()
+    from headwork import training
+
+    _carried_out(lambda: training.resume(run, other_processes=other_processes))
+
+
+def share_the_machine() -> None:
+    """Let threads sleep while they wait; to be called before torch is loaded.
+
+    They would spin otherwise, and on two busy cores the spinning one keeps out the one it waits for.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def _carried_out(work: Callable[[], Result]) -> None:
+    """Train, and tell the result on stdout; a signal and a diverged loss have exit codes of their own."""
+    from headwork.training import DivergedError, InterruptedRunError
+
+    try:
+        result = work()
+    except InterruptedRunError as stopped:
+        print(f"headwork: {stopped}", file=sys.stderr)
+        raise typer.Exit(stopped.code) from None
+    except DivergedError as error:
+        print(f"headwork: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    if result.told:
+        print(f"{result.folder}: test accuracy {result.test_accuracy:.2%}")

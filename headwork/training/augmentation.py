@@ -1,0 +1,110 @@
+"""Augmentation of images, whole batches at once: flips, small shifts, erasing (Zhong et al. 2017, arXiv 1708.04896).
+
+What is drawn depends on (seed, step) and on nothing else, and is drawn for the whole batch even where a process
+holds only a part of it: so a resumed run, or one on many machines, sees the same pictures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headwork.errors import InputError
+
+LARGEST_ERASED = 0.4  # of a side
+Draws = dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in such a share of images."""
+
+    flip: bool = True
+    shift: int = 2
+    erase: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shift, int) or self.shift < 0:
+            raise InputError(f"augmentation: shift is {self.shift!r}. Give whole pixels, at least 0.")
+        if not 0 <= self.erase <= 1:
+            raise InputError(f"augmentation: erase is {self.erase!r}. Give a share from 0 to 1.")
+
+    @property
+    def active(self) -> bool:
+        return bool(self.flip or self.shift or self.erase)
+
+
+def generator(*seeds: int) -> torch.Generator:
+    """Random numbers that the seeds decide.
+
+    >>> torch.rand(1, generator=generator(0, 7)).item() == torch.rand(1, generator=generator(0, 7)).item()
+    True
+    """
+    return torch.Generator().manual_seed(mixed(*seeds))
+
+
+def mixed(*seeds: int) -> int:
+    """One seed of several: neighbours such as (0, 1) and (1, 0) must not meet.
+
+    >>> mixed(0, 1) != mixed(1, 0)
+    True
+    """
+    state = 0x9E3779B97F4A7C15
+    for seed in seeds:
+        # The mixing step of SplitMix64 (Steele, Lea and Flood 2014).
+        state = (state + seed * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) % 2**64
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) % 2**64
+        state ^= state >> 31
+    return state % 2**63
+
+
+def draws(chosen: Augmentation, count: int, source: torch.Generator) -> Draws:
+    """What happens to each image of a batch, one row an image."""
+    return {
+        "flip": torch.rand(count, generator=source) < (0.5 if chosen.flip else 0.0),
+        "shift": torch.randint(-chosen.shift, chosen.shift + 1, (count, 2), generator=source),
+        "erase": torch.rand(count, generator=source) < chosen.erase,
+        "place": torch.rand(count, 4, generator=source),
+    }
+
+
+def moved(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
+    """Flips and shifts of images as bytes; what comes in from outside is 0, the background.
+
+    >>> image = torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)
+    >>> drawn = {"flip": torch.tensor([True]), "shift": torch.tensor([[1, 0]])}
+    >>> moved(image, drawn, Augmentation(shift=1)).tolist()
+    [[[[0, 0], [2, 1]]]]
+    """
+    if chosen.flip:
+        images = torch.where(drawn["flip"][:, None, None, None], images.flip(-1), images)
+    if chosen.shift:
+        edge, (height, width) = chosen.shift, images.shape[-2:]
+        padded = torch.nn.functional.pad(images, (edge, edge, edge, edge))
+        down, right = (drawn["shift"][:, k, None] for k in (0, 1))
+        rows = torch.arange(edge, edge + height) - down
+        columns = torch.arange(edge, edge + width) - right
+        number = torch.arange(len(images))[:, None, None, None]
+        channel = torch.arange(images.shape[1])[None, :, None, None]
+        images = padded[number, channel, rows[:, None, :, None], columns[:, None, None, :]]
+    return images
+
+
+def erased(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
+    """A rectangle of some images set to 0, which is the mean where they are normalised."""
+    if not chosen.erase:
+        return images
+    share, where = drawn["place"][:, :2], drawn["place"][:, 2:]
+    sides = torch.tensor(images.shape[-2:])
+    size = (0.1 + (LARGEST_ERASED - 0.1) * share) * sides
+    start = where * (sides - size)
+    inside = []
+    for axis in (0, 1):
+        pixels = torch.arange(int(sides[axis])) + 0.5
+        first, length = start[:, axis, None], size[:, axis, None]
+        inside.append((pixels >= first) & (pixels < first + length))
+    mask = drawn["erase"][:, None, None] & inside[0][:, :, None] & inside[1][:, None, :]
+    return images.masked_fill(mask[:, None], 0.0)

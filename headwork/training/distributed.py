@@ -1,0 +1,108 @@
+"""Many processes: the same command under torchrun. Each takes its part of every batch; gradients are averaged.
+
+torchrun tells each process its rank and how many there are (RANK, WORLD_SIZE, LOCAL_RANK) and restarts them all
+when one dies. The first one alone reads and writes the run's folder; what it reads it hands to the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headwork.errors import HeadworkError
+
+LOST = ("gloo", "Gloo", "NCCL", "Connection")  # in what torch says when a peer is gone
+
+
+@dataclass(frozen=True)
+class Group:
+    """This process among the others; alone it does nothing."""
+
+    rank: int = 0
+    world: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    restarted: bool = False
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def part(self) -> slice:
+        """The part of a batch that is this process's."""
+        return slice(self.rank, None, self.world)
+
+    def wrapped(self, model: nn.Module) -> nn.Module:
+        """The model with its gradients averaged over all processes."""
+        if self.world == 1:
+            return model
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(model)
+
+    def sums(self, *numbers: float) -> list[float]:
+        """Each number summed over all processes."""
+        if self.world == 1:
+            return list(numbers)
+        totals = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        torch.distributed.all_reduce(totals)
+        found: list[float] = totals.tolist()
+        return found
+
+    def any(self, holds: bool) -> bool:
+        """Whether it holds in any process."""
+        return self.sums(float(holds))[0] > 0
+
+    def shared(self, data: bytes | None) -> bytes:
+        """What the first process holds, in every process."""
+        if self.world == 1:
+            return data or b""
+        size = torch.tensor([len(data or b"")], device=self.device)
+        torch.distributed.broadcast(size, 0)
+        if not int(size):
+            return b""
+        if self.first:
+            held = torch.frombuffer(bytearray(data or b""), dtype=torch.uint8).to(self.device)
+        else:
+            held = torch.empty(int(size), dtype=torch.uint8, device=self.device)
+        torch.distributed.broadcast(held, 0)
+        return held.cpu().numpy().tobytes()
+
+    def wait(self) -> None:
+        if self.world > 1:
+            torch.distributed.barrier()
+
+    def to_device(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return inputs if self.device.type == "cpu" else tuple(t.to(self.device, non_blocking=True) for t in inputs)
+
+
+@contextmanager
+def group() -> Iterator[Group]:
+    """The processes that torchrun started, or this one alone."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if world == 1:
+        yield Group(device=device, restarted=restarts > 0)
+        return
+    distributed: Any = torch.distributed
+    store, rank, _ = next(distributed.rendezvous("env://"))
+    # torchrun keeps its store over restarts: without a prefix the new processes would find the dead ones' addresses.
+    store = distributed.PrefixStore(f"restart {restarts}", store)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=world)
+    try:
+        yield Group(rank, world, device, restarts > 0)
+    except RuntimeError as error:
+        if any(word in str(error) for word in LOST):
+            raise HeadworkError(f"process {rank}: another process went away. torchrun restarts all, or ends.") from None
+        raise
+    finally:
+        distributed.destroy_process_group()

@@ -1,0 +1,133 @@
+"""A classifier in the manner of scikit-learn, for notebooks: ``fit``, ``predict``, ``predict_proba``, ``score``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwork.data import Images, ImageSplit, Texts, TextSplit
+from headwork.data.splits import VALIDATION, held_out
+from headwork.errors import InputError, unknown
+from headwork.training.folders import Result, load_facts, load_model, load_run
+from headwork.training.progress import quiet, tell
+from headwork.training.recipes import TextRun, changed, text, vision
+from headwork.training.runs import train
+from headwork.training.trained import image_probabilities, text_probabilities
+
+AT_ONCE = 256
+
+
+class Classifier:
+    """Learns from images (image, height, width) or (image, channel, height, width) as bytes, or from a list of texts.
+
+    ``model`` is transformer, cnn, lstm, gru or rnn; any field of the recipe can be set: ``Classifier(epochs=3,
+    settings=["model.width=32"])``. ``folder`` keeps the run; without it nothing is left behind.
+
+    >>> import numpy as np
+    >>> images = np.zeros((40, 8, 8), np.uint8); images[20:] = 255
+    >>> labels = ["dark"] * 20 + ["light"] * 20
+    >>> small = ["model.width=8", "model.hidden=8", "model.depth=1", "model.patch=4", "batch=8", "model.heads=2"]
+    >>> classifier = Classifier(epochs=8, verbose=False, settings=[*small, "augmentation.shift=0", "compiled=false"])
+    >>> classifier.fit(images, labels).predict(images[[0, 39]]).tolist()
+    ['dark', 'light']
+    """
+
+    def __init__(
+        self, model: str = "transformer", *, epochs: int | None = None, seed: int = 0, settings: Sequence[str] = (),
+        folder: str | Path | None = None, verbose: bool = True,
+    ) -> None:  # fmt: skip
+        self.model, self.epochs, self.seed = model, epochs, seed
+        self.settings, self.folder, self.verbose = settings, folder, verbose
+
+    def fit(self, X: Any, y: Sequence[Any]) -> Self:
+        """Train; a tenth of the examples, held out by class, is for validation."""
+        texts = len(X) > 0 and isinstance(X[0], str)
+        labels, classes = _numbered(y, len(X))
+        self.classes_ = np.array(classes)
+        named = tuple(str(name) for name in classes)
+        kept, held = held_out(labels, 0.1, self.seed, VALIDATION)
+        settings = [f"seed={self.seed}", *([] if self.epochs is None else [f"epochs={self.epochs}"]), *self.settings]
+        data: Images | Texts
+        if texts:
+            split = TextSplit([str(one) for one in X], labels)
+            data = Texts("texts", named, split.at(kept), split.at(held), lambda: split.at(held))
+            run: Any = changed(text("texts", self.model), settings)
+        else:
+            pictures = ImageSplit(_bytes(X), labels)
+            data = Images("images", named, pictures.at(kept), pictures.at(held), lambda: pictures.at(held))
+            run = changed(vision("images", self.model), settings)
+        say = tell if self.verbose else quiet
+        with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
+            place = Path(self.folder or Path(temporary) / "run")
+            # The part that a run calls its test is the validation here: score is asked with data of its own.
+            self.result_: Result = train(run, place, say=say, data=data)
+            self.run_, self.facts_, self.model_ = load_run(place), load_facts(place), load_model(place)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (example, class), classes in the order of ``classes_``."""
+        if not hasattr(self, "model_"):
+            raise InputError("this classifier has learned nothing yet. Call fit(images, labels) first.")
+        if isinstance(self.run_, TextRun):
+            rows = [
+                text_probabilities(self.model_, list(X[i : i + AT_ONCE]), self.run_) for i in range(0, len(X), AT_ONCE)
+            ]
+        else:
+            images = _bytes(X)
+            rows = [image_probabilities(self.model_, images[i : i + AT_ONCE], self.facts_)
+                    for i in range(0, len(images), AT_ONCE)]  # fmt: skip
+        return np.concatenate([row.double().numpy() for row in rows])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest label of each."""
+        places = self.predict_proba(X).argmax(-1)
+        found: NDArray[Any] = self.classes_[places]
+        return found
+
+    def score(self, X: Any, y: Sequence[Any]) -> float:
+        """The share of right answers."""
+        return float(np.mean(self.predict(X) == np.asarray(y)))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What it was made with, by name."""
+        names = ("model", "epochs", "seed", "settings", "folder", "verbose")
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **changes: Any) -> Self:
+        for name, value in changes.items():
+            if name not in self.get_params():
+                raise unknown("parameter", name, self.get_params())
+            setattr(self, name, value)
+        return self
+
+
+def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:
+    if len(y) != count:
+        raise InputError(f"fit: {count:,} examples but {len(y):,} labels. Give one label an example.")
+    classes, labels = np.unique(np.asarray(y), return_inverse=True)
+    if len(classes) < 2:
+        raise InputError("fit: every label is the same. A classifier needs at least two classes.")
+    return labels.astype(np.int64), classes.tolist()
+
+
+def _bytes(X: Any) -> NDArray[np.uint8]:
+    """Images as bytes with a channel axis; decimals from 0 to 1 are taken as grey values."""
+    images = np.asarray(X)
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim != 4:
+        raise InputError(
+            f"images have {images.ndim} axes. Give (image, height, width) or (image, channel, height, width)."
+        )
+    if images.dtype == np.uint8:
+        return np.ascontiguousarray(images)
+    if not np.issubdtype(images.dtype, np.floating) or images.min() < 0 or images.max() > 1:
+        raise InputError(
+            f"images of {images.dtype} from {images.min()} to {images.max()}. Give bytes, or decimals from 0 to 1."
+        )
+    return np.ascontiguousarray(np.rint(images * 255).astype(np.uint8))

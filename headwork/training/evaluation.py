@@ -1,0 +1,96 @@
+"""How good a model is on a part of the data: loss, accuracy, confusion, and its worst mistakes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headwork.errors import InputError
+from headwork.models import Model
+from headwork.pages import Table
+from headwork.training.examples import Examples
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Probabilities (example, class) and labels (example) of one part of the data."""
+
+    probabilities: Tensor
+    labels: Tensor
+    loss: float
+
+    @property
+    def said(self) -> Tensor:
+        return self.probabilities.argmax(-1)
+
+    @property
+    def accuracy(self) -> float:
+        return float((self.said == self.labels).double().mean())
+
+    @property
+    def confusion(self) -> list[list[int]]:
+        """How often a class (row) was said to be another (column)."""
+        classes = self.probabilities.shape[-1]
+        counts = torch.bincount(self.labels * classes + self.said, minlength=classes * classes)
+        rows: list[list[int]] = counts.reshape(classes, classes).tolist()
+        return rows
+
+    def mistakes(self, most: int = 12) -> list[dict[str, Any]]:
+        """Wrong answers, the surest first."""
+        wrong = (self.said != self.labels).nonzero().squeeze(-1)
+        sure = self.probabilities[wrong].amax(-1)
+        order = wrong[sure.argsort(descending=True, stable=True)][:most]
+        return [
+            {
+                "place": int(i), "label": int(self.labels[i]), "said": int(self.said[i]),
+                "probability": round(float(self.probabilities[i].max()), 4),
+            }
+            for i in order
+        ]  # fmt: skip
+
+    def summary(self) -> dict[str, Any]:
+        return {"loss": self.loss, "accuracy": self.accuracy, "count": len(self.labels), "margin": margin(self)}
+
+
+def margin(evaluation: Evaluation) -> float:
+    """Half the width of the 95% interval of the accuracy, by the normal approximation."""
+    share, count = evaluation.accuracy, max(1, len(evaluation.labels))
+    return 1.96 * math.sqrt(share * (1 - share) / count)
+
+
+@torch.no_grad()
+def evaluate(model: Model, examples: Examples, size: int = 256) -> Evaluation:
+    """The model on a part of the data."""
+    if not len(examples.labels):
+        raise InputError("evaluate: this part of the data is empty.")
+    model.eval()
+    classes = int(model.config.classes)
+    scores = torch.empty(len(examples.labels), classes, dtype=torch.float64)
+    for chosen in examples.in_order(size):
+        inputs, _ = examples.batch(chosen)
+        scores[torch.from_numpy(chosen)] = model(*inputs).double().cpu()
+    loss = torch.nn.functional.cross_entropy(scores, examples.labels).item()
+    return Evaluation(scores.softmax(-1), examples.labels, loss)
+
+
+def by_class(evaluation: Evaluation, classes: tuple[str, ...], title: str) -> Table:
+    """Precision and recall of each class."""
+    confusion = evaluation.confusion
+    rows: list[tuple[Any, ...]] = []
+    for number, name in enumerate(classes):
+        right, truly = confusion[number][number], sum(confusion[number])
+        said = sum(row[number] for row in confusion)
+        rows.append((name, truly, _share(right, truly), _share(right, said)))
+    told = (
+        f"accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,} (95% interval +-{margin(evaluation):.2%}), "
+        f"loss {evaluation.loss:.4f}"
+    )
+    return Table(title, ("class", "examples", "found", "right when said"), rows, [told], evaluation.summary())
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "none"

@@ -1,0 +1,174 @@
+"""Trained models for others: ONNX, and the folder that ``from_pretrained`` reads.
+
+An ONNX file is compared with the model at several batch sizes before it comes to its place; one that differs
+never does.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headwork.errors import HeadworkError, InputError
+from headwork.files import write_whole
+from headwork.mechanisms import fused
+from headwork.models import Model
+from headwork.models.recurrent import Recurrence, Recurrent
+from headwork.note import Note, silent
+from headwork.training.examples import Facts
+from headwork.training.folders import check_run, load_facts, load_model, load_run
+
+BATCHES = (1, 3, 64)
+TOLERANCE = 1e-4
+
+
+class MismatchError(HeadworkError):
+    """What was written does not compute what the model computes."""
+
+
+def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str]:
+    """Export a run and say what was written and how well it agrees."""
+    place = check_run(folder)
+    model = load_model(place)
+    if to == "pretrained":
+        return [f"wrote {model.save_pretrained(out or place / 'pretrained')}"]
+    target = out or place / "model.onnx"
+    if target.is_dir():
+        raise InputError(f"--out {target} is a folder. Name a file in it, such as model.onnx.")
+    run: Any = load_run(place)
+    worst = export_onnx(model, target, facts=load_facts(place), longest=getattr(run, "longest", None))
+    sizes = ", ".join(map(str, BATCHES))
+    return [f"wrote {target}", f"it differs from the model by at most {worst:.1e} at batches of {sizes}"]
+
+
+def export_onnx(model: Model, path: str | Path, *, facts: Facts | None = None, longest: int | None = None) -> float:
+    """Write a classifier as ONNX; the largest difference of its scores from the model's."""
+    _check_library()
+    model = copy.deepcopy(model).float()  # few runtimes compute everything in float64
+    exported = onward(model)
+    names, fixed = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",), _unrolled(model)
+    longest = longest or getattr(model.config, "longest", None)
+    open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
+    axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
+    with _silence(), torch.no_grad():
+        program: Any = torch.onnx.export(
+            exported, tried(model, 3, longest), dynamo=True, dynamic_shapes=tuple(axes for _ in names),
+            input_names=list(names), output_names=["scores"], verbose=False,
+        )  # fmt: skip
+    written = program.model_proto
+    for name, value in _told(model, facts, longest).items():
+        written.metadata_props.add(key=name, value=value)
+    data = written.SerializeToString()
+    worst = difference(model, data, names, longest, fixed)
+    if not worst <= TOLERANCE:
+        raise MismatchError(
+            f"{path}: not written: its scores differ from the model's by {worst:.1e} (at most {TOLERANCE:g})."
+        )
+    write_whole(path, data)
+    return worst
+
+
+def difference(model: Model, data: bytes, names: tuple[str, ...], longest: int | None, fixed: bool = False) -> float:
+    """The largest difference between the scores of an ONNX file and of the model, over several batch sizes."""
+    import onnxruntime  # type: ignore[import-untyped]
+
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for count in BATCHES:
+        lengths = {longest, max(2, (longest or 2) // 3)} if len(names) == 2 and not fixed else {longest}
+        for length in lengths:
+            inputs = tried(model, count, length)
+            with torch.no_grad():
+                ours = model(*inputs)
+            theirs = session.run(None, {name: value.numpy() for name, value in zip(names, inputs, strict=True)})[0]
+            gap = float((ours - torch.from_numpy(theirs)).abs().max())
+            worst = gap if not gap <= worst else worst  # a difference that is no number stays
+    return worst
+
+
+def tried(model: Model, count: int, length: int | None) -> tuple[Tensor, ...]:
+    """Random inputs for a classifier."""
+    draw = torch.Generator().manual_seed(count)
+    config: Any = model.config
+    if hasattr(config, "vocabulary"):
+        size = length or config.longest
+        lengths = torch.randint(1, size + 1, (count, 1), generator=draw)
+        lengths[0] = size
+        return torch.randint(config.vocabulary, (count, size), generator=draw), torch.arange(size) < lengths
+    kind = next(model.parameters()).dtype
+    return (torch.randn(count, config.channels, config.image, config.image, generator=draw, dtype=kind),)
+
+
+class WholeRecurrence(nn.Module):
+    """A recurrence as the one operation that ONNX has for it, in place of its unrolled steps."""
+
+    def __init__(self, inner: Recurrence) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, inputs: Tensor, *, note: Note = silent) -> Tensor:
+        inner = self.inner
+        biases = (inner.b_x, inner.b_h) if inner.cell == "gru" else (inner.bias,)
+        return fused.recurrent(inputs, inner.W_x, inner.W_h, *biases, cell=inner.cell)
+
+
+def onward(model: Model) -> Model:
+    """The model with what exports best: fused kernels, whole recurrences."""
+    twin = copy.deepcopy(model).with_kernel("fused").eval()
+    for part in list(twin.modules()):
+        if isinstance(part, Recurrent) and part.forwards.cell != "plain":
+            part.forwards = WholeRecurrence(part.forwards)  # type: ignore[assignment]
+            if part.backwards is not None:
+                part.backwards = WholeRecurrence(part.backwards)  # type: ignore[assignment]
+    return twin
+
+
+def _unrolled(model: Model) -> bool:
+    """A plain recurrence is exported step by step, for texts of one length."""
+    return any(isinstance(part, Recurrence) and part.cell == "plain" for part in model.modules())
+
+
+def _told(model: Model, facts: Facts | None, longest: int | None) -> dict[str, str]:
+    """What a user of the file must know."""
+    told: dict[str, Any] = {"model": type(model).__name__}
+    if facts is not None:
+        told |= {"classes": list(facts.classes), "data": facts.name}
+        if facts.mean:
+            told |= {"mean": list(facts.mean), "std": list(facts.std)}
+    if longest:
+        told["longest"] = longest
+    return {f"headwork.{name}": json.dumps(value) for name, value in told.items()}
+
+
+def _check_library() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise InputError(f"ONNX needs {error.name}: pip install onnx onnxruntime onnxscript.") from None
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """The exporter's own remarks are for its makers."""
+    loggers = [logging.getLogger(name) for name in ("onnxscript", "torch.onnx", "onnx_ir", "torch.export")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,111 @@
+"""Pictures of a run: curves by epoch, the confusion matrix, images with what was said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from headwork.errors import InputError
+from headwork.training.recipes import Run, VisionRun
+
+Metrics = Sequence[Mapping[str, Any]]
+
+
+def epochs_of(metrics: Metrics) -> list[Mapping[str, Any]]:
+    """The lines of whole epochs."""
+    return [line for line in metrics if line.get("ended")]
+
+
+def curves(runs: Mapping[str, Metrics], title: str = "") -> Any:
+    """Loss and accuracy of training and validation by epoch, one run or several on one picture."""
+    from matplotlib.figure import Figure
+
+    for name, metrics in runs.items():
+        if not epochs_of(metrics):
+            raise InputError(f"{name}: not one epoch is finished, so there are no curves yet.")
+    picture = Figure(figsize=(11, 4.2), layout="constrained")
+    if title:
+        picture.suptitle(title)
+    several = len(runs) > 1
+    for axes, measure in zip(picture.subplots(1, 2), ("loss", "accuracy"), strict=True):
+        for number, (name, metrics) in enumerate(runs.items()):
+            lines = epochs_of(metrics)
+            at = [line["epoch"] for line in lines]
+            for part, style in (("training", "--"), ("validation", "-")):
+                values = [line[part][measure] * (100 if measure == "accuracy" else 1) for line in lines]
+                colour = f"C{number}" if several else ("C0" if part == "training" else "C1")
+                axes.plot(
+                    at, values, style, color=colour, marker="o" if len(at) < 25 else "", markersize=3,
+                    label=f"{name}, {part}" if several else part,
+                )  # fmt: skip
+        axes.set(xlabel="epoch", ylabel="accuracy in %" if measure == "accuracy" else "loss (cross-entropy)")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    return picture
+
+
+def curves_caption(run: Run) -> str:
+    """Why the curves lie as they lie."""
+    shown = "Cross-entropy without label smoothing, and accuracy, by epoch."
+    during = "training is measured during the epoch, while the parameters still change"
+    if isinstance(run, VisionRun) and run.augmentation.active:
+        changed = "on images that are " + " and ".join(
+            word for word, on in (("flipped", run.augmentation.flip), ("shifted", run.augmentation.shift),
+                                  ("partly erased", run.augmentation.erase)) if on
+        )  # fmt: skip
+        return (
+            f"{shown} Training accuracy may lie below validation's, and that is no mistake: {during}, {changed}, "
+            "which are harder; validation is measured at the end of each epoch on the images as they are."
+        )
+    dropout = getattr(run.model, "dropout", 0)  # type: ignore[attr-defined]
+    if dropout:
+        return (
+            f"{shown} Early on training accuracy may lie below validation's: {during}, and {dropout:.0%} of the values "
+            "are dropped; validation is measured at the end of each epoch with all of them."
+        )
+    return f"{shown} Validation is measured at the end of each epoch; {during}."
+
+
+def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
+    """How often a class (row) was said to be another (column)."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    side = max(3.2, 0.55 * len(classes) + 1.6)
+    picture = Figure(figsize=(side + 0.6, side), layout="constrained")
+    axes = picture.subplots()
+    matrix = np.array(counts)
+    shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    if len(classes) <= 30:
+        for (i, j), count in np.ndenumerate(matrix):
+            if count:
+                colour = "white" if shares[i, j] > 0.5 else "black"
+                axes.text(j, i, f"{count}", ha="center", va="center", color=colour, fontsize=7)
+    names = [plain(name, 14) for name in classes]
+    axes.set(xlabel="said", ylabel="is", xticks=range(len(classes)), yticks=range(len(classes)))
+    axes.set_xticklabels(names, rotation=45, ha="right", fontsize=8)
+    axes.set_yticklabels(names, fontsize=8)
+    return picture
+
+
+def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) -> Any:
+    """Images (image, channel, height, width), each under its caption."""
+    from matplotlib.figure import Figure
+
+    rows = -(-len(images) // columns)
+    picture = Figure(figsize=(1.8 * columns, 2.05 * rows), layout="constrained")
+    for axes in picture.subplots(rows, columns, squeeze=False).flat:
+        axes.axis("off")
+    for axes, image, caption in zip(picture.axes, images, captions, strict=False):
+        axes.imshow(image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0), cmap="gray", interpolation="nearest")
+        axes.set_title(caption, fontsize=8)
+    return picture
+
+
+def plain(name: str, most: int) -> str:
+    """A name for a plot: short, and never read as a formula."""
+    cut = name if len(name) <= most else name[: most - 1] + "…"
+    return cut.replace("$", r"\$")

@@ -1,0 +1,298 @@
+"""Recipes: functions that return a whole run. A run is a frozen config, kept as ``config.json`` in the run's folder.
+
+One recipe serves every number of epochs: only ``epochs``, and with it the length of the schedule, differs.
+``changed`` sets any field by its dotted name, as ``--set model.width=96`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from types import NoneType
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from headwork.errors import InputError, unknown
+from headwork.models import (
+    ConvolutionalConfig,
+    RecurrentConfig,
+    TextClassifierConfig,
+    VisionTransformerConfig,
+)
+from headwork.training.augmentation import Augmentation
+
+FORMAT = "headwork run 1"
+Precision = Literal["float32", "float64"]
+ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
+
+# Fields that the data, or another field, decides.
+BY_THE_DATA = {"model.image", "model.channels", "model.classes"}
+# What a pretrained encoder leaves open.
+OPEN_WITH_ENCODER = {"model.dropout", "model.pooling", "model.kernel"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What training needs to know. ``warm_up`` is a share of all steps; ``save_every`` counts steps."""
+
+    task: ClassVar[str]
+
+    data: str
+    epochs: int = 10
+    batch: int = 128
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.05
+    warm_up: float = 0.1
+    smoothing: float = 0.1
+    clipping: float = 1.0
+    validation: float = 0.1
+    seed: int = 0
+    precision: Precision = "float32"
+    compiled: bool = False
+    save_every: int = 200
+    keep: int = 3
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for name in ("epochs", "batch", "save_every", "keep", "longest"):
+            if name in hints:
+                _check(name, getattr(self, name), whole=True, least=1)
+        _check("seed", self.seed, whole=True)
+        _check("learning_rate", self.learning_rate, above=True)
+        _check("weight_decay", self.weight_decay)
+        _check("clipping", self.clipping, above=True)
+        for name in ("warm_up", "smoothing", "validation"):
+            _check(name, getattr(self, name), below=1)
+        if self.validation == 0:
+            raise InputError("run: validation is 0. Hold out a share of the training examples, such as 0.1.")
+        for entry in fields(self):
+            if get_origin(hints[entry.name]) is Literal and getattr(self, entry.name) not in get_args(
+                hints[entry.name]
+            ):
+                raise unknown(f"run: {entry.name}", getattr(self, entry.name), get_args(hints[entry.name]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionRun(Run):
+    """A classifier of images; ``size`` is the side to which the pictures of a folder are scaled, 0 is their own."""
+
+    task: ClassVar[str] = "vision"
+
+    model: ImageModel = field(default_factory=VisionTransformerConfig)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRun(Run):
+    """A classifier of texts; each is cut after ``longest`` tokens. ``encoder`` names a pretrained one, or is empty."""
+
+    task: ClassVar[str] = "text"
+
+    model: TextClassifierConfig = field(default_factory=TextClassifierConfig)
+    encoder: str = ""
+    longest: int = 256
+    columns: tuple[str, str] | None = None
+
+
+def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: Any) -> VisionRun:
+    """Train on images: ``model`` is transformer, cnn, lstm, gru or rnn.
+
+    >>> run = vision(epochs=50)
+    >>> run.epochs, run.model.patch, run.model.depth, run.model.heads
+    (50, 4, 6, 4)
+    """
+    small = data == "digits"
+    made: dict[str, Any] = {"compiled": False}
+    if model == "transformer":
+        made["model"] = VisionTransformerConfig(patch=2 if small else 4, image=8 if small else 28, kernel="fused")
+        made["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
+    elif model == "cnn":
+        made["model"] = ConvolutionalConfig(kernel="fused", **({"image": 8, "depth": 2} if small else {}))
+    elif model in CELLS:
+        made["model"] = RecurrentConfig(cell=CELLS[model], kernel="fused", image=8 if small else 28)
+    else:
+        raise unknown("image model", model, ["transformer", "cnn", *CELLS])
+    if small:
+        # A digit turned over is another digit or none, and one pixel is an eighth of its size.
+        still = Augmentation(flip=False, shift=0, erase=0.0)
+        made |= {"epochs": 20, "batch": 32, "learning_rate": 3e-3, "augmentation": still}
+    return VisionRun(**{**made, "data": data, **changes})
+
+
+def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **changes: Any) -> TextRun:
+    """Train on texts: ``model`` is transformer, cnn, lstm, gru or rnn; ``encoder`` a pretrained one instead.
+
+    >>> text("imdb", "lstm").model.encoder, text("rotten-tomatoes", encoder="minilm").learning_rate
+    ('lstm', 5e-05)
+    """
+    kinds = {"transformer": "transformer", "cnn": "convolution", **CELLS}
+    if model not in kinds:
+        raise unknown("text model", model, kinds)
+    if encoder and model != "transformer":
+        raise InputError(f"--model {model} with --encoder {encoder}: a pretrained encoder is the model. Leave one out.")
+    made: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch": 32, "smoothing": 0.0, "encoder": encoder}
+    made["model"] = TextClassifierConfig(
+        vocabulary=8000, width=128, hidden=256, heads=4, depth=2, dropout=0.1, kernel="fused",
+        encoder=kinds[model],  # type: ignore[arg-type]
+        bidirectional=model in CELLS,
+    )  # fmt: skip
+    if encoder:
+        made |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "longest": 128}
+    return TextRun(**{**made, "data": data, **changes})
+
+
+CELLS: dict[str, Literal["plain", "lstm", "gru"]] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
+RECIPES = {"vision": vision, "text": text}
+MODELS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (VisionTransformerConfig, ConvolutionalConfig, RecurrentConfig, TextClassifierConfig)
+}
+RUNS: dict[str, type[Run]] = {"vision": VisionRun, "text": TextRun}
+
+
+# --- setting fields -----------------------------------------------------------------------------
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
+    """The run with fields set by name, all at once.
+
+    >>> changed(vision(), ["model.width=96", "augmentation.shift=1", "epochs=3"]).model.width
+    96
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        path, value = path.strip(), value.strip()
+        if not equals or not path:
+            raise InputError(f"--set {setting!r}: expected field=value, such as --set model.width=96.")
+        _check_open(run, path)
+        part, _, name = path.rpartition(".")
+        target = _part(run, part, path)
+        found.setdefault(part, {})[name] = _read(type(target), name, value, path)
+    for part in [part for part in found if part]:
+        found.setdefault("", {})[part] = replace(getattr(run, part), **found[part])
+    return replace(run, **found.get("", {}))
+
+
+def settable(run: Run) -> list[str]:
+    """Every field that can be set."""
+    names = []
+    for entry in fields(run):
+        value = getattr(run, entry.name)
+        inner = [f"{entry.name}.{f.name}" for f in fields(value)] if hasattr(value, "__dataclass_fields__") else []
+        names += inner or [entry.name]
+    return [name for name in names if name not in BY_THE_DATA and name not in ("data", "model.longest")]
+
+
+def _check_open(run: Run, path: str) -> None:
+    if path in BY_THE_DATA:
+        raise InputError(f"--set {path}: the data decides that.")
+    if path == "model.longest":
+        raise InputError("--set model.longest: set longest, after which each text is cut.")
+    if path in ("data", "encoder", "model", "augmentation"):
+        raise InputError(f"--set {path}: give it as --{path} NAME." if path != "augmentation" else
+                         f"--set {path}: set its fields, such as augmentation.shift=2.")  # fmt: skip
+    if path not in settable(run):
+        raise unknown("field to --set", path, settable(run))
+    if isinstance(run, TextRun) and run.encoder and path.startswith("model.") and path not in OPEN_WITH_ENCODER:
+        raise InputError(
+            f"--set {path}: the pretrained encoder '{run.encoder}' decides that. "
+            f"Open are {', '.join(sorted(OPEN_WITH_ENCODER))}."
+        )
+
+
+def _part(run: Run, part: str, path: str) -> Any:
+    if not part:
+        return run
+    target = getattr(run, part, None)
+    if target is None:
+        raise unknown("field to --set", path, settable(run))
+    return target
+
+
+def _read(kind: type, name: str, value: str, path: str) -> Any:
+    """A typed value by the field's type."""
+    hint = get_type_hints(kind)[name]
+    choices = get_args(hint)
+    if NoneType in choices and value.lower() == "none":
+        return None
+    if get_origin(hint) is Literal:
+        if value not in choices:
+            raise unknown(path, value, choices)
+        return value
+    if hint is bool or bool in choices:
+        if value.lower() not in ("true", "false", "yes", "no"):
+            raise InputError(f"--set {path}={value}: expected true or false.")
+        return value.lower() in ("true", "yes")
+    if name == "columns":
+        names = tuple(part.strip() for part in value.split(","))
+        if len(names) != 2:
+            raise InputError(f"--set {path}={value}: expected the text's and the label's column, such as review,stars.")
+        return names
+    if hint in (int, float):
+        try:
+            return hint(value)
+        except ValueError:
+            word = "a whole number" if hint is int else "a number"
+            raise InputError(f"--set {path}={value}: expected {word}.") from None
+    return value
+
+
+def _check(
+    name: str, value: Any, *, whole: bool = False, least: float = 0, above: bool = False, below: float = math.inf
+) -> None:
+    kind = int if whole else (int, float)
+    good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or value < least or (above and value <= least) or value >= below:
+        word = "a whole number" if whole else "a number"
+        bounds = f"above {least:g}" if above else f"at least {least:g}"
+        raise InputError(
+            f"run: {name} is {value!r}. Give {word}, {bounds}{'' if below == math.inf else f', below {below:g}'}."
+        )
+
+
+# --- as JSON ------------------------------------------------------------------------------------
+
+
+def as_text(run: Run) -> str:
+    """The run as JSON.
+
+    >>> read_run(as_text(vision()), "config.json") == vision()
+    True
+    """
+    data = {"format": FORMAT, "task": run.task, **asdict(run)}
+    data["model"] = {"kind": type(run.model).__name__, **data["model"]}  # type: ignore[attr-defined]
+    return json.dumps(data, indent=2) + "\n"
+
+
+def read_run(text: str, where: str) -> Run:
+    """The run of a config.json; a field that is unknown is refused by its name."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where}: not valid JSON ({error}).") from None
+    if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+        raise InputError(f"{where}: not the config of a run ('format' is not '{FORMAT}').")
+    kind = RUNS.get(data.pop("task", None))
+    model = data.get("model")
+    if kind is None or not isinstance(model, dict) or model.get("kind") not in MODELS:
+        raise InputError(f"{where}: its task or its model is none that is known.")
+    make = MODELS[model.pop("kind")]
+    data["model"] = _made(make, model, f"{where}: model")
+    if "augmentation" in data:
+        data["augmentation"] = _made(Augmentation, data["augmentation"], f"{where}: augmentation")
+    if data.get("columns") is not None:
+        data["columns"] = tuple(data["columns"])
+    return _made(kind, data, where)  # type: ignore[no-any-return]
+
+
+def _made(kind: type, data: Mapping[str, Any], where: str) -> Any:
+    known = [entry.name for entry in fields(kind)]
+    for name in data:
+        if name not in known:
+            raise unknown(f"field in {where}", name, known)
+    return kind(**data)

@@ -1,0 +1,73 @@
+"""Augmentation against plain loops, and drawn from (seed, step) alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from headwork.training.augmentation import Augmentation, draws, erased, generator, mixed, moved
+
+
+def test_moved_is_what_a_loop_does():
+    images = torch.randint(1, 256, (40, 3, 7, 6), dtype=torch.uint8)
+    chosen = Augmentation(flip=True, shift=2)
+    drawn = draws(chosen, 40, generator(0, 5))
+    result = moved(images, drawn, chosen).numpy()
+    for number, image in enumerate(images.numpy()):
+        if drawn["flip"][number]:
+            image = image[:, :, ::-1]
+        down, right = drawn["shift"][number].tolist()
+        expected = np.zeros_like(image)
+        for row in range(7):
+            for column in range(6):
+                if 0 <= row - down < 7 and 0 <= column - right < 6:
+                    expected[:, row, column] = image[:, row - down, column - right]
+        assert (result[number] == expected).all()
+    assert 0 < drawn["flip"].sum() < 40
+    assert set(drawn["shift"].flatten().tolist()) == {-2, -1, 0, 1, 2}
+
+
+def test_erased_is_one_rectangle_of_some():
+    images = torch.ones(200, 1, 28, 28)
+    chosen = Augmentation(erase=0.5)
+    drawn = draws(chosen, 200, generator(1, 1))
+    result = erased(images, drawn, chosen)
+    assert (images == 1).all()
+    for number in range(200):
+        gone = (result[number, 0] == 0).numpy()
+        assert gone.any() == bool(drawn["erase"][number])
+        if gone.any():
+            rows, columns = gone.any(1), gone.any(0)
+            assert (gone == np.outer(rows, columns)).all()
+            assert max(rows.sum(), columns.sum()) <= 12
+            assert np.diff(np.flatnonzero(rows)).max(initial=1) == 1
+
+
+def test_draws_depend_on_seed_and_step_only():
+    chosen = Augmentation()
+    first, again = (draws(chosen, 9, generator(3, 0, 7)) for _ in range(2))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    other = draws(chosen, 9, generator(3, 0, 8))
+    assert not torch.equal(first["place"], other["place"])
+
+
+def test_mixed_seeds_do_not_meet():
+    found = {mixed(a, b, c) for a in range(12) for b in range(12) for c in range(12)}
+    assert len(found) == 12**3
+    assert all(0 <= seed < 2**63 for seed in found)
+
+
+def test_a_part_of_a_batch_is_drawn_like_the_whole(digits, small):
+    from headwork.training.examples import prepare
+    from headwork.training.progress import quiet
+
+    training = prepare(small("augmentation.erase=0.5"), say=quiet, data=digits).training
+    chosen = np.arange(50)
+    (whole,), labels = training.batch(chosen, drawn_by=(0, 3))
+    for rank in range(3):
+        (part,), some = training.batch(chosen, part=slice(rank, None, 3), drawn_by=(0, 3))
+        assert torch.equal(part, whole[rank::3])
+        assert torch.equal(some, labels[rank::3])
+    (plain,), _ = training.batch(chosen)
+    assert not torch.equal(plain, whole)
+    torch.testing.assert_close(plain, digits.normalised(torch.from_numpy(digits.train.images[:50])))

@@ -1,0 +1,161 @@
+"""The loop: its loss, its rate, that it learns, that it stops where numbers end."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from headwork import training
+from headwork.training import loop
+from headwork.training.checkpoints import step_folders, step_of
+from headwork.training.progress import Progress, quiet
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_torch_s(smoothing):
+    scores, labels = torch.randn(9, 5, dtype=torch.float64), torch.randint(5, (9,))
+    smoothed, plain, right = loop.losses(scores, labels, smoothing)
+    entropy = torch.nn.functional.cross_entropy
+    torch.testing.assert_close(smoothed, entropy(scores, labels, label_smoothing=smoothing, reduction="none"))
+    torch.testing.assert_close(plain, entropy(scores, labels, reduction="none"))
+    assert right.tolist() == (scores.argmax(-1) == labels).tolist()
+
+
+def test_the_rate_rises_and_falls_to_nearly_nothing():
+    rates = [loop.schedule(step, 1000, 0.1) for step in range(1000)]
+    assert rates[0] == 0.01
+    assert rates[99] == rates[100] == 1
+    assert (np.diff(rates[:100]) > 0).all()
+    assert (np.diff(rates[100:]) <= 0).all()
+    assert 0 < rates[-1] < 1e-5
+    assert loop.schedule(0, 10, 0.0) == 1
+
+
+def test_matrices_decay_and_the_rest_does_not(small, digits):
+    from headwork.training.examples import prepare
+
+    model = prepare(small(), say=quiet, data=digits).model()
+    decayed, free = loop.adamw(model, small()).param_groups
+    assert decayed["weight_decay"] == 0.05
+    assert free["weight_decay"] == 0
+    assert all(p.dim() > 1 for p in decayed["params"])
+    assert all(p.dim() <= 1 for p in free["params"])
+    assert len(decayed["params"]) + len(free["params"]) == len(list(model.parameters()))
+
+
+@pytest.mark.parametrize("model", ["transformer", "cnn", "lstm", "gru", "rnn"])
+def test_every_image_model_learns(model, digits, tmp_path):
+    size = ["model.width=16", "epochs=6", "batch=64", "learning_rate=0.01", "augmentation.shift=0"]
+    more = ["model.hidden=16", "model.depth=2", "epochs=8"] if model == "transformer" else []
+    run = training.changed(training.vision("digits", model), [*size, *more])
+    result = training.train(run, tmp_path / "run", say=quiet, data=digits)
+    losses = [line["training"]["loss"] for line in result.metrics if line.get("ended")]
+    assert losses[-1] < 0.75 * losses[0]
+    assert result.test_accuracy > 0.3
+
+
+def test_a_run_is_the_same_again_and_another_seed_another(small, finished, tmp_path):
+    again = training.train(small("model.dropout=0.1"), tmp_path / "again", say=quiet)
+    assert model_bytes(again.folder) == model_bytes(finished)
+    other = training.train(small("model.dropout=0.1", "seed=1"), tmp_path / "other", say=quiet)
+    assert model_bytes(other.folder) != model_bytes(finished)
+
+
+def model_bytes(folder):
+    return (folder / "model" / "model.safetensors").read_bytes()
+
+
+def test_the_test_set_is_touched_once_and_at_the_end(small, digits, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    events = []
+    watched = replace(digits, read_test=lambda: events.append("test") or digits.test)
+    before = loop.Session.step
+    monkeypatch.setattr(loop.Session, "step", lambda *a: events.append("step") or before(*a))
+    training.train(small(), tmp_path / "run", say=quiet, data=watched)
+    assert events.count("test") == 1
+    assert events[-1] == "test"
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_what_is_no_number_stops_the_run_and_names_the_batch(where, small, tmp_path, monkeypatch):
+    number, count = 13, iter(range(10**6))
+    if where == "loss":
+        before = loop.losses
+
+        def losses(scores, labels, smoothing):
+            smoothed, plain, right = before(scores, labels, smoothing)
+            return (
+                (smoothed * float("nan") if scores.requires_grad and next(count) == number else smoothed),
+                plain,
+                right,
+            )
+
+        monkeypatch.setattr(loop, "losses", losses)
+    else:
+        clip = torch.nn.utils.clip_grad_norm_
+        monkeypatch.setattr(
+            torch.nn.utils, "clip_grad_norm_",
+            lambda *a: torch.tensor(float("inf")) if next(count) == number else clip(*a),
+        )  # fmt: skip
+    with pytest.raises(training.DivergedError) as told:
+        training.train(small(), tmp_path / "run", say=quiet)
+    message = str(told.value)
+    assert "at step 13: batch 2 of epoch 2, training examples " in message
+    first = training.vision("digits")
+    from headwork.data import batches
+
+    assert " ".join(map(str, batches(1293, 128, seed=first.seed, epoch=1)[2][:8])) in message
+    assert "The last good checkpoint, step 12, is kept." in message
+    assert step_of(step_folders(tmp_path / "run")[-1]) == 12
+
+
+def test_parameters_that_are_no_numbers_are_never_saved(small, tmp_path, monkeypatch):
+    before = loop.Session.step
+
+    def step(self, chosen, number):
+        told = before(self, chosen, number)
+        if number == 5:
+            next(self.model.parameters()).data.fill_(float("nan"))
+        return told
+
+    monkeypatch.setattr(loop.Session, "step", step)
+    with pytest.raises(training.DivergedError, match="step"):
+        training.train(small("save_every=1"), tmp_path / "run", say=quiet)
+    assert step_of(step_folders(tmp_path / "run")[-1]) == 5
+
+
+def test_metrics_and_what_a_run_leaves(finished):
+    names = {path.name for path in finished.iterdir()}
+    expected = "config.json data.json metrics.jsonl result.json curves.png curves.svg report.html model checkpoints"
+    assert names >= set(expected.split())
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    ended = [line for line in lines if line.get("ended")]
+    assert [line["epoch"] for line in ended] == [1, 2]
+    assert all(0 <= line[part]["accuracy"] <= 1 for line in ended for part in ("training", "validation"))
+    told = json.loads((finished / "result.json").read_text())
+    confusion = np.array(told["confusion"])
+    assert confusion.sum() == told["test"]["count"] == 359
+    assert confusion.trace() / 359 == pytest.approx(told["test"]["accuracy"])
+
+
+def test_no_compiler_is_told_and_the_run_goes_on(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    lines = []
+    training.train(small("compiled=true", "epochs=1"), tmp_path / "run", say=lines.append)
+    assert any("torch.compile is skipped: no C++ compiler" in line for line in lines)
+
+
+def test_progress_without_a_terminal_is_plain_lines(capsys, monkeypatch):
+    monkeypatch.setattr("headwork.training.progress.BETWEEN", 0.0)
+    progress = Progress(10, 5, unit="texts")
+    progress.step(7, 32, 0.5, 0.875)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("epoch 2/2  step 7/10  loss 0.500  accuracy 87.5%  ")
+    assert "texts/s" in told.err
+    assert "\r" not in told.err
+    assert told.err.endswith("left\n")

@@ -1,0 +1,89 @@
+"""Many processes: the same numbers as one; a killed worker is restarted and the run ends right."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headwork import training
+from headwork.errors import InputError
+from headwork.training.progress import quiet
+
+HERE = Path(__file__).parent
+
+
+def test_two_processes_equal_one(script, tmp_path):
+    result = script("two_processes.py", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout) < 1e-9
+    # 110 steps, and the same figures for every epoch, summed over both.
+    told = [
+        [
+            line
+            for line in map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
+            if "ended" in line
+        ]
+        for name in ("by-1", "by-2")
+    ]
+    assert told[0][-1]["step"] == 110
+    for one, two in zip(*told, strict=True):
+        assert two["training"] == pytest.approx(one["training"])
+        assert two["validation"] == pytest.approx(one["validation"])
+
+
+def test_another_number_of_processes_is_refused_or_accepted(stopped, tmp_path):
+    folder = stopped(tmp_path / "run", 7)
+    place = folder / "checkpoints" / "step-00000007"
+    rewrite(place, {**json.loads((place / "state.json").read_text()), "processes": 2})
+    with pytest.raises(InputError, match=r"by 2 process\(es\), now there are 1\..*--other-processes"):
+        training.resume(folder, say=quiet)
+    lines: list[str] = []
+    training.resume(folder, say=lines.append, other_processes=True)
+    assert any("by 2 process(es), now there are 1" in line for line in lines)
+    assert (folder / "result.json").exists()
+
+
+def rewrite(place: Path, state: object) -> None:
+    """A checkpoint with another state, its manifest right."""
+    import shutil
+
+    from headwork.models.checkpoints import as_json, write_folder
+
+    files = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
+    shutil.rmtree(place)
+    write_folder(place, {**files, "state.json": as_json(state)})
+
+
+@pytest.mark.soak
+def test_a_worker_killed_under_torchrun(tmp_path):
+    size = "model.width=8 model.hidden=8 model.depth=2 model.heads=2 precision=float64 batch=129 epochs=10 save_every=3"
+    settings = [part for setting in size.split() for part in ("--set", setting)]
+    folders = [tmp_path / "killed", tmp_path / "whole"]
+    for folder in folders:
+        torchrun = [
+            str(Path(sys.executable).parent / "torchrun"),
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            "--max-restarts",
+        ]
+        train = [str(HERE / "command.py"), "train", "vision", "--data", "digits", "--out", str(folder)]
+        command = [*torchrun, "2", *train, *settings]
+        with (tmp_path / f"{folder.name}.log").open("w") as log:
+            agent = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            if folder.name == "killed":
+                while agent.poll() is None and not (folder / "checkpoints" / "step-00000030").exists():
+                    time.sleep(0.02)
+                workers = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text().split()
+                os.kill(int(workers[-1]), signal.SIGKILL)
+            assert agent.wait(600) == 0, (tmp_path / f"{folder.name}.log").read_text()
+    assert "restarted by torchrun" in (tmp_path / "killed.log").read_text()
+    parameters = [(folder / "model" / "model.safetensors").read_bytes() for folder in folders]
+    assert parameters[0] == parameters[1]

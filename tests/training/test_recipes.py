@@ -1,0 +1,100 @@
+"""Recipes: whole configs, any field set by name, kept as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headwork.errors import InputError
+from headwork.training import as_text, changed, text, vision
+from headwork.training.recipes import read_run, settable
+
+
+def test_the_default_is_the_course_s_model_and_only_epochs_differ():
+    run = vision()
+    assert (run.data, run.model.patch, run.model.depth, run.model.heads, run.epochs) == ("fashion-mnist", 4, 6, 4, 10)
+    assert changed(run, ["epochs=50"]) == vision(epochs=50)
+    assert {name for name in vars(run) if vars(run)[name] != vars(vision(epochs=50))[name]} == {"epochs"}
+
+
+@pytest.mark.parametrize("run", [vision(), vision("digits", "cnn"), vision(model="gru"), text(), text(model="lstm"),
+                                 text(encoder="minilm"), text("a.csv", columns=("review", "stars"))])  # fmt: skip
+def test_a_run_goes_through_json(run):
+    assert read_run(as_text(run), "config.json") == run
+
+
+def test_fields_are_set_together():
+    run = changed(vision(), ["model.width=90", "model.heads=5", "augmentation.flip=no", "learning_rate=1e-4"])
+    assert (run.model.width, run.model.heads, run.augmentation.flip, run.learning_rate) == (90, 5, False, 1e-4)
+    assert changed(vision(), ["model.final_normalisation=none"]).model.final_normalisation is None
+
+
+def test_every_field_can_be_set_to_its_own_value():
+    for run in (vision(), text(columns=("a", "b"))):
+        flat = {n: v for n, v in json.loads(as_text(run)).items() if not isinstance(v, dict)}
+        for part in ("model", "augmentation"):
+            flat |= {f"{part}.{n}": v for n, v in json.loads(as_text(run)).get(part, {}).items()}
+        for name in settable(run):
+            if name != "encoder":
+                value = ",".join(flat[name]) if isinstance(flat[name], list) else flat[name]
+                assert changed(run, [f"{name}={value}"]) == run, name
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("model.widht=3", "Did you mean 'model.width'"),
+        ("learning_rat=3", "Did you mean 'learning_rate'"),
+        ("nonsense.width=3", "unknown field to --set"),
+        ("model.width", "expected field=value"),
+        ("model.width=wide", "expected a whole number"),
+        ("learning_rate=fast", "expected a number"),
+        ("learning_rate=0", "above 0"),
+        ("learning_rate=nan", "learning_rate is nan"),
+        ("epochs=0", "at least 1"),
+        ("seed=-1", "at least 0"),
+        ("warm_up=1", "below 1"),
+        ("validation=0", "Hold out a share"),
+        ("precision=float16", "unknown precision 'float16'"),
+        ("compiled=perhaps", "true or false"),
+        ("model.classes=3", "the data decides"),
+        ("model.width=63", "cannot be cut into 4 heads"),
+        ("augmentation.shift=-1", "at least 0"),
+        ("augmentation.erase=2", "from 0 to 1"),
+        ("augmentation=none", "set its fields"),
+        ("data=digits", "--data"),
+    ],
+)
+def test_wrong_settings_are_refused(setting, said):
+    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+        changed(vision(), [setting])
+
+
+def test_what_a_pretrained_encoder_decides_is_not_set():
+    with pytest.raises(InputError, match="'minilm' decides that"):
+        changed(text(encoder="minilm"), ["model.width=64"])
+    assert changed(text(encoder="minilm"), ["model.dropout=0.2"]).model.dropout == 0.2
+    with pytest.raises(InputError, match="set longest"):
+        changed(text(), ["model.longest=64"])
+    with pytest.raises(InputError, match="Leave one out"):
+        text(model="lstm", encoder="minilm")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d.update(format="other"), "not the config of a run"),
+        (lambda d: d.update(task="audio"), "none that is known"),
+        (lambda d: d.update(epoch=3), "Did you mean 'epochs'"),
+        (lambda d: d["model"].update(widht=3), "Did you mean 'width'"),
+        (lambda d: d.update(batch="many"), "batch is 'many'"),
+    ],
+)
+def test_a_config_that_is_wrong_is_refused(change, said):
+    data = json.loads(as_text(vision()))
+    change(data)
+    with pytest.raises(InputError, match=said):
+        read_run(json.dumps(data), "config.json")
+    with pytest.raises(InputError, match="not valid JSON"):
+        read_run("{", "config.json")

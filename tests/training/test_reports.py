@@ -1,0 +1,270 @@
+"""What a finished run shows: curves, page, notebook, answers, export, the estimator, the main job."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from headwork import training
+from headwork.errors import InputError
+from headwork.training import export, figures, report
+from headwork.training.comparing import curves_of, results_of
+from headwork.training.progress import quiet
+from headwork.training.trained import evaluate_run, predict
+
+
+def test_the_page_is_whole_and_offline(finished):
+    page = (finished / "report.html").read_text()
+    for word in ("test accuracy", "confusion matrix", "The surest mistakes", "touched once", "model.width", "shifted"):
+        assert word in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+    assert report.write_report(finished, "html", finished.parent / "again.html").read_text() == page
+
+
+def test_the_caption_says_why_training_lies_below_validation():
+    run = training.vision()
+    assert "flipped and shifted and partly erased" in figures.curves_caption(run)
+    assert "below validation's" in figures.curves_caption(run)
+    plain = training.changed(run, ["augmentation.flip=no", "augmentation.shift=0", "augmentation.erase=0"])
+    assert "below validation's" not in figures.curves_caption(plain)
+    assert "10% of the values are dropped" in figures.curves_caption(training.text())
+
+
+def test_the_curves_are_the_metrics(finished):
+    metrics = training.load_metrics(finished)
+    picture = figures.curves({"run": metrics})
+    loss, accuracy = picture.axes
+    ended = [line for line in metrics if line.get("ended")]
+    assert loss.lines[0].get_ydata().tolist() == [line["training"]["loss"] for line in ended]
+    assert accuracy.lines[1].get_ydata().tolist() == [100 * line["validation"]["accuracy"] for line in ended]
+    assert loss.lines[0].get_xdata().tolist() == [1, 2]
+
+
+def test_several_runs_on_one_picture(finished, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(finished, other)
+    (other / "result.json").unlink()
+    written = curves_of([finished, other], tmp_path / "both.svg")
+    assert written.read_text().startswith("<?xml")
+    rows = results_of([finished, other]).rows
+    assert [row[0] for row in rows] == ["finished", "other"]
+    assert rows[1][4] == "not finished"
+    with pytest.raises(InputError, match="named twice"):
+        curves_of([finished, finished], tmp_path / "both.svg")
+    with pytest.raises(InputError, match=r"Known: \.png, \.svg"):
+        curves_of([finished], tmp_path / "both.pdf")
+
+
+def test_the_notebook_is_valid_and_its_code_runs(finished):
+    import nbformat
+
+    text = report.notebook(training.Result.read(finished))
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    kinds = [cell.cell_type for cell in notebook.cells]
+    assert kinds.count("code") >= 8
+    assert kinds.count("markdown") >= 8
+    assert sum(bool(cell.outputs) for cell in notebook.cells if cell.cell_type == "code") == 1
+    space: dict[str, object] = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            exec(compile(cell.source, "cell", "exec"), space)
+    assert space["result"].test_accuracy == training.Result.read(finished).test_accuracy
+
+
+@pytest.mark.soak
+def test_the_notebook_runs_in_a_kernel(finished, tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    path = report.write_report(finished, "notebook", tmp_path / "run.ipynb")
+    NotebookClient(nbformat.read(path, as_version=4), timeout=300).execute()
+
+
+def test_a_run_is_measured_again(finished):
+    told = json.loads((finished / "result.json").read_text())
+    evaluation, facts, what = evaluate_run(finished, say=quiet)
+    assert what == "test of digits"
+    assert evaluation.confusion == told["confusion"]
+    assert evaluation.loss == pytest.approx(told["test"]["loss"])
+    held, _, _ = evaluate_run(finished, part="validation", say=quiet)
+    assert held.accuracy == pytest.approx(training.load_metrics(finished)[-1]["validation"]["accuracy"])
+    assert facts.classes == tuple("0123456789")
+
+
+def test_an_unfinished_run_is_not_tested(stopped, tmp_path):
+    folder = stopped(tmp_path / "run", 12)
+    with pytest.raises(InputError, match="touched once, at the end"):
+        evaluate_run(folder, part="test", say=quiet)
+    lines = []
+    _, _, what = evaluate_run(folder, say=lines.append)
+    assert what == "validation of digits"
+    assert any("not finished: this is its model at step 12" in line for line in lines)
+    with pytest.raises(InputError, match="not finished yet"):
+        report.write_report(folder, "html")
+
+
+def test_other_data_of_other_classes_is_refused(finished, tmp_path):
+    images = np.zeros((40, 8, 8), np.uint8)
+    np.savez(tmp_path / "two.npz", x_train=images, y_train=np.arange(40) % 2, x_test=images, y_test=np.arange(40) % 2)
+    with pytest.raises(InputError, match="Give data of the same classes"):
+        evaluate_run(finished, data=str(tmp_path / "two.npz"), say=quiet)
+
+
+def test_a_picture_is_recognised(finished, digits, tmp_path):
+    from PIL import Image
+
+    for number in range(3):
+        Image.fromarray(digits.test.images[number, 0]).save(tmp_path / f"{number}.png")
+    table = predict(finished, images=[tmp_path / f"{number}.png" for number in range(3)])
+    inputs = digits.normalised(torch.from_numpy(digits.test.images[:3]))
+    said = training.load_model(finished)(inputs).argmax(-1).tolist()
+    assert [int(row[1]) for row in table.rows] == said
+
+
+# --- export -------------------------------------------------------------------------------------
+
+
+def test_a_pretrained_folder(finished, tmp_path):
+    from headwork.models import from_pretrained
+
+    assert export.export_run(finished, "pretrained", tmp_path / "out")[0].startswith("wrote ")
+    ours, theirs = training.load_model(finished).state_dict(), from_pretrained(tmp_path / "out").state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def onnx_scores(path, inputs):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [given.name for given in session.get_inputs()]
+    return session.run(None, dict(zip(names, (one.numpy() for one in inputs), strict=True)))[0]
+
+
+def test_onnx_of_a_run(finished, digits, tmp_path):
+    lines = export.export_run(finished, "onnx", tmp_path / "model.onnx")
+    assert "at most" in lines[1]
+    inputs = digits.normalised(torch.from_numpy(digits.train.images[:1000]))
+    with torch.no_grad():
+        ours = training.load_model(finished)(inputs)
+    theirs = torch.from_numpy(onnx_scores(tmp_path / "model.onnx", (inputs,)))
+    assert (ours - theirs).abs().max() < 1e-4
+    assert torch.equal(ours.argmax(-1), theirs.argmax(-1))
+    import onnx
+
+    told = {
+        p.key: json.loads(p.value) for p in onnx.load(tmp_path / "model.onnx").metadata_props if "headwork" in p.key
+    }
+    assert told["headwork.classes"] == list("0123456789")
+    assert told["headwork.mean"] == list(digits.mean)
+
+
+def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkeypatch):
+    before = export.onward
+
+    def wrong(model):
+        twin = before(model)
+        with torch.no_grad():
+            twin.head.bias[0] += 0.01
+        return twin
+
+    monkeypatch.setattr(export, "onward", wrong)
+    with pytest.raises(export.MismatchError, match=r"not written: its scores differ from the model's by 1\.0e-02"):
+        export.export_run(finished, "onnx", tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+SIZE = {"width": 16, "hidden": 24, "heads": 2, "depth": 2}
+FAMILIES = [
+    ("VisionTransformer", {**SIZE, "image": 8}),
+    ("VisionTransformer", {**SIZE, "image": 8, "attention": "linear", "pooling": "mean", "positions": "sinusoidal"}),
+    ("ConvolutionalClassifier", {"image": 8, "width": 6, "depth": 2}),
+    *[("RecurrentClassifier", {"image": 8, "width": 12, "cell": cell, "bidirectional": both})
+      for cell in ("plain", "lstm", "gru") for both in (False, True)],
+    *[("TextClassifier", {**SIZE, "vocabulary": 50, "longest": 24, "encoder": kind, "bidirectional": kind == "lstm"})
+      for kind in ("transformer", "plain", "lstm", "gru", "convolution")],
+]  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "fields"), FAMILIES, ids=lambda value: str(value)[:60])
+def test_onnx_of_every_family(kind, fields, tmp_path):
+    from headwork import models
+    from headwork.training.examples import CLASSIFIERS
+
+    config = next(made for made, built in CLASSIFIERS.items() if built.__name__ == kind)
+    torch.manual_seed(0)
+    model = getattr(models, kind)(config(**fields)).eval()
+    assert export.export_onnx(model, tmp_path / "model.onnx") < 1e-4
+    inputs = export.tried(model, 1000, fields.get("longest"))
+    with torch.no_grad():
+        ours = model(*inputs)
+    assert ours.argmax(-1).tolist() == onnx_scores(tmp_path / "model.onnx", inputs).argmax(-1).tolist()
+
+
+# --- for notebooks and the main job ---------------------------------------------------------------
+
+
+def test_the_estimator_learns_images(digits, tmp_path):
+    labels = np.array(["even" if n % 2 == 0 else "odd" for n in digits.train.labels])
+    small = ["model.width=16", "batch=64", "learning_rate=0.01"]
+    classifier = training.Classifier("cnn", epochs=4, settings=small, verbose=False, folder=tmp_path / "run")
+    assert classifier.fit(digits.train.images[:, 0], labels) is classifier
+    assert classifier.classes_.tolist() == ["even", "odd"]
+    test = np.array(["even" if n % 2 == 0 else "odd" for n in digits.test.labels])
+    assert classifier.score(digits.test.images, test) > 0.7
+    probabilities = classifier.predict_proba(digits.test.images[:300])
+    assert probabilities.shape == (300, 2)
+    assert np.allclose(probabilities.sum(1), 1)
+    assert (
+        classifier.predict(digits.test.images[:3].astype(float) / 255).tolist()
+        == classifier.predict(digits.test.images[:3]).tolist()
+    )
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+def test_the_estimator_learns_texts():
+    texts = ["good film", "great plot", "fine story"] * 12 + ["bad film", "dull plot", "weak story"] * 12
+    small = [
+        "model.width=8",
+        "model.hidden=8",
+        "model.heads=2",
+        "model.vocabulary=300",
+        "batch=8",
+        "learning_rate=0.02",
+    ]
+    classifier = training.Classifier(epochs=6, settings=small, verbose=False).fit(texts, [1] * 36 + [0] * 36)
+    assert classifier.predict(["a good plot", "a weak film"]).tolist() == [1, 0]
+
+
+def test_the_estimator_refuses_what_it_cannot_use():
+    classifier = training.Classifier()
+    with pytest.raises(InputError, match="learned nothing yet"):
+        classifier.predict(np.zeros((1, 8, 8), np.uint8))
+    with pytest.raises(InputError, match="3 examples but 2 labels"):
+        classifier.fit(np.zeros((3, 8, 8), np.uint8), [0, 1])
+    with pytest.raises(InputError, match="every label is the same"):
+        classifier.fit(np.zeros((3, 8, 8), np.uint8), [1, 1, 1])
+    with pytest.raises(InputError, match="2 axes"):
+        classifier.fit(np.zeros((4, 8), np.uint8), [0, 1, 0, 1])
+    with pytest.raises(InputError, match="decimals from 0 to 1"):
+        classifier.fit(np.full((4, 8, 8), 7.0), [0, 1, 0, 1])
+    with pytest.raises(InputError, match="Did you mean 'epochs'"):
+        classifier.set_params(epoch=3)
+    assert training.Classifier(epochs=3).set_params(seed=4).get_params()["seed"] == 4
+
+
+def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
+    from headwork.training import digits as job
+
+    monkeypatch.setattr(job, "vision", lambda data: small())
+    done = training.digits_job(tmp_path, say=quiet)
+    assert done.test_accuracy == training.Result.read(tmp_path / "digits").test_accuracy
+    assert len(done.curves.axes) == 2
+    assert len(done.predictions.axes) == 12
+    assert "are right" in done.predictions_caption

@@ -1,0 +1,154 @@
+"""Texts: a file of one's own, every kind of model, resumed, asked; a pretrained encoder fine-tuned."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from headwork import training
+from headwork.errors import InputError
+from headwork.training import loop
+from headwork.training.progress import quiet
+from headwork.training.trained import evaluate_run, predict
+
+SMALL = ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "model.vocabulary=300", "longest=12",
+         "batch=16", "epochs=4", "learning_rate=0.02", "save_every=5"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory):
+    """Sentences with a good or a bad word in them."""
+    draw = random.Random(0)
+    lines = ["review,stars"]
+    for _ in range(150):
+        label = draw.choice(["one", "five"])
+        word = draw.choice(["awful", "dull", "weak"] if label == "one" else ["lovely", "great", "fine"])
+        filling = [draw.choice(["the", "film", "was", "a", "story", "plot"]) for _ in range(draw.randrange(2, 9))]
+        filling.insert(draw.randrange(len(filling) + 1), word)
+        lines.append(f'"{" ".join(filling)}",{label}')
+    path = tmp_path_factory.mktemp("texts") / "reviews.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def recipe(path, model="transformer", *settings):
+    run = training.text(str(path), model, columns=("review", "stars"))
+    return training.changed(run, [*SMALL, *settings])
+
+
+@pytest.fixture(scope="module")
+def trained(reviews, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "reviews"
+    training.train(recipe(reviews), folder, say=quiet)
+    return folder
+
+
+def test_a_file_of_one_s_own(trained):
+    result = training.Result.read(trained)
+    assert result.test_accuracy > 0.8
+    facts = training.load_facts(trained)
+    assert facts.classes == ("five", "one")
+    assert training.load_run(trained).model.longest == 12
+    table = predict(trained, texts=["a great film", "the plot was awful"])
+    assert [row[1] for row in table.rows] == ["five", "one"]
+    assert sum(table.more["probabilities"][0].values()) == pytest.approx(1)
+    evaluation, _, told = evaluate_run(trained, say=quiet)
+    assert told == "test of reviews"
+    assert evaluation.accuracy == pytest.approx(result.test_accuracy)
+    assert evaluation.confusion == result.told["confusion"]
+
+
+def test_mistakes_are_sentences(reviews, tmp_path):
+    result = training.train(
+        recipe(reviews, "transformer", "epochs=1", "learning_rate=1e-9"), tmp_path / "run", say=quiet
+    )
+    wrong = result.told["mistakes"]
+    assert wrong
+    assert all(m["text"] and m["label"] != m["said"] for m in wrong)
+    assert [m["probability"] for m in wrong] == sorted((m["probability"] for m in wrong), reverse=True)
+    assert wrong[0]["text"] in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("model", ["cnn", "lstm", "gru", "rnn"])
+def test_every_text_model_trains(model, reviews, tmp_path):
+    result = training.train(recipe(reviews, model), tmp_path / "run", say=quiet)
+    losses = [line["training"]["loss"] for line in result.metrics if line.get("ended")]
+    assert losses[-1] < losses[0]
+
+
+def test_resumed_to_the_bit_with_the_tokenizer_it_began_with(reviews, trained, tmp_path, monkeypatch):
+    before = loop.Session.step
+
+    def step(self, chosen, at):
+        if at == 12:
+            raise KeyboardInterrupt
+        return before(self, chosen, at)
+
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Session, "step", step)
+        with pytest.raises(KeyboardInterrupt):
+            training.train(recipe(reviews), folder, say=quiet)
+    lines = []
+    training.resume(folder, say=lines.append)
+    assert not any("training a tokenizer" in line for line in lines)
+    parameters = [(place / "model" / "model.safetensors").read_bytes() for place in (folder, trained)]
+    assert parameters[0] == parameters[1]
+
+
+def test_a_tokenizer_that_changed_is_refused(reviews, tmp_path, monkeypatch):
+    before = loop.Session.step
+
+    def step(self, chosen, at):
+        if at == 6:
+            raise KeyboardInterrupt
+        return before(self, chosen, at)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Session, "step", step)
+        with pytest.raises(KeyboardInterrupt):
+            training.train(recipe(reviews), tmp_path / "run", say=quiet)
+    path = tmp_path / "run" / "tokenizer.json"
+    path.write_text(path.read_text().replace('"[CLS]"', '"[CLZ]"'))
+    with pytest.raises(InputError, match=r"tokenizer\.json: damaged or changed|not a tokenizer"):
+        training.resume(tmp_path / "run", say=quiet)
+
+
+def test_wrong_questions_are_answered_clearly(trained, finished):
+    with pytest.raises(InputError, match="trained on texts: give --text"):
+        predict(trained, images=["a.png"])
+    with pytest.raises(InputError, match="trained on images: give --image"):
+        predict(finished, texts=["good"])
+    with pytest.raises(InputError, match="of what"):
+        predict(trained)
+    with pytest.raises(InputError, match="an empty text"):
+        predict(trained, texts=[" "])
+    with pytest.raises(InputError, match="no such run"):
+        predict("nowhere", texts=["good"])
+
+
+def test_a_pretrained_encoder_is_fine_tuned(reviews, tmp_path):
+    from headwork.data import load_texts, train_tokenizer
+    from headwork.models import TextEncoder, TextEncoderConfig
+    from headwork.models.pretrained import to_transformers
+
+    tokenizer = train_tokenizer(load_texts(reviews, columns=("review", "stars")).train.texts, vocabulary=300)
+    encoder = TextEncoder(
+        TextEncoderConfig(vocabulary=tokenizer.vocabulary, longest=16, width=8, hidden=8, heads=2, depth=1, dropout=0.1,
+                          normalisation="post", embedding_normalisation=True, token_types=2, epsilon=1e-12)
+    )  # fmt: skip
+    encoder.tokenizer = tokenizer.inner
+    to_transformers(encoder, tmp_path / "encoder")
+    run = training.text(str(reviews), encoder=str(tmp_path / "encoder"), columns=("review", "stars"))
+    run = training.changed(run, ["longest=12", "batch=16", "epochs=1", "learning_rate=1e-9", "weight_decay=0.0"])
+    result = training.train(run, tmp_path / "run", say=quiet)
+    model = training.load_model(result.folder)
+    # At so low a rate the encoder is still what it was.
+    for name, value in encoder.state_dict().items():
+        assert (model.encoder.state_dict()[name] - value).abs().max() < 1e-5, name
+    with pytest.raises(InputError, match="positions for 16 tokens only"):
+        training.train(training.changed(run, ["longest=17"]), tmp_path / "other", say=quiet)
+    with pytest.raises(InputError, match="Did you mean 'minilm'"):
+        training.train(replace(run, encoder="minilmm"), tmp_path / "other", say=quiet)
