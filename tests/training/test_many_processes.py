@@ -16,6 +16,8 @@ from headwork import training
 from headwork.errors import InputError
 from headwork.training.progress import quiet
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 HERE = Path(__file__).parent
 
 
