@@ -283,24 +283,24 @@ def split(rows: Tensor, heads: int) -> Tensor:
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
-    told = {
-        "query": sizes_in_words(query.shape, "query width"),
-        "key": sizes_in_words(key.shape, "key width"),
-        "value": sizes_in_words(value.shape, "key value_width"),
-    }
+    def told(name: str) -> str:
+        shapes = {"query": (query, "query width"), "key": (key, "key width"), "value": (value, "key value_width")}
+        tensor, axes = shapes[name]
+        return sizes_in_words(tensor.shape, axes)
+
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) < 2:
-            raise InputError(f"attention: {name} is {told[name]}, but rows and columns are needed. "
+            raise InputError(f"attention: {name} is {told(name)}, but rows and columns are needed. "
                              "A single row is written [[1, 2]].")  # fmt: skip
     if query.shape[-1] != key.shape[-1]:
         raise InputError(
             f"attention: key width {key.shape[-1]} differs from query width {query.shape[-1]}. "
-            f"query is {told['query']}; key is {told['key']}. Project both to one width first."
+            f"query is {told('query')}; key is {told('key')}. Project both to one width first."
         )
     if key.shape[-2] != value.shape[-2]:
         raise InputError(
-            f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. key is {told['key']}; "
-            f"value is {told['value']}. Each key needs one value."
+            f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. key is {told('key')}; "
+            f"value is {told('value')}. Each key needs one value."
         )
     if isinstance(mask, str) and mask != "causal":
         raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")

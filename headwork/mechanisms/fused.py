@@ -3,23 +3,26 @@ r"""Fast twins: the same numbers as the mechanisms of the same names, through to
 A twin has no ``note``: a fused kernel never shows its steps. Nothing else in ``mechanisms`` imports this file,
 because it needs torch. All twins run under ``torch.compile(fullgraph=True)``.
 
-Linear attention comes in chunks that are worked side by side: within a chunk the products (chunk x chunk) are
-formed, from one chunk to the next a running sum of key-value products is carried, so memory grows with T only.
+Where the compiler has the word, two things are written out for it (measured in docs/experiments.md): a bias is added
+after its product, so that it joins the next operation, and attention over few keys is two products and a softmax.
+
+Linear attention is worked block by block in ``fused_linear``.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from headwork.errors import InputError
+from headwork.mechanisms import fused_linear
 from headwork.mechanisms.attention import Mask, Number, _check, split
 from headwork.mechanisms.feedforward import Activation
-from headwork.mechanisms.linear import Features, check_chunks, feature_map
+from headwork.mechanisms.linear import Features, check_chunks
 from headwork.mechanisms.patches import patches
 
 
@@ -36,19 +39,60 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None,
     if isinstance(beta, Tensor):
         query, beta = query * beta, 1.0
     queries, keys = query.shape[-2], key.shape[-2]
-    if isinstance(mask, str) and queries == keys:
+    short = _compiling() and keys <= FEW_KEYS
+    if isinstance(mask, str) and queries == keys and not short:
         return functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=beta)
     allowed = mask
     if isinstance(mask, str):
         allowed = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
     elif mask is not None:
         allowed = mask != 0
+    if short:
+        return _short_attention(query, key, value, query.shape[-1] ** -0.5 if beta is None else beta, allowed)
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=beta)
+
+
+FEW_KEYS = 64  # torch's fused kernel is made for long rows; up to here, compiled, plain products are faster
+
+
+def _compiling() -> bool:
+    # An exported graph goes to other programs, which know nothing of an operation of ours.
+    return torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+
+
+def _short_attention(query: Tensor, key: Tensor, value: Tensor, beta: float, allowed: Tensor | None) -> Tensor:
+    scores = (query * beta) @ key.mT
+    weights: Tensor = _softmax(scores if allowed is None else scores.masked_fill(~allowed, -math.inf))
+    return weights @ value
+
+
+@torch.library.custom_op("headwork::softmax", mutates_args=())
+def _softmax(scores: Tensor) -> Tensor:
+    """torch's own kernel, kept whole: the code that the compiler makes for short rows takes longer."""
+    return scores.softmax(-1)
+
+
+@_softmax.register_fake
+def _(scores: Tensor) -> Tensor:
+    return torch.empty_like(scores)
+
+
+def _keep_weights(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(output)
+
+
+def _softmax_backward(ctx: Any, gradient: Tensor) -> Tensor:
+    weights: Tensor = ctx.saved_tensors[0]
+    product = weights * gradient
+    return product - weights * product.sum(-1, keepdim=True)
+
+
+_softmax.register_autograd(_softmax_backward, setup_context=_keep_weights)
 
 
 def linear_attention(
     query: Tensor, key: Tensor, value: Tensor, *,
-    features: Features = "none", mask: Mask = None, chunk: int = 64,
+    features: Features = "none", mask: Mask = None, chunk: int = 128,
 ) -> Tensor:  # fmt: skip
     """The twin of ``mechanisms.linear_attention``: time and memory grow with T, not with its square.
 
@@ -60,42 +104,25 @@ def linear_attention(
     """
     _check(query, key, value, mask)
     check_chunks(query, key, mask, chunk)
-    query, key = feature_map(query, features), feature_map(key, features)
+    leading = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    query, key, value = (rows.expand(*leading, *rows.shape[-2:]) for rows in (query, key, value))
+    result: Tensor
     if isinstance(mask, str):
-        return _linear_causal(query, key, value, min(chunk, key.shape[-2]))
-    if mask is not None:
-        if mask.shape[-2] != 1:
-            raise InputError(
-                f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, or one row that "
-                "hides keys from every query. Use the plain kernel for any other mask."
-            )
-        key = key * mask.mT
-    state = key.mT @ value
-    total = key.sum(-2).unsqueeze(-1)
-    return (query @ state) / (query @ total)
+        result = fused_linear.Causal.apply(query, key, value, features, min(chunk, key.shape[-2]))  # type: ignore[no-untyped-call]
+        return result
+    if mask is not None and mask.shape[-2] != 1:
+        raise InputError(
+            f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, or one row that "
+            "hides keys from every query. Use the plain kernel for any other mask."
+        )
+    result = fused_linear.Whole.apply(query, key, value, None if mask is None else mask.mT, features)  # type: ignore[no-untyped-call]
+    return result
 
 
-def _linear_causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
-    length = query.shape[-2]
-    short = -length % chunk
-    # A key of zeros takes no part, so the last chunk may be filled up.
-    query, key, value = (_cut(functional.pad(rows, (0, 0, 0, short)), chunk) for rows in (query, key, value))
-    before = _shifted((key.mT @ value).cumsum(-3))
-    keys_before = _shifted(key.sum(-2, keepdim=True).cumsum(-3))
-    scores = (query @ key.mT).tril()
-    above = query @ before + scores @ value
-    below = query @ keys_before.mT + scores.sum(-1, keepdim=True)
-    # Cut before dividing: the rows that were filled up are 0/0.
-    return above.flatten(-3, -2)[..., :length, :] / below.flatten(-3, -2)[..., :length, :]
-
-
-def _cut(rows: Tensor, chunk: int) -> Tensor:
-    return rows.reshape(*rows.shape[:-2], -1, chunk, rows.shape[-1])
-
-
-def _shifted(sums: Tensor) -> Tensor:
-    """What each chunk finds: the sum up to the chunk before it, and zero for the first."""
-    return functional.pad(sums[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
+def _affine(rows: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is None or not _compiling():
+        return functional.linear(rows, matrix, bias)
+    return functional.linear(rows, matrix) + bias
 
 
 def _projected(rows: Tensor, matrices: tuple[Tensor | None, ...], biases: tuple[Tensor | None, ...]) -> list[Tensor]:
@@ -105,8 +132,8 @@ def _projected(rows: Tensor, matrices: tuple[Tensor | None, ...], biases: tuple[
         straight = [rows if m is None else functional.linear(rows, m) for m in matrices]
         return [r if b is None else r + b for r, b in zip(straight, biases, strict=True)]
     if len(given) == 1:
-        return [functional.linear(rows, given[0], biases[0])]
-    together = functional.linear(rows, torch.cat(given), torch.cat(biased) if biased else None)
+        return [_affine(rows, given[0], biases[0])]
+    together = _affine(rows, torch.cat(given), torch.cat(biased) if biased else None)
     return list(torch.split(together, [m.shape[0] for m in given], -1))
 
 
@@ -180,8 +207,8 @@ def feed_forward(
     >>> feed_forward(two, two, two).tolist()
     [[8.0]]
     """
-    hidden = functional.linear(tokens, W_1.mT, b_1)
-    return functional.linear(gelu(hidden) if activation == "gelu" else functional.relu(hidden), W_2.mT, b_2)
+    hidden = _affine(tokens, W_1.mT, b_1)
+    return _affine(gelu(hidden) if activation == "gelu" else functional.relu(hidden), W_2.mT, b_2)
 
 
 def convolution_1d(
@@ -222,7 +249,7 @@ def patch_embedding(images: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
     [[[4.0], [4.0]]]
     """
     rows = patches(images, size=filters.shape[-1])
-    return functional.linear(rows, filters.flatten(1), bias)
+    return _affine(rows, filters.flatten(1), bias)
 
 
 def recurrent(

@@ -74,17 +74,19 @@ class Block(nn.Module):
             )
         self.feed_forward = FeedForward(config.width, config.hidden, activation=config.activation, kernel=config.kernel)
 
-    def along(self, tokens: Tensor, k: int, part: nn.Module, note: Note, scope: str, **options: object) -> Tensor:
-        """The residual path past part ``k``."""
+    def along(
+        self, tokens: Tensor, k: int, part: nn.Module, note: Note, scope: str, *,
+        first: int | None = None, **options: object,
+    ) -> Tensor:  # fmt: skip
+        """The residual path past part ``k``; with ``first``, of that many tokens, which still attend to all."""
         normalisation = getattr(self, f"normalisation_{k}")
-        scoped, inner = inside(note, f"normalisation {k}"), inside(note, scope)
-        result: Tensor
-        if self.placement == "pre":
-            change = part(normalisation(tokens, note=scoped), note=inner, **options)
-            result = note(f"residual {k}", tokens + self.dropout(change))
-        else:
-            total = note(f"residual {k}", tokens + self.dropout(part(tokens, note=inner, **options)))
-            result = normalisation(total, note=scoped)
+        scoped = inside(note, f"normalisation {k}")
+        rows = normalisation(tokens, note=scoped) if self.placement == "pre" else tokens
+        if first is not None:
+            tokens, options = tokens[:, :first], {**options, "memory": rows}
+            rows = rows[:, :first]
+        total: Tensor = note(f"residual {k}", tokens + self.dropout(part(rows, note=inside(note, scope), **options)))
+        result: Tensor = total if self.placement == "pre" else normalisation(total, note=scoped)
         return result
 
 
@@ -94,8 +96,11 @@ class EncoderBlock(Block):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config, 2)
 
-    def forward(self, tokens: Tensor, *, mask: Mask = None, cache: Cache | None = None, note: Note = silent) -> Tensor:
-        tokens = self.along(tokens, 1, self.attention, note, "attention", mask=mask, cache=cache)
+    def forward(
+        self, tokens: Tensor, *,
+        first: int | None = None, mask: Mask = None, cache: Cache | None = None, note: Note = silent,
+    ) -> Tensor:  # fmt: skip
+        tokens = self.along(tokens, 1, self.attention, note, "attention", first=first, mask=mask, cache=cache)
         return note("output", self.along(tokens, 2, self.feed_forward, note, "feed-forward"))
 
 
@@ -127,6 +132,9 @@ def block_steps(config: TransformerConfig, layer: object, scope: str) -> tuple[S
 class Encoder(Model):
     """A stack of encoder blocks: vectors in (batch, token, width), as many vectors out.
 
+    With ``first``, only that many come out: the last block then works on no others (what it does with them, nobody
+    would read), which saves most of its time. A trace shows all of them, and needs ``first`` to be None.
+
     >>> encoder = Encoder(TransformerConfig(width=8, hidden=16, heads=2, depth=1))
     >>> tuple(encoder(torch.zeros(1, 5, 8)).shape)
     (1, 5, 8)
@@ -145,13 +153,15 @@ class Encoder(Model):
         return block_steps(self.config, encoder_layer, scope)
 
     def forward(
-        self, tokens: Tensor, *, mask: Mask = None, caches: list[Cache] | None = None, note: Note = silent
-    ) -> Tensor:
+        self, tokens: Tensor, *,
+        first: int | None = None, mask: Mask = None, caches: list[Cache] | None = None, note: Note = silent,
+    ) -> Tensor:  # fmt: skip
         self.check_note(note)
         check_vectors(self.config, tokens)
         for i, block in enumerate(self.blocks):
+            last = first if i == len(self.blocks) - 1 else None
             cache = None if caches is None else caches[i]
-            tokens = block(tokens, mask=mask, cache=cache, note=inside(note, f"block {i}"))
+            tokens = block(tokens, first=last, mask=mask, cache=cache, note=inside(note, f"block {i}"))
         return tokens if self.normalisation is None else self.normalisation(tokens, note=inside(note, "normalisation"))
 
 

@@ -108,7 +108,8 @@ class VisionTransformer(Model):
         if self.class_token is not None:
             tokens = torch.cat([self.class_token.expand(tokens.shape[0], 1, -1), tokens], 1)
         tokens = self.dropout(self.positions(tokens, note=inside(note, "positions")))
-        tokens = self.transformer(tokens, note=note)
+        alone = self.class_token is not None and self.config.kernel == "fused"
+        tokens = self.transformer(tokens, first=1 if alone else None, note=note)
         pooled = note("pooled", tokens.mean(1) if self.class_token is None else tokens[:, 0])
         scores: Tensor = note("scores", self.head(pooled))
         return scores

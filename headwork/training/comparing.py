@@ -17,7 +17,9 @@ def curves_of(runs: Sequence[Path], out: Path) -> Path:
     """The curves of runs on one picture, written to a file."""
     named = _names(runs)
     data = sorted({load_facts(run).name for run in runs})
-    return save_plot(figures.curves({named[run]: load_metrics(run) for run in runs}, ", ".join(data)), out)
+    captions = {figures.curves_caption(load_run(run)) for run in runs}
+    caption = captions.pop() if len(captions) == 1 else ""
+    return save_plot(figures.curves({named[run]: load_metrics(run) for run in runs}, ", ".join(data), caption), out)
 
 
 def results_of(runs: Sequence[Path]) -> Table:

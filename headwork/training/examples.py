@@ -47,6 +47,7 @@ from headwork.models import (
 )
 from headwork.training.augmentation import Augmentation, draws, erased, generator, mixed, moved
 from headwork.training.recipes import Run, TextRun, VisionRun
+from headwork.training.starting import start_as_convolution
 
 AUGMENTING, STARTING = 3, 4  # what a draw is for: the same seed draws differently for each
 Batch = tuple[tuple[Tensor, ...], Tensor]
@@ -162,6 +163,9 @@ class Prepared:
             torch.manual_seed(mixed(STARTING, self.run.seed))
             if self.encoder is None:
                 model = CLASSIFIERS[type(config)](config)
+                if getattr(self.run, "start", "random") == "convolution":
+                    assert isinstance(model, VisionTransformer)
+                    start_as_convolution(model)
             else:
                 model = TextClassifier.on(self.encoder, classes=config.classes, pooling=config.pooling)
                 model = TextClassifier(config, model.encoder)

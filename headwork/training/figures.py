@@ -18,8 +18,10 @@ def epochs_of(metrics: Metrics) -> list[Mapping[str, Any]]:
     return [line for line in metrics if line.get("ended")]
 
 
-def curves(runs: Mapping[str, Metrics], title: str = "") -> Any:
+def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> Any:
     """Loss and accuracy of training and validation by epoch, one run or several on one picture."""
+    import textwrap
+
     from matplotlib.figure import Figure
 
     for name, metrics in runs.items():
@@ -28,6 +30,8 @@ def curves(runs: Mapping[str, Metrics], title: str = "") -> Any:
     picture = Figure(figsize=(11, 4.2), layout="constrained")
     if title:
         picture.suptitle(title)
+    if caption:
+        picture.supxlabel("\n".join(textwrap.wrap(plain(caption, len(caption)), 170)), fontsize=8)
     several = len(runs) > 1
     for axes, measure in zip(picture.subplots(1, 2), ("loss", "accuracy"), strict=True):
         for number, (name, metrics) in enumerate(runs.items()):

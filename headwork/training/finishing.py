@@ -40,7 +40,7 @@ def finish(session: Session, place: Place, folder: Path, say: Any) -> Result:
     }
     write_whole(folder / RESULT, json.dumps(told, indent=2) + "\n")
     result = Result(folder, told, place.metrics)
-    picture = figures.curves({folder.name: place.metrics}, folder.name)
+    picture = figures.curves({folder.name: place.metrics}, folder.name, figures.curves_caption(session.run))
     for kind in ("png", "svg"):
         save_plot(picture, folder / f"curves.{kind}")
     from headwork.training.report import html

@@ -27,7 +27,7 @@ from headwork.training.recipes import Run
 
 DROPPING = 5  # what a draw is for
 NOTED_EVERY = 50  # steps between two lines in metrics.jsonl
-TRIED, TIMED = 2, 6  # steps of the rehearsal
+TRIED, TIMED, REHEARSED = 2, 6, 2.0  # steps of the rehearsal that count not, that count, and seconds at least
 
 
 class DivergedError(HeadworkError):
@@ -167,13 +167,14 @@ def rehearse(session: Session) -> tuple[float, float, float]:
     """Seconds for getting ready (compiling), for a step, and for the validation; the caller puts the state back."""
     run, batches = session.run, session.prepared.training.order(session.run.batch, session.run.seed, 0)
     wanted = batches[:-1] or batches
-    chosen = [wanted[i % len(wanted)] for i in range(TRIED + TIMED)]
     begun = time.monotonic()
-    for number, batch in enumerate(chosen[:TRIED]):
-        session.step(batch, number)
-    ready = time.monotonic()
-    for number, batch in enumerate(chosen[TRIED:]):
-        session.step(batch, number)
+    for number in range(TRIED):
+        session.step(wanted[number % len(wanted)], number)
+    ready, count = time.monotonic(), 0
+    # A few slow steps, or as many quick ones as the clock can tell apart.
+    while count < TIMED or (time.monotonic() - ready < REHEARSED and count < session.total // 10):
+        session.step(wanted[(TRIED + count) % len(wanted)], TRIED + count)
+        count += 1
     stepped = time.monotonic()
     held = session.prepared.validation
     order = held.in_order(run.batch)
@@ -183,7 +184,7 @@ def rehearse(session: Session) -> tuple[float, float, float]:
         for batch in sample:
             session.model(*session.processes.to_device(held.batch(batch)[0]))
     evaluated = (time.monotonic() - stepped) / len(sample) * len(order) / session.processes.world
-    return ready - begun, (stepped - ready) / TIMED, evaluated
+    return ready - begun, (stepped - ready) / count, evaluated
 
 
 def descend(

@@ -34,7 +34,10 @@ OPEN_WITH_ENCODER = {"model.dropout", "model.pooling", "model.kernel"}
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What training needs to know. ``warm_up`` is a share of all steps; ``save_every`` counts steps."""
+    """What training needs to know.
+
+    ``warm_up`` is a share of all steps; ``save_every`` counts steps; ``threads`` 0 leaves their number to torch.
+    """
 
     task: ClassVar[str]
 
@@ -50,6 +53,7 @@ class Run:
     seed: int = 0
     precision: Precision = "float32"
     compiled: bool = False
+    threads: int = 0
     save_every: int = 200
     keep: int = 3
 
@@ -59,6 +63,7 @@ class Run:
             if name in hints:
                 _check(name, getattr(self, name), whole=True, least=1)
         _check("seed", self.seed, whole=True)
+        _check("threads", self.threads, whole=True)
         _check("learning_rate", self.learning_rate, above=True)
         _check("weight_decay", self.weight_decay)
         _check("clipping", self.clipping, above=True)
@@ -75,12 +80,17 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class VisionRun(Run):
-    """A classifier of images; ``size`` is the side to which the pictures of a folder are scaled, 0 is their own."""
+    """A classifier of images.
+
+    ``size`` is the side to which the pictures of a folder are scaled, 0 is their own; ``start`` how a vision
+    transformer begins: at random, or with heads that look at their neighbours as a convolution does.
+    """
 
     task: ClassVar[str] = "vision"
 
     model: ImageModel = field(default_factory=VisionTransformerConfig)
     augmentation: Augmentation = field(default_factory=Augmentation)
+    start: Literal["random", "convolution"] = "random"
     size: int = 0
 
 
@@ -117,7 +127,8 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     if small:
         # A digit turned over is another digit or none, and one pixel is an eighth of its size.
         still = Augmentation(flip=False, shift=0, erase=0.0)
-        made |= {"epochs": 20, "batch": 32, "learning_rate": 3e-3, "augmentation": still}
+        # Threads that wait for each other cost more than such small products.
+        made |= {"epochs": 20, "batch": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
     return VisionRun(**{**made, "data": data, **changes})
 
 

@@ -101,7 +101,7 @@ def _carried_out(
         kind: Any = run.model  # type: ignore[attr-defined]
         model = prepared.tokenized(CLASSIFIERS[type(kind)](kind))
     session = Session(prepared, model, processes, say)
-    with _alone(folder, processes), _stopping() as stopped:
+    with _threads(run.threads), _alone(folder, processes), _stopping() as stopped:
         if files is None:
             files = checkpoints.packed(session.state(Place(), config), session.model, session.optimiser)
             if processes.first:
@@ -219,6 +219,16 @@ def _stopping() -> Iterator[list[int]]:
 
 
 @contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def _alone(folder: Path, processes: Group) -> Iterator[None]:
     """Nobody else trains in this folder; the lock goes with the process, however it ends."""
     if not processes.first:
@@ -274,9 +284,10 @@ def check_same(folder: Path, state: Any, config: Any, processes: Group, other_pr
                 "the run would no longer be the uninterrupted one. Start as many, or accept it with --other-processes."
             )
         say(f"! trained so far by {told}: from here on the run is not to the bit what it would have been.")
-    if state["threads"] != torch.get_num_threads():
+    threads = config["threads"] or torch.get_num_threads()
+    if state["threads"] != threads:
         say(
-            f"! trained so far with {state['threads']} threads, now with {torch.get_num_threads()}: sums may be "
+            f"! trained so far with {state['threads']} threads, now with {threads}: sums may be "
             f"rounded otherwise. For the same bits set OMP_NUM_THREADS={state['threads']}."
         )
     if state["torch"] != torch.__version__:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch import Tensor
 
 import headwork.mechanisms as plain
 from headwork.errors import InputError
-from headwork.mechanisms import fused
+from headwork.mechanisms import fused, fused_linear
 
 VALUES, GRADIENTS = 1e-5, 1e-4
 
@@ -147,7 +148,7 @@ def test_linear_attention_of_raw_products_and_padding() -> None:
 
 
 def test_causal_linear_attention_never_holds_all_scores() -> None:
-    length, largest = 1024, 0
+    length, largest = 4096, 0
 
     class Watch(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -160,7 +161,25 @@ def test_causal_linear_attention_never_holds_all_scores() -> None:
     q, k, v = torch.rand(3, length, 16)
     with Watch():
         fused.linear_attention(q, k, v, mask="causal")
-    assert largest <= 64 * length
+    assert largest <= 128 * length
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "padding"])
+@pytest.mark.parametrize("chunk", [1, 4, 7])
+def test_linear_attention_in_many_blocks(mask: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than a block, forward and backward, also beside keys and values that all of a batch share."""
+    monkeypatch.setattr(fused_linear, "BLOCK", 8)
+    q, k, v = torch.randn(2, 3, 37, 4), torch.randn(2, 3, 37, 4), torch.randn(2, 3, 37, 5)
+    allowed: Any = {"none": None, "causal": "causal", "padding": padding(2, 37)}[mask]
+    options: dict[str, Any] = {"features": "elu+1", "mask": allowed}
+    check(partial(fused.linear_attention, chunk=chunk), plain.linear_attention, q, k, v, **options)
+    if mask != "padding":
+        check(partial(fused.linear_attention, chunk=chunk), plain.linear_attention, q, k[0, :1], v[0, :1], **options)
+    exactly = [rows[:1, :1, :11].double().requires_grad_() for rows in (q, k, v)]
+    kept = None if mask == "none" else "causal" if mask == "causal" else allowed[:1, ..., :11].double()
+    torch.autograd.gradcheck(
+        lambda *rows: fused.linear_attention(*rows, features="elu+1", mask=kept, chunk=chunk), exactly
+    )
 
 
 # --- the others ---------------------------------------------------------------------------------------
@@ -243,6 +262,34 @@ def test_twins_compile_into_one_graph(backend: str) -> None:
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
     for a, e in zip(torch.autograd.grad(ours.sum(), given), torch.autograd.grad(expected.sum(), again), strict=True):
         torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "padding", "given"])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 7), (5, 9), (50, 50), (70, 70)])
+def test_attention_is_the_same_compiled(mask: str, queries: int, keys: int) -> None:
+    """Few keys take another way there than many."""
+    torch.compiler.reset()
+    q, k, v = torch.randn(2, 3, queries, 4), torch.randn(2, 3, keys, 4), torch.randn(2, 3, keys, 5)
+    allowed: Any = {"none": None, "causal": "causal", "padding": padding(2, keys)}.get(mask)
+    if mask == "given":
+        allowed = torch.rand(queries, keys) > 0.4
+        allowed[:, 0] = True
+    compiled = torch.compile(fused.attention, fullgraph=True, backend="aot_eager")
+    check(compiled, plain.attention, q, k, v, mask=allowed)
+    check(compiled, plain.attention, q, k, v, mask=allowed, beta=0.3)
+
+
+def test_an_exported_model_holds_no_operation_of_ours() -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return fused.attention(x, x, x)
+
+    graph = torch.export.export(Attention(), (torch.randn(1, 2, 5, 4),)).graph
+    assert not [node for node in graph.nodes if "headwork" in str(node.target)]
+
+
+def test_the_softmax_of_ours_is_a_proper_operation() -> None:
+    torch.library.opcheck(fused._softmax, (torch.randn(2, 3, 5, requires_grad=True),))
 
 
 def test_the_mechanisms_never_load_the_twins() -> None:

@@ -48,6 +48,17 @@ def test_matrices_decay_and_the_rest_does_not(small, digits):
     assert len(decayed["params"]) + len(free["params"]) == len(list(model.parameters()))
 
 
+def test_dropout_is_drawn_anew_in_each_step_and_the_same_again(small, digits):
+    from headwork.training.distributed import Group
+    from headwork.training.examples import prepare
+
+    run = small("model.dropout=0.5", "learning_rate=1e-30", "augmentation.shift=0")
+    prepared = prepare(run, say=quiet, data=digits)
+    session = loop.Session(prepared, prepared.model(), Group(), quiet)
+    first, second, again = (session.step(np.arange(64), step)[0] for step in (0, 1, 0))
+    assert first == again != second
+
+
 @pytest.mark.parametrize("model", ["transformer", "cnn", "lstm", "gru", "rnn"])
 def test_every_image_model_learns(model, digits, tmp_path):
     size = ["model.width=16", "epochs=6", "batch=64", "learning_rate=0.01", "augmentation.shift=0"]

@@ -25,7 +25,7 @@ def test_two_processes_equal_one(script, tmp_path):
     result = script("two_processes.py", tmp_path)
     assert result.returncode == 0, result.stderr
     assert float(result.stdout) < 1e-9
-    # 110 steps, and the same figures for every epoch, summed over both.
+    # 100 steps, and the same figures for every epoch, summed over both.
     told = [
         [
             line
@@ -34,7 +34,7 @@ def test_two_processes_equal_one(script, tmp_path):
         ]
         for name in ("by-1", "by-2")
     ]
-    assert told[0][-1]["step"] == 110
+    assert told[0][-1]["step"] == 100
     for one, two in zip(*told, strict=True):
         assert two["training"] == pytest.approx(one["training"])
         assert two["validation"] == pytest.approx(one["validation"])

@@ -86,6 +86,19 @@ def test_the_notebook_runs_in_a_kernel(finished, tmp_path):
     NotebookClient(nbformat.read(path, as_version=4), timeout=300).execute()
 
 
+def test_an_evaluation_by_hand():
+    from headwork.training.evaluation import by_class
+
+    # Class 0 twice, once taken for 1 and surely so; class 1 once, right.
+    rows = torch.tensor([[0.6, 0.4], [0.1, 0.9], [0.3, 0.7]])
+    found = training.Evaluation(rows, torch.tensor([0, 0, 1]), 0.5)
+    assert found.confusion == [[1, 1], [0, 1]]
+    assert found.accuracy == pytest.approx(2 / 3)
+    assert found.mistakes() == [{"place": 1, "label": 0, "said": 1, "probability": 0.9}]
+    assert by_class(found, ("a", "b"), "").rows == [("a", 2, "50.0%", "100.0%"), ("b", 1, "100.0%", "50.0%")]
+    assert found.summary()["margin"] == pytest.approx(1.96 * (2 / 9 / 3) ** 0.5)
+
+
 def test_a_run_is_measured_again(finished):
     told = json.loads((finished / "result.json").read_text())
     evaluation, facts, what = evaluate_run(finished, say=quiet)
