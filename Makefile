@@ -3,12 +3,13 @@
 #   make test    the test suite
 #   make check   format, lint, types, import contract: what CI runs besides the tests
 #   make soak    the long tests        make bench   the measurements, into results/
+#   make results RUN=vision-10-0   a headline run again, by name; without RUN, what each reached
 #   make clean   removes the .venv and what was made
 
 PY := .venv/bin/python
 READY := .venv/.ready
 
-.PHONY: run test check soak bench clean setup
+.PHONY: run test check soak bench results clean setup
 run: $(READY)
 	@$(PY) -m headwork run
 
@@ -26,6 +27,9 @@ soak: $(READY)
 
 bench: $(READY)
 	@$(PY) -m benchmarks
+
+results: $(READY)
+	@$(PY) -m benchmarks.headline $(RUN)
 
 setup: $(READY)
 

@@ -1,0 +1,98 @@
+"""The runs that people judge a training tool by: repeated by name, kept in results/.
+
+    python -m benchmarks.headline                 what there is, and what each reached
+    python -m benchmarks.headline vision-10-0     train it (or go on with it) in runs/, and keep its figures
+
+Every run is one command of ``headwork``; nothing else decides what comes out. The test set is measured once, last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import RESULTS, machine
+from headwork.errors import unknown
+from headwork.files import write_whole
+from headwork.pages import Table
+from headwork.training.comparing import curves_of
+from headwork.training.progress import clock
+
+COMMANDS = {
+    **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
+    "vision-30": "train vision --epochs 30",
+    "vision-50": "train vision --epochs 50",
+    "imdb": "train text --data imdb",
+    "rotten-tomatoes-minilm": "train text --data rotten-tomatoes --encoder minilm",
+}
+SEEDS = [name for name in COMMANDS if name.startswith("vision-10-")]
+KEPT = ("config.json", "data.json", "metrics.jsonl", "result.json", "curves.png", "curves.svg")
+RUNS = Path("runs")
+
+
+def carried_out(name: str) -> None:
+    """The run from its beginning, or from where it was stopped."""
+    folder = RUNS / name
+    if (folder / "result.json").exists():
+        print(f"{folder} is finished. Remove it to train it again.", file=sys.stderr)
+    else:
+        what = ["resume", str(folder)] if folder.exists() else [*COMMANDS[name].split(), "--out", str(folder)]
+        subprocess.run([sys.executable, "-m", "headwork", *what], check=True)
+    for file in KEPT:
+        (RESULTS / name).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / file, RESULTS / name / file)
+    write_whole(RESULTS / name / "machine.txt", machine() + "\n")
+
+
+def finished() -> dict[str, dict[str, Any]]:
+    kept = {name: RESULTS / name / "result.json" for name in COMMANDS}
+    return {name: json.loads(file.read_text()) for name, file in kept.items() if file.exists()}
+
+
+def table(results: dict[str, dict[str, Any]]) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for name, told in results.items():
+        test = told["test"]
+        other = [f"{who} {share:.1%}" for who, share in told.get("baseline", {}).items()]
+        rows.append((
+            name, f"headwork {COMMANDS[name]}", f"{told['parameters']:,}", clock(told["seconds"]),
+            clock(told["forecast"]) if told["forecast"] else "", f"{told['validation']['accuracy']:.2%}",
+            f"{test['accuracy']:.2%}", ", ".join(other),
+        ))  # fmt: skip
+    notes = ["Time is that of the whole run with its validations. The test set was measured once, after the last step."]
+    seeds = [100 * results[name]["test"]["accuracy"] for name in SEEDS if name in results]
+    if len(seeds) == len(SEEDS):
+        notes.append(
+            f"10 epochs, {len(seeds)} seeds: {statistics.mean(seeds):.2f}% on the test set, from {min(seeds):.2f} "
+            f"to {max(seeds):.2f}, standard deviation {statistics.stdev(seeds):.2f}."
+        )
+    columns = ("run", "command", "parameters", "time", "forecast", "validation", "test", "beside it")
+    return Table("Headline runs", columns, rows, notes)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMMANDS))
+    for name in parser.parse_args().names:
+        if name not in COMMANDS:
+            print(unknown("headline run", name, COMMANDS), file=sys.stderr)
+            return 2
+        carried_out(name)
+    shown = table(finished())
+    print(shown.to_text())
+    write_whole(RESULTS / "headline.md", shown.to_markdown())
+    settings = [RESULTS / name for name in ("vision-10-0", "vision-30", "vision-50")]
+    if all((folder / "result.json").exists() for folder in settings):
+        curves_of(settings, RESULTS / "vision-10-30-50.svg")
+        curves_of(settings, RESULTS / "vision-10-30-50.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
