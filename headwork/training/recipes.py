@@ -93,6 +93,11 @@ class VisionRun(Run):
     start: Literal["random", "convolution"] = "random"
     size: int = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start == "convolution" and not isinstance(self.model, VisionTransformerConfig):
+            raise InputError("run: start is convolution, but only a vision transformer has heads. Take start=random.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextRun(Run):
