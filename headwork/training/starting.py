@@ -1,16 +1,16 @@
 r"""Where a vision transformer starts: heads that look at their neighbours, as a convolution of 3 x 3 does.
 
 Each patch's position starts as the sum of a code for its row and one for its column, all codes orthonormal, and each
-head's W_q and W_k as the shift to one of the nine neighbours, built and certified by ``headwork.build``; W_v, W_o and
-the rest stay random. The idea, with W_q and W_k fitted instead of built, is from Structured Initialization for
-Vision Transformers (arXiv 2505.19985). What it brings is measured in docs/experiments.md.
+head's W_q and W_k as the shift to one of the nine neighbours, built and certified by ``headwork.build``; the rest stays
+random, W_o and W_2 smaller by 1/sqrt(2 depth), so that the codes are still seen in the last block. The idea, with W_q
+and W_k fitted instead of built, is from Structured Initialization for Vision Transformers (arXiv 2505.19985). What it
+brings is measured in docs/experiments.md.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,27 +42,26 @@ def start_as_convolution(model: VisionTransformer) -> None:
     built = build("convolution-2d", grid=(side, side), kernel=[[1.0] * 3] * 3, positions="grid", width=1, ends="clamp")
     codes = torch.from_numpy(built.positions)
     basis = torch.linalg.qr(torch.randn(config.width, codes.shape[1], dtype=torch.float64)).Q.mT
+    shifts = [[torch.from_numpy(W[:, 1:]) @ basis for W in matrices] for matrices in (built.W_q, built.W_k)]
+    # A normalised token holds its two codes at half of its square, width.
+    sharpness = SHARPNESS * math.sqrt(room) / (config.width / 4)
     with torch.no_grad():
-        # As large as what the patches bring: their embedding of pixels of variance 1.
-        scale = (model.patch_embedding.filters.flatten(1).norm() / math.sqrt(2)).double()
-        table = torch.zeros_like(model.positions.table)
-        table[-side * side :] = scale * codes @ basis
-        model.positions.table.copy_(table)
-        # A normalised token holds its two codes at half of its square, width.
-        sharpness = SHARPNESS * math.sqrt(room) / (config.width / 4)
-        for number, tap in enumerate(_taps(config.depth * config.heads)):
-            block, head = divmod(number, config.heads)
-            attention = model.transformer.blocks[block].attention
-            for matrix, small, factor in ((attention.W_q, built.W_q, sharpness), (attention.W_k, built.W_k, 1.0)):
-                shift = torch.from_numpy(np.asarray(small[tap])[:, -codes.shape[1] :])
-                _fill(matrix[head * room : (head + 1) * room], factor * shift @ basis)
+        _place(model.positions.table, codes @ basis, model.patch_embedding.filters)
+        for number in range(config.depth * config.heads):
+            layer, head = divmod(number, config.heads)
+            attention = model.transformer.blocks[layer].attention
+            rows = slice(
+                head * room, head * room + codes.shape[1]
+            )  # the head's other rows stay random, and so can move
+            tap = (4 + number) % 9  # every neighbour in turn, the patch itself first
+            attention.W_q[rows] = (sharpness * shifts[0][tap]).to(attention.W_q)
+            attention.W_k[rows] = shifts[1][tap].to(attention.W_k)
+        for block in model.transformer.blocks:
+            for matrix in (block.attention.W_o, block.feed_forward.W_2):
+                matrix.mul_(1 / math.sqrt(2 * config.depth))
 
 
-def _taps(count: int) -> list[int]:
-    """Which of the nine neighbours each head looks at: all of them in turn."""
-    return [(4 + number) % 9 for number in range(count)]
-
-
-def _fill(rows: Tensor, start: Tensor) -> None:
-    """The rows that the codes need; the others stay random, else nothing would ever move them from zero."""
-    rows[: start.shape[0]] = start.to(rows)
+def _place(table: Tensor, codes: Tensor, filters: Tensor) -> None:
+    """Codes as large as what the patches bring (pixels of variance 1, embedded); the class token stands nowhere."""
+    table.zero_()
+    table[-len(codes) :] = (filters.norm().double() / math.sqrt(2) * codes).to(table)
