@@ -59,11 +59,11 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
     rows: list[tuple[str, ...]] = []
     for name, told in results.items():
         test = told["test"]
-        other = [f"{who} {share:.1%}" for who, share in told.get("baseline", {}).items()]
+        other = told.get("baseline")
         rows.append((
             name, f"headwork {COMMANDS[name]}", f"{told['parameters']:,}", clock(told["seconds"]),
             clock(told["forecast"]) if told["forecast"] else "", f"{told['validation']['accuracy']:.2%}",
-            f"{test['accuracy']:.2%}", ", ".join(other),
+            f"{test['accuracy']:.2%}", f"{other['name']} {other['accuracy']:.2%}" if other else "",
         ))  # fmt: skip
     notes = ["Time is that of the whole run with its validations. The test set was measured once, after the last step."]
     seeds = [100 * results[name]["test"]["accuracy"] for name in SEEDS if name in results]

@@ -47,7 +47,7 @@ from headwork.models import (
 )
 from headwork.training.augmentation import Augmentation, draws, erased, generator, mixed, moved
 from headwork.training.recipes import Run, TextRun, VisionRun
-from headwork.training.starting import start_as_convolution
+from headwork.training.starting import cannot_start, start_as_convolution
 
 AUGMENTING, STARTING = 3, 4  # what a draw is for: the same seed draws differently for each
 Batch = tuple[tuple[Tensor, ...], Tensor]
@@ -186,7 +186,7 @@ def prepare(run: Run, *, tokenizer: bytes | None = None, say: Say, data: Images 
     if isinstance(run, VisionRun):
         images = data or load_images(run.data, seed=run.seed, validation=run.validation, size=run.size or None, say=say)
         assert isinstance(images, Images)
-        return _with_images(run, images)
+        return _with_images(run, images, say)
     assert isinstance(run, TextRun)
     texts = data or load_texts(run.data, seed=run.seed, validation=run.validation, columns=run.columns, say=say)
     assert isinstance(texts, Texts)
@@ -199,7 +199,7 @@ def _found(name: str, known: Mapping[str, Any]) -> str:
     return str(Path(name).resolve()) if slug not in known and Path(name).exists() else name
 
 
-def _with_images(run: VisionRun, data: Images) -> Prepared:
+def _with_images(run: VisionRun, data: Images, say: Say) -> Prepared:
     height, width = data.size
     if height != width:
         raise InputError(
@@ -212,6 +212,10 @@ def _with_images(run: VisionRun, data: Images) -> Prepared:
     )  # fmt: skip
     config = replace(run.model, image=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
+    reason = cannot_start(config) if isinstance(config, VisionTransformerConfig) else ""
+    if run.start == "convolution" and reason:
+        say(f"! the heads start at random, not as a convolution: {reason}.")
+        run = replace(run, start="random")
 
     def examples(split: ImageSplit) -> ImageExamples:
         return ImageExamples(split, facts, run.augmentation, run.precision)

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from headwork.data import Images
+from headwork.data import Images, Texts
 from headwork.files import write_whole
 from headwork.pages import save_plot
 from headwork.training import figures
+from headwork.training.baseline import baseline
 from headwork.training.evaluation import evaluate
 from headwork.training.folders import METRICS, MODEL, RESULT, Result
 from headwork.training.loop import Place, Session
@@ -38,6 +39,9 @@ def finish(session: Session, place: Place, folder: Path, say: Any) -> Result:
         "confusion": evaluation.confusion,
         "mistakes": [{**wrong, **_shown(prepared.shown, wrong["place"])} for wrong in evaluation.mistakes()],
     }
+    beside = baseline(prepared.shown, say) if isinstance(prepared.shown, Texts) else None
+    if beside is not None:
+        told["baseline"] = beside
     write_whole(folder / RESULT, json.dumps(told, indent=2) + "\n")
     result = Result(folder, told, place.metrics)
     picture = figures.curves({folder.name: place.metrics}, folder.name, figures.curves_caption(session.run))
@@ -50,6 +54,8 @@ def finish(session: Session, place: Place, folder: Path, say: Any) -> Result:
         f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {place.step:,} steps in "
         f"{clock(place.seconds)}. Report: {folder / 'report.html'}"
     )
+    if beside is not None:
+        say(f"{beside['name']}, on the same texts: {beside['accuracy']:.2%}")
     return result
 
 

@@ -123,6 +123,7 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     if model == "transformer":
         made["model"] = VisionTransformerConfig(patch=2 if small else 4, image=8 if small else 28, kernel="fused")
         made["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
+        made["start"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
     elif model == "cnn":
         made["model"] = ConvolutionalConfig(kernel="fused", **({"image": 8, "depth": 2} if small else {}))
     elif model in CELLS:
@@ -133,7 +134,7 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
         # A digit turned over is another digit or none, and one pixel is an eighth of its size.
         still = Augmentation(flip=False, shift=0, erase=0.0)
         # Threads that wait for each other cost more than such small products.
-        made |= {"epochs": 20, "batch": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
+        made |= {"epochs": 10, "batch": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
     return VisionRun(**{**made, "data": data, **changes})
 
 

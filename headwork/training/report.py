@@ -9,12 +9,14 @@ from typing import Any
 
 from headwork.data import Images, Texts
 from headwork.files import write_whole
+from headwork.models import VisionTransformerConfig
 from headwork.pages import Table, figure, heading, page, plot_svg
 from headwork.training import figures
 from headwork.training.examples import prepare
-from headwork.training.folders import TOKENIZER, Result, load_facts, load_run
-from headwork.training.progress import clock, tell
-from headwork.training.recipes import Run, TextRun
+from headwork.training.folders import TOKENIZER, Result, load_facts, load_model, load_run
+from headwork.training.heads import heads
+from headwork.training.progress import clock, quiet, tell
+from headwork.training.recipes import Run, TextRun, VisionRun
 from headwork.training.runs import check_facts
 
 
@@ -49,6 +51,8 @@ def result_table(result: Result, run: Run) -> Table:
         ("threads", told["threads"]),
         ("seed", run.seed),
     ]
+    if "baseline" in told:
+        rows.insert(1, (told["baseline"]["name"], f"{told['baseline']['accuracy']:.2%}, fitted on the same texts"))
     note = "The last epoch's model; no epoch was picked by the test set, which was touched once, at the end."
     return Table("Result", ("what", "value"), rows, [note])
 
@@ -76,6 +80,7 @@ def html(result: Result, data: Images | Texts) -> str:
         heading("Curves"),
         figure(plot_svg(picture, "loss and accuracy by epoch"), figures.curves_caption(run)),
         epochs_table(result.metrics),
+        *where_heads_look(run, result.folder, data),
         heading("What is taken for what"),
         figure(
             plot_svg(counts, "confusion matrix"), "Rows are the true classes, columns what was said, on the test set."
@@ -87,6 +92,26 @@ def html(result: Result, data: Images | Texts) -> str:
         Table("", ("data",), [(note,) for note in facts.notes]),
         about="How it was trained, how good it is, and where it goes wrong.",
     )
+
+
+def where_heads_look(run: Run, folder: Path, data: Images | Texts) -> list[Any]:
+    """The heads of a vision transformer, as they started and as they are now."""
+    if not isinstance(run, VisionRun) or not isinstance(run.model, VisionTransformerConfig):
+        return []
+    if run.model.attention != "softmax" or not isinstance(data, Images):
+        return []
+    prepared = prepare(run, say=quiet, data=data)
+    images = prepared.validation.batch(prepared.validation.in_order(64)[0])[0][0]
+    start: Any = prepared.model()
+    end: Any = prepared.tokenized(load_model(folder, say=quiet))
+    caption = (
+        "Mean attention weight on the patch so far away (+ is the patch itself), on 64 validation images. "
+        + ("Each head was built to look at one of its nine neighbours." if run.start == "convolution" else "")
+    ).strip()  # fmt: skip
+    return [
+        heading("Where the heads look"),
+        figure(plot_svg(heads(start, end, images), "heads at the start and at the end"), caption),
+    ]
 
 
 def mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts) -> list[Any]:

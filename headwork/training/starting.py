@@ -16,9 +16,23 @@ from torch import Tensor
 
 from headwork.construct import build
 from headwork.errors import InputError
-from headwork.models import VisionTransformer
+from headwork.models import VisionTransformer, VisionTransformerConfig
 
 SHARPNESS = 4.0  # by how much the neighbour's score stands above one that shares only its row or column
+
+
+def cannot_start(config: VisionTransformerConfig) -> str:
+    """Why such heads cannot start as a convolution, or nothing.
+
+    >>> cannot_start(VisionTransformerConfig(width=32))
+    'heads of width 8 cannot hold the codes of 7 rows and 7 columns'
+    """
+    side, room = config.image // config.patch, config.width // config.heads
+    if config.positions != "learned" or config.attention != "softmax":
+        return f"{config.positions} positions and {config.attention} attention have no codes to build on"
+    if side < 3:
+        return f"{side} x {side} patches are too few for a convolution of 3 x 3"
+    return "" if 2 * side <= room else f"heads of width {room} cannot hold the codes of {side} rows and {side} columns"
 
 
 def start_as_convolution(model: VisionTransformer) -> None:
@@ -33,12 +47,9 @@ def start_as_convolution(model: VisionTransformer) -> None:
     config = model.config
     side = config.image // config.patch
     room = config.width // config.heads
-    if config.positions != "learned" or config.attention != "softmax" or 2 * side > room or side < 3:
-        raise InputError(
-            f"start convolution: {side} x {side} patches, {config.positions} positions, {config.attention} attention, "
-            f"heads of width {room}. It needs at least 3 x 3 patches, learned positions, softmax, and heads of width "
-            f"{2 * side}, which hold the codes of rows and columns. Change the model, or --set start=random."
-        )
+    reason = cannot_start(config)
+    if reason:
+        raise InputError(f"start convolution: {reason}. Change the model, or start at random.")
     built = build("convolution-2d", grid=(side, side), kernel=[[1.0] * 3] * 3, positions="grid", width=1, ends="clamp")
     codes = torch.from_numpy(built.positions)
     basis = torch.linalg.qr(torch.randn(config.width, codes.shape[1], dtype=torch.float64)).Q.mT

@@ -8,7 +8,8 @@ import torch
 import headwork
 from headwork.errors import InputError
 from headwork.models import VisionTransformer, VisionTransformerConfig
-from headwork.training import vision
+from headwork.training import changed, vision
+from headwork.training.examples import prepare
 from headwork.training.starting import start_as_convolution
 
 
@@ -53,8 +54,15 @@ def test_row_and_column_codes_are_orthogonal_and_as_large_as_the_patches():
     "changes", [{"width": 32}, {"positions": "sinusoidal"}, {"attention": "linear"}, {"patch": 14}], ids=str
 )
 def test_what_cannot_start_so_is_told(changes):
-    with pytest.raises(InputError, match=r"start convolution: .*start=random"):
+    with pytest.raises(InputError, match=r"start convolution: .*start at random"):
         start_as_convolution(VisionTransformer(VisionTransformerConfig(**changes)))
+
+
+def test_a_run_says_that_it_starts_otherwise(digits):
+    told: list[str] = []
+    prepared = prepare(changed(vision("digits"), ["model.patch=4"]), say=told.append, data=digits)
+    assert prepared.run.start == "random"
+    assert "2 x 2 patches are too few" in "".join(told)
 
 
 def test_only_heads_can_start_so():
