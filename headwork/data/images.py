@@ -54,6 +54,7 @@ class Images:
     validation: ImageSplit
     read_test: Callable[[], ImageSplit] = field(repr=False, compare=False)
     notes: tuple[str, ...] = ()  # how the parts were made
+    test_given: bool = True  # or held out of what was given
 
     @cached_property
     def test(self) -> ImageSplit:

@@ -65,7 +65,12 @@ def load(
             "a folder of images by class, an .npz, .csv, .tsv or .jsonl file."
         )
     kind = path.suffix.lower()
-    if path.is_dir() and not any((path / f"train{suffix}").exists() for suffix in KINDS):
+    pictures = path.is_dir() and not any((path / f"train{suffix}").exists() for suffix in KINDS)
+    if size is not None and not pictures:
+        raise InputError(f"{path}: a size is for a folder of images, which it is not. Leave the size out.")
+    if columns is not None and (pictures or kind == ".npz"):
+        raise InputError(f"{path}: holds images; columns are for texts. Leave them out.")
+    if pictures:
         return _own_images(path, *folder_parts(path, size), seed=seed, validation=validation)
     if kind == ".npz":
         return _own_images(path, *npz_parts(path), [], seed=seed, validation=validation)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from headwork.data.archives import UnreadableError, wheel_member
 from headwork.data.images import ImageSplit
+from headwork.data.tables import MOST_CLASSES
 from headwork.errors import InputError, TooLarge, unknown
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def _npy_array(data: bytes) -> NDArray[Any]:
 
 def _as_bytes(images: NDArray[Any], what: str) -> NDArray[np.uint8]:
     """uint8 (image, channel, height, width) from grey or coloured, channels first or last, bytes or 0 to 1."""
+    if images.dtype.kind not in "fiu":
+        raise InputError(f"{what} holds {images.dtype}. Expected bytes 0 to 255, or numbers 0.0 to 1.0.")
     if images.ndim == 3:
         images = images[:, None]
     elif images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
@@ -125,9 +128,14 @@ def _as_bytes(images: NDArray[Any], what: str) -> NDArray[np.uint8]:
 
 
 def _as_labels(labels: NDArray[Any], what: str) -> NDArray[np.int64]:
-    if labels.dtype.kind not in "iu" or labels.size != len(labels) or labels.size == 0:
-        told = " x ".join(map(str, labels.shape))
+    if labels.dtype.kind not in "iu" or labels.ndim == 0 or labels.size != len(labels) or labels.size == 0:
+        told = " x ".join(map(str, labels.shape)) or "a single value"
         raise InputError(f"{what} is {told} of {labels.dtype}. Expected one whole number an image.")
+    if labels.min() < 0 or labels.max() >= MOST_CLASSES:
+        raise InputError(
+            f"{what}: labels run from {labels.min()} to {labels.max()}. Expected the numbers of the classes, "
+            f"0 to at most {MOST_CLASSES - 1}."
+        )
     return labels.reshape(-1).astype(np.int64)
 
 
@@ -179,14 +187,14 @@ def _measured(files: list[Path], size: int | None) -> tuple[int, tuple[int, int]
             raise InputError(
                 f"{file} is {measured[0]} x {measured[1]} pixels (height, width), {first[0]} is "
                 f"{first[1][0]} x {first[1][1]}. "
-                "Give one size for all, such as --size 32: they are scaled and cut square."
+                "Give one size for all, such as --size 32 (train: --set size=32): they are scaled and cut square."
             )
     assert first is not None
     channels, shape = 1 if grey else 3, first[1] if size is None else (size, size)
     if len(files) * channels * shape[0] * shape[1] > MOST_BYTES:
         raise TooLarge(
             f"{len(files):,} images of {shape[0]} x {shape[1]} need more than {MOST_BYTES:,} bytes. "
-            "Give a smaller --size."
+            "Give a smaller --size (train: --set size=32)."
         )
     return channels, shape
 

@@ -52,8 +52,7 @@ def held_out(labels: NDArray[np.int64], share: float, *seeds: int, what: str = "
         held[members[: min(max(1, int(share * len(members) + 0.5)), len(members) - 1)]] = True
     if not held.any():
         raise InputError(
-            f"{what}: {len(labels)} examples, one of each class, leave none to hold out. "
-            f"Give more examples, or none to {what} (0)."
+            f"{what}: {len(labels)} examples, one of each class, leave none to hold out. Give three or more of each."
         )
     # Drawn anew: in the first order the class that was complete first would open what is kept.
     order = shuffled(len(labels), *seeds, 1)
@@ -82,12 +81,13 @@ def parts(
     read_test: Callable[[], Some] | None = None,
     test: float = 0.1,
     notes: tuple[str, ...] = (),
-) -> tuple[Some, Some, Callable[[], Some], tuple[str, ...]]:
-    """Train, validation, the reader of test, and how they were made.
+) -> tuple[Some, Some, Callable[[], Some], tuple[str, ...], bool]:
+    """Train, validation, the reader of test, how they were made, and whether test was given.
 
     Validation is carved out by the seed unless one is given; so is test, but by a fixed seed, where none is given.
     """
     told = list(notes)
+    test_given = read_test is not None
     if read_test is None:
         total = len(training.labels)
         kept, held = held_out(training.labels, test, TEST_SEED, what="test")
@@ -99,7 +99,7 @@ def parts(
         kept, held = held_out(training.labels, validation, seed, VALIDATION)
         given, training = training.at(held), training.at(kept)
         told.append(f"validation: {len(held):,} of the {total:,} training {what}, held out by class with seed {seed}")
-    return training, given, read_test, tuple(told)
+    return training, given, read_test, tuple(told), test_given
 
 
 def batches(

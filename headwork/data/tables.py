@@ -30,7 +30,11 @@ def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]
     """The rows of a file: line, text and label; each has both, and there is at least one."""
     text = decoded(path)
     read = _json_rows if path.suffix.lower() == ".jsonl" else _table_rows
-    rows = list(read(path, text, columns))
+    before = csv.field_size_limit(MOST_BYTES)  # the module's own limit is for all its users
+    try:
+        rows = list(read(path, text, columns))
+    finally:
+        csv.field_size_limit(before)
     if not rows:
         raise InputError(f"{path}: holds no rows.")
     for what, place in (("text", 1), ("label", 2)):
@@ -88,13 +92,15 @@ def decoded(path: Path) -> str:
 
 
 def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
-    if path.suffix.lower() == ".tsv":
+    tabs = path.suffix.lower() == ".tsv"
+    if tabs:
         lines = csv.reader(StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
         lines = csv.reader(StringIO(text, newline=""), strict=True)
     started = 1
     try:
-        header = [name.strip() for name in next(lines)]
+        header = next(([name.strip() for name in fields] for fields in lines if any(map(str.strip, fields))), [])
+        _check_separator(path, header, "," if tabs else ";\t|")
         places = [header.index(name) for name in _chosen(path, header, columns)]
         started = lines.line_num + 1
         for fields in lines:
@@ -108,6 +114,13 @@ def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterato
             started = lines.line_num + 1
     except csv.Error as error:
         raise InputError(f"{path}, line {started}: not well-formed: {error}.") from None
+
+
+def _check_separator(path: Path, header: list[str], others: str) -> None:
+    if len(header) == 1 and (found := [sign for sign in others if sign in header[0]]):
+        sign = "a tab" if found[0] == "\t" else f"'{found[0]}'"
+        wanted = "tabs, or name it .csv" if others == "," else "commas, or with tabs as .tsv"
+        raise InputError(f"{path}: its head is '{header[0]}'. Is {sign} the separator? Save it with {wanted}.")
 
 
 def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -130,6 +143,10 @@ def _entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
     value = row.get(name)
     if value is None:
         return ""
+    if isinstance(value, str) and (half := re.search(r"[\ud800-\udfff]", value)):
+        raise InputError(
+            f"{path}, line {line}: '{name}' holds \\u{ord(half[0]):x}, half of a character. Write the whole one."
+        )
     if isinstance(value, (str, int)):
         return str(value).lower() if isinstance(value, bool) else str(value)
     raise InputError(f"{path}, line {line}: '{name}' is {type(value).__name__}. Expected text or a whole number.")

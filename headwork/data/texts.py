@@ -43,6 +43,7 @@ class Texts:
     validation: TextSplit
     read_test: Callable[[], TextSplit] = field(repr=False, compare=False)
     notes: tuple[str, ...] = ()  # how the parts were made
+    test_given: bool = True  # or held out of what was given
 
     @cached_property
     def test(self) -> TextSplit:

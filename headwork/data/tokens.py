@@ -6,10 +6,11 @@ an unknown token; [PAD] is 0, and every text begins with [CLS], 1. A mask has Tr
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from headwork.files import read_text, write_whole
 if TYPE_CHECKING:
     from torch import Tensor
 
+Item = TypeVar("Item")
 PADDING_NAMES = ("[PAD]", "<pad>", "<|padding|>")
 MOST_TOKENIZER = 100_000_000  # bytes of a tokenizer.json
 AT_ONCE = 1000  # texts encoded together
@@ -70,7 +72,10 @@ class Encoded:
 
 
 class Tokenizer:
-    """Cuts texts into tokens, at most ``longest`` of them; what is longer loses its end."""
+    """Cuts texts into tokens, at most ``longest`` of them; what is longer loses its middle: the end often sums it up.
+
+    ``inner`` is the library's own, which by itself would cut off the end.
+    """
 
     def __init__(self, inner: Any, longest: int) -> None:
         if longest < 2:
@@ -80,6 +85,8 @@ class Tokenizer:
             raise InputError(f"the tokenizer has no token for padding ({', '.join(PADDING_NAMES)}).")
         # A pretrained tokenizer.json may pad and cut by itself, to lengths of its own.
         inner.no_padding()
+        inner.no_truncation()
+        self.uncut = copy.deepcopy(inner)
         inner.enable_truncation(longest)
         self.inner, self.longest = inner, longest
         self.padding: int = inner.token_to_id(padding)
@@ -98,7 +105,8 @@ class Tokenizer:
         pieces = [np.zeros(0, np.int32)]
         for start in range(0, len(written), AT_ONCE):
             batch = list(written[start : start + AT_ONCE])
-            pieces += [np.array(found.ids, np.int32) for found in self.inner.encode_batch_fast(batch)]
+            found = self.uncut.encode_batch_fast(batch)
+            pieces += [np.array(_without_middle(one.ids, self.longest), np.int32) for one in found]
         lengths = [len(piece) for piece in pieces]
         return Encoded(np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64), labels, self.padding)
 
@@ -108,13 +116,23 @@ class Tokenizer:
         >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
         ['[CLS]', 'low', 'e', 'r']
         """
-        found = self.inner.encode(text)
-        return [self.inner.decode([number], skip_special_tokens=False).strip() or token
-                for number, token in zip(found.ids, found.tokens, strict=True)]  # fmt: skip
+        found = self.uncut.encode(text)
+        pairs = _without_middle(list(zip(found.ids, found.tokens, strict=True)), self.longest)
+        return [self.inner.decode([number], skip_special_tokens=False).strip() or token for number, token in pairs]
 
     def save(self, path: str | Path) -> Path:
         """Write it as a tokenizer.json."""
         return write_whole(path, self.inner.to_str(pretty=True))
+
+
+def _without_middle(items: list[Item], longest: int) -> list[Item]:
+    """Both ends of what is too long.
+
+    >>> _without_middle([1, 2, 3, 4, 5], 4)
+    [1, 2, 4, 5]
+    """
+    half = longest // 2
+    return items if len(items) <= longest else items[: longest - half] + items[-half:]
 
 
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, longest: int = 256) -> Tokenizer:

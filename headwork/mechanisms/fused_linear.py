@@ -42,22 +42,23 @@ class Whole(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, kept: Tensor | None, features: Features) -> Tensor:
-        state, total = 0.0, 0.0
+        state: Any = 0.0
+        total: Any = 0.0
         for at in _blocks(key.shape[-2], BLOCK):
             mapped = _mapped(key[..., at, :], features)
             mapped = mapped if kept is None else mapped * kept[..., at, :]
             state = state + mapped.mT @ value[..., at, :]
             total = total + mapped.sum(-2, keepdim=True)
-        output = query.new_empty(*state.shape[:-2], query.shape[-2], value.shape[-1])  # type: ignore[attr-defined]
+        output = query.new_empty(*state.shape[:-2], query.shape[-2], value.shape[-1])
         for at in _blocks(query.shape[-2], BLOCK):
             mapped = _mapped(query[..., at, :], features)
-            output[..., at, :] = (mapped @ state) / (mapped @ total.mT)  # type: ignore[attr-defined,operator]
+            output[..., at, :] = (mapped @ state) / (mapped @ total.mT)
         ctx.save_for_backward(query, key, value, kept, state, total, output)
         ctx.features = features
         return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, kept, state, total, output = ctx.saved_tensors
         to_query, to_key, to_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
         to_state, to_total = torch.zeros_like(state), torch.zeros_like(total)
@@ -129,7 +130,7 @@ class Causal(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, output, below, states, totals = ctx.saved_tensors
         to_query, to_key, to_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
         later, later_total = torch.zeros_like(states[0]), torch.zeros_like(totals[0])

@@ -22,8 +22,8 @@ class Augmentation:
     """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in such a share of images."""
 
     flip: bool = True
-    shift: int = 2
-    erase: float = 0.1
+    shift: int = 1
+    erase: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.shift, int) or self.shift < 0:

@@ -7,8 +7,10 @@ follow from the step as well. So a resumed run is the uninterrupted one, to the 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,27 +61,35 @@ def save(run_folder: Path, step: int, files: Files, *, keep: int) -> Path:
         return place
     write_folder(place, files)
     for old in step_folders(run_folder)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+        # Out of sight in one move, so that nobody who reads meets half of it and calls it damaged.
+        with suppress(OSError):
+            shutil.rmtree(old.rename(old.with_name(f".{old.name}.old")), ignore_errors=True)
     return place
 
 
-def latest(run_folder: Path, say: Callable[[str], None]) -> tuple[Path, Files] | None:
-    """The newest checkpoint that is whole. A damaged one is set aside, loudly; None where there is none yet."""
-    folder = run_folder / FOLDER
-    for litter in folder.glob(".step-*"):
-        # What a killed process was still writing.
+def latest(run_folder: Path, say: Callable[[str], None], *, mend: bool = False) -> tuple[Path, Files] | None:
+    """The newest checkpoint that is whole; None where there is none yet. A damaged one is passed over, loudly.
+
+    Only who holds the run's lock may ``mend``: set damaged ones aside, and clear away what a killed process left.
+    Others read while the run goes on, and must change nothing.
+    """
+    for litter in (run_folder / FOLDER).glob(".step-*") if mend else ():
         shutil.rmtree(litter, ignore_errors=True)
-    damaged = 0
-    for place in reversed(step_folders(run_folder)):
+    damaged: list[Path] = []
+    while left := [place for place in step_folders(run_folder) if place not in damaged]:
+        place = left[-1]
         try:
             return place, _read(place)
-        except HeadworkError as error:
-            damaged += 1
-            aside = _aside(place)
-            say(f"! the checkpoint of step {step_of(place):,} is damaged and not used: {error} It is now {aside.name}.")
+        except (HeadworkError, OSError) as error:
+            if not place.exists():
+                continue  # dropped meanwhile by the process that trains: there are newer ones
+            damaged.append(place)
+            told = f" It is now {_aside(place).name}." if mend else ""
+            say(f"! the checkpoint of step {step_of(place):,} is damaged and not used: {error}{told}")
     if damaged:
         raise InputError(
-            f"{run_folder}: none of its {damaged} checkpoints is whole (see above). Train again into another folder."
+            f"{run_folder}: none of its {len(damaged)} checkpoints is whole (see above). "
+            "Train again into another folder."
         )
     return None
 
@@ -93,14 +103,27 @@ def _read(place: Path) -> Files:
     return files
 
 
-def not_saved(error: InputError, run_folder: Path, step: int) -> InputError:
+def going_on(run_folder: Path, processes: int) -> str:
+    """The command that goes on with a run: as many processes as before, or it would be refused.
+
+    >>> going_on(Path("runs/v10"), 1), going_on(Path("runs/v10"), 2)
+    ('headwork resume runs/v10', 'torchrun --nproc-per-node 2 -m headwork resume runs/v10')
+    """
+    if processes == 1:
+        return f"headwork resume {run_folder}"
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
+    nodes = f"--nnodes {processes // here} ... " if here < processes else ""
+    return f"torchrun {nodes}--nproc-per-node {here} -m headwork resume {run_folder}"
+
+
+def not_saved(error: InputError, run_folder: Path, step: int, processes: int) -> InputError:
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)
     told = f"The last good checkpoint is step {step_of(kept[-1]):,}, untouched" if kept else "There is none yet"
     return InputError(
         f"{run_folder}: step {step:,} cannot be saved: {reason}. {told}. "
-        f"Mend that, then go on with: headwork resume {run_folder}"
+        f"Mend that, then go on with: {going_on(run_folder, processes)}"
     )
 
 

@@ -41,7 +41,7 @@ def results_of(runs: Sequence[Path]) -> Table:
 
 def _names(runs: Sequence[Path]) -> dict[Path, str]:
     """The folders' own names, or their whole paths where those meet."""
-    if len(set(runs)) < len(runs):
+    if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("curves: a run is named twice.")
     short = {run: check_run(run).resolve().name for run in runs}
     return short if len(set(short.values())) == len(runs) else {run: str(run) for run in runs}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.splits import VALIDATION, held_out
 from headwork.errors import InputError, unknown
+from headwork.training.examples import IN_MEMORY
 from headwork.training.folders import Result, load_facts, load_model, load_run
 from headwork.training.progress import quiet, tell
 from headwork.training.recipes import TextRun, changed, text, vision
@@ -56,11 +57,11 @@ class Classifier:
         if texts:
             split = TextSplit([str(one) for one in X], labels)
             data = Texts("texts", named, split.at(kept), split.at(held), lambda: split.at(held))
-            run: Any = changed(text("texts", self.model), settings)
+            run: Any = changed(text(IN_MEMORY, self.model), settings)
         else:
             pictures = ImageSplit(_bytes(X), labels)
             data = Images("images", named, pictures.at(kept), pictures.at(held), lambda: pictures.at(held))
-            run = changed(vision("images", self.model), settings)
+            run = changed(vision(IN_MEMORY, self.model), settings)
         say = tell if self.verbose else quiet
         with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
             place = Path(self.folder or Path(temporary) / "run")
@@ -73,6 +74,8 @@ class Classifier:
         """Probabilities (example, class), classes in the order of ``classes_``."""
         if not hasattr(self, "model_"):
             raise InputError("this classifier has learned nothing yet. Call fit(images, labels) first.")
+        if len(X) == 0:
+            return np.empty((0, len(self.classes_)))
         if isinstance(self.run_, TextRun):
             rows = [
                 text_probabilities(self.model_, list(X[i : i + AT_ONCE]), self.run_) for i in range(0, len(X), AT_ONCE)
@@ -92,6 +95,15 @@ class Classifier:
     def score(self, X: Any, y: Sequence[Any]) -> float:
         """The share of right answers."""
         return float(np.mean(self.predict(X) == np.asarray(y)))
+
+    def __sklearn_tags__(self) -> Any:
+        """That it is a classifier, in scikit-learn's terms: cross_val_score and its like ask."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier", target_tags=TargetTags(required=True), classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=False, three_d_array=True, string=True),
+        )  # fmt: skip
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What it was made with, by name."""
@@ -126,7 +138,8 @@ def _bytes(X: Any) -> NDArray[np.uint8]:
         )
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images)
-    if not np.issubdtype(images.dtype, np.floating) or images.min() < 0 or images.max() > 1:
+    # Asked this way round, for NaN is neither below 0 nor above 1.
+    if not np.issubdtype(images.dtype, np.floating) or not (images.min() >= 0 and images.max() <= 1):
         raise InputError(
             f"images of {images.dtype} from {images.min()} to {images.max()}. Give bytes, or decimals from 0 to 1."
         )

@@ -53,13 +53,32 @@ class Evaluation:
         ]  # fmt: skip
 
     def summary(self) -> dict[str, Any]:
-        return {"loss": self.loss, "accuracy": self.accuracy, "count": len(self.labels), "margin": margin(self)}
+        count = len(self.labels)
+        return {
+            "loss": self.loss, "accuracy": self.accuracy, "count": count, "interval": interval(self.accuracy, count)
+        }  # fmt: skip
 
 
-def margin(evaluation: Evaluation) -> float:
-    """Half the width of the 95% interval of the accuracy, by the normal approximation."""
-    share, count = evaluation.accuracy, max(1, len(evaluation.labels))
-    return 1.96 * math.sqrt(share * (1 - share) / count)
+def interval(share: float, count: int) -> tuple[float, float]:
+    """The 95% interval of a share of right answers (Wilson 1927); it is never empty, not even at 100%.
+
+    >>> [f"{end:.1%}" for end in interval(1.0, 100)]
+    ['96.3%', '100.0%']
+    """
+    z = 1.96
+    middle = share + z * z / (2 * count)
+    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
+    return max(0.0, (middle - half) / (1 + z * z / count)), min(1.0, (middle + half) / (1 + z * z / count))
+
+
+def accuracy_told(share: float, count: int) -> str:
+    """An accuracy with its interval.
+
+    >>> accuracy_told(1.0, 100)
+    '100.00% of 100 (95% interval 96.30% to 100.00%)'
+    """
+    lower, upper = interval(share, count)
+    return f"{share:.2%} of {count:,} (95% interval {lower:.2%} to {upper:.2%})"
 
 
 @torch.no_grad()
@@ -85,10 +104,7 @@ def by_class(evaluation: Evaluation, classes: tuple[str, ...], title: str) -> Ta
         right, truly = confusion[number][number], sum(confusion[number])
         said = sum(row[number] for row in confusion)
         rows.append((name, truly, _share(right, truly), _share(right, said)))
-    told = (
-        f"accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,} (95% interval +-{margin(evaluation):.2%}), "
-        f"loss {evaluation.loss:.4f}"
-    )
+    told = f"accuracy {accuracy_told(evaluation.accuracy, len(evaluation.labels))}, loss {evaluation.loss:.4f}"
     return Table(title, ("class", "examples", "found", "right when said"), rows, [told], evaluation.summary())
 
 

@@ -49,6 +49,7 @@ from headwork.training.augmentation import Augmentation, draws, erased, generato
 from headwork.training.recipes import Run, TextRun, VisionRun
 from headwork.training.starting import cannot_start, start_as_convolution
 
+IN_MEMORY = "given in memory"  # in the place of the data's name
 AUGMENTING, STARTING = 3, 4  # what a draw is for: the same seed draws differently for each
 Batch = tuple[tuple[Tensor, ...], Tensor]
 Say = Callable[[str], None]
@@ -181,6 +182,11 @@ class Prepared:
 
 def prepare(run: Run, *, tokenizer: bytes | None = None, say: Say, data: Images | Texts | None = None) -> Prepared:
     """Load the data and complete the run by it. ``tokenizer`` is the one that the run began with, to resume."""
+    if data is None and run.data == IN_MEMORY:
+        raise InputError(
+            "the run's data was given in memory (Classifier.fit), so it cannot be loaded again. "
+            "Use what holds that data: fit, predict and score; or evaluate with --data FILE."
+        )
     if data is None:
         run = replace(run, data=_found(run.data, KNOWN))
     if isinstance(run, VisionRun):
@@ -203,8 +209,8 @@ def _with_images(run: VisionRun, data: Images, say: Say) -> Prepared:
     height, width = data.size
     if height != width:
         raise InputError(
-            f"{data.name}: images of {height} x {width}. The models take square ones: "
-            "set the side to which a folder's pictures are scaled, --set size=32."
+            f"{data.name}: images of {height} x {width} (height, width). The models take square ones: "
+            "have a folder's pictures scaled with --set size=32, or cut those of an .npz square."
         )
     facts = Facts(
         name=data.name, classes=data.classes, digest=data.digest, notes=data.notes, counts=_counts(data),

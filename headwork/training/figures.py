@@ -29,7 +29,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
             raise InputError(f"{name}: not one epoch is finished, so there are no curves yet.")
     picture = Figure(figsize=(11, 4.2), layout="constrained")
     if title:
-        picture.suptitle(title)
+        picture.suptitle(plain(title, 100))
     if caption:
         picture.supxlabel("\n".join(textwrap.wrap(plain(caption, len(caption)), 170)), fontsize=8)
     several = len(runs) > 1
@@ -42,11 +42,25 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
                 colour = f"C{number}" if several else ("C0" if part == "training" else "C1")
                 axes.plot(
                     at, values, style, color=colour, marker="o" if len(at) < 25 else "", markersize=3,
-                    label=f"{name}, {part}" if several else part,
+                    label=plain(f"{name}, {part}", 60) if several else part,
                 )  # fmt: skip
         axes.set(xlabel="epoch", ylabel="accuracy in %" if measure == "accuracy" else "loss (cross-entropy)")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
+    return picture
+
+
+def rates(run: Run, steps: int) -> Any:
+    """The learning rate by step."""
+    from matplotlib.figure import Figure
+
+    from headwork.training.loop import schedule
+
+    picture = Figure(figsize=(5.5, 2.6), layout="constrained")
+    axes = picture.subplots()
+    axes.plot([run.learning_rate * schedule(step, steps, run.warm_up) for step in range(steps)])
+    axes.set(xlabel="step", ylabel="learning rate")
+    axes.grid(alpha=0.3)
     return picture
 
 
@@ -110,6 +124,6 @@ def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) ->
 
 
 def plain(name: str, most: int) -> str:
-    """A name for a plot: short, and never read as a formula."""
+    """A name for a plot: short, never read as a formula, nor left out of a legend, as names with a leading _ are."""
     cut = name if len(name) <= most else name[: most - 1] + "…"
-    return cut.replace("$", r"\$")
+    return f"{' ' if cut.startswith('_') else ''}{cut}".replace("$", r"\$")

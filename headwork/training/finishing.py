@@ -42,7 +42,6 @@ def finish(session: Session, place: Place, folder: Path, say: Any) -> Result:
     beside = baseline(prepared.shown, say) if isinstance(prepared.shown, Texts) else None
     if beside is not None:
         told["baseline"] = beside
-    write_whole(folder / RESULT, json.dumps(told, indent=2) + "\n")
     result = Result(folder, told, place.metrics)
     picture = figures.curves({folder.name: place.metrics}, folder.name, figures.curves_caption(session.run))
     for kind in ("png", "svg"):
@@ -50,6 +49,8 @@ def finish(session: Session, place: Place, folder: Path, say: Any) -> Result:
     from headwork.training.report import html
 
     write_whole(folder / "report.html", html(result, prepared.shown))
+    # Last: with it the run counts as finished, and is never gone on with.
+    write_whole(folder / RESULT, json.dumps(told, indent=2) + "\n")
     say(
         f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {place.step:,} steps in "
         f"{clock(place.seconds)}. Report: {folder / 'report.html'}"

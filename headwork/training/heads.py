@@ -31,7 +31,7 @@ def looks(model: VisionTransformer, images: Tensor) -> Tensor:
         model.with_kernel("plain").eval()(images, note=keep)
     side = model.config.image // model.config.patch
     weights = torch.stack(kept)[..., -side * side :, -side * side :]
-    grid = weights.unflatten(-1, (side, side)).unflatten(-3, (side, side))
+    grid = weights.reshape(*weights.shape[:2], side, side, side, side)
     return torch.stack([torch.stack([_mean_at(grid, down, right) for right in _reach()], -1) for down in _reach()], -2)
 
 
@@ -55,7 +55,8 @@ def heads(start: VisionTransformer, end: VisionTransformer, images: Tensor) -> A
     found = {"start": looks(start, images), "end": looks(end, images)}
     blocks, count = found["start"].shape[:2]
     picture = Figure(figsize=(1.0 * 2 * count + 1.4, 1.0 * blocks + 0.9), layout="constrained")
-    for part, (name, maps) in zip(picture.subfigures(1, 2), found.items(), strict=True):
+    halves: Any = picture.subfigures(1, 2)
+    for part, (name, maps) in zip(halves, found.items(), strict=True):
         part.suptitle(name)
         for block, row in enumerate(part.subplots(blocks, count, squeeze=False)):
             for head, axes in enumerate(row):

@@ -75,6 +75,22 @@ class Session:
         else:
             self.whole = torch.compile(self.any_size, dynamic=False)
 
+    def _scores(self, inputs: tuple[Tensor, ...], full: bool) -> Tensor:
+        """What the model says; compiled for full batches, unless the compiler turns out not to work."""
+        if not full or self.whole is self.any_size:
+            return self.any_size(*inputs)  # type: ignore[no-any-return]
+        from torch._dynamo.exc import BackendCompilerFailed
+
+        drawn = torch.get_rng_state()
+        try:
+            return self.whole(*inputs)
+        except BackendCompilerFailed as error:
+            reason = str(error).strip().partition("\n")[0]
+            self.say(f"! torch.compile is skipped: {reason}. All works without it, more slowly.")
+        self.whole = self.any_size
+        torch.set_rng_state(drawn)
+        return self.any_size(*inputs)  # type: ignore[no-any-return]
+
     def step(self, chosen: Indices, step: int) -> tuple[float, float]:
         """One step of gradient descent on a batch; the sums of loss and of right answers over this process's part."""
         run, processes = self.run, self.processes
@@ -83,9 +99,8 @@ class Session:
         part, share = (processes.part, 1.0) if processes.rank < len(chosen) else (slice(0, 1), 0.0)
         inputs, labels = self.prepared.training.batch(chosen, part=part, drawn_by=(run.seed, step))
         inputs, (labels,) = processes.to_device(inputs), processes.to_device((labels,))
-        forward = self.whole if len(chosen) == run.batch else self.any_size
         self.model.train()
-        smoothed, plain, right = losses(forward(*inputs), labels, run.smoothing)
+        smoothed, plain, right = losses(self._scores(inputs, len(chosen) == run.batch), labels, run.smoothing)
         # Gradients are averaged over processes, the loss over the whole batch: hence the number of processes.
         loss = smoothed.sum() * (share * processes.world / len(chosen))
         self.optimiser.zero_grad(set_to_none=True)

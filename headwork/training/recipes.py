@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from headwork.data.known import KNOWN
 from headwork.errors import InputError, unknown
 from headwork.models import (
     ConvolutionalConfig,
@@ -95,13 +96,14 @@ class VisionRun(Run):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check("size", self.size, whole=True, below=4097)
         if self.start == "convolution" and not isinstance(self.model, VisionTransformerConfig):
             raise InputError("run: start is convolution, but only a vision transformer has heads. Take start=random.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextRun(Run):
-    """A classifier of texts; each is cut after ``longest`` tokens. ``encoder`` names a pretrained one, or is empty."""
+    """A classifier of texts; of more than ``longest`` tokens each loses its middle. ``encoder`` is a pretrained one."""
 
     task: ClassVar[str] = "text"
 
@@ -118,6 +120,8 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     >>> run.epochs, run.model.patch, run.model.depth, run.model.heads
     (50, 4, 6, 4)
     """
+    slug = data.replace("_", "-").lower()
+    data = slug if slug in KNOWN else data
     small = data == "digits"
     made: dict[str, Any] = {"compiled": False}
     if model == "transformer":
@@ -161,7 +165,6 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
 
 
 CELLS: dict[str, Literal["plain", "lstm", "gru"]] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
-RECIPES = {"vision": vision, "text": text}
 MODELS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (VisionTransformerConfig, ConvolutionalConfig, RecurrentConfig, TextClassifierConfig)
@@ -209,7 +212,7 @@ def _check_open(run: Run, path: str) -> None:
     if path in BY_THE_DATA:
         raise InputError(f"--set {path}: the data decides that.")
     if path == "model.longest":
-        raise InputError("--set model.longest: set longest, after which each text is cut.")
+        raise InputError("--set model.longest: set longest, to which each text is cut.")
     if path in ("data", "encoder", "model", "augmentation"):
         raise InputError(f"--set {path}: give it as --{path} NAME." if path != "augmentation" else
                          f"--set {path}: set its fields, such as augmentation.shift=2.")  # fmt: skip

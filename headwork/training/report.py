@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headwork.data import Images, Texts
 from headwork.files import write_whole
-from headwork.models import VisionTransformerConfig
-from headwork.pages import Table, figure, heading, page, plot_svg
+from headwork.models import Model, VisionTransformerConfig
+from headwork.pages import Table, figure, heading, page, plot_svg, save_plot
 from headwork.training import figures
+from headwork.training.evaluation import accuracy_told
 from headwork.training.examples import prepare
 from headwork.training.folders import TOKENIZER, Result, load_facts, load_model, load_run
 from headwork.training.heads import heads
 from headwork.training.progress import clock, quiet, tell
-from headwork.training.recipes import Run, TextRun, VisionRun
+from headwork.training.recipes import Run, TextRun, VisionRun, as_text
 from headwork.training.runs import check_facts
 
 
-def settings(run: Run) -> list[tuple[str, Any]]:
+def settings_table(run: Run) -> Table:
     """Every field of a run, dotted."""
-    rows: list[tuple[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for name, value in asdict(run).items():
         rows += [(f"{name}.{k}", v) for k, v in value.items()] if isinstance(value, dict) else [(name, value)]
-    return rows
+    return Table("", ("field", "value"), rows)
+
+
+def parameters_table(model: Model) -> Table:
+    """Every tensor of a model, with its shape and size."""
+    rows = [(name, tuple(value.shape), value.numel()) for name, value in model.named_parameters()]
+    return Table("", ("name", "shape", "parameters"), [*rows, ("all", "", model.parameter_count)])
 
 
 def epochs_table(metrics: figures.Metrics) -> Table:
@@ -42,7 +51,7 @@ def result_table(result: Result, run: Run) -> Table:
     told = result.told
     test = told["test"]
     rows: list[tuple[Any, ...]] = [
-        ("test accuracy", f"{test['accuracy']:.2%} +-{test['margin']:.2%} (95%, {test['count']:,} examples)"),
+        ("test accuracy", accuracy_told(test["accuracy"], test["count"])),
         ("test loss", f"{test['loss']:.4f}"),
         ("validation accuracy", f"{told['validation']['accuracy']:.2%}"),
         ("parameters", told["parameters"]),
@@ -88,7 +97,7 @@ def html(result: Result, data: Images | Texts) -> str:
         heading("The surest mistakes"),
         *mistakes(result, facts.classes, data),
         heading("Settings"),
-        Table("", ("field", "value"), settings(run)),
+        settings_table(run),
         Table("", ("data",), [(note,) for note in facts.notes]),
         about="How it was trained, how good it is, and where it goes wrong.",
     )
@@ -117,26 +126,39 @@ def where_heads_look(run: Run, folder: Path, data: Images | Texts) -> list[Any]:
 def mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts) -> list[Any]:
     """Wrong answers of which the model was surest: pictures, or sentences."""
     found = result.told["mistakes"]
-    if not found:
-        return ["There are none."]
-    if isinstance(data, Images):
+    if found and isinstance(data, Images):
         captions = [
             f"{figures.plain(classes[m['label']], 12)}\n{figures.plain(classes[m['said']], 12)}? {m['probability']:.0%}"
             for m in found
         ]
         images = data.test.images[[m["place"] for m in found]]
         return [figure(plot_svg(figures.pictures(images, captions), "mistakes"), "What it is, and what was said.")]
-    rows = [(m["text"], classes[m["label"]], classes[m["said"]], f"{m['probability']:.0%}") for m in found]
-    return [Table("", ("text", "is", "said", "sure"), rows)]
+    return [mistakes_table(result, classes) if found else "There are none."]
+
+
+def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
+    """The same in words; a test image is told by its number."""
+    rows = [
+        (m.get("text", m["place"]), classes[m["label"]], classes[m["said"]], f"{m['probability']:.0%}")
+        for m in result.told["mistakes"]
+    ]
+    first = "text" if rows and isinstance(rows[0][0], str) else "test image"
+    return Table("", (first, "is", "said", "sure"), rows, [] if rows else ["There are none."])
 
 
 # --- the notebook -------------------------------------------------------------------------------
 
 
 def notebook(result: Result) -> str:
-    """The run as cells that explain and show it; they read the run's folder and run from top to bottom."""
+    """The run as cells that explain and show it, with what they show: ready to be read, and run, from top to bottom."""
     run, facts = load_run(result.folder), load_facts(result.folder)
-    cells = [_cell(number, kind, text, result.folder) for number, (kind, text) in enumerate(_cells(result, run, facts))]
+    cells: list[dict[str, Any]] = []
+    for kind, text, *shown in _cells(result, run, facts):
+        cell = {"cell_type": kind, "id": f"run-{len(cells)}", "metadata": {}, "source": text.splitlines(keepends=True)}
+        if kind == "code":
+            cell |= {"execution_count": sum(c["cell_type"] == "code" for c in cells) + 1}
+            cell |= {"outputs": [_output(one) for one in shown]}
+        cells.append(cell)
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -145,22 +167,21 @@ def notebook(result: Result) -> str:
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
 
 
-def _cell(number: int, kind: str, text: str, folder: Path) -> dict[str, Any]:
-    cell: dict[str, Any] = {
-        "cell_type": kind, "id": f"run-{number}", "metadata": {}, "source": text.splitlines(keepends=True)
-    }  # fmt: skip
-    if kind != "code":
-        return cell
-    outputs = []
-    if "curves(" in text and (folder / "curves.png").exists():
-        import base64
-
-        image = base64.b64encode((folder / "curves.png").read_bytes()).decode()
-        outputs = [{"output_type": "display_data", "metadata": {}, "data": {"image/png": image}}]
-    return {**cell, "execution_count": None, "outputs": outputs}
+def _output(shown: Any) -> dict[str, Any]:
+    """What a kernel would put below a cell: printed text, a table, or a picture."""
+    if isinstance(shown, str):
+        return {"output_type": "stream", "name": "stdout", "text": shown.splitlines(keepends=True)}
+    if isinstance(shown, Table):
+        data = {"text/html": shown.to_html(), "text/plain": shown.to_text()}
+    else:
+        with tempfile.TemporaryDirectory() as place:
+            written = save_plot(shown, Path(place) / "plot.png").read_bytes()
+        data = {"image/png": base64.b64encode(written).decode(), "text/plain": "<Figure>"}
+    return {"output_type": "display_data", "metadata": {}, "data": data}
 
 
-def _cells(result: Result, run: Run, facts: Any) -> list[tuple[str, str]]:
+def _cells(result: Result, run: Run, facts: Any) -> list[tuple[Any, ...]]:
+    """Each cell: its kind, its text, and what code shows."""
     test = result.told["test"]
     counts = facts.counts
     model = run.model  # type: ignore[attr-defined]
@@ -170,14 +191,17 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[str, str]]:
             "markdown",
             f"# {run.task.capitalize()} on {facts.name}\n\n"
             f"A {type(model).__name__.removesuffix('Config')} of {result.told['parameters']:,} parameters, trained for "
-            f"{run.epochs} epochs. Test accuracy **{test['accuracy']:.2%}** "
-            f"(±{test['margin']:.2%}, {test['count']:,} examples).",
+            f"{run.epochs} epochs. Test accuracy: {accuracy_told(test['accuracy'], test['count'])}.",
         ),
         (
             "code",
-            "from headwork import training\nfrom IPython.display import HTML, display\n\n"
+            "%matplotlib inline\n"
+            "from headwork import training\nfrom headwork.training import figures, report\n"
+            "from IPython.display import HTML, display\n\n"
             f"folder = {json.dumps(str(result.folder.resolve()))}\n"
-            "run = training.load_run(folder)\nresult = training.Result.read(folder)\nrun",
+            "run = training.load_run(folder)\nresult = training.Result.read(folder)\n"
+            "display(HTML(report.settings_table(run).to_html()))",
+            settings_table(run),
         ),
         (
             "markdown",
@@ -191,9 +215,8 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[str, str]]:
         ),
         (
             "code",
-            "model = training.load_model(folder)\n"
-            "for name, parameter in model.named_parameters():\n"
-            "    print(f'{name:45} {str(tuple(parameter.shape)):18} {parameter.numel():>9,}')",
+            "model = training.load_model(folder)\ndisplay(HTML(report.parameters_table(model).to_html()))",
+            parameters_table(load_model(result.folder, say=quiet)),
         ),
         (
             "markdown",
@@ -202,33 +225,37 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[str, str]]:
             f"{run.learning_rate:g} and falls along half a cosine to 0; weight decay {run.weight_decay:g} on matrices; "
             f"label smoothing {run.smoothing:g}; gradients clipped at norm {run.clipping:g}. {augmented}".rstrip(),
         ),
-        ("code", "from headwork.training.loop import schedule\n\n"
-                 "steps = result.told['steps']\n"
-                 "rates = [run.learning_rate * schedule(step, steps, run.warm_up) for step in range(steps)]\n"
-                 "[round(rate, 6) for rate in rates[:: max(1, steps // 10)]]"),
+        (
+            "code",
+            "display(figures.rates(run, result.told['steps']))",
+            figures.rates(run, result.told["steps"]),
+        ),
         ("markdown", f"## Curves\n\n{figures.curves_caption(run)}"),
-        ("code", "from headwork.training import figures\n\nfigures.curves({run.task: result.metrics})"),
+        ("code", "display(figures.curves({run.task: result.metrics}))", figures.curves({run.task: result.metrics})),
         ("markdown", "Epoch by epoch:"),
-        ("code", "from headwork.training import report\n\n"
-                 "display(HTML(report.epochs_table(result.metrics).to_html()))"),
+        ("code", "display(HTML(report.epochs_table(result.metrics).to_html()))", epochs_table(result.metrics)),
         (
             "markdown",
-            "## The test\n\nThe test set is touched once, after the last step. No epoch is picked by it. The interval "
-            "is the normal approximation, 1.96 times the square root of p(1 - p)/n.",
+            "## The test\n\nThe test set is touched once, after the last step. No epoch is picked by it. "
+            "The interval is Wilson's.",
         ),
-        ("code", "display(HTML(report.result_table(result, run).to_html()))"),
+        ("code", "display(HTML(report.result_table(result, run).to_html()))", result_table(result, run)),
         ("markdown", "Rows are the true classes, columns what was said."),
-        ("code", "classes = training.load_facts(folder).classes\nfigures.confusion(result.told['confusion'], classes)"),
+        (
+            "code",
+            "classes = training.load_facts(folder).classes\n"
+            "display(figures.confusion(result.told['confusion'], classes))",
+            figures.confusion(result.told["confusion"], facts.classes),
+        ),
         ("markdown", "## Where it goes wrong\n\nThe wrong answers of which the model was surest."),
         (
             "code",
-            "for m in result.told['mistakes']:\n"
-            "    told = f\"{classes[m['label']]} taken for {classes[m['said']]} ({m['probability']:.0%})\"\n"
-            "    print(told, m.get('text', f\"test image {m['place']}\"), sep=': ')",
+            "display(HTML(report.mistakes_table(result, classes).to_html()))",
+            mistakes_table(result, facts.classes),
         ),
         ("markdown", "## To repeat it\n\nThe seed decides the split, the start, the order and every draw."),
-        ("code", "# training.train(run, 'runs/again')\nprint(training.as_text(run))"),
-    ]  # fmt: skip
+        ("code", "# training.train(run, 'runs/again')\nprint(training.as_text(run))", as_text(run) + "\n"),
+    ]
 
 
 def _model_told(model: Any) -> str:

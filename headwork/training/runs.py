@@ -38,9 +38,10 @@ def train(run: Run, folder: str | Path, *, say: Say = tell, data: Images | Texts
             say(f"restarted by torchrun: going on with {place}")
             return _go_on(place, processes, say, data, other_processes=False)
         if processes.first:
-            check_new(place)
+            check_new(place, processes.world)
         prepared = _in_turn(processes, run, None, say, data)
-        return _carried_out(prepared, place, processes, say, None)
+        with _alone(place, processes):
+            return _carried_out(prepared, place, processes, say, None)
 
 
 def resume(
@@ -52,7 +53,6 @@ def resume(
 
 
 def _go_on(folder: Path, processes: Group, say: Say, data: Images | Texts | None, other_processes: bool) -> Result:
-    found = None
     text, tokenizer = b"", b""
     if processes.first:
         text = as_text(load_run(folder)).encode()
@@ -61,9 +61,17 @@ def _go_on(folder: Path, processes: Group, say: Say, data: Images | Texts | None
     if processes.any(processes.first and (folder / RESULT).exists()):
         say(f"{folder} is finished already.")
         return Result.read(folder) if processes.first else Result(folder, {}, [])
-    if processes.first:
-        found = checkpoints.latest(folder, say)
     text, tokenizer = processes.shared(text), processes.shared(tokenizer)
+    with _alone(folder, processes):
+        return _from_the_last(folder, text, tokenizer, processes, say, data, other_processes)
+
+
+def _from_the_last(
+    folder: Path, text: bytes, tokenizer: bytes, processes: Group, say: Say, data: Images | Texts | None,
+    other_processes: bool,
+) -> Result:  # fmt: skip
+    """From the last whole checkpoint, or from the beginning where there is none."""
+    found = checkpoints.latest(folder, say, mend=True) if processes.first else None
     run = read_run(text.decode(), CONFIG)
     files = {}
     for name in (checkpoints.STATE, PARAMETERS, checkpoints.OPTIMISER):
@@ -101,7 +109,7 @@ def _carried_out(
         kind: Any = run.model  # type: ignore[attr-defined]
         model = prepared.tokenized(CLASSIFIERS[type(kind)](kind))
     session = Session(prepared, model, processes, say)
-    with _threads(run.threads), _alone(folder, processes), _stopping() as stopped:
+    with _threads(run.threads), _stopping() as stopped:
         if files is None:
             files = checkpoints.packed(session.state(Place(), config), session.model, session.optimiser)
             if processes.first:
@@ -124,7 +132,7 @@ def _carried_out(
                 checkpoints.save(folder, where.step, packed, keep=run.keep)
                 _write_metrics(folder, where)
             except InputError as error:
-                raise checkpoints.not_saved(error, folder, where.step) from None
+                raise checkpoints.not_saved(error, folder, where.step, processes.world) from None
 
         unit = "texts" if isinstance(run, TextRun) else "images"
         progress = Progress(session.total, session.per_epoch, start=place.step, unit=unit, shown=say is not quiet)
@@ -138,10 +146,10 @@ def _carried_out(
         progress.clear()
         if not ended:
             code = 128 + (stopped[0] if stopped else signal.SIGTERM)
-            raise InterruptedRunError(
-                f"stopped and saved at step {place.step:,} of {session.total:,}. Go on with: headwork resume {folder}",
-                code,
-            )
+            told = f"stopped and saved at step {place.step:,} of {session.total:,}. Go on with: "
+            # Once is enough: the other processes end in silence.
+            told = told + checkpoints.going_on(folder, processes.world) if processes.first else ""
+            raise InterruptedRunError(told, code)
         if not processes.first:
             return Result(folder, {}, [])
         from headwork.training.finishing import finish
@@ -255,12 +263,13 @@ def _alone(folder: Path, processes: Group) -> Iterator[None]:
 # --- checks -------------------------------------------------------------------------------------
 
 
-def check_new(folder: Path) -> None:
+def check_new(folder: Path, processes: int) -> None:
     if (folder / CONFIG).exists():
         kept = checkpoints.step_folders(folder)
         told = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
         raise InputError(
-            f"{folder} holds a run already{told}. Go on with: headwork resume {folder}, or choose another --out."
+            f"{folder} holds a run already{told}. Go on with: {checkpoints.going_on(folder, processes)}, "
+            "or choose another --out."
         )
     if folder.is_file():
         raise InputError(f"{folder} is a file. Choose a folder with --out.")

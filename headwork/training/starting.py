@@ -10,6 +10,7 @@ brings is measured in docs/experiments.md.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,6 +68,7 @@ def start_as_convolution(model: VisionTransformer) -> None:
             tap = (4 + number) % 9  # every neighbour in turn, the patch itself first
             attention.W_q[rows] = (sharpness * shifts[0][tap]).to(attention.W_q)
             attention.W_k[rows] = shifts[1][tap].to(attention.W_k)
+        block: Any
         for block in model.transformer.blocks:
             for matrix in (block.attention.W_o, block.feed_forward.W_2):
                 matrix.mul_(1 / math.sqrt(2 * config.depth))

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwork.data import read_image
+from headwork.data import KNOWN, read_image
 from headwork.data.images import normalised
+from headwork.data.sheets import printable
 from headwork.errors import InputError
 from headwork.models import Model
 from headwork.pages import Table
@@ -27,30 +28,37 @@ Part = Literal["validation", "test"]
 
 
 def evaluate_run(
-    folder: str | Path, *, part: Part | None = None, data: str = "", say: Say = tell
+    folder: str | Path, *, part: Part | None = None, data: str = "", columns: Sequence[str] = (), say: Say = tell
 ) -> tuple[Evaluation, Facts, str]:
-    """Measure a run again: on its own data, or on other ``data`` of the same classes.
+    """Measure a run again: on its own data, or on other ``data`` of the same classes; and say on what.
 
-    Unless named, the part is the test, but validation for a run that is not finished.
+    Unless named, the part is the test, but validation for a run that is not finished. Of other data it is the
+    test part that came with it, or else all of it.
     """
     place = check_run(folder)
     run, facts = load_run(place), load_facts(place)
-    chosen: Part = part or ("test" if (place / RESULT).exists() else "validation")
-    if chosen == "test" and not (place / RESULT).exists():
+    if columns and not (data and isinstance(run, TextRun)):
         raise InputError(
-            f"{place}: not finished, and the test set is touched once, at the end. Ask for --part validation."
+            "--columns are those of other texts: give --data FILE too, to a run that was trained on texts."
         )
     model = load_model(place, say=say)
-    prepared = _again(replace(run, data=data) if data else run, place, say)
-    if data:
-        if prepared.facts.classes != facts.classes:
-            told = f"{', '.join(prepared.facts.classes)}; the run knows {', '.join(facts.classes)}"
-            raise InputError(f"{data}: its classes are {told}. Give data of the same classes.")
-        prepared = _with_facts(prepared, facts)
+    prepared = _again(_with_data(run, facts, data, columns) if data else run, place, say)
+    parts: list[str] = [part] if part else []
+    # Its own data is that also when it is named: most of it was trained on.
+    if data and prepared.facts.digest != facts.digest:
+        _check_alike(data, prepared.facts, facts)
+        parts = parts or (["test"] if prepared.shown.test_given else ["training", "validation", "test"])
     else:
         check_facts(place, facts, prepared.facts)
-    examples: Examples = prepared.validation if chosen == "validation" else prepared.read_test()
-    return evaluate(model, examples, run.batch), facts, f"{chosen} of {prepared.facts.name}"
+        finished = (place / RESULT).exists()
+        parts = parts or ["test" if finished else "validation"]
+        if parts == ["test"] and not finished:
+            raise InputError(
+                f"{place}: not finished, and the test set is touched once, at the end. Ask for --part validation."
+            )
+    found = _together([evaluate(model, _examples(prepared, name, facts), run.batch) for name in parts])
+    told = parts[0] if len(parts) == 1 else f"all {len(found.labels):,}"
+    return found, facts, f"{told} of {prepared.facts.name}"
 
 
 def _again(run: Run, place: Path, say: Say) -> Prepared:
@@ -58,15 +66,41 @@ def _again(run: Run, place: Path, say: Say) -> Prepared:
     return prepare(run, tokenizer=kept, say=say)
 
 
-def _with_facts(prepared: Prepared, facts: Facts) -> Prepared:
-    """Other images are normalised as the run's own were."""
+def _with_data(run: Run, facts: Facts, data: str, columns: Sequence[str]) -> Run:
+    """The run with other data: pictures scaled to its size, columns of a file as its own were unless named."""
+    known = data.replace("_", "-").lower() in KNOWN
+    changes: dict[str, Any] = {"data": data}
+    if isinstance(run, TextRun):
+        changes["columns"] = tuple(columns) or (None if known else run.columns)
+    else:
+        changes["size"] = facts.size if Path(data).is_dir() and not known else 0
+    return replace(run, **changes)
 
-    def own(examples: Any) -> Examples:
-        if hasattr(examples, "facts"):
-            examples.facts = facts
-        return examples  # type: ignore[no-any-return]
 
-    return replace(prepared, validation=own(prepared.validation), read_test=lambda: own(prepared.read_test()))
+def _check_alike(data: str, other: Facts, own: Facts) -> None:
+    if other.classes != own.classes:
+        told = f"{', '.join(other.classes)}; the run knows {', '.join(own.classes)}"
+        raise InputError(f"{data}: its classes are {told}. Give data of the same classes.")
+    shapes = [f"{facts.channels} x {facts.size} x {facts.size}" for facts in (other, own)]
+    if shapes[0] != shapes[1]:
+        raise InputError(f"{data}: images of {shapes[0]} (channel, height, width); the run takes {shapes[1]}.")
+
+
+def _examples(prepared: Prepared, part: str, facts: Facts) -> Examples:
+    """A part of the data; images are normalised as the run's own were."""
+    if part == "test":
+        found: Any = prepared.read_test()
+    else:
+        found = prepared.training if part == "training" else prepared.validation
+    if hasattr(found, "facts"):
+        found.facts = facts
+    return found  # type: ignore[no-any-return]
+
+
+def _together(found: list[Evaluation]) -> Evaluation:
+    labels = torch.cat([one.labels for one in found])
+    loss = sum(one.loss * len(one.labels) for one in found) / len(labels)
+    return Evaluation(torch.cat([one.probabilities for one in found]), labels, loss)
 
 
 def predict(
@@ -97,8 +131,10 @@ def answers(asked: Sequence[str], probabilities: Tensor, classes: tuple[str, ...
     rows: list[tuple[Any, ...]] = []
     for given, row in zip(asked, probabilities, strict=True):
         best = row.argsort(descending=True)[:3].tolist()
-        others = ", ".join(f"{classes[i]} {row[i]:.1%}" for i in best[1:])
-        rows.append((given if len(given) <= 60 else given[:59] + "…", classes[best[0]], f"{row[best[0]]:.1%}", others))
+        others = ", ".join(f"{printable(classes[i])} {row[i]:.1%}" for i in best[1:])
+        shown = printable(given)
+        shown = shown if len(shown) <= 60 else shown[:59] + "…"
+        rows.append((shown, printable(classes[best[0]]), f"{row[best[0]]:.1%}", others))
     more = {"probabilities": [dict(zip(classes, row.tolist(), strict=True)) for row in probabilities]}
     return Table("", ("given", "said", "sure", "next"), rows, more=more)
 

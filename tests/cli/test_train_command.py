@@ -103,6 +103,8 @@ def test_show_is_the_whole_recipe(run):
         (["train", "vision", "--data", "digits", "--set", "model.widht=3"], "Did you mean 'model.width'"),
         (["train", "vision", "--data", "digits", "--epochs", "0"], "epochs is 0"),
         (["train", "vision", "--data", "digits", "--set", "model.patch=3"], "cannot be cut into patches of 3"),
+        (["train", "vision", "--data", "digits", "--set", "size=-5"], "size is -5. Give a whole number, at least 0"),
+        (["train", "vision", "--data", "digits", "--set", "size=8"], "--columns and --size are for files of your own"),
         (["train", "text", "--data", "digits"], "holds images; texts are needed"),
         (["resume", "nowhere"], "no such run"),
         (["resume", "."], "holds no config.json"),
@@ -123,6 +125,27 @@ def test_bad_input_is_answered_clearly(arguments, said, run, tmp_path, monkeypat
     assert "Traceback" not in err
     assert out == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_installed_is_named(run, trained, monkeypatch):
+    monkeypatch.setattr("headwork.cli.runs.form", lambda *_: (_ for _ in ()).throw(
+        ModuleNotFoundError("No module named 'sklearn.base'", name="sklearn.base")))  # fmt: skip
+    assert run("evaluate", trained)[::2] == (2, "headwork: this needs scikit-learn: pip install 'headwork[train]'\n")
+    without = "import sys; sys.modules['torch'] = None; sys.argv[1:] = ['train', 'vision', '--data', 'digits']; "
+    shown = subprocess.run(
+        [sys.executable, "-c", without + "from headwork.cli.app import main; main()"], capture_output=True, text=True
+    )
+    assert (shown.returncode, shown.stderr) == (2, "headwork: this needs torch: pip install 'headwork[train]'\n")
+
+
+def test_other_data_is_named_in_the_title(run, trained, tmp_path):
+    import numpy as np
+
+    np.savez(tmp_path / "some.npz", images=np.zeros((30, 8, 8), np.uint8), labels=np.arange(30) % 10)
+    code, out, _ = run("evaluate", trained, "--data", tmp_path / "some.npz")
+    assert code == 0
+    assert f"{trained}: all 30 of some" in out
+    assert "--columns" in run("evaluate", trained, "--columns", "a,b")[2]
 
 
 def test_a_broken_run_is_named(run, trained, tmp_path):

@@ -99,6 +99,15 @@ def test_tokens_padding_and_mask():
     assert tokenizer.tokens("GOOD film") == ["[CLS]", "good", "film"]
 
 
+def test_a_long_text_loses_its_middle():
+    tokenizer = train_tokenizer(TEXTS, vocabulary=300, longest=5)
+    assert tokenizer.tokens("good film film film film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
+    assert tokenizer.encoded(["good film film film film bad bad"]).ids.tolist() == [
+        tokenizer.inner.token_to_id(name) for name in ("[CLS]", "Ġgood", "Ġfilm", "Ġbad", "Ġbad")
+    ]
+    assert tokenizer.tokens("good film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
+
+
 def test_no_text_is_unknown_and_case_does_not_matter():
     tokenizer = train_tokenizer(TEXTS, vocabulary=300)
     for text in ("naïve 😀 日本", "\x00\x01", "[UNK]"):

@@ -216,6 +216,26 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
     assert files_in(cache) == []
 
 
+def test_what_is_needed_together_stands_together(monkeypatch, said):
+    monkeypatch.setattr(fetching, "_run", lambda *_: (_ for _ in ()).throw(UnreadableError("no network")))
+    first = Package("pip", "first==1", {"one.bin": "one.bin"})
+    second = Package("pip", "second==1", {"two.bin": "two.bin"})
+    address = Address({file.name: f"http://127.0.0.1:9/{file.name}" for file in FILES})
+    with pytest.raises(InputError) as error:
+        fetch(made_up(WHEEL, first, address, second), say=said.append)
+    assert (
+        "all of one letter:\n"
+        "  A) pip download --no-deps made-up==1.0\n"
+        "  B) download http://127.0.0.1:9/one.bin\n"
+        "     download http://127.0.0.1:9/two.bin\n"
+        "  C) pip download --no-deps first==1\n"
+        "     pip download --no-deps second==1\n"
+        "copy what it brings"
+    ) in str(error.value)
+    with pytest.raises(InputError, match=r"with a network this:\n  A\) pip download --no-deps made-up==1\.0\ncopy"):
+        fetch(made_up(WHEEL), say=said.append)
+
+
 def test_a_wrong_digest_is_refused_and_nothing_is_kept(tmp_path, cache, said):
     hand = tmp_path / "hand"
     hand.mkdir()

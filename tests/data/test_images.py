@@ -164,6 +164,14 @@ def bad_npz(path, kind):
         np.savez(path, images=np.zeros((3, 2, 2), np.uint8), labels=np.array([0, 0, 0]))
     elif kind == "negative":
         np.savez(path, images=np.zeros((3, 2, 2), np.uint8), labels=np.array([0, -1, 1]))
+    elif kind == "billion":
+        np.savez(path, images=np.zeros((3, 2, 2), np.uint8), labels=np.array([0, 10**9, 1]))
+    elif kind == "beyond int64":
+        np.savez(path, images=np.zeros((3, 2, 2), np.uint8), labels=np.array([0, 2**63, 1], np.uint64))
+    elif kind == "single label":
+        np.savez(path, images=np.zeros((3, 2, 2), np.uint8), labels=np.array(3))
+    elif kind == "strings":
+        np.savez(path, images=np.full((3, 2, 2), "0.5"), labels=np.array([0, 1, 1]))
     elif kind == "empty":
         np.savez(path, images=np.zeros((0, 2, 2), np.uint8), labels=np.zeros(0, int))
     else:
@@ -179,7 +187,11 @@ def bad_npz(path, kind):
         ("range", "from 1000 to 1000. Expected bytes"),
         ("counts", "3 images but 2 labels"),
         ("one class", "every image is of one class, '0'"),
-        ("negative", "labels run from -1 to 1"),
+        ("negative", "labels: labels run from -1 to 1"),
+        ("billion", "labels: labels run from 0 to 1000000000. Expected the numbers of the classes"),
+        ("beyond int64", "labels run from 0 to 9223372036854775808"),
+        ("single label", "labels is a single value of int64"),
+        ("strings", "images holds <U3. Expected bytes"),
         ("empty", "Expected image x height x width"),
         ("text", "cannot be read as .npz"),
     ],
@@ -240,7 +252,7 @@ def test_a_folder_with_parts(tmp_path):
 
 def test_images_of_different_sizes_need_one(photos):
     picture(photos / "red/big.png", "red", size=(40, 20))
-    with pytest.raises(InputError, match=r"big\.png is 20 x 40 pixels .*--size 32"):
+    with pytest.raises(InputError, match=r"big\.png is 20 x 40 pixels .*--size 32 \(train: --set size=32\)"):
         load(photos)
     assert load_images(photos, size=5).size == (5, 5)
 
@@ -300,6 +312,26 @@ def test_images_are_not_texts(tmp_path):
     (tmp_path / "t.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 10)
     with pytest.raises(InputError, match="holds texts; images are needed"):
         load_images(tmp_path / "t.csv")
+
+
+def test_options_for_other_kinds_of_data_are_refused(photos, tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 10)
+    np.savez(tmp_path / "own.npz", images=np.zeros((9, 2, 2), np.uint8), labels=np.arange(9) % 2)
+    with pytest.raises(InputError, match="photos: holds images; columns are for texts"):
+        load(photos, columns=("a", "b"))
+    for file in ("t.csv", "own.npz"):
+        with pytest.raises(InputError, match=f"{file}: a size is for a folder of images"):
+            load(tmp_path / file, size=3)
+
+
+def test_whether_the_test_part_was_given(photos, tmp_path):
+    assert not load("digits").test_given
+    assert not load(photos).test_given
+    for part in ("train", "test"):
+        for name in ("a", "b"):
+            for number in "12":
+                picture(tmp_path / "own" / part / name / f"{number}.png", 200, mode="L")
+    assert load(tmp_path / "own").test_given
 
 
 def test_names_that_are_not_known(tmp_path):

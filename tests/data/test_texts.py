@@ -72,12 +72,16 @@ BAD = {
     "utf-16": ("csv", GOOD.decode().encode("utf-16"), "is UTF-16. Save it as UTF-8"),
     "zero": ("csv", GOOD + b"a\0b,good\n", "line 12: holds a zero byte"),
     "classes": ("csv", b"text,label\n" + b"".join(b"t,%d\n" % n for n in range(1500)), "1,500 different labels"),
-    "wide": ("csv", GOOD + b'"' + b"x" * 200_000 + b'",good\n', "line 12: not well-formed: field larger"),
+    "semicolons": ("csv", b"text;label\nfine, indeed;good\n", "Is ';' the separator? Save it with commas"),
+    "tabs": ("csv", b"text\tlabel\nfine\tgood\n", "Is a tab the separator?"),
+    "commas": ("tsv", GOOD, "Is ',' the separator? Save it with tabs, or name it .csv"),
     "tsv": ("tsv", b"text\tlabel\na\tb\tc\n", "bad.tsv, line 2: 3 fields"),
     "json": ("jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "bad.jsonl, line 2: not JSON"),
     "deep": ("jsonl", b"[" * 100_000, "line 1: not JSON"),
     "list": ("jsonl", b"[1, 2]\n", "line 1: expected an object"),
     "null": ("jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": null}\n{"text": "c"}', "no label in line 2"),
+    "half": ("jsonl", b'\n{"text": "\\ud83d!", "label": 2}\n', "line 2: 'text' holds \\ud83d, half of a character"),
+    "half label": ("jsonl", b'{"text": "a", "label": "\\udc00"}\n', "line 1: 'label' holds \\udc00"),
     "kind": ("jsonl", b'{"text": ["a"], "label": 1}\n', "line 1: 'text' is list. Expected text"),
 }  # fmt: skip
 
@@ -90,6 +94,15 @@ def test_bad_files_are_told_by_file_and_line(tmp_path, name):
         load(tmp_path / f"bad.{kind}")
     assert said in str(error.value)
     assert f"bad.{kind}" in str(error.value)
+
+
+def test_too_few_examples_are_met_with_advice_that_helps(tmp_path):
+    for each in (1, 2):
+        (tmp_path / "own.csv").write_bytes(b"text,label\n" + b"fine,good\nawful,bad\n" * each)
+        with pytest.raises(InputError, match=r"one of each class, leave none to hold out\. Give three or more of each"):
+            load(tmp_path / "own.csv")
+    (tmp_path / "own.csv").write_bytes(b"text,label\n" + b"fine,good\nawful,bad\n" * 3)
+    assert len(load(tmp_path / "own.csv").train) == 2
 
 
 def test_columns_that_are_not_there(tmp_path):
@@ -108,6 +121,17 @@ def test_a_quoted_text_with_line_breaks_and_a_mark_at_the_start(tmp_path):
     texts = load_texts(tmp_path / "own.csv", validation=0)
     assert 'two\r\nlines, "quoted"' in [*texts.train.texts, *texts.test.texts]
     (tmp_path / "own.csv").write_bytes(data + b"short\r\n")
+    with pytest.raises(InputError, match="line 14: 1 fields"):
+        load(tmp_path / "own.csv")
+
+
+def test_blank_lines_before_the_head_and_a_very_long_text(tmp_path):
+    limit = csv.field_size_limit()
+    (tmp_path / "own.csv").write_bytes(b"\n  \n,\n" + GOOD + b'"' + b"x" * 200_000 + b'",good\n')
+    texts = load_texts(tmp_path / "own.csv")
+    assert max(map(len, [*texts.train.texts, *texts.validation.texts, *texts.test.texts])) == 200_000
+    assert csv.field_size_limit() == limit, "the limit of others is as it was"
+    (tmp_path / "own.csv").write_bytes(b"\n\n" + GOOD + b"short\n")
     with pytest.raises(InputError, match="line 14: 1 fields"):
         load(tmp_path / "own.csv")
 

@@ -162,6 +162,55 @@ def test_no_compiler_is_told_and_the_run_goes_on(small, tmp_path, monkeypatch):
     assert any("torch.compile is skipped: no C++ compiler" in line for line in lines)
 
 
+def test_a_compiler_that_does_not_work_is_told_and_the_run_goes_on(small, finished, tmp_path, monkeypatch):
+    from torch._inductor.exc import CppCompileError, InductorError
+
+    def failing(model, **_):
+        def call(*inputs):
+            torch.rand(3)  # what a part that was compiled before may have drawn
+            raise InductorError(CppCompileError(["g++"], "Python.h: No such file"), None)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", failing)
+    monkeypatch.setattr(loop, "no_compiler", lambda: "")
+    lines = []
+    result = training.train(small("compiled=true", "model.dropout=0.1"), tmp_path / "run", say=lines.append)
+    told = [line for line in lines if "torch.compile" in line]
+    assert len(told) == 1
+    assert told[0].startswith("! torch.compile is skipped: ")
+    assert "\n" not in told[0]
+    assert model_bytes(result.folder) == model_bytes(finished)
+
+
+def test_a_run_is_finished_only_when_all_is_written(small, finished, tmp_path, monkeypatch):
+    from headwork.training import report
+
+    with monkeypatch.context() as patch:
+        patch.setattr(report, "html", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            training.train(small("model.dropout=0.1"), tmp_path / "run", say=quiet)
+    assert not (tmp_path / "run" / "result.json").exists()
+    training.resume(tmp_path / "run", say=quiet)
+    assert (tmp_path / "run" / "report.html").exists()
+    assert model_bytes(tmp_path / "run") == model_bytes(finished)
+
+
+def test_the_rehearsal_changes_nothing(small, tmp_path, monkeypatch):
+    from headwork.training import runs
+
+    monkeypatch.setattr(loop, "REHEARSED", 0.0)
+    run, lines = small("batch=26", "model.dropout=0.1", "save_every=100"), []
+    result = training.train(run, tmp_path / "rehearsed", say=lines.append)
+    assert result.told["steps"] == 100
+    assert result.told["forecast"] > 0
+    assert sum(line.startswith("forecast: ") for line in lines) == 1
+    monkeypatch.setattr(runs, "_forecast", lambda *_: None)
+    plain = training.train(run, tmp_path / "plain", say=quiet)
+    assert plain.told["forecast"] is None
+    assert model_bytes(plain.folder) == model_bytes(result.folder)
+
+
 def test_progress_without_a_terminal_is_plain_lines(capsys, monkeypatch):
     monkeypatch.setattr("headwork.training.progress.BETWEEN", 0.0)
     progress = Progress(10, 5, unit="texts")

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from headwork import training
 from headwork.errors import InputError
+from headwork.training import loop, runs
+from headwork.training.distributed import Group
 from headwork.training.progress import quiet
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -50,6 +53,35 @@ def test_another_number_of_processes_is_refused_or_accepted(stopped, tmp_path):
     training.resume(folder, say=lines.append, other_processes=True)
     assert any("by 2 process(es), now there are 1" in line for line in lines)
     assert (folder / "result.json").exists()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, tmp_path, monkeypatch):
+    class One(Group):
+        """One of two processes, without the other."""
+
+        def wrapped(self, model):
+            return model
+
+        def sums(self, *numbers):
+            return list(numbers)
+
+        def shared(self, data):
+            return data or b""
+
+        def wait(self):
+            pass
+
+    monkeypatch.setattr(runs, "group", lambda: nullcontext(One(rank, 2)))
+    monkeypatch.setattr(loop.Session, "step", lambda *_: signal.raise_signal(signal.SIGTERM) or (0.0, 0.0))
+    folder = tmp_path / "run"
+    with pytest.raises(training.InterruptedRunError) as told:
+        training.train(small(), folder, say=quiet)
+    command = f"torchrun --nproc-per-node 2 -m headwork resume {folder}"
+    assert str(told.value) == ("" if rank else f"stopped and saved at step 1 of 22. Go on with: {command}")
+    if rank == 0:
+        with pytest.raises(InputError, match=r"holds a run already .* Go on with: torchrun --nproc-per-node 2"):
+            training.train(small(), folder, say=quiet)
 
 
 def rewrite(place: Path, state: object) -> None:

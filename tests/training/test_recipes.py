@@ -18,6 +18,12 @@ def test_the_default_is_the_course_s_model_and_only_epochs_differ():
     assert {name for name in vars(run) if vars(run)[name] != vars(vision(epochs=50))[name]} == {"epochs"}
 
 
+def test_a_known_name_written_otherwise_gets_the_same_recipe():
+    assert vision("Digits") == vision("digits")
+    assert vision("Fashion_MNIST", "cnn") == vision(model="cnn")
+    assert vision("My_Pictures").data == "My_Pictures"
+
+
 @pytest.mark.parametrize("run", [vision(), vision("digits", "cnn"), vision(model="gru"), text(), text(model="lstm"),
                                  text(encoder="minilm"), text("a.csv", columns=("review", "stars"))])  # fmt: skip
 def test_a_run_goes_through_json(run):

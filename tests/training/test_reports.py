@@ -27,7 +27,7 @@ def test_the_page_is_whole_and_offline(finished):
 
 
 def test_the_caption_says_why_training_lies_below_validation():
-    run = training.vision()
+    run = training.changed(training.vision(), ["augmentation.erase=0.1"])
     assert "flipped and shifted and partly erased" in figures.curves_caption(run)
     assert "below validation's" in figures.curves_caption(run)
     plain = training.changed(run, ["augmentation.flip=no", "augmentation.shift=0", "augmentation.erase=0"])
@@ -45,6 +45,13 @@ def test_the_curves_are_the_metrics(finished):
     assert loss.lines[0].get_xdata().tolist() == [1, 2]
 
 
+def test_names_that_matplotlib_would_read_otherwise(finished):
+    metrics = training.load_metrics(finished)
+    picture = figures.curves({"a$b$_{": metrics, "_hidden": metrics}, "cost $5 of $x^{")
+    assert len(picture.axes[0].get_legend().get_texts()) == 4
+    picture.draw_without_rendering()
+
+
 def test_several_runs_on_one_picture(finished, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
@@ -55,7 +62,7 @@ def test_several_runs_on_one_picture(finished, tmp_path):
     assert [row[0] for row in rows] == ["finished", "other"]
     assert rows[1][4] == "not finished"
     with pytest.raises(InputError, match="named twice"):
-        curves_of([finished, finished], tmp_path / "both.svg")
+        curves_of([finished, finished.parent / ".." / finished.parent.name / "finished"], tmp_path / "both.svg")
     with pytest.raises(InputError, match=r"Known: \.png, \.svg"):
         curves_of([finished], tmp_path / "both.pdf")
 
@@ -69,21 +76,41 @@ def test_the_notebook_is_valid_and_its_code_runs(finished):
     kinds = [cell.cell_type for cell in notebook.cells]
     assert kinds.count("code") >= 8
     assert kinds.count("markdown") >= 8
-    assert sum(bool(cell.outputs) for cell in notebook.cells if cell.cell_type == "code") == 1
+    codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in codes] == list(range(1, len(codes) + 1))
+    assert [kind for cell in codes for kind in shown(cell)] == [
+        "html", "html", "png", "png", "html", "html", "png", "html", "stream"
+    ]  # fmt: skip
+    assert "confusion" in codes[6].source
     space: dict[str, object] = {}
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            exec(compile(cell.source, "cell", "exec"), space)
+    for cell in codes:
+        assert cell.outputs, cell.source
+        # The magic that a kernel needs to show figures.
+        exec(compile(cell.source.replace("%matplotlib inline", ""), "cell", "exec"), space)
     assert space["result"].test_accuracy == training.Result.read(finished).test_accuracy
 
 
+def shown(cell):
+    """The kinds of a cell's outputs, as far as they matter."""
+    kinds = {"image/png": "png", "text/html": "html"}
+    for output in cell.outputs:
+        yield next((kinds[name] for name in output.get("data", {}) if name in kinds), output.output_type)
+
+
 @pytest.mark.soak
-def test_the_notebook_runs_in_a_kernel(finished, tmp_path):
+def test_a_kernel_shows_what_the_notebook_shows_already(finished, tmp_path):
     import nbformat
     from nbclient import NotebookClient
 
     path = report.write_report(finished, "notebook", tmp_path / "run.ipynb")
-    NotebookClient(nbformat.read(path, as_version=4), timeout=300).execute()
+    notebook = nbformat.read(path, as_version=4)
+    ran = NotebookClient(nbformat.read(path, as_version=4), timeout=300).execute()
+    for before, after in zip(notebook.cells, ran.cells, strict=True):
+        if before.cell_type == "code":
+            assert list(shown(after)) == list(shown(before)), before.source
+            for one, two in zip(before.outputs, after.outputs, strict=True):
+                assert one.get("text") == two.get("text")
+                assert one.get("data", {}).get("text/html") == two.get("data", {}).get("text/html")
 
 
 def test_an_evaluation_by_hand():
@@ -96,7 +123,18 @@ def test_an_evaluation_by_hand():
     assert found.accuracy == pytest.approx(2 / 3)
     assert found.mistakes() == [{"place": 1, "label": 0, "said": 1, "probability": 0.9}]
     assert by_class(found, ("a", "b"), "").rows == [("a", 2, "50.0%", "100.0%"), ("b", 1, "100.0%", "50.0%")]
-    assert found.summary()["margin"] == pytest.approx(1.96 * (2 / 9 / 3) ** 0.5)
+    # The ends of Wilson's interval are the shares p with (2/3 - p)^2 = 1.96^2 p (1 - p) / 3.
+    lower, upper = found.summary()["interval"]
+    assert lower < 2 / 3 < upper
+    for p in (lower, upper):
+        assert (2 / 3 - p) ** 2 == pytest.approx(1.96**2 * p * (1 - p) / 3)
+
+
+def test_an_accuracy_of_all_or_nothing_is_not_certain():
+    from headwork.training.evaluation import interval
+
+    assert interval(1.0, 359) == (pytest.approx(359 / (359 + 1.96**2)), 1.0)
+    assert interval(0.0, 359) == (0.0, pytest.approx(1.96**2 / (359 + 1.96**2)))
 
 
 def test_a_run_is_measured_again(finished):
@@ -127,6 +165,28 @@ def test_other_data_of_other_classes_is_refused(finished, tmp_path):
     np.savez(tmp_path / "two.npz", x_train=images, y_train=np.arange(40) % 2, x_test=images, y_test=np.arange(40) % 2)
     with pytest.raises(InputError, match="Give data of the same classes"):
         evaluate_run(finished, data=str(tmp_path / "two.npz"), say=quiet)
+
+
+def test_other_images_are_measured_whole(finished, digits, tmp_path):
+    from PIL import Image
+
+    images, labels = digits.test.images[:200], digits.test.labels[:200]
+    np.savez(tmp_path / "some.npz", images=images, labels=labels)
+    found, _, told = evaluate_run(finished, data=str(tmp_path / "some.npz"), say=quiet)
+    assert told == "all 200 of some"
+    with torch.no_grad():
+        scores = training.load_model(finished)(digits.normalised(torch.from_numpy(images)))
+    truth = torch.from_numpy(labels)
+    assert found.accuracy == pytest.approx(float((scores.argmax(-1) == truth).double().mean()))
+    assert found.loss == pytest.approx(float(torch.nn.functional.cross_entropy(scores.double(), truth)), rel=1e-5)
+    np.savez(tmp_path / "large.npz", images=images.repeat(2, 2).repeat(2, 3), labels=labels)
+    with pytest.raises(InputError, match=r"large\.npz: images of 1 x 16 x 16 .* the run takes 1 x 8 x 8"):
+        evaluate_run(finished, data=str(tmp_path / "large.npz"), say=quiet)
+    for place, label in enumerate(labels[:60]):
+        (tmp_path / "photos" / str(label)).mkdir(parents=True, exist_ok=True)
+        side = 8 + place % 3
+        Image.new("L", (side, side)).save(tmp_path / "photos" / str(label) / f"{place}.png")
+    assert evaluate_run(finished, data=str(tmp_path / "photos"), say=quiet)[2] == "all 60 of photos", "scaled to 8 x 8"
 
 
 def test_a_picture_is_recognised(finished, digits, tmp_path):
@@ -239,6 +299,24 @@ def test_the_estimator_learns_images(digits, tmp_path):
         == classifier.predict(digits.test.images[:3]).tolist()
     )
     assert (tmp_path / "run" / "result.json").exists()
+    assert classifier.predict(digits.test.images[:0]).tolist() == []
+    with pytest.raises(InputError, match="data was given in memory"):
+        evaluate_run(tmp_path / "run", say=quiet)
+    with pytest.raises(InputError, match="data was given in memory"):
+        report.write_report(tmp_path / "run", "html")
+
+
+def test_the_estimator_goes_through_scikit_learn(digits):
+    from sklearn.base import is_classifier
+    from sklearn.model_selection import cross_val_score
+
+    small = ["model.width=4", "batch=64"]
+    classifier = training.Classifier("cnn", epochs=1, settings=small, verbose=False)
+    assert is_classifier(classifier)
+    scores = cross_val_score(
+        classifier, digits.train.images[:100], digits.train.labels[:100], cv=2, error_score="raise"
+    )
+    assert scores.shape == (2,)
 
 
 def test_the_estimator_learns_texts():
@@ -267,6 +345,8 @@ def test_the_estimator_refuses_what_it_cannot_use():
         classifier.fit(np.zeros((4, 8), np.uint8), [0, 1, 0, 1])
     with pytest.raises(InputError, match="decimals from 0 to 1"):
         classifier.fit(np.full((4, 8, 8), 7.0), [0, 1, 0, 1])
+    with pytest.raises(InputError, match="from nan to nan"):
+        classifier.fit(np.full((4, 8, 8), np.nan), [0, 1, 0, 1])
     with pytest.raises(InputError, match="Did you mean 'epochs'"):
         classifier.set_params(epoch=3)
     assert training.Classifier(epochs=3).set_params(seed=4).get_params()["seed"] == 4

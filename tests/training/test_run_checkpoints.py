@@ -15,7 +15,7 @@ import torch
 
 from headwork import training
 from headwork.errors import InputError
-from headwork.training import loop
+from headwork.training import checkpoints, loop
 from headwork.training.checkpoints import latest, step_folders, step_of
 from headwork.training.progress import quiet
 
@@ -107,8 +107,13 @@ def test_a_second_process_in_the_folder_is_refused(stopped, tmp_path):
     folder = stopped(tmp_path / "run", 3)
     with (folder / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        half = folder / "checkpoints" / ".step-00000004.half"
+        half.mkdir()
         with pytest.raises(InputError, match="another process trains in it"):
             training.resume(folder, say=quiet)
+        assert half.exists()  # the other process writes it
+    training.resume(folder, say=quiet)
+    assert not half.exists()
 
 
 def test_places_that_hold_something_are_not_trained_into(finished, small, tmp_path):
@@ -163,7 +168,7 @@ def damaged_at(folder: Path, name: str, change) -> None:
     good = file.read_bytes()
     file.write_bytes(change(good))
     lines: list[str] = []
-    found = latest(folder, lines.append)
+    found = latest(folder, lines.append, mend=True)
     assert found is not None
     assert found[0] == before, (name, lines)
     assert len(lines) == 1, lines
@@ -218,6 +223,44 @@ def test_when_none_is_whole_it_says_so(copied):
         (place / "state.json").write_bytes(b"{}")
     with pytest.raises(InputError, match="none of its 3 checkpoints is whole"):
         latest(copied, quiet)
+
+
+def test_who_reads_changes_nothing(stopped, tmp_path):
+    folder = stopped(tmp_path / "run", 15)
+    (step_folders(folder)[-1] / "state.json").write_bytes(b"{}")
+    (folder / "checkpoints" / ".step-00000016.half").mkdir()
+    before = sorted(folder.rglob("*"))
+    lines: list[str] = []
+    training.load_model(folder, say=lines.append)
+    assert "step 15 is damaged and not used" in lines[0]
+    assert "this is its model at step 12" in lines[1]
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_checkpoint_that_vanishes_while_it_is_read_is_not_damaged(copied, monkeypatch):
+    """The training process dropped it, as it wrote a newer one."""
+    newest = step_folders(copied)[-1]
+    before, read = checkpoints._read, []
+
+    def meanwhile(place):
+        read.append(step_of(place))
+        if len(read) == 1:
+            shutil.copytree(place, place.with_name("step-00000023"))
+            shutil.rmtree(place)
+        return before(place)
+
+    monkeypatch.setattr(checkpoints, "_read", meanwhile)
+    assert latest(copied, pytest.fail)[0] == newest.with_name("step-00000023")
+    assert read == [22, 23]
+
+
+def test_what_is_dropped_goes_in_one_move(copied, monkeypatch):
+    seen: list[str] = []
+    monkeypatch.setattr(shutil, "rmtree", lambda place, **_: seen.append(place.name))
+    files = {path.name: path.read_bytes() for path in step_folders(copied)[-1].iterdir() if path.suffix != ".json"}
+    checkpoints.save(copied, 24, files, keep=3)
+    assert ".step-00000016.old" in seen
+    assert [step_of(place) for place in step_folders(copied)] == [20, 22, 24]
 
 
 def test_a_damaged_one_is_passed_over_and_the_run_ends_right(stopped, finished, tmp_path):

@@ -62,6 +62,36 @@ def test_a_file_of_one_s_own(trained):
     assert evaluation.confusion == result.told["confusion"]
 
 
+def test_other_texts_are_measured_whole_unless_they_come_with_a_test_part(trained, reviews, tmp_path):
+    rows = ["a great film,five", "an awful plot,one", "the fine story was great,five"] * 20
+    (tmp_path / "rev2.csv").write_text("\n".join(["words,verdict", *rows]) + "\n")
+    found, _, told = evaluate_run(trained, data=str(tmp_path / "rev2.csv"), columns=("words", "verdict"), say=quiet)
+    assert told == "all 60 of rev2"
+    assert [sum(row) for row in found.confusion] == [40, 20]
+    chosen, _, told = evaluate_run(
+        trained, data=str(tmp_path / "rev2.csv"), columns=("words", "verdict"), part="test", say=quiet
+    )
+    assert (len(chosen.labels), told) == (6, "test of rev2")
+    parted = tmp_path / "parted"
+    parted.mkdir()
+    for part, count in (("train", 60), ("test", 9)):
+        (parted / f"{part}.csv").write_text("\n".join(["review,stars", *rows[:count]]) + "\n")
+    found, _, told = evaluate_run(trained, data=str(parted), say=quiet)
+    assert (len(found.labels), told) == (9, "test of parted"), "the columns are the run's own unless named"
+    with pytest.raises(InputError, match=r"unknown column of .*rev2\.csv 'review'"):
+        evaluate_run(trained, data=str(tmp_path / "rev2.csv"), say=quiet)
+    with pytest.raises(InputError, match="give --data FILE too"):
+        evaluate_run(trained, columns=("words", "verdict"), say=quiet)
+    own, _, told = evaluate_run(trained, data=str(reviews), say=quiet)
+    assert (len(own.labels), told) == (15, "test of reviews"), "what the run was trained on is not measured"
+
+
+def test_a_text_is_shown_without_its_control_characters(trained):
+    row = predict(trained, texts=["a \x1b[31mgreat\nfilm " + "indeed " * 20]).rows[0]
+    assert row[0].startswith("a ·[31mgreat film indeed")
+    assert len(row[0]) == 60
+
+
 def test_mistakes_are_sentences(reviews, tmp_path):
     result = training.train(
         recipe(reviews, "transformer", "epochs=1", "learning_rate=1e-9"), tmp_path / "run", say=quiet
