@@ -76,7 +76,7 @@ class _Text(StrPrinter):  # type: ignore[misc]
 
 
 def _atomic(text: str) -> bool:
-    return text.isalnum() or (text.startswith("sqrt(") and text.count("(") == 1)
+    return text.isalnum() or (text.startswith("sqrt(") and text.endswith(")") and text.count("(") == 1)
 
 
 def _tight(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 import sympy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from headwork.errors import InputError
 from headwork.numbers.exact import decimal, exact_text, limit, sign, tidy
@@ -49,6 +49,7 @@ def near(value: Any) -> float:
 
 @settings(max_examples=150, deadline=None)
 @given(expressions)
+@example((sympy.sqrt(2) + sympy.E) ** 2)
 def test_text_can_be_typed_back_in(value: Any) -> None:
     if value.has(sympy.zoo, sympy.nan) or value.count_ops() > 60:
         return
