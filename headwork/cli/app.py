@@ -27,6 +27,12 @@ app = typer.Typer(
 # What the parser of the command line raises; newer releases of typer carry a click of their own.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
+# What `headwork[train]` brings, by the names that are imported.
+TRAIN = {
+    "onnx": "onnx", "onnxruntime": "onnxruntime", "onnxscript": "onnxscript", "safetensors": "safetensors",
+    "sklearn": "scikit-learn", "tokenizers": "tokenizers", "torch": "torch",
+}  # fmt: skip
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -45,7 +51,20 @@ def headwork(
 
 def register() -> None:
     """Import the modules that add commands, in the order in which --help lists them."""
-    from headwork.cli import build, data, equal, explain, grade, practice, problems, runs, sensitivity, sizes, train  # noqa: F401
+    from headwork.cli import (  # noqa: F401
+        build,
+        compare,
+        data,
+        equal,
+        explain,
+        grade,
+        practice,
+        problems,
+        runs,
+        sensitivity,
+        sizes,
+        train,
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -76,6 +95,9 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, ModuleNotFoundError) and (lacking := TRAIN.get((error.name or "").partition(".")[0])):
+            print(f"headwork: this needs {lacking}: pip install 'headwork[train]'", file=sys.stderr)
+            sys.exit(2)
         print(
             f"headwork: unexpected {type(error).__name__}: {error}. Run again with --debug to see where.",
             file=sys.stderr,

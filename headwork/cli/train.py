@@ -71,6 +71,8 @@ def train(
     settings = list(set_ or [])
     for name, value in (("epochs", epochs), ("seed", seed), ("columns", columns or None)):
         if value is not None:
+            for twice in [setting for setting in settings if setting.partition("=")[0].strip() == name]:
+                raise InputError(f"--{name} {value} and --set {twice}: which one? Leave one out.")
             settings.append(f"{name}={value}")
     run = training.changed(recipe(model=model, **wanted), settings)
     if show:
@@ -116,7 +118,8 @@ def _carried_out(work: Callable[[], Result]) -> None:
     try:
         result = work()
     except InterruptedRunError as stopped:
-        print(f"headwork: {stopped}", file=sys.stderr)
+        if str(stopped):
+            print(f"headwork: {stopped}", file=sys.stderr)
         raise typer.Exit(stopped.code) from None
     except DivergedError as error:
         print(f"headwork: {error}", file=sys.stderr)

@@ -79,7 +79,7 @@ def a2(worked: Worked) -> None:
     "Compare convolution, recurrence and self-attention: parallelism, long range, complexity, inductive bias, best use.",
 )
 def a3(worked: Worked) -> None:
-    from headwork.problems.families import chain_table, family_table, growth_formulas
+    from headwork.problems.families import chain_table, family_table, growth_formulas, show_measured
 
     formulas = growth_formulas()
     worked.show(family_table())
@@ -90,6 +90,7 @@ def a3(worked: Worked) -> None:
     worked.check("recurrence", formulas["recurrence"], "2 n d^2")
     worked.check("self-attention with projections", formulas["attention"], "2 n^2 d + 4 n d^2",
                  published="O(n^2 d)", why="The projections cost n d^2 more, and they are the larger part while n < 2d.")  # fmt: skip
+    show_measured(worked, "work_and_time")
     worked.say("""Best uses, in one line each: convolution where neighbours matter and data are few; recurrence where a stream must be
     read with fixed memory; attention where anything may matter to anything and data are many.""")
     worked.answer = "k^2 d^2 n, n d^2, n^2 d + n d^2 (counted)"

@@ -1,7 +1,8 @@
-"""What A3 and G3 count: work, longest chain and reach of each family, from the mechanisms themselves."""
+"""What A3, B8, G3 and G8 count and measure: work, longest chain and reach of each family; parts of the comparison."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from headwork import sizes
 from headwork.mechanisms import convolution_1d, recurrence, self_attention
 from headwork.numbers import HandTensor, ShapeTensor, Work
 from headwork.pages.tables import Table
+from headwork.problems.book import Worked
+
+NEEDED = ("torch", "sklearn")  # the latter brings the digits
 
 
 def growth_formulas() -> dict[str, str]:
@@ -82,3 +86,28 @@ def chain_table(n: int = 16) -> Table:
         "Parallelism: how many steps wait for one another. Reach: how far away an input changes an output of one layer."
     ]
     return Table(f"One layer over {n} tokens", ("family", "longest chain", "reach"), rows, notes)
+
+
+def show_measured(worked: Worked, part: str) -> None:
+    """A part of the comparison, measured here and now where torch is installed; otherwise a line that says so."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        worked.say(f"""What is measured is left out here: {" and ".join(missing)} is not installed. Try pip install ".[train]",
+        then headwork compare.""")
+        return
+    from headwork.comparison import book
+
+    for shown in getattr(book, part)():
+        if isinstance(shown, str):
+            worked.say(shown)
+        else:
+            worked.show(shown)
+
+
+def torch_flops(name: str, n: int, d: int) -> int | None:
+    """The FLOPs of a family's layer by torch's own counter; None without torch."""
+    if find_spec("torch") is None:
+        return None
+    from headwork.comparison import book
+
+    return book.torch_flops(name, n, d)

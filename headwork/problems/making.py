@@ -270,6 +270,8 @@ def b7(worked: Worked) -> None:
 
 @problem("B8", "What self-attention costs", "Count self-attention over n tokens of width d, projections included.")
 def b8(worked: Worked) -> None:
+    from headwork.problems.families import show_measured, torch_flops
+
     counted = sizes.growth("multi-head-attention")
     worked.show(counted)
     work = counted.total.multiply_adds
@@ -281,4 +283,10 @@ def b8(worked: Worked) -> None:
     worked.say(
         "The two parts are equal at n = 2d: below, the projections cost more; above, the matrix of weights does."
     )
+    by_torch = torch_flops("transformer", 96, 16)
+    if by_torch is not None:
+        worked.check(
+            "FLOPs at n = 96, d = 16 by torch's own counter: two a multiply-add", by_torch, 2 * work(n=96, d=16)
+        )
+    show_measured(worked, "attention_measured")
     worked.answer = "4 n d^2 + 2 n^2 d multiply-adds"

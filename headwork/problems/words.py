@@ -57,7 +57,7 @@ def g2(worked: Worked) -> None:
 
 @problem("G3", "Transformer against RNN and LSTM", "Compare paths, gradients, parallelism and positions.")
 def g3(worked: Worked) -> None:
-    from headwork.problems.families import chain_table
+    from headwork.problems.families import chain_table, show_measured
 
     worked.show(chain_table())
     worked.say("""A recurrence passes the first input through every later step: n steps on the path, and a gradient that is a power of the
@@ -70,6 +70,7 @@ def g3(worked: Worked) -> None:
                      _close(first, float(weight) ** 49), True)  # fmt: skip
         worked.say(f"For w_h = {weight} it is {first:.3g}.")
     worked.check("attention: a path of one step between any two tokens", _path_of_attention(), 1)
+    show_measured(worked, "remembering")
     worked.answer = "paths 1 against n; gradients a power of w_h"
 
 
@@ -158,6 +159,8 @@ def g7(worked: Worked) -> None:
 
 @problem("G8", "ViT against CNN", "Locality, translation, and what each must learn.")
 def g8(worked: Worked) -> None:
+    from headwork.problems.families import show_measured
+
     worked.say("""A convolution looks at neighbours only and does the same everywhere: shift the input and the output shifts. A vision
     transformer looks everywhere from the first layer and has learned positions: it must learn both from data, and can also learn
     what a convolution cannot say.""")
@@ -190,6 +193,7 @@ def g8(worked: Worked) -> None:
         bool(np.abs(attended(tokens)[0] - attended(moved)[0]).max() > 1e-6),
         True,
     )
+    show_measured(worked, "shifting")
     worked.answer = "CNN: local and shift-equivariant by build; ViT learns both"
 
 

@@ -1,0 +1,69 @@
+"""The families have equally many parameters, and their counted work is torch's, to the last FLOP."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from headwork.comparison import Settings, images, long_range, uses
+from headwork.comparison.families import FAMILIES, image_model, parameters, sequence_model, sized
+from headwork.comparison.layers import Layer, definition, flops, flops_at
+from headwork.errors import InputError
+
+FORMULAS = {
+    "cnn": "2 k^2 d^2 n", "rnn": "4 n d^2 - 2 d^2", "lstm": "16 n d^2 - 8 d^2", "gru": "12 n d^2",
+    "transformer": "4 n^2 d + 8 n d^2", "linear": "12 n d^2 + 2 n d",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("full", [False, True])
+def test_parameters_are_equal_within_five_percent(name, full):
+    settings, wanted = Settings.of(full=full), long_range.WANTED[full]
+    for gap in (long_range.gaps(settings)[0], long_range.gaps(settings)[-1]):
+        with torch.device("meta"):
+            model = sequence_model(FAMILIES[name], longest=gap + 2, vocabulary=5, classes=4, width=24, wanted=wanted)
+        assert abs(parameters(model) - wanted) <= 0.05 * wanted
+    with torch.device("meta"):
+        model = image_model(FAMILIES[name], images.SIZES[full])
+    assert abs(model.parameter_count - images.SIZES[full].wanted) <= 0.05 * images.SIZES[full].wanted
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_models_of_texts_are_of_equal_size_too(name):
+    with torch.device("meta"):
+        model = uses.text_model_of(name)
+    assert abs(model.parameter_count - uses.TEXT_WANTED) <= 0.05 * uses.TEXT_WANTED
+
+
+def test_a_size_that_cannot_be_kept_is_refused():
+    with pytest.raises(InputError, match="parameters are the nearest to 3"):
+        sized(lambda size: torch.nn.Linear(10, size), 3)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(("n", "d"), [(48, 4), (160, 6)])
+def test_counted_flops_are_the_formula_and_what_torch_counts(name, n, d):
+    plain, shapes = definition(FAMILIES[name])
+    with FlopCounterMode(display=False) as counter:
+        plain(*(torch.randn(shape) for shape in shapes(n, d)))
+    assert str(flops(name)) == FORMULAS[name]
+    assert counter.get_total_flops() == flops_at(name, n, d)
+
+
+@pytest.mark.parametrize("name", ["cnn", "gru", "linear"])  # torch's counter sees inside these fast forms
+def test_the_fast_form_does_the_same_work(name):
+    layer = Layer(FAMILIES[name], 6)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        layer(layer.inputs(64))
+    assert counter.get_total_flops() == flops_at(name, 64, 6)
+
+
+def test_the_fast_form_gives_what_the_definition_gives():
+    for name, family in FAMILIES.items():
+        fast = Layer(family, 8)
+        plain = Layer(family, 8, kernel="plain")
+        plain.load_state_dict(fast.state_dict())
+        inputs = fast.inputs(32)
+        assert torch.allclose(fast(inputs), plain(inputs), atol=1e-5), name
