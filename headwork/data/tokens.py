@@ -53,21 +53,21 @@ class Encoded:
         """Tokens of each text."""
         return np.diff(self.starts)
 
-    def padded(self, chosen: Indices, *, multiple: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Tokens and mask (text, token) of the chosen texts, as long as the longest, rounded up to a ``multiple``."""
+    def padded(self, chosen: Indices) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Tokens and mask (text, token) of the chosen texts, as long as the longest."""
         starts = self.starts[chosen]
         lengths = self.starts[chosen + 1] - starts
-        across = np.arange(-(-int(lengths.max(initial=1)) // multiple) * multiple)
+        across = np.arange(int(lengths.max(initial=1)))
         mask = across < lengths[:, None]
         tokens = np.full(mask.shape, self.padding, np.int64)
         tokens[mask] = self.ids[(starts[:, None] + across)[mask]]
         return tokens, mask
 
-    def tensors(self, chosen: Indices, *, multiple: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    def tensors(self, chosen: Indices) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (text, token; int64), mask (text, token; bool) and labels (text; int64) as torch tensors."""
         import torch
 
-        tokens, mask = self.padded(chosen, multiple=multiple)
+        tokens, mask = self.padded(chosen)
         return torch.from_numpy(tokens), torch.from_numpy(mask), torch.from_numpy(self.labels[chosen])
 
 

@@ -89,13 +89,13 @@ def test_tokens_padding_and_mask():
     tokenizer = train_tokenizer(TEXTS, vocabulary=300, longest=6)
     encoded = tokenizer.encoded(TextSplit([*TEXTS[:4], ""], np.array([1, 0, 1, 0, 1])))
     assert encoded.lengths.tolist() == [6, 6, 4, 2, 1], "cut at the longest; an empty text keeps [CLS]"
-    tokens, mask, labels = encoded.tensors(np.array([3, 0]), multiple=4)
+    tokens, mask, labels = encoded.tensors(np.array([3, 0]))
     assert tokens.dtype == torch.int64
     assert mask.dtype == torch.bool
-    assert tuple(tokens.shape) == tuple(mask.shape) == (2, 8)
+    assert tuple(tokens.shape) == tuple(mask.shape) == (2, 6)
     assert labels.tolist() == [0, 1]
     assert mask.sum(1).tolist() == [2, 6]
-    assert tokens[0].tolist() == [1, tokenizer.inner.token_to_id("Ġbad"), 0, 0, 0, 0, 0, 0]
+    assert tokens[0].tolist() == [1, tokenizer.inner.token_to_id("Ġbad"), 0, 0, 0, 0]
     assert tokenizer.tokens("GOOD film") == ["[CLS]", "good", "film"]
 
 

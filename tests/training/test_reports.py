@@ -47,7 +47,7 @@ def test_the_curves_are_the_metrics(finished):
 
 def test_names_that_matplotlib_would_read_otherwise(finished):
     metrics = training.load_metrics(finished)
-    picture = figures.curves({"a$b$_{": metrics, "_hidden": metrics}, "cost $5 of $x^{")
+    picture = figures.curves({"a$x^{$": metrics, "_hidden": metrics}, "b$x^{$")
     assert len(picture.axes[0].get_legend().get_texts()) == 4
     picture.draw_without_rendering()
 
