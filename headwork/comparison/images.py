@@ -44,7 +44,7 @@ def measurement(settings: Settings, family: str, count: int, seed: int, *, shuff
     return Measurement(
         name_of(family, count, seed, shuffle), decided_by,
         lambda: classified(family, count, seed, steps=settings.steps, full=full, shuffle=shuffle),
-        settings.steps * (0.02 if full else 0.004),
+        3 + settings.steps * 0.03 if full else settings.steps * 0.005,
     )  # fmt: skip
 
 

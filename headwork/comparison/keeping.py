@@ -62,18 +62,15 @@ def kept(folder: Path, measurement: Measurement, say: Callable[[str], None] = te
     try:
         data = json.loads(read_text(path))
         result = data["result"]
-        whole = (data["format"], data["fingerprint"], data["digest"]) == (
-            FORMAT,
-            fingerprint(measurement),
-            _digest(result),
-        )
+        expected = {"format": FORMAT, "fingerprint": fingerprint(measurement), "digest": _digest(result)}
+        whole = isinstance(result, dict) and all(data[name] == value for name, value in expected.items())
     except (InputError, ValueError, KeyError, TypeError):
         whole = False
     if not whole:
         say(f"! {path} is damaged or not ours: measured again.")
         return None
-    assert isinstance(result, dict)
-    return result
+    read: dict[str, Any] = result
+    return read
 
 
 def _digest(result: Any) -> str:

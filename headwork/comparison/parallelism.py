@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from headwork.comparison.complexity import forward_of
 from headwork.comparison.drawing import draw, legend, panel, ticked
 from headwork.comparison.families import FAMILIES
@@ -53,9 +55,19 @@ def chain(name: str, n: int) -> int:
     """
     layer = Layer(FAMILIES[name], 4, kernel="plain")
     with threads(1):
-        output = layer(layer.inputs(n).requires_grad_())
+        return longest_path(layer(layer.inputs(n).requires_grad_()))
+
+
+def longest_path(output: Tensor) -> int:
+    """Operations on the longest path that led to a tensor.
+
+    >>> import torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> longest_path((2 * x + 1).tanh() + x)
+    4
+    """
     lengths: dict[Any, int] = {}
-    waiting = [output.grad_fn]
+    waiting: list[Any] = [output.grad_fn]
     while waiting:
         node = waiting[-1]
         before = [other for other, _ in node.next_functions if other is not None]

@@ -63,7 +63,7 @@ def teach_step(model: nn.Module, batch: Batch, optimiser: torch.optim.Optimizer,
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, inputs: Tensor, labels: Tensor, *, size: int = 500) -> float:
+def accuracy(model: nn.Module, inputs: Tensor, labels: Tensor, *, size: int = 100) -> float:
     """The share of right answers."""
     with threads(1):
         said = torch.cat([model(inputs[at : at + size]).argmax(-1) for at in range(0, len(labels), size)])

@@ -2,14 +2,19 @@
 
 Token embedding, positions, encoder, pooling over the real tokens, head. With ``embedding_normalisation`` and
 ``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A mask has 1 for a token, 0 for padding.
+
+Beside the encoder a classifier may listen to words and pairs of neighbours one by one, as a linear model does (wide
+and deep: Cheng et al. 2016, arXiv 1606.07792).
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from headwork.errors import InputError
 from headwork.mechanisms import layer_normalisation, learned_positions
@@ -77,9 +82,10 @@ class TextEncoder(Model):
         return (EMBEDDING, *steps_of(learned_positions, scope="positions"), *normalised, *self.transformer.steps)
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, types: Tensor | None = None, *, note: Note = silent
-    ) -> Tensor:
-        """``types`` (batch, token) are 0 unless given."""
+        self, tokens: Tensor, mask: Tensor | None = None, types: Tensor | None = None, *,
+        kept: Tensor | None = None, note: Note = silent,
+    ) -> Tensor:  # fmt: skip
+        """``types`` (batch, token) are 0 unless given. With ``kept`` (batch, place) all other tokens are left out."""
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
         vectors = self.embedding(tokens)
@@ -88,18 +94,29 @@ class TextEncoder(Model):
         vectors = self.positions(note("embedding", vectors), note=inside(note, "positions"))
         if self.normalisation is not None:
             vectors = self.normalisation(vectors, note=inside(note, "embedding normalisation"))
+        # Only now, so that what is kept has its own positions.
+        vectors, mask = at_places(vectors, kept), at_places(mask, kept)
         result: Tensor = self.transformer(self.dropout(vectors), mask=key_mask(mask), note=note)
         return result
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassifierConfig(TextEncoderConfig):
-    """``hidden``, ``heads`` and what else shapes a transformer count only where the encoder is one."""
+    """``hidden``, ``heads`` and what else shapes a transformer count only where the encoder is one.
+
+    ``word_dropout`` is the share of tokens left out in training, others each time; ``bigrams`` how many rows the
+    table of words and pairs has, 0 is none.
+    """
 
     encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
     bidirectional: bool = False
     classes: int = 2
     pooling: Literal["mean", "first"] = "mean"
+    word_dropout: float = 0.0
+    bigrams: int = 0
+
+    def least(self, name: str) -> int:
+        return 0 if name == "bigrams" else super().least(name)
 
 
 class SequenceEncoder(Model):
@@ -126,12 +143,51 @@ class SequenceEncoder(Model):
     def steps(self) -> tuple[Step, ...]:
         return (EMBEDDING, *self.reading.steps)
 
-    def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
+    def forward(
+        self, tokens: Tensor, mask: Tensor | None = None, *, kept: Tensor | None = None, note: Note = silent
+    ) -> Tensor:
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
+        tokens, mask = at_places(tokens, kept), at_places(mask, kept)
         vectors = self.dropout(note("embedding", self.embedding(tokens)))
         result: Tensor = self.reading(vectors, mask, note=note)
         return result
+
+
+class WordsAndPairs(nn.Module):
+    """What each word, and each pair of neighbours, says for each class by itself: ``table`` times ``ratios``.
+
+    Words and pairs are hashed into the rows. ``ratios`` are fixed, 1 unless counted from training texts beforehand:
+    how much likelier a word or pair is in a class than elsewhere, as a logarithm (Wang and Manning 2012, Baselines and
+    Bigrams), so that telling words learn fast and others hardly.
+    """
+
+    ratios: Tensor
+
+    def __init__(self, rows: int, vocabulary: int, classes: int) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.table = nn.Parameter(torch.zeros(rows, classes))
+        self.register_buffer("ratios", torch.ones(rows, classes))
+
+    def rows(self, tokens: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The rows (batch, token) of each token, and of the pair that it makes with the one before it."""
+        real = tokens if mask is None else tokens * (mask != 0)
+        before = functional.pad(real[:, :-1], (1, 0))
+        return self._row(self.vocabulary, tokens), self._row(before, tokens)
+
+    def _row(self, first: Tensor | int, second: Tensor) -> Tensor:
+        return (first * FACTORS[0] + second * FACTORS[1]) % PRIME % self.table.shape[0]
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        word, pair = self.rows(tokens, mask)
+        scaled = self.table * (REACH * self.ratios)
+        return functional.embedding(word, scaled) + functional.embedding(pair, scaled)
+
+
+FACTORS, PRIME = (1_540_483_477, 1_103_515_245), 2**31 - 1  # below 2^31, so that no product leaves 64 bits
+# AdamW moves every entry by about the rate, however small its gradient: this is how far such a move reaches.
+REACH = 300.0
 
 
 class TextClassifier(Model):
@@ -150,6 +206,7 @@ class TextClassifier(Model):
         self.encoder = encoder
         self.dropout = nn.Dropout(config.dropout)
         self.head = Head(int(encoder.output_width), config.classes)  # type: ignore[arg-type]
+        self.words = WordsAndPairs(config.bigrams, config.vocabulary, config.classes) if config.bigrams else None
 
     @classmethod
     def on(cls, encoder: TextEncoder, *, classes: int, pooling: Literal["mean", "first"] = "mean") -> Self:
@@ -160,19 +217,24 @@ class TextClassifier(Model):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (
-            *self.encoder.steps,
-            Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width"),
-            Step("scores", "z", r"W p + b", "class"),
-        )
+        pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
+        if self.words is None:
+            return (*self.encoder.steps, pooled, Step("scores", "z", r"W p + b", "class"))
+        words = Step("words and pairs", "U", r"u_{x_t} + u_{x_{t-1} x_t}", "token class")
+        return (*self.encoder.steps, pooled, words, Step("scores", "z", r"W p + b + \text{mean}(U)", "class"))
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
         """``mask`` has 1 for each token and 0 for padding."""
         self.check_note(note)
-        vectors = self.encoder(tokens, mask, note=note)
-        pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, mask)
-        scores: Tensor = note("scores", self.head(self.dropout(note("pooled", pooled))))
-        return scores
+        share = self.config.word_dropout if self.training else 0.0
+        kept = some_places(tokens, mask, 1 - share) if share else None
+        vectors, left = self.encoder(tokens, mask, kept=kept, note=note), at_places(mask, kept)
+        pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, left)
+        scores: Tensor = self.head(self.dropout(note("pooled", pooled)))
+        if self.words is not None:
+            said = note("words and pairs", self.words(tokens, mask))
+            scores = scores + mean_of_tokens(at_places(said, kept), left)
+        return note("scores", scores)
 
 
 def mean_of_tokens(vectors: Tensor, mask: Tensor | None) -> Tensor:
@@ -186,3 +248,27 @@ def mean_of_tokens(vectors: Tensor, mask: Tensor | None) -> Tensor:
         return vectors.mean(1)
     real = (mask != 0).unsqueeze(-1).to(vectors)
     return (vectors * real).sum(1) / real.sum(1)
+
+
+def some_places(tokens: Tensor, mask: Tensor | None, share: float) -> Tensor:
+    """Places (batch, place) of a random share of the tokens, in their order: the first always, padding last.
+
+    >>> import torch
+    >>> some_places(torch.ones(1, 4), torch.tensor([[1, 1, 0, 0]]), 0.5).tolist()
+    [[0, 1]]
+    """
+    drawn = torch.rand(tokens.shape, device=tokens.device)
+    drawn[:, 0] = -1
+    if mask is not None:
+        drawn = drawn.masked_fill(mask == 0, 2)
+    return drawn.argsort(1)[:, : max(1, round(share * tokens.shape[1]))].sort(1).values
+
+
+Some = TypeVar("Some", Tensor, Tensor | None)
+
+
+def at_places(values: Some, places: Tensor | None) -> Some:
+    """The values (batch, token, ...) at those places, or all."""
+    if values is None or places is None:
+        return values
+    return values[torch.arange(len(places), device=places.device)[:, None], places]

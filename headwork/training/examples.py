@@ -46,6 +46,7 @@ from headwork.models import (
     VisionTransformerConfig,
 )
 from headwork.training.augmentation import Augmentation, draws, erased, generator, mixed, moved
+from headwork.training.counting import start_with_counts
 from headwork.training.recipes import Run, TextRun, VisionRun
 from headwork.training.starting import cannot_start, start_as_convolution
 
@@ -170,6 +171,8 @@ class Prepared:
             else:
                 model = TextClassifier.on(self.encoder, classes=config.classes, pooling=config.pooling)
                 model = TextClassifier(config, model.encoder)
+        if isinstance(model, TextClassifier) and model.words is not None:
+            start_with_counts(model, self.training)
         return self.tokenized(model)
 
     def tokenized(self, model: Model) -> Model:

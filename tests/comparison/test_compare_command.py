@@ -9,7 +9,7 @@ import pytest
 
 import headwork.cli.compare  # noqa: F401
 from headwork.cli import app as application
-from headwork.comparison import Settings, StoppedError, compare, keeping
+from headwork.comparison import Comparison, Settings, StoppedError, compare, keeping, parallelism
 from headwork.comparison.rows import Measurement
 from headwork.errors import InputError
 from headwork.problems import Worked, families
@@ -51,9 +51,26 @@ def test_a_budget_too_small_says_so_and_all_is_written(run, tmp_path):
     code, again, err = run(*SMALL, "--json")
     assert "9 of 9 measurements were there already" in err
     assert json.loads(again) == data
-    assert run(*SMALL)[1] == out
-    for form, begins in (("markdown", "# lstm"), ("latex", r"\documentclass"), ("html", "<!doctype html>")):
-        assert run(*SMALL, "--as", form)[1].startswith(begins)
+
+
+def test_every_form_tells_the_same():
+    settings = Settings.of(rows=["parallelism"], families=["cnn", "lstm"])
+    results = {
+        "parallelism chain": {"lengths": [32, 64], "chains": {"cnn": [17, 17], "lstm": [383, 767]}},
+        "parallelism same tokens": {"lengths": [64, 4096], "times": {"cnn": [1.0, 1.1], "lstm": [2.0, 40.0]}},
+        "parallelism threads": {"threads": [1, 2], "times": {"cnn": [1.9, 1.0], "lstm": [5.0, 5.1]}},
+    }
+    told = Comparison(settings, [parallelism.told(settings, results)], results)
+    for form, begins in (
+        (told.to_text(), "cnn and lstm compared"), (told.to_markdown(), "# cnn and lstm compared"),
+        (told.to_latex(), r"\documentclass"), (told.to_html(), "<!doctype html>"),
+    ):  # fmt: skip
+        assert form.startswith(begins)
+        assert "12 n - 1" in form
+        assert "each FLOP takes longer, so the cores wait in lstm (20 x a token" in form
+    row = json.loads(told.to_json())["rows"][0]
+    assert row["numbers"]["chain"]["lstm"] == {"fixed": -1.0, "each token": 12.0}
+    assert row["numbers"]["time a token"] == {"cnn": 1.1, "lstm": 20.0}
 
 
 @pytest.mark.parametrize(

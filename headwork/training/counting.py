@@ -1,0 +1,48 @@
+r"""Where the table of words and pairs starts: with how much likelier each is in a class than in the others.
+
+For a word or pair that stands in n_c of the N_c training texts of class c, and in m_c of the M_c others, the ratio is
+:math:`\log \frac{(n_c + 1) / (N_c + 2)}{(m_c + 1) / (M_c + 2)}`, naive Bayes with one text added to each count (Wang
+and Manning 2012, Baselines and Bigrams: Simple, Good Sentiment and Topic Classification).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from headwork.models import TextClassifier
+
+if TYPE_CHECKING:
+    from headwork.training.examples import Examples
+
+AT_ONCE = 256  # texts
+
+
+def start_with_counts(model: TextClassifier, examples: Examples) -> None:
+    """Count the words and pairs of the training texts into a new model's ``words.ratios``."""
+    assert model.words is not None
+    rows, classes = model.words.table.shape
+    counts = torch.zeros(classes, rows, dtype=torch.float64)
+    for chosen in examples.in_order(AT_ONCE):
+        (tokens, mask), labels = examples.batch(chosen)
+        found = torch.cat(model.words.rows(tokens, mask), 1)
+        texts = torch.arange(len(labels))[:, None].expand_as(found)
+        # Once for each text, however often it stands there.
+        each = torch.unique((texts * rows + found)[mask.repeat(1, 2)])
+        counts += torch.bincount(labels[each // rows] * rows + each % rows, minlength=classes * rows).view(
+            classes, rows
+        )
+    model.words.ratios.copy_(log_ratios(counts, examples.labels.bincount(minlength=classes)).mT)
+
+
+def log_ratios(counts: Tensor, texts: Tensor) -> Tensor:
+    """Of counts (class, row) and how many texts there are of each class.
+
+    >>> log_ratios(torch.tensor([[3.0, 1.0], [0.0, 1.0]]), torch.tensor([3, 3]))[0].exp().tolist()
+    [4.0, 1.0]
+    """
+    inside = (counts + 1) / (texts[:, None] + 2)
+    outside = (counts.sum(0) - counts + 1) / (texts.sum() - texts + 2)[:, None]
+    return inside.log() - outside.log()

@@ -1,0 +1,104 @@
+"""Words and pairs beside the encoder, and words left out in training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+
+from headwork.models import TextClassifier, TextClassifierConfig
+from headwork.models.text import at_places, some_places
+
+SMALL: dict[str, Any] = {"width": 8, "hidden": 8, "heads": 2, "depth": 1, "vocabulary": 50, "longest": 20}
+
+
+def classifier(**changes: Any) -> TextClassifier:
+    torch.manual_seed(0)
+    model = TextClassifier(TextClassifierConfig(**{**SMALL, "bigrams": 500, **changes})).eval()
+    if model.words is not None:
+        torch.nn.init.normal_(model.words.table, std=1e-2)
+    return model
+
+
+def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_place() -> None:
+    words = classifier().words
+    assert words is not None
+    word, pair = words.rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None)
+    assert word[0, 0] == word[0, 2] == word[0, 5]
+    assert pair[0, 1] == pair[0, 3], "3 4 twice"
+    assert pair[0, 2] == pair[0, 5], "4 3 twice"
+    assert len({int(pair[0, 1]), int(pair[0, 2]), int(pair[0, 4])}) == 3
+
+
+def test_pairs_are_spread_over_the_rows() -> None:
+    config = TextClassifierConfig(**{**SMALL, "vocabulary": 30_000, "bigrams": 4096})
+    words = TextClassifier(config).words
+    assert words is not None
+    tokens = torch.randint(30_000, (1, 4096), generator=torch.Generator().manual_seed(0)).unique()[None]
+    for rows in words.rows(tokens, None):
+        filled = Counter(rows.flatten().tolist())
+        assert len(filled) / rows.numel() > 0.6, "by chance, 63% or more"
+        assert max(filled.values()) < 12
+
+
+@pytest.mark.parametrize("padding", [0, 9])
+def test_padding_says_nothing_on_either_side(padding: int) -> None:
+    model = classifier(positions="sinusoidal", encoder="convolution")
+    tokens = torch.tensor([[1, 5, 6, 7]])
+    behind = torch.cat([tokens, torch.full((1, 3), padding)], 1)
+    ahead = torch.cat([torch.full((1, 3), padding), tokens], 1)
+    mask = torch.tensor([[1] * 4 + [0] * 3])
+    words = model.words
+    assert words is not None
+    torch.testing.assert_close(model(behind, mask), model(tokens, torch.ones_like(tokens)))
+    for alone, padded in zip(words.rows(tokens, None), words.rows(ahead, mask.flip(1)), strict=True):
+        assert torch.equal(alone, padded[:, 3:])
+
+
+def test_without_ratios_or_table_only_the_encoder_speaks() -> None:
+    model, tokens = classifier(), torch.randint(50, (3, 6))
+    assert model.words is not None
+    heard = model(tokens)
+    torch.nn.init.zeros_(model.words.table)
+    assert not torch.equal(model(tokens), heard)
+    assert torch.equal(model(tokens), classifier(bigrams=0)(tokens))
+
+
+def test_some_places_are_ordered_real_and_begin_with_the_first() -> None:
+    torch.manual_seed(0)
+    mask = torch.arange(20) < torch.tensor([20, 12, 3])[:, None]
+    places = some_places(mask, mask, 0.5)
+    assert places.shape == (3, 10)
+    assert (places[:, 0] == 0).all()
+    assert (places.diff(dim=1) > 0).all()
+    assert at_places(mask, places).sum(1).tolist() == [10, 10, 3]
+    counts = sum(
+        torch.zeros(20).index_add(0, some_places(mask[:1], mask[:1], 0.5)[0], torch.ones(10)) for _ in range(400)
+    )
+    assert (counts[1:] > 120).all(), "every place has its chance"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("encoder", ["transformer", "gru"])
+def test_words_are_left_out_in_training_only(encoder: Any) -> None:
+    model, tokens = classifier(encoder=encoder, word_dropout=0.5, dropout=0.0), torch.randint(50, (4, 12))
+    seen: list[int] = []
+    model.encoder.register_forward_hook(lambda part, given, result: seen.append(result.shape[1]))
+    assert torch.equal(model(tokens), model(tokens))
+    model.train()
+    assert not torch.equal(model(tokens), model(tokens))
+    assert seen == [12, 12, 6, 6]
+    torch.manual_seed(3)
+    first = model(tokens)
+    torch.manual_seed(3)
+    assert torch.equal(first, model(tokens))
+
+
+def test_what_is_kept_has_its_own_positions() -> None:
+    model, tokens = classifier(dropout=0.0), torch.randint(50, (1, 6))
+    given: list[torch.Tensor] = []
+    model.encoder.transformer.register_forward_pre_hook(lambda part, inputs: given.append(inputs[0]))
+    model.encoder(tokens)
+    model.encoder(tokens, kept=torch.tensor([[0, 3, 5]]))
+    assert torch.equal(given[1], given[0][:, [0, 3, 5]])
