@@ -14,11 +14,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.bias import changes
 from headwork.comparison.drawing import draw, legend, panel, ticked
-from headwork.comparison.families import FAMILIES, USUAL
+from headwork.comparison.families import FAMILIES
 from headwork.comparison.fitting import Fit, crossing, share
 from headwork.comparison.images import circular, classified
 from headwork.comparison.layers import definition, flops
-from headwork.comparison.rows import listed
+from headwork.comparison.rows import Settings, listed
 from headwork.pages.tables import Table
 
 TIMED, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
@@ -48,7 +48,9 @@ def timed() -> dict[str, Any]:
 def work_and_time() -> list[Any]:
     """A3: FLOPs, the power of n in the time, and the longest chain of each family."""
     fits = complexity.fits(timed())
-    rows = [(name, f"{flops(name)}", f"{fits[name]}" if name in fits else "", _chain(name)) for name in USUAL]
+    rows = [
+        (name, f"{flops(name)}", f"{fits[name]}" if name in fits else "", _chain(name)) for name in Settings().families
+    ]
     notes = [
         f"One layer, forward, one thread, d = {complexity.WIDTH}, the four largest n up to {LENGTHS[-1]:,}. The chain "
         "counts operations that must wait for one another."

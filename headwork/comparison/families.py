@@ -71,7 +71,6 @@ FAMILIES: dict[str, Family] = {
         Family("linear", "linear attention", "attention", "#CC79A7", "P", "--"),
     )
 }
-USUAL = ("cnn", "lstm", "gru", "transformer", "linear")
 
 
 def nearest(count: Callable[[int], int], wanted: int) -> int:

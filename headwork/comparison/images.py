@@ -146,7 +146,7 @@ def equivariance_error(function: Callable[[Tensor], Tensor], images: Tensor, shi
     difference = (moved - plain.roll(rows, -2)).square().sum()
     spread = (plain - plain.mean((0, -2, -1), keepdim=True)).square().sum()
     # Two independent outputs of this spread differ by twice its square.
-    return float((difference / (2 * spread)).sqrt()) if spread > 0 else math.nan
+    return float((difference / (2 * spread)).sqrt()) if spread > 0 else 0.0
 
 
 def circular(layers: int = 2, width: int = 8) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def _words(found: dict[str, Share], timed: Any) -> str:
         return words
     if quick == best:
         return f"{words}; {quick} is the quickest to train, too"
-    cost = f"{quick} is the quickest to train, {times(timed['step'][best])} as quick as {best}"
+    cost = f"{quick} is the quickest to train, {timed['step'][best]:.1f} times as quick as {best}"
     return f"{words}; {cost}" + (
         ", and behind it" if found[best].above(found[quick]) else ", and not seen to be behind it"
     )
