@@ -32,7 +32,7 @@ WIDTHS = (32, 64, 128, 256, 512)
 FITTED = 4  # so many of the largest sizes: what does not grow has vanished there
 KEPT = (256, 512, 1024, 2048)
 CROSSED, ALONG = (64, 128, 256), (16, 32, 64, 128, 256, 512, 1024, 2048)
-ROUNDS, MOST_ROUNDS, WANTED_ERROR = 4, 16, 0.03
+ROUNDS, MOST_ROUNDS, WANTED_ERROR = 4, 24, 0.02
 PATIENCE = 20  # seconds after which no more rounds are added: on a machine this busy they help little
 AGREES = 0.15  # exponents of time and work that differ by less are told as the same
 
@@ -41,13 +41,15 @@ def plan(settings: Settings) -> list[Measurement]:
     families = settings.families
     by_n = {"families": families, "width": WIDTH, "lengths": LENGTHS}
     by_d = {"families": families, "tokens": TOKENS, "widths": WIDTHS}
-    crossed = {"widths": CROSSED, "lengths": ALONG}
-    return [
-        Measurement("complexity time by n", by_n, lambda: times_by_n(families), 2.5 * len(families)),
+    made = [
+        Measurement("complexity time by n", by_n, lambda: times_by_n(families), 2.0 * len(families)),
         Measurement("complexity time by d", by_d, lambda: times_by_d(families), 1.5 * len(families)),
-        Measurement("complexity parts of attention", crossed, parts_of_attention, 3),
         Measurement("complexity memory", {"families": families, "lengths": KEPT}, lambda: memory(families), 1),
     ]
+    if "transformer" in families:
+        crossed = {"widths": CROSSED, "lengths": ALONG}
+        made.append(Measurement("complexity parts of attention", crossed, parts_of_attention, 2))
+    return made
 
 
 # --- measuring ----------------------------------------------------------------------------------
@@ -65,7 +67,7 @@ def times_by_n(
 def times_by_d(families: Sequence[str], widths: Sequence[int] = WIDTHS, rounds: int = ROUNDS) -> dict[str, Any]:
     """Times over d at a fixed number of tokens, in units of the shortest."""
     runs = {name: {d: forward_of(Layer(FAMILIES[name], d).eval(), TOKENS) for d in widths} for name in families}
-    return _raced(runs, rounds, MOST_ROUNDS // 2)
+    return _raced(runs, rounds, MOST_ROUNDS // 3)
 
 
 def forward_of(layer: Layer, n: int, batch: int = 1) -> Any:
@@ -183,7 +185,8 @@ def told(settings: Settings, results: Results) -> Row:
         _time_picture(results["complexity time by d"], by_d, "d"),
     ]
     row.numbers = {"n": {k: vars(f) for k, f in by_n.items()}, "d": {k: vars(f) for k, f in by_d.items()}}
-    _tell_crossing(row, settings, results)
+    if "transformer" in names:
+        _tell_crossing(row, settings, results)
     _tell_memory(row, names, results["complexity memory"])
     return row
 
@@ -282,14 +285,12 @@ def _tell_crossing(row: Row, settings: Settings, results: Results) -> None:
         (f"n^2 d part over n d^2 part, d = {d}", f"{2 * d}", _place(found[d], *pairs[d])) for d in pairs
     ]
     row.say(_crossing_words(found, _flop_ratio(parts)))
-    by_n = results["complexity time by n"]["times"]
-    if "transformer" in by_n:
-        sizes, slow = results["complexity time by n"]["sizes"]["transformer"], by_n["transformer"]
-        for name in settings.families:
-            if name != "transformer":
-                other = by_n[name][: len(sizes)]  # the same sizes: all begin alike
-                place = _place(crossing(sizes, slow, other), slow, other)
-                rows.append((f"attention slower than {name}, d = {WIDTH}", _formula_crossing(name), place))
+    by_n, sizes = results["complexity time by n"]["times"], results["complexity time by n"]["sizes"]["transformer"]
+    slow = by_n["transformer"]
+    for name in (name for name in settings.families if name != "transformer"):
+        other = by_n[name][: len(sizes)]  # the same sizes: all begin alike
+        place = _place(crossing(sizes, slow, other), slow, other)
+        rows.append((f"attention slower than {name}, d = {WIDTH}", _formula_crossing(name), place))
     row.tables.append(Table("Where the lines cross", ("what", "from n by the FLOPs", "from n measured"), rows))
     row.numbers["crossing"] = {str(d): n for d, n in found.items()}
 

@@ -19,11 +19,10 @@ CONFIDENCE, APART = 1.96, 1.5
 
 @dataclass(frozen=True)
 class Fit:
-    """values = factor * size^exponent, over the sizes from ``start`` to ``end``."""
+    """A power law over the sizes from ``start`` to ``end``, its exponent with its standard error."""
 
     exponent: float
     error: float
-    factor: float
     start: float
     end: float
 
@@ -33,9 +32,6 @@ class Fit:
 
     def __str__(self) -> str:
         return f"{self.exponent:.2f} ± {self.error:.2f}"
-
-    def __call__(self, size: float) -> float:
-        return float(self.factor * size**self.exponent)
 
 
 def fitted(sizes: Sequence[float], values: Sequence[float]) -> Fit:
@@ -50,8 +46,7 @@ def fitted(sizes: Sequence[float], values: Sequence[float]) -> Fit:
     slope = float(centred @ y) / spread
     left = y - y.mean() - slope * centred
     error = math.sqrt(float(left @ left) / max(1, len(x) - 2) / spread)
-    factor = math.exp(float(y.mean()) - slope * float(x.mean()))
-    return Fit(slope, error, factor, float(min(sizes)), float(max(sizes)))
+    return Fit(slope, error, float(min(sizes)), float(max(sizes)))
 
 
 @dataclass(frozen=True)
