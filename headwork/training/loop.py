@@ -2,7 +2,7 @@
 
 Everything random in a step is drawn from (seed, step), the order of the batches from (seed, epoch), and the rate is a
 function of the step: so a run is known by its config, its step and its tensors, and resumes to the bit.
-AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101), warm-up and cosine decay, label smoothing, clipped gradients.
+AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, warm-up and cosine decay, label smoothing, clipped gradients.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from headwork.data.splits import Indices
-from headwork.errors import HeadworkError
+from headwork.errors import HeadworkError, InputError
 from headwork.models import Model
 from headwork.training.augmentation import mixed
 from headwork.training.distributed import Group
 from headwork.training.examples import Examples, Prepared, Say
+from headwork.training.muon import Muon
 from headwork.training.progress import Progress
 from headwork.training.recipes import Run
 
@@ -60,7 +61,7 @@ class Session:
     def __init__(self, prepared: Prepared, model: Model, processes: Group, say: Say) -> None:
         self.run, self.prepared, self.processes, self.say = prepared.run, prepared, processes, say
         self.model = model.to(processes.device)
-        self.optimiser = adamw(self.model, self.run)
+        self.optimiser = optimiser_of(self.model, self.run)
         self.any_size: nn.Module = processes.wrapped(self.model)
         self.whole: Callable[..., Tensor] = self.any_size
         self.per_epoch = -(-len(prepared.training.labels) // self.run.batch)
@@ -130,12 +131,21 @@ class Session:
         }  # fmt: skip
 
 
-def adamw(model: nn.Module, run: Run) -> torch.optim.Optimizer:
-    """AdamW; matrices decay, biases, scales and shifts do not."""
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    free = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [{"params": decayed, "weight_decay": run.weight_decay}, {"params": free, "weight_decay": 0.0}]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=run.learning_rate, fused=True)
+def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
+    """AdamW, or Muon for the matrices of blocks; matrices decay, biases, scales and shifts do not."""
+    named = list(model.named_parameters())
+    hidden = [p for name, p in named if ".blocks." in name and p.dim() == 2] if run.optimiser == "muon" else []
+    if run.optimiser == "muon" and not hidden:
+        raise InputError(f"run: optimiser is muon, but {type(model).__name__} has no blocks of matrices. Take adamw.")
+    taken = {id(p) for p in hidden}
+    decayed = [p for _, p in named if p.dim() > 1 and id(p) not in taken]
+    free = [p for _, p in named if p.dim() <= 1]
+    groups: list[dict[str, Any]] = [
+        {"params": decayed, "weight_decay": run.weight_decay}, {"params": free, "weight_decay": 0.0},
+        {"params": hidden, "weight_decay": run.weight_decay, "orthogonal": True},
+    ]  # fmt: skip
+    kind = Muon if hidden else torch.optim.AdamW
+    return kind([g for g in groups if g["params"]], lr=run.learning_rate, fused=True)
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:

@@ -46,6 +46,7 @@ class Run:
     epochs: int = 10
     batch: int = 128
     learning_rate: float = 2e-3
+    optimiser: Literal["adamw", "muon"] = "adamw"
     weight_decay: float = 0.05
     warm_up: float = 0.1
     smoothing: float = 0.1

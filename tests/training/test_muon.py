@@ -1,0 +1,59 @@
+"""Muon: each update orthogonal, everything else AdamW's."""
+
+import math
+
+import pytest
+import torch
+
+from headwork.errors import InputError
+from headwork.training import changed, vision
+from headwork.training.loop import optimiser_of
+from headwork.training.muon import Muon, orthogonal
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (2, 20, 8)])
+def test_singular_values_come_near_one_and_directions_stay(shape):
+    torch.manual_seed(0)
+    given = torch.randn(shape, dtype=torch.float64)
+    made = orthogonal(given)
+    values = torch.linalg.svdvals(made)
+    assert ((values > 0.6) & (values < 1.3)).all()
+    # The independent truth: U V^T of the singular value decomposition, which the iteration shares its directions with.
+    left, _, right = torch.linalg.svd(given, full_matrices=False)
+    inside = left.mT @ made @ right.mT
+    torch.testing.assert_close(inside, torch.diag_embed(inside.diagonal(dim1=-2, dim2=-1)), rtol=0, atol=1e-10)
+
+
+def test_a_first_step_is_the_orthogonal_gradient_and_the_decay():
+    matrix = torch.nn.Parameter(torch.eye(4, 6))
+    gradient = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    matrix.grad = gradient.clone()
+    Muon([{"params": [matrix], "orthogonal": True}], lr=0.1, weight_decay=0.5).step()
+    expected = 0.95 * torch.eye(4, 6) - 0.1 * 0.2 * math.sqrt(6) * orthogonal(gradient)
+    torch.testing.assert_close(matrix.detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_rest_moves_as_with_adamw(small, digits):
+    from headwork.training.examples import prepare
+
+    moved = {}
+    for name in ("adamw", "muon"):
+        run = small(f"optimiser={name}")
+        model = prepare(run, say=lambda _: None, data=digits).model()
+        optimiser = optimiser_of(model, run)
+        for number, parameter in enumerate(model.parameters()):
+            parameter.grad = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))
+        optimiser.step()
+        moved[name] = dict(model.named_parameters())
+    for name, parameter in moved["adamw"].items():
+        hidden = ".blocks." in name and parameter.dim() == 2
+        assert torch.equal(parameter, moved["muon"][name]) != hidden
+
+
+def test_a_model_without_blocks_takes_adamw(digits):
+    from headwork.training.examples import prepare
+
+    run = changed(vision("digits", "cnn"), ["optimiser=muon"])
+    model = prepare(run, say=lambda _: None, data=digits).model()
+    with pytest.raises(InputError, match="no blocks of matrices. Take adamw"):
+        optimiser_of(model, run)
