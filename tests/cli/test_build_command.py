@@ -3,24 +3,16 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
-import headwork.cli.app as application
 import headwork.cli.build  # noqa: F401  (adds the command)
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def command(*arguments):
-        monkeypatch.setattr(application, "register", lambda: None)
-        monkeypatch.setattr(sys, "argv", ["headwork", "build", *arguments])
-        with pytest.raises(SystemExit) as done:
-            application.main()
-        shown = capsys.readouterr()
-        return done.value.code, shown.out, shown.err
-
-    return command
+def run(headwork_command):
+    return partial(headwork_command, "build")
 
 
 def test_permutation(run):

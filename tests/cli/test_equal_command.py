@@ -1,27 +1,18 @@
 """headwork equal: both sides shown, exit 0, 1 where they differ, 2 where the name is wrong."""
 
 import json
-import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-import headwork.cli.app as application
 import headwork.cli.equal  # noqa: F401  (adds the command)
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def command(*arguments):
-        monkeypatch.setattr(application, "register", lambda: None)
-        monkeypatch.setattr(sys, "argv", ["headwork", "equal", *arguments])
-        with pytest.raises(SystemExit) as done:
-            application.main()
-        shown = capsys.readouterr()
-        return done.value.code, shown.out, shown.err
-
-    return command
+def run(headwork_command):
+    return partial(headwork_command, "equal")
 
 
 def test_convolution_is_a_toeplitz_matrix(run):

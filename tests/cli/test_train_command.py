@@ -15,7 +15,6 @@ import torch
 
 import headwork.cli.runs
 import headwork.cli.train  # noqa: F401
-from headwork.cli import app as application
 
 COMMAND = [
     sys.executable,
@@ -27,20 +26,10 @@ SMALL = [part for setting in SETTINGS for part in ("--set", setting)]
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """The command line in this process: exit code, stdout, stderr."""
-
-    def called(*arguments):
-        monkeypatch.setattr(sys, "argv", ["headwork", *map(str, arguments)])
-        monkeypatch.setattr(application, "register", lambda: None)
-        with pytest.raises(SystemExit) as ended:
-            application.main()
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
-
+def run(headwork_command):
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield called
+    yield headwork_command
     torch.set_num_threads(before)
 
 

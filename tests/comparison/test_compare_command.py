@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 
 import pytest
 
 import headwork.cli.compare  # noqa: F401
-from headwork.cli import app as application
 from headwork.comparison import Comparison, Settings, StoppedError, compare, keeping, parallelism
 from headwork.comparison.rows import Measurement
 from headwork.errors import InputError
@@ -18,19 +17,9 @@ SMALL = ["--only", "long-range", "--families", "lstm,gru", "--steps", "2"]
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """The command line in this process: exit code, stdout, stderr."""
-
-    def called(*arguments):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["headwork", "compare", *map(str, arguments)])
-        monkeypatch.setattr(application, "register", lambda: None)
-        with pytest.raises(SystemExit) as ended:
-            application.main()
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
-
-    return called
+def run(headwork_command, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return partial(headwork_command, "compare")
 
 
 def test_a_budget_too_small_says_so_and_all_is_written(run, tmp_path):

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 import headwork.cli.runs
 import headwork.cli.train  # noqa: F401
-from headwork.cli import app as application
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    """The command line in this process: exit code, stdout, stderr."""
-
-    def called(*arguments):
-        monkeypatch.setattr(sys, "argv", ["headwork", *map(str, arguments)])
-        monkeypatch.setattr(application, "register", lambda: None)
-        with pytest.raises(SystemExit) as ended:
-            application.main()
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
-
-    return called
+def run(headwork_command):
+    return headwork_command
 
 
 @pytest.mark.parametrize(("option", "setting"), [("--epochs", "epochs=7"), ("--seed", " seed = 7")])
