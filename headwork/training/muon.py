@@ -55,7 +55,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
     for _ in range(5):
         square = x @ x.mT
         x = a * x + (b * square + c * square @ square) @ x
-    return x.mT if tall else x
+    result: Tensor = x.mT if tall else x
+    return result
 
 
 def _by_shape(matrices: Iterable[Tensor]) -> Iterable[list[Tensor]]:
