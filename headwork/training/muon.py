@@ -31,7 +31,7 @@ class Muon(torch.optim.AdamW):
 
     def _step_of(self, matrices: list[Tensor], rate: float, decay: float) -> None:
         gradients = torch.stack([matrix.grad for matrix in matrices])  # type: ignore[misc]
-        kept = [self.state[m].setdefault("momentum", torch.zeros_like(m)) for m in matrices]
+        kept = [self._kept(matrix) for matrix in matrices]
         momenta = torch.stack(kept).lerp_(gradients, 1 - MOMENTUM)
         updates = orthogonal(gradients.lerp(momenta, MOMENTUM))  # Nesterov's: a step ahead
         size = 0.2 * math.sqrt(max(updates.shape[-2:]))
@@ -39,6 +39,15 @@ class Muon(torch.optim.AdamW):
             momentum.copy_(new)
             matrix.mul_(1 - rate * decay).add_(update, alpha=-rate * size)
             matrix.grad = None  # so that AdamW leaves it alone
+
+    def _kept(self, matrix: Tensor) -> Tensor:
+        """The momentum of a matrix; AdamW will not load a state that counts no steps."""
+        state = self.state[matrix]
+        if not state:
+            state |= {"step": torch.zeros(()), "momentum": torch.zeros_like(matrix)}
+        state["step"] += 1
+        momentum: Tensor = state["momentum"]
+        return momentum
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Muon: each update orthogonal, everything else AdamW's."""
 
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -48,6 +49,28 @@ def test_the_rest_moves_as_with_adamw(small, digits):
     for name, parameter in moved["adamw"].items():
         hidden = ".blocks." in name and parameter.dim() == 2
         assert torch.equal(parameter, moved["muon"][name]) != hidden
+
+
+def test_what_is_kept_between_steps_is_loaded_to_the_bit():
+    def made():
+        matrix, bias = torch.nn.Parameter(torch.eye(3)), torch.nn.Parameter(torch.ones(3))
+        return [matrix, bias], Muon([{"params": [matrix], "orthogonal": True}, {"params": [bias]}], lr=0.1)
+
+    def step(parameters, optimiser, seed):
+        for parameter in parameters:
+            parameter.grad = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed))
+        optimiser.step()
+
+    whole, first = made()
+    step(whole, first, 0)
+    resumed, second = made()
+    second.load_state_dict(deepcopy(first.state_dict()))  # loading shares tensors
+    for old, new in zip(whole, resumed, strict=True):
+        new.data.copy_(old.data)
+    step(whole, first, 1)
+    step(resumed, second, 1)
+    assert all(map(torch.equal, whole, resumed))
+    assert first.state[whole[0]]["step"] == 2
 
 
 def test_a_model_without_blocks_takes_adamw(digits):
