@@ -33,8 +33,12 @@ def shuffled(count: int, *seeds: int) -> Indices:
     return draw.permutation(count).astype(np.int64)
 
 
-def held_out(labels: NDArray[np.int64], share: float, *seeds: int, what: str = "validation") -> tuple[Indices, Indices]:
+def held_out(
+    labels: NDArray[np.int64], share: float, *seeds: int, what: str = "validation", neighbours: bool = False
+) -> tuple[Indices, Indices]:
     """The places kept and the places held out, both shuffled: of each class the share, rounded, at least one.
+
+    With ``neighbours`` those held out of a class stand together: for files in which what is alike stands together.
 
     >>> labels = np.array([0] * 8 + [1] * 4)
     >>> kept, held = held_out(labels, 0.25, 0)
@@ -49,6 +53,8 @@ def held_out(labels: NDArray[np.int64], share: float, *seeds: int, what: str = "
     held = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         members = order[labels[order] == label]
+        if neighbours:
+            members = members[np.argsort((members - members[0]) % len(labels))]
         held[members[: min(max(1, int(share * len(members) + 0.5)), len(members) - 1)]] = True
     if not held.any():
         raise InputError(
@@ -80,11 +86,13 @@ def parts(
     given: Some | None = None,
     read_test: Callable[[], Some] | None = None,
     test: float = 0.1,
+    neighbours: bool = False,
     notes: tuple[str, ...] = (),
 ) -> tuple[Some, Some, Callable[[], Some], tuple[str, ...], bool]:
     """Train, validation, the reader of test, how they were made, and whether test was given.
 
     Validation is carved out by the seed unless one is given; so is test, but by a fixed seed, where none is given.
+    With ``neighbours`` validation is a stretch of each class.
     """
     told = list(notes)
     test_given = read_test is not None
@@ -96,9 +104,12 @@ def parts(
         told.append(f"test: {len(held):,} of the {total:,} {what}, held out by class, the same for every seed")
     if given is None:
         total = len(training.labels)
-        kept, held = held_out(training.labels, validation, seed, VALIDATION)
+        kept, held = held_out(training.labels, validation, seed, VALIDATION, neighbours=neighbours)
         given, training = training.at(held), training.at(kept)
-        told.append(f"validation: {len(held):,} of the {total:,} training {what}, held out by class with seed {seed}")
+        how = ", in one stretch each" if neighbours else ""
+        told.append(
+            f"validation: {len(held):,} of the {total:,} training {what}, held out by class{how} with seed {seed}"
+        )
     return training, given, read_test, tuple(told), test_given
 
 

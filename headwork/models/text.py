@@ -3,8 +3,8 @@
 Token embedding, positions, encoder, pooling over the real tokens, head. With ``embedding_normalisation`` and
 ``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A mask has 1 for a token, 0 for padding.
 
-Beside the encoder a classifier may listen to words and pairs of neighbours one by one, as a linear model does (wide
-and deep: Cheng et al. 2016, arXiv 1606.07792).
+Beside the encoder a classifier may listen to words, pairs and triples of neighbours one by one, as a linear model does
+(wide and deep: Cheng et al. 2016, arXiv 1606.07792).
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class TextEncoder(Model):
 class TextClassifierConfig(TextEncoderConfig):
     """``hidden``, ``heads`` and what else shapes a transformer count only where the encoder is one.
 
-    ``word_dropout`` is the share of tokens left out in training, others each time; ``bigrams`` how many rows the
-    table of words and pairs has, 0 is none.
+    ``word_dropout`` is the share of tokens left out in training, others each time; ``phrases`` how many rows the
+    table of words, pairs and triples has, 0 is none.
     """
 
     encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
@@ -113,10 +113,10 @@ class TextClassifierConfig(TextEncoderConfig):
     classes: int = 2
     pooling: Literal["mean", "first"] = "mean"
     word_dropout: float = 0.0
-    bigrams: int = 0
+    phrases: int = 0
 
     def least(self, name: str) -> int:
-        return 0 if name == "bigrams" else super().least(name)
+        return 0 if name == "phrases" else super().least(name)
 
 
 class SequenceEncoder(Model):
@@ -154,12 +154,12 @@ class SequenceEncoder(Model):
         return result
 
 
-class WordsAndPairs(nn.Module):
-    """What each word, and each pair of neighbours, says for each class by itself: ``table`` times ``ratios``.
+class Phrases(nn.Module):
+    """What each word, pair and triple of neighbours says for each class by itself: ``table`` times ``ratios``.
 
-    Words and pairs are hashed into the rows. ``ratios`` are fixed, 1 unless counted from training texts beforehand:
-    how much likelier a word or pair is in a class than elsewhere, as a logarithm (Wang and Manning 2012, Baselines and
-    Bigrams), so that telling words learn fast and others hardly.
+    Phrases are hashed into the rows, and each counts once in a text. ``ratios`` are fixed, 1 unless counted from
+    training texts beforehand: how much likelier a phrase is in a class than elsewhere, as a logarithm (Wang and Manning
+    2012, Baselines and Bigrams), so that telling phrases learn fast and others hardly.
     """
 
     ratios: Tensor
@@ -170,24 +170,48 @@ class WordsAndPairs(nn.Module):
         self.table = nn.Parameter(torch.zeros(rows, classes))
         self.register_buffer("ratios", torch.ones(rows, classes))
 
-    def rows(self, tokens: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The rows (batch, token) of each token, and of the pair that it makes with the one before it."""
+    def rows(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
+        """The rows (batch, token, 3) of each token, and of the pair and the triple that it ends."""
         real = tokens if mask is None else tokens * (mask != 0)
-        before = functional.pad(real[:, :-1], (1, 0))
-        return self._row(self.vocabulary, tokens), self._row(before, tokens)
+        before, earlier = (functional.pad(real, (back, 0))[:, : tokens.shape[1]] for back in (1, 2))
+        alone = torch.full_like(tokens, self.vocabulary)
+        hashed = [_hashed(first, tokens) for first in (alone, before, _hashed(earlier, before))]
+        return torch.stack(hashed, -1) % self.table.shape[0]
 
-    def _row(self, first: Tensor | int, second: Tensor) -> Tensor:
-        return (first * FACTORS[0] + second * FACTORS[1]) % PRIME % self.table.shape[0]
+    def forward(self, tokens: Tensor, mask: Tensor | None = None, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What the phrases of each token say (batch, token, class), and by what (batch, class) their sum is divided.
 
-    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        word, pair = self.rows(tokens, mask)
-        scaled = self.table * (REACH * self.ratios)
-        return functional.embedding(word, scaled) + functional.embedding(pair, scaled)
+        That is the length of the text's ratios, as a vector: so long texts are not louder than short ones.
+        """
+        rows = self.rows(tokens, mask)
+        new = first_time((rows if mask is None else rows.where(mask[..., None] != 0, -1)).flatten(1)).view_as(rows)
+        new = new if mask is None else new & (mask[..., None] != 0)
+        rows, new = at_places(rows, kept), at_places(new, kept)
+        weights = functional.embedding(rows, self.ratios) * new[..., None]
+        length = weights.square().sum((1, 2)).sqrt() + 1e-6
+        return (functional.embedding(rows, self.table) * weights).sum(2), length
 
 
 FACTORS, PRIME = (1_540_483_477, 1_103_515_245), 2**31 - 1  # below 2^31, so that no product leaves 64 bits
-# AdamW moves every entry by about the rate, however small its gradient: this is how far such a move reaches.
-REACH = 300.0
+PLACES = 2**30  # more than a text has
+
+
+def _hashed(first: Tensor, second: Tensor) -> Tensor:
+    return (first * FACTORS[0] + second * FACTORS[1]) % PRIME
+
+
+def first_time(rows: Tensor) -> Tensor:
+    """Where a number stands for the first time in its row.
+
+    >>> import torch
+    >>> first_time(torch.tensor([[7, 5, 7, 7]])).tolist()
+    [[True, True, False, False]]
+    """
+    # Each with its place, so that equal ones are sorted by place; exported graphs know no stable sort.
+    ordered = (rows * PLACES + torch.arange(rows.shape[-1], device=rows.device)).sort().values
+    number, place = ordered // PLACES, ordered % PLACES
+    new = functional.pad(number[:, 1:] != number[:, :-1], (1, 0), value=True)
+    return torch.zeros_like(new).scatter(-1, place, new)
 
 
 class TextClassifier(Model):
@@ -206,7 +230,7 @@ class TextClassifier(Model):
         self.encoder = encoder
         self.dropout = nn.Dropout(config.dropout)
         self.head = Head(int(encoder.output_width), config.classes)  # type: ignore[arg-type]
-        self.words = WordsAndPairs(config.bigrams, config.vocabulary, config.classes) if config.bigrams else None
+        self.phrases = Phrases(config.phrases, config.vocabulary, config.classes) if config.phrases else None
 
     @classmethod
     def on(cls, encoder: TextEncoder, *, classes: int, pooling: Literal["mean", "first"] = "mean") -> Self:
@@ -218,10 +242,11 @@ class TextClassifier(Model):
     @property
     def steps(self) -> tuple[Step, ...]:
         pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
-        if self.words is None:
+        if self.phrases is None:
             return (*self.encoder.steps, pooled, Step("scores", "z", r"W p + b", "class"))
-        words = Step("words and pairs", "U", r"u_{x_t} + u_{x_{t-1} x_t}", "token class")
-        return (*self.encoder.steps, pooled, words, Step("scores", "z", r"W p + b + \text{mean}(U)", "class"))
+        said = Step("phrases", "U", r"u_{x_t} + u_{x_{t-1} x_t} + u_{x_{t-2} x_{t-1} x_t}", "token class")
+        heard = Step("scores", "z", r"W p + b + \frac{1}{\lVert r \rVert} \sum_t U_t", "class")
+        return (*self.encoder.steps, pooled, said, heard)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
         """``mask`` has 1 for each token and 0 for padding."""
@@ -231,9 +256,9 @@ class TextClassifier(Model):
         vectors, left = self.encoder(tokens, mask, kept=kept, note=note), at_places(mask, kept)
         pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, left)
         scores: Tensor = self.head(self.dropout(note("pooled", pooled)))
-        if self.words is not None:
-            said = note("words and pairs", self.words(tokens, mask))
-            scores = scores + mean_of_tokens(at_places(said, kept), left)
+        if self.phrases is not None:
+            said, length = self.phrases(tokens, mask, kept)
+            scores = scores + note("phrases", said).sum(1) / length
         return note("scores", scores)
 
 

@@ -171,7 +171,7 @@ class Prepared:
             else:
                 model = TextClassifier.on(self.encoder, classes=config.classes, pooling=config.pooling)
                 model = TextClassifier(config, model.encoder)
-        if isinstance(model, TextClassifier) and model.words is not None:
+        if isinstance(model, TextClassifier) and model.phrases is not None:
             start_with_counts(model, self.training)
         return self.tokenized(model)
 

@@ -2,7 +2,8 @@
 
 Everything random in a step is drawn from (seed, step), the order of the batches from (seed, epoch), and the rate is a
 function of the step: so a run is known by its config, its step and its tensors, and resumes to the bit.
-AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, warm-up and cosine decay, label smoothing, clipped gradients.
+AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, warm-up and cosine decay, label smoothing, clipped
+gradients.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from headwork.models import Model
 from headwork.training.augmentation import mixed
 from headwork.training.distributed import Group
 from headwork.training.examples import Examples, Prepared, Say
-from headwork.training.muon import Muon
+from headwork.training.optimisers import Optimiser
 from headwork.training.progress import Progress
 from headwork.training.recipes import Run
 
 DROPPING = 5  # what a draw is for
+PHRASES = 12_000.0  # times the rate, for tables of phrases: their gradients are small, and descent keeps their size
 NOTED_EVERY = 50  # steps between two lines in metrics.jsonl
 TRIED, TIMED, REHEARSED = 2, 6, 2.0  # steps of the rehearsal that count not, that count, and seconds at least
 
@@ -111,7 +113,7 @@ class Session:
             self._diverged(loss.item(), norm.item(), chosen, step)
         rate = run.learning_rate * schedule(step, self.total, run.warm_up)
         for entry in self.optimiser.param_groups:
-            entry["lr"] = rate
+            entry["lr"] = rate * entry.get("times", 1.0)
         self.optimiser.step()
         return share * plain.sum().item(), share * right.sum().item()
 
@@ -132,20 +134,24 @@ class Session:
 
 
 def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
-    """AdamW, or Muon for the matrices of blocks; matrices decay, biases, scales and shifts do not."""
-    named = list(model.named_parameters())
-    hidden = [p for name, p in named if ".blocks." in name and p.dim() == 2] if run.optimiser == "muon" else []
-    if run.optimiser == "muon" and not hidden:
+    """Of the run's kind; matrices decay, biases, scales and shifts do not, nor do tables of phrases."""
+    kinds: dict[str, list[nn.Parameter]] = {"decayed": [], "free": [], "muon": [], "descent": []}
+    for name, parameter in model.named_parameters():
+        kind = "decayed" if parameter.dim() > 1 else "free"
+        if name == "phrases.table":
+            kind = "descent"
+        elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
+            kind = "muon"
+        kinds[kind].append(parameter)
+    if run.optimiser == "muon" and not kinds["muon"]:
         raise InputError(f"run: optimiser is muon, but {type(model).__name__} has no blocks of matrices. Take adamw.")
-    taken = {id(p) for p in hidden}
-    decayed = [p for _, p in named if p.dim() > 1 and id(p) not in taken]
-    free = [p for _, p in named if p.dim() <= 1]
     groups: list[dict[str, Any]] = [
-        {"params": decayed, "weight_decay": run.weight_decay}, {"params": free, "weight_decay": 0.0},
-        {"params": hidden, "weight_decay": run.weight_decay, "orthogonal": True},
-    ]  # fmt: skip
-    kind = Muon if hidden else torch.optim.AdamW
-    return kind([g for g in groups if g["params"]], lr=run.learning_rate, fused=True)
+        {"params": kinds["decayed"], "weight_decay": run.weight_decay},
+        {"params": kinds["free"], "weight_decay": 0.0},
+        {"params": kinds["muon"], "weight_decay": run.weight_decay, "by": "muon"},
+        {"params": kinds["descent"], "by": "descent", "times": PHRASES},
+    ]
+    return Optimiser([group for group in groups if group["params"]], lr=run.learning_rate, fused=True)
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:

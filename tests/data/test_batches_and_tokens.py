@@ -66,6 +66,18 @@ def test_holding_out_parts_each_class(labels, share, seed):
         assert abs(here - share * count) <= 1 or here in (1, count - 1)
 
 
+def test_neighbours_are_held_out_together():
+    labels = np.array([0] * 50 + [1] * 30 + [0] * 50)
+    for seed in range(10):
+        kept, held = held_out(labels, 0.2, seed, neighbours=True)
+        assert sorted([*kept, *held]) == list(range(130))
+        for label, count in ((0, 20), (1, 6)):
+            inside = np.isin(np.flatnonzero(labels == label), held)
+            assert inside.sum() == count
+            assert (inside != np.roll(inside, 1)).sum() == 2, "one stretch, perhaps over the end"
+    assert set(held_out(labels, 0.2, 0, neighbours=True)[1]) != set(held_out(labels, 0.2, 1, neighbours=True)[1])
+
+
 def test_parts_are_mixed_from_end_to_end():
     labels = np.array([0] * 20_000 + [1] * 20_000)
     for seed in range(10):

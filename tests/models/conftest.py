@@ -134,7 +134,7 @@ CASES = [
     text("text, lstm both ways", encoder="lstm", bidirectional=True),
     text("text, gru", encoder="gru"),
     text("text, convolution", encoder="convolution"),
-    text("text, words and pairs", bigrams=40),
+    text("text, phrases", phrases=40),
 ]  # fmt: skip
 
 

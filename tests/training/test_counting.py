@@ -1,4 +1,4 @@
-"""Where the table of words and pairs starts, and what a text model is compared with."""
+"""Where the table of phrases starts, and what a text model is compared with."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ def test_ratios_by_hand():
     examples = TextExamples(tokenizer.encoded(data.train))
     model = TextClassifier(
         TextClassifierConfig(
-            vocabulary=tokenizer.vocabulary, longest=10, width=4, hidden=4, heads=1, depth=1, bigrams=99991
+            vocabulary=tokenizer.vocabulary, longest=10, width=4, hidden=4, heads=1, depth=1, phrases=99991
         )
     )
     start_with_counts(model, examples)
     tokens = torch.from_numpy(tokenizer.encoded(["fine film"]).ids.astype(np.int64))[None]
-    word, pair = model.words.rows(tokens, None)
-    ratio = {name: model.words.ratios[row].tolist() for name, row in
+    word, pair, _ = model.phrases.rows(tokens, None).unbind(-1)
+    ratio = {name: model.phrases.ratios[row].tolist() for name, row in
              (("fine", word[0, 1]), ("film", word[0, 2]), ("fine film", pair[0, 2]))}  # fmt: skip
     # Texts of three and three; "fine" stands in all the good ones and in no other, twice in one of them.
     assert ratio["fine"] == pytest.approx([-math.log(4), math.log(4)])
     assert ratio["film"] == pytest.approx([math.log(3 / 2), -math.log(3 / 2)])
     assert ratio["fine film"] == pytest.approx([-math.log(2), math.log(2)])
-    unseen = model.words.rows(torch.tensor([[9, 9, 9]]), None)[1][0, 2]
-    assert model.words.ratios[unseen].tolist() == [0, 0]
+    unseen = model.phrases.rows(torch.tensor([[9, 9, 9]]), None)[0, 2, 1]
+    assert model.phrases.ratios[unseen].tolist() == [0, 0]
 
 
 def recipe(*settings):
     return training.changed(
         training.text("films"),
         ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "model.vocabulary=300", "longest=8",
-         "batch=16", "epochs=2", "model.bigrams=1000", *settings],
+         "batch=16", "epochs=2", "model.phrases=1000", *settings],
     )  # fmt: skip
 
 
 def test_a_run_starts_with_them_and_keeps_them(tmp_path):
     run = recipe()
     start = prepare(run, say=quiet, data=films()).model()
-    assert start.words.ratios.abs().max() > 1
+    assert start.phrases.ratios.abs().max() > 1
     result = training.train(run, tmp_path / "run", say=quiet, data=films())
     model = training.load_model(result.folder)
-    assert torch.equal(model.words.ratios, start.words.ratios)
-    assert not torch.equal(model.words.table, start.words.table)
+    assert torch.equal(model.phrases.ratios, start.phrases.ratios)
+    assert not torch.equal(model.phrases.table, start.phrases.table)
     assert result.test_accuracy == 1
 
 
@@ -76,7 +76,7 @@ def test_onnx_hashes_alike(tmp_path):
     from headwork.training.export import export_onnx
 
     model = prepare(recipe(), say=quiet, data=films()).model()
-    torch.nn.init.normal_(model.words.table, std=1e-3)
+    torch.nn.init.normal_(model.phrases.table, std=1e-3)
     assert export_onnx(model.eval(), tmp_path / "model.onnx") < 1e-4
 
 

@@ -16,7 +16,7 @@ from headwork.training.trained import evaluate_run, predict
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 SMALL = ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "model.vocabulary=300", "longest=12",
-         "model.bigrams=500", "batch=16", "epochs=4", "learning_rate=0.02", "save_every=5"]  # fmt: skip
+         "model.phrases=500", "batch=16", "epochs=4", "learning_rate=0.02", "save_every=5"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,12 @@
-r"""Muon: momentum, made orthogonal, for the matrices between first and last layer; AdamW for everything else.
+r"""AdamW, and for some tensors something better: a group marked ``by`` "muon" or "descent" takes that step instead.
 
-A gradient's large singular values drown the small ones; here each update of a matrix has all of them near 1 (Jordan et
-al. 2024, kellerjordan.github.io/posts/muon). Scaled by :math:`0.2 \sqrt{\max(\text{rows}, \text{columns})}` it is as
-large as AdamW's, and one rate serves both (Liu et al. 2025, arXiv 2502.16982).
+Muon, for the matrices of blocks: a gradient's large singular values drown the small ones; here each update of a matrix
+has all of them near 1 (Jordan et al. 2024, kellerjordan.github.io/posts/muon). Scaled by
+:math:`0.2 \sqrt{\max(\text{rows}, \text{columns})}` it is as large as AdamW's, and one rate serves both (Liu et al.
+2025, arXiv 2502.16982).
+
+Descent with momentum, for tables of phrases: AdamW moves a row that is met once in an epoch as far as one that is met
+in each batch, and so learns rare phrases by heart.
 """
 
 from __future__ import annotations
@@ -14,37 +18,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MOMENTUM = 0.95
+MUON_MOMENTUM, DESCENT_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
 
 
-class Muon(torch.optim.AdamW):
-    """AdamW whose groups marked ``orthogonal`` take Muon's step instead; all matrices of one shape at once."""
+class Optimiser(torch.optim.AdamW):
+    """AdamW whose marked groups take another step; all matrices of one shape at once."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         for group in self.param_groups:
-            if group.get("orthogonal"):
+            if group.get("by") == "muon":
                 for alike in _by_shape(group["params"]):
-                    self._step_of(alike, group["lr"], group["weight_decay"])
+                    self._muon(alike, group["lr"], group["weight_decay"])
+            elif group.get("by") == "descent":
+                for table in group["params"]:
+                    table.add_(self._momentum(table).mul_(DESCENT_MOMENTUM).add_(table.grad), alpha=-group["lr"])
+            else:
+                continue
+            for tensor in group["params"]:
+                tensor.grad = None  # so that AdamW leaves it alone
         return super().step(closure)  # type: ignore[no-any-return]
 
-    def _step_of(self, matrices: list[Tensor], rate: float, decay: float) -> None:
+    def _muon(self, matrices: list[Tensor], rate: float, decay: float) -> None:
         gradients = torch.stack([matrix.grad for matrix in matrices])  # type: ignore[misc]
-        kept = [self._kept(matrix) for matrix in matrices]
-        momenta = torch.stack(kept).lerp_(gradients, 1 - MOMENTUM)
-        updates = orthogonal(gradients.lerp(momenta, MOMENTUM))  # Nesterov's: a step ahead
+        kept = [self._momentum(matrix) for matrix in matrices]
+        momenta = torch.stack(kept).lerp_(gradients, 1 - MUON_MOMENTUM)
+        updates = orthogonal(gradients.lerp(momenta, MUON_MOMENTUM))  # Nesterov's: a step ahead
         size = 0.2 * math.sqrt(max(updates.shape[-2:]))
         for matrix, momentum, new, update in zip(matrices, kept, momenta, updates, strict=True):
             momentum.copy_(new)
             matrix.mul_(1 - rate * decay).add_(update, alpha=-rate * size)
-            matrix.grad = None  # so that AdamW leaves it alone
 
-    def _kept(self, matrix: Tensor) -> Tensor:
-        """The momentum of a matrix; AdamW will not load a state that counts no steps."""
-        state = self.state[matrix]
+    def _momentum(self, tensor: Tensor) -> Tensor:
+        """What is kept of a tensor's gradients; AdamW will not load a state that counts no steps."""
+        state = self.state[tensor]
         if not state:
-            state |= {"step": torch.zeros(()), "momentum": torch.zeros_like(matrix)}
+            state |= {"step": torch.zeros(()), "momentum": torch.zeros_like(tensor)}
         state["step"] += 1
         momentum: Tensor = state["momentum"]
         return momentum

@@ -1,4 +1,4 @@
-"""Muon: each update orthogonal, everything else AdamW's."""
+"""Muon's updates are orthogonal, descent is torch's, everything else AdamW's."""
 
 import math
 from copy import deepcopy
@@ -9,7 +9,7 @@ import torch
 from headwork.errors import InputError
 from headwork.training import changed, vision
 from headwork.training.loop import optimiser_of
-from headwork.training.muon import Muon, orthogonal
+from headwork.training.optimisers import Optimiser, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (2, 20, 8)])
@@ -29,9 +29,20 @@ def test_a_first_step_is_the_orthogonal_gradient_and_the_decay():
     matrix = torch.nn.Parameter(torch.eye(4, 6))
     gradient = torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
     matrix.grad = gradient.clone()
-    Muon([{"params": [matrix], "orthogonal": True}], lr=0.1, weight_decay=0.5).step()
+    Optimiser([{"params": [matrix], "by": "muon"}], lr=0.1, weight_decay=0.5).step()
     expected = 0.95 * torch.eye(4, 6) - 0.1 * 0.2 * math.sqrt(6) * orthogonal(gradient)
     torch.testing.assert_close(matrix.detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_descent_is_torchs_own():
+    start = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
+    ours, theirs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
+    both = (Optimiser([{"params": [ours], "by": "descent"}], lr=0.3), torch.optim.SGD([theirs], lr=0.3, momentum=0.9))
+    for seed in range(4):
+        for parameter, optimiser in zip((ours, theirs), both, strict=True):
+            parameter.grad = torch.randn(5, 2, generator=torch.Generator().manual_seed(seed))
+            optimiser.step()
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
 def test_the_rest_moves_as_with_adamw(small, digits):
@@ -54,7 +65,7 @@ def test_the_rest_moves_as_with_adamw(small, digits):
 def test_what_is_kept_between_steps_is_loaded_to_the_bit():
     def made():
         matrix, bias = torch.nn.Parameter(torch.eye(3)), torch.nn.Parameter(torch.ones(3))
-        return [matrix, bias], Muon([{"params": [matrix], "orthogonal": True}, {"params": [bias]}], lr=0.1)
+        return [matrix, bias], Optimiser([{"params": [matrix], "by": "muon"}, {"params": [bias]}], lr=0.1)
 
     def step(parameters, optimiser, seed):
         for parameter in parameters:

@@ -1,4 +1,4 @@
-"""Words and pairs beside the encoder, and words left out in training."""
+"""Phrases beside the encoder, and words left out in training."""
 
 from __future__ import annotations
 
@@ -16,28 +16,44 @@ SMALL: dict[str, Any] = {"width": 8, "hidden": 8, "heads": 2, "depth": 1, "vocab
 
 def classifier(**changes: Any) -> TextClassifier:
     torch.manual_seed(0)
-    model = TextClassifier(TextClassifierConfig(**{**SMALL, "bigrams": 500, **changes})).eval()
-    if model.words is not None:
-        torch.nn.init.normal_(model.words.table, std=1e-2)
+    model = TextClassifier(TextClassifierConfig(**{**SMALL, "phrases": 500, **changes})).eval()
+    if model.phrases is not None:
+        torch.nn.init.normal_(model.phrases.table, std=1e-2)
     return model
 
 
 def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_place() -> None:
-    words = classifier().words
+    words = classifier().phrases
     assert words is not None
-    word, pair = words.rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None)
+    word, pair, triple = words.rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None).unbind(-1)
     assert word[0, 0] == word[0, 2] == word[0, 5]
     assert pair[0, 1] == pair[0, 3], "3 4 twice"
     assert pair[0, 2] == pair[0, 5], "4 3 twice"
     assert len({int(pair[0, 1]), int(pair[0, 2]), int(pair[0, 4])}) == 3
+    assert len({int(row) for row in triple[0]}) == 6, "no triple twice"
+
+
+def test_a_phrase_counts_once_in_a_text() -> None:
+    phrases = classifier().phrases
+    assert phrases is not None
+    torch.nn.init.normal_(phrases.ratios)
+    tokens, mask = torch.tensor([[0, 7, 7, 7, 7]]), torch.tensor([[0, 1, 1, 1, 1]])
+    said, length = phrases(tokens, mask)
+    # 7; 7 7 and 0 0 7, 0 7, 0 7 7, 7 7 7: the fourth 7 brings nothing new.
+    assert said[0, :2].abs().sum() > 0
+    assert said[0, 4].tolist() == [0, 0]
+    rows = phrases.rows(tokens, mask)[mask != 0].unique()
+    torch.testing.assert_close(length[0], phrases.ratios[rows].norm(dim=0) + 1e-6)
+    expected = (phrases.table[rows] * phrases.ratios[rows]).sum(0)
+    torch.testing.assert_close(said.sum(1)[0], expected)
 
 
 def test_pairs_are_spread_over_the_rows() -> None:
-    config = TextClassifierConfig(**{**SMALL, "vocabulary": 30_000, "bigrams": 4096})
-    words = TextClassifier(config).words
+    config = TextClassifierConfig(**{**SMALL, "vocabulary": 30_000, "phrases": 4096})
+    words = TextClassifier(config).phrases
     assert words is not None
     tokens = torch.randint(30_000, (1, 4096), generator=torch.Generator().manual_seed(0)).unique()[None]
-    for rows in words.rows(tokens, None):
+    for rows in words.rows(tokens, None).unbind(-1):
         filled = Counter(rows.flatten().tolist())
         assert len(filled) / rows.numel() > 0.6, "by chance, 63% or more"
         assert max(filled.values()) < 12
@@ -50,20 +66,21 @@ def test_padding_says_nothing_on_either_side(padding: int) -> None:
     behind = torch.cat([tokens, torch.full((1, 3), padding)], 1)
     ahead = torch.cat([torch.full((1, 3), padding), tokens], 1)
     mask = torch.tensor([[1] * 4 + [0] * 3])
-    words = model.words
+    words = model.phrases
     assert words is not None
     torch.testing.assert_close(model(behind, mask), model(tokens, torch.ones_like(tokens)))
-    for alone, padded in zip(words.rows(tokens, None), words.rows(ahead, mask.flip(1)), strict=True):
-        assert torch.equal(alone, padded[:, 3:])
+    assert torch.equal(words.rows(tokens, None), words.rows(ahead, mask.flip(1))[:, 3:])
+    for alone, padded in zip(words(tokens), words(ahead, mask.flip(1)), strict=True):
+        torch.testing.assert_close(alone.flatten(1).sum(1), padded.flatten(1).sum(1))
 
 
 def test_without_ratios_or_table_only_the_encoder_speaks() -> None:
     model, tokens = classifier(), torch.randint(50, (3, 6))
-    assert model.words is not None
+    assert model.phrases is not None
     heard = model(tokens)
-    torch.nn.init.zeros_(model.words.table)
+    torch.nn.init.zeros_(model.phrases.table)
     assert not torch.equal(model(tokens), heard)
-    assert torch.equal(model(tokens), classifier(bigrams=0)(tokens))
+    assert torch.equal(model(tokens), classifier(phrases=0)(tokens))
 
 
 def test_some_places_are_ordered_real_and_begin_with_the_first() -> None:
