@@ -23,7 +23,7 @@ class Augmentation:
 
     flip: bool = True
     shift: int = 1
-    erase: float = 0.0
+    erase: float = 0.2
 
     def __post_init__(self) -> None:
         if not isinstance(self.shift, int) or self.shift < 0:

@@ -129,6 +129,7 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
         made["model"] = VisionTransformerConfig(patch=2 if small else 4, image=8 if small else 28, kernel="fused")
         made["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
         made["start"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
+        made |= {"optimiser": "muon", "learning_rate": 3e-3}
     elif model == "cnn":
         made["model"] = ConvolutionalConfig(kernel="fused", **({"image": 8, "depth": 2} if small else {}))
     elif model in CELLS:
