@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -60,7 +59,6 @@ def train(
     for option, given in (("--encoder", encoder), ("--columns", columns)):
         if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} {given}")
-    share_the_machine()
     from headwork import training
     from headwork.training.folders import new_folder
 
@@ -97,18 +95,9 @@ def resume(
     ] = False,
 ) -> None:
     """Go on with a run from its last whole checkpoint, to the bit as if it had never stopped."""
-    share_the_machine()
     from headwork import training
 
     _carried_out(lambda: training.resume(run, other_processes=other_processes))
-
-
-def share_the_machine() -> None:
-    """Let threads sleep while they wait; to be called before torch is loaded.
-
-    They would spin otherwise, and on two busy cores the spinning one keeps out the one it waits for.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def _carried_out(work: Callable[[], Result]) -> None:
