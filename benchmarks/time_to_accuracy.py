@@ -28,7 +28,7 @@ from headwork.training.progress import clock, tell
 
 WANTED, TIMES = 0.90, 5.0
 PEER = [
-    "epochs=200", "batch=128", "learning_rate=5e-4", "warm_up=0.05", "smoothing=0", "start=random",
+    "epochs=200", "batch=128", "optimiser=adamw", "learning_rate=5e-4", "warm_up=0.05", "smoothing=0", "start=random",
     "augmentation.flip=true", "augmentation.shift=2", "augmentation.erase=0",
 ]  # fmt: skip
 

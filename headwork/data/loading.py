@@ -146,8 +146,8 @@ def _fashion(wanted: Known, folder: Path, seed: int, validation: float) -> Image
 def _imdb(wanted: Known, folder: Path, seed: int, validation: float) -> Texts:
     """The official split: the second table holds all 50,000 reviews, those not in the first are the test part.
 
-    No film is in both parts, and reviews of one film stand together: held out in stretches, validation asks what the
-    test asks. Held out one by one, it is two points too high (docs/experiments.md).
+    No film is in both parts, and a film's reviews of one label stand together. So validation is held out in stretches:
+    one by one it rewards who learns the names of films, and misled us (docs/experiments.md).
     """
     form = cached_form(wanted, folder)
     if len(form.files) == 1:

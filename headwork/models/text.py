@@ -172,6 +172,7 @@ class Phrases(nn.Module):
 
     def rows(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         """The rows (batch, token, 3) of each token, and of the pair and the triple that it ends."""
+        tokens = tokens.long()  # products below need 64 bits
         real = tokens if mask is None else tokens * (mask != 0)
         before, earlier = (functional.pad(real, (back, 0))[:, : tokens.shape[1]] for back in (1, 2))
         alone = torch.full_like(tokens, self.vocabulary)
@@ -244,8 +245,9 @@ class TextClassifier(Model):
         pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
         if self.phrases is None:
             return (*self.encoder.steps, pooled, Step("scores", "z", r"W p + b", "class"))
-        said = Step("phrases", "U", r"u_{x_t} + u_{x_{t-1} x_t} + u_{x_{t-2} x_{t-1} x_t}", "token class")
-        heard = Step("scores", "z", r"W p + b + \frac{1}{\lVert r \rVert} \sum_t U_t", "class")
+        phrases = r"\{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\}"
+        said = Step("phrases", "U", rf"\sum_{{v \in {phrases} \text{{, new}}}} r_v u_v", "token class")
+        heard = Step("scores", "z", r"W p + b + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
         return (*self.encoder.steps, pooled, said, heard)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:

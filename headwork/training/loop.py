@@ -2,8 +2,8 @@
 
 Everything random in a step is drawn from (seed, step), the order of the batches from (seed, epoch), and the rate is a
 function of the step: so a run is known by its config, its step and its tensors, and resumes to the bit.
-AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, warm-up and cosine decay, label smoothing, clipped
-gradients.
+AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, plain descent for tables of phrases, warm-up and cosine
+decay, label smoothing, clipped gradients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.data.splits import Indices
-from headwork.errors import HeadworkError, InputError
+from headwork.errors import HeadworkError
 from headwork.models import Model
 from headwork.training.augmentation import mixed
 from headwork.training.distributed import Group
@@ -143,8 +143,6 @@ def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
         elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
             kind = "muon"
         kinds[kind].append(parameter)
-    if run.optimiser == "muon" and not kinds["muon"]:
-        raise InputError(f"run: optimiser is muon, but {type(model).__name__} has no blocks of matrices. Take adamw.")
     groups: list[dict[str, Any]] = [
         {"params": kinds["decayed"], "weight_decay": run.weight_decay},
         {"params": kinds["free"], "weight_decay": 0.0},

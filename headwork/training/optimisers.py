@@ -12,7 +12,7 @@ in each batch, and so learns rare phrases by heart.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -26,19 +26,20 @@ class Optimiser(torch.optim.AdamW):
     """AdamW whose marked groups take another step; all matrices of one shape at once."""
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
+            moving = [tensor for tensor in group["params"] if tensor.grad is not None]
             if group.get("by") == "muon":
-                for alike in _by_shape(group["params"]):
+                for alike in _by_shape(moving):
                     self._muon(alike, group["lr"], group["weight_decay"])
             elif group.get("by") == "descent":
-                for table in group["params"]:
+                for table in moving:
                     table.add_(self._momentum(table).mul_(DESCENT_MOMENTUM).add_(table.grad), alpha=-group["lr"])
             else:
                 continue
-            for tensor in group["params"]:
+            for tensor in moving:
                 tensor.grad = None  # so that AdamW leaves it alone
-        return super().step(closure)  # type: ignore[no-any-return]
+        super().step()
 
     def _muon(self, matrices: list[Tensor], rate: float, decay: float) -> None:
         gradients = torch.stack([matrix.grad for matrix in matrices])  # type: ignore[misc]
@@ -61,7 +62,9 @@ class Optimiser(torch.optim.AdamW):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """The nearest matrices with singular values near 1, by Newton and Schulz' iteration: between 0.6 and 1.3.
+    """The same directions with singular values near 1 (0.6 to 1.3), by Newton and Schulz' iteration.
+
+    Values below about 1/500 of the norm end lower, and zeros stay.
 
     >>> values = torch.linalg.svdvals(orthogonal(torch.tensor([[[3.0, 0.0], [0.0, 0.5]]])))
     >>> bool((values > 0.6).all() and (values < 1.3).all())

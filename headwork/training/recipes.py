@@ -19,6 +19,7 @@ from headwork.models import (
     ConvolutionalConfig,
     RecurrentConfig,
     TextClassifierConfig,
+    TransformerConfig,
     VisionTransformerConfig,
 )
 from headwork.training.augmentation import Augmentation
@@ -78,6 +79,10 @@ class Run:
                 hints[entry.name]
             ):
                 raise unknown(f"run: {entry.name}", getattr(self, entry.name), get_args(hints[entry.name]))
+        model = getattr(self, "model", None)
+        blocks = isinstance(model, TransformerConfig) and getattr(model, "encoder", "transformer") == "transformer"
+        if self.optimiser == "muon" and not blocks:
+            raise InputError("run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw.")
 
 
 @dataclass(frozen=True, kw_only=True)

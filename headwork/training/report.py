@@ -221,9 +221,9 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[Any, ...]]:
         (
             "markdown",
             "## How it is trained\n\n"
-            f"AdamW with batches of {run.batch}; the rate rises over the first {run.warm_up:.0%} of the steps to "
-            f"{run.learning_rate:g} and falls along half a cosine to 0; weight decay {run.weight_decay:g} on matrices; "
-            f"label smoothing {run.smoothing:g}; gradients clipped at norm {run.clipping:g}. {augmented}".rstrip(),
+            f"{_optimiser_told(run)}; batches of {run.batch}; the rate rises over the first {run.warm_up:.0%} of the "
+            f"steps to {run.learning_rate:g} and falls along half a cosine to 0; "
+            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.smoothing:g}; gradients clipped at norm {run.clipping:g}. {augmented}".rstrip(),
         ),
         (
             "code",
@@ -256,6 +256,12 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[Any, ...]]:
         ("markdown", "## To repeat it\n\nThe seed decides the split, the start, the order and every draw."),
         ("code", "# training.train(run, 'runs/again')\nprint(training.as_text(run))", as_text(run) + "\n"),
     ]
+
+
+def _optimiser_told(run: Run) -> str:
+    parts = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
+    parts += ["plain descent for the table of phrases"] if getattr(run.model, "phrases", 0) else []  # type: ignore[attr-defined]
+    return ", ".join([*parts, "AdamW for all else"]) if parts else "AdamW"
 
 
 def _model_told(model: Any) -> str:

@@ -279,8 +279,10 @@ def check_new(folder: Path, processes: int) -> None:
 
 def check_same(folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, say: Say) -> None:
     """The checkpoint is of this run, and of as many processes."""
-    if state["config"] != config:
-        names = [name for name in config if config[name] != state["config"].get(name)]
+    # Read and written again: fields that are new since then have their defaults.
+    before = json.loads(as_text(read_run(json.dumps(state["config"]), str(folder / CONFIG))))
+    if before != config:
+        names = [name for name in config if config[name] != before.get(name)]
         raise InputError(
             f"{folder / CONFIG}: changed since the checkpoint was written ({', '.join(names)}), so going on would be "
             "another run. Put it back, or train anew with --set."

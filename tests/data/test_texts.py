@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import random
 import tarfile
 
 import numpy as np
@@ -193,13 +194,17 @@ def test_imdb_from_its_authors_archive(cached):
     with tarfile.open(fileobj=file, mode="w:gz") as archive:
         for part in ("train", "test"):
             for kind in ("neg", "pos", "unsup"):
-                for number in range(5):
+                for number in random.Random(0).sample(range(30), 30):
                     data = f"{part} {kind} {number}<br />".encode()
                     entry = tarfile.TarInfo(f"aclImdb/{part}/{kind}/{number}_1.txt")
                     entry.size = len(data)
                     archive.addfile(entry, io.BytesIO(data))
     cached("imdb", **{"aclImdb_v1.tar.gz": file.getvalue()})
     data = load_texts("imdb", say=lambda _: None)
-    assert len(data.train) + len(data.validation) == 10
+    assert len(data.train) + len(data.validation) == 60
+    for kind in ("neg", "pos"):
+        held = sorted(int(text.split()[2]) for text in data.validation.texts if kind in text)
+        gaps = [(after - before) % 30 for before, after in zip(held, held[1:] + held[:1], strict=True)]
+        assert sorted(gaps) == [1, 1, 28], "one stretch of the archive's numbers"
     assert sorted(data.test.texts)[0] == "test neg 0"
     assert not any("unsup" in text for text in data.train.texts)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from headwork.errors import InputError
-from headwork.training import changed, vision
-from headwork.training.loop import optimiser_of
+from headwork.models import TextClassifier, TextClassifierConfig
+from headwork.training import changed, text, vision
+from headwork.training.loop import PHRASES, optimiser_of
 from headwork.training.optimisers import Optimiser, orthogonal
 
 
@@ -84,10 +85,18 @@ def test_what_is_kept_between_steps_is_loaded_to_the_bit():
     assert first.state[whole[0]]["step"] == 2
 
 
-def test_a_model_without_blocks_takes_adamw(digits):
-    from headwork.training.examples import prepare
+@pytest.mark.parametrize("run", [vision("digits", "cnn"), text("imdb", "lstm")])
+def test_a_model_without_blocks_takes_adamw(run):
+    with pytest.raises(InputError, match="blocks of a transformer"):
+        changed(run, ["optimiser=muon"])
 
-    run = changed(vision("digits", "cnn"), ["optimiser=muon"])
-    model = prepare(run, say=lambda _: None, data=digits).model()
-    with pytest.raises(InputError, match="no blocks of matrices"):
-        optimiser_of(model, run)
+
+def test_a_table_of_phrases_descends_faster_by_a_factor():
+    run = text("imdb", optimiser="muon")
+    model = TextClassifier(TextClassifierConfig(width=8, hidden=8, heads=2, depth=1, phrases=30))
+    groups = {group.get("by"): group for group in optimiser_of(model, run).param_groups}
+    assert groups["descent"]["params"] == [model.phrases.table]
+    assert groups["descent"]["times"] == PHRASES
+    assert len(groups["muon"]["params"]) == 6
+    total = sum(len(group["params"]) for group in optimiser_of(model, run).param_groups)
+    assert total == len(list(model.parameters()))
