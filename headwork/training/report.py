@@ -223,7 +223,8 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[Any, ...]]:
             "## How it is trained\n\n"
             f"{_optimiser_told(run)}; batches of {run.batch}; the rate rises over the first {run.warm_up:.0%} of the "
             f"steps to {run.learning_rate:g} and falls along half a cosine to 0; "
-            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.smoothing:g}; gradients clipped at norm {run.clipping:g}. {augmented}".rstrip(),
+            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.smoothing:g}; "
+            f"gradients clipped at norm {run.clipping:g}. {augmented}".rstrip(),
         ),
         (
             "code",
