@@ -265,7 +265,7 @@ class DecimalNumbers:
     def function(self, text: str, name: str, values: list[float]) -> float:
         if name == "exp":
             return self.power(text, math.e, values[0])
-        functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": max, "abs": abs}
+        functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": lambda *all_of: max(all_of), "abs": abs}
         try:
             return float((functions.get(name) or getattr(math, name))(*values))
         except ValueError:

@@ -25,7 +25,7 @@ NUMBERS = [
     ("2*-3", -6), ("1 + 2", 3), ("1 - 2", -1), ("6 / 3", 2), ("sqrt(2)", math.sqrt(2)), ("sqrt(0)", 0), ("e", math.e),
     ("E", math.e), ("e^2", math.e**2), ("exp(2)", math.e**2), ("pi", math.pi), ("π/2", math.pi / 2),
     ("ln(2)", math.log(2)), ("log(2)", math.log(2)), ("sin(1)", math.sin(1)), ("cos(1)", math.cos(1)),
-    ("tanh(1)", math.tanh(1)), ("erf(1)", math.erf(1)), ("max(1, 3, 2)", 3), ("abs(-4)", 4),
+    ("tanh(1)", math.tanh(1)), ("erf(1)", math.erf(1)), ("max(1, 3, 2)", 3), ("max(7)", 7), ("abs(-4)", 4),
     ("e^2/(e + 1)^2", math.e**2 / (math.e + 1) ** 2), ("oo", math.inf), ("-oo", -math.inf), ("inf", math.inf),
     ("∞", math.inf), ("−2", -2), ("–2", -2), ("2·3", 6), ("2×3", 6), ("6÷3", 2), (" 2 ", 2), ("\u00a02", 2),
     (r"\frac{1}{2}", 0.5), (r"\frac{1}{\sqrt{2}}", 0.5**0.5), (r"\dfrac{1}{2}^{2}", 0.25), (r"2 \cdot 3", 6),
