@@ -167,7 +167,7 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
         bidirectional=model in CELLS,
     )  # fmt: skip
     if model == "transformer" and not encoder:
-        made["model"] = replace(made["model"], vocabulary=30_000, word_dropout=0.5, phrases=2**20)
+        made["model"] = replace(made["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5, phrases=2**20)
         made |= {"epochs": 3, "longest": 512}
     if encoder:
         made |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "longest": 128}
