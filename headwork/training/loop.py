@@ -23,12 +23,10 @@ from headwork.models import Model
 from headwork.training.augmentation import mixed
 from headwork.training.distributed import Group
 from headwork.training.examples import Examples, Prepared, Say
-from headwork.training.optimisers import Optimiser
+from headwork.training.optimisers import optimiser_of
 from headwork.training.progress import Progress
-from headwork.training.recipes import Run
 
 DROPPING = 5  # what a draw is for
-PHRASES = 12_000.0  # times the rate, for tables of phrases: their gradients are small, and descent keeps their size
 NOTED_EVERY = 50  # steps between two lines in metrics.jsonl
 TRIED, TIMED, REHEARSED = 2, 6, 2.0  # steps of the rehearsal that count not, that count, and seconds at least
 
@@ -131,25 +129,6 @@ class Session:
             **vars(place), "config": config, "facts": self.prepared.facts.as_data(),
             "processes": self.processes.world, "threads": torch.get_num_threads(), "torch": torch.__version__,
         }  # fmt: skip
-
-
-def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
-    """Of the run's kind; matrices decay, biases, scales and shifts do not, nor do tables of phrases."""
-    kinds: dict[str, list[nn.Parameter]] = {"decayed": [], "free": [], "muon": [], "descent": []}
-    for name, parameter in model.named_parameters():
-        kind = "decayed" if parameter.dim() > 1 else "free"
-        if name == "phrases.table":
-            kind = "descent"
-        elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
-            kind = "muon"
-        kinds[kind].append(parameter)
-    groups: list[dict[str, Any]] = [
-        {"params": kinds["decayed"], "weight_decay": run.weight_decay},
-        {"params": kinds["free"], "weight_decay": 0.0},
-        {"params": kinds["muon"], "weight_decay": run.weight_decay, "by": "muon"},
-        {"params": kinds["descent"], "by": "descent", "times": PHRASES},
-    ]
-    return Optimiser([group for group in groups if group["params"]], lr=run.learning_rate, fused=True)
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:

@@ -16,10 +16,32 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from headwork.training.recipes import Run
 
 MUON_MOMENTUM, DESCENT_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
+PHRASES = 12_000.0  # times the rate, for tables of phrases: their gradients are small, and descent keeps their size
+
+
+def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
+    """Of the run's kind; matrices decay, biases, scales and shifts do not, nor do tables of phrases."""
+    kinds: dict[str, list[nn.Parameter]] = {"decayed": [], "free": [], "muon": [], "descent": []}
+    for name, parameter in model.named_parameters():
+        kind = "decayed" if parameter.dim() > 1 else "free"
+        if name == "phrases.table":
+            kind = "descent"
+        elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
+            kind = "muon"
+        kinds[kind].append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": kinds["decayed"], "weight_decay": run.weight_decay},
+        {"params": kinds["free"], "weight_decay": 0.0},
+        {"params": kinds["muon"], "weight_decay": run.weight_decay, "by": "muon"},
+        {"params": kinds["descent"], "by": "descent", "times": PHRASES},
+    ]
+    return Optimiser([group for group in groups if group["params"]], lr=run.learning_rate, fused=True)
 
 
 class Optimiser(torch.optim.AdamW):

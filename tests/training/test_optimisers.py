@@ -9,8 +9,7 @@ import torch
 from headwork.errors import InputError
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.training import changed, text, vision
-from headwork.training.loop import PHRASES, optimiser_of
-from headwork.training.optimisers import Optimiser, orthogonal
+from headwork.training.optimisers import PHRASES, Optimiser, optimiser_of, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (2, 20, 8)])
