@@ -195,7 +195,7 @@ def test_imdb_from_its_authors_archive(cached):
         for part in ("train", "test"):
             for kind in ("neg", "pos", "unsup"):
                 for number in random.Random(0).sample(range(30), 30):
-                    data = f"{part} {kind} {number}<br />".encode()
+                    data = f"{part} {kind} {7 * number % 30} {number}<br />".encode()  # by text in another order
                     entry = tarfile.TarInfo(f"aclImdb/{part}/{kind}/{number}_1.txt")
                     entry.size = len(data)
                     archive.addfile(entry, io.BytesIO(data))
@@ -203,8 +203,8 @@ def test_imdb_from_its_authors_archive(cached):
     data = load_texts("imdb", say=lambda _: None)
     assert len(data.train) + len(data.validation) == 60
     for kind in ("neg", "pos"):
-        held = sorted(int(text.split()[2]) for text in data.validation.texts if kind in text)
+        held = sorted(int(text.split()[3]) for text in data.validation.texts if kind in text)
         gaps = [(after - before) % 30 for before, after in zip(held, held[1:] + held[:1], strict=True)]
         assert sorted(gaps) == [1, 1, 28], "one stretch of the archive's numbers"
-    assert sorted(data.test.texts)[0] == "test neg 0"
+    assert sorted(data.test.texts)[0] == "test neg 0 0"
     assert not any("unsup" in text for text in data.train.texts)
