@@ -65,7 +65,10 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
             clock(told["forecast"]) if told["forecast"] else "", f"{told['validation']['accuracy']:.2%}",
             f"{test['accuracy']:.2%}", f"{other['name']} {other['accuracy']:.2%}" if other else "",
         ))  # fmt: skip
-    notes = ["Time is that of the whole run with its validations. The test set was measured once, after the last step."]
+    notes = [
+        "Time is that of the whole run with its validations. The test set was measured once, after the last step.",
+        "A forecast is made before the first step, by what the machine had to spare just then.",
+    ]
     seeds = [100 * results[name]["test"]["accuracy"] for name in SEEDS if name in results]
     if len(seeds) == len(SEEDS):
         notes.append(
