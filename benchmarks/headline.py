@@ -21,8 +21,12 @@ from benchmarks.report import RESULTS, machine
 from headwork.errors import unknown
 from headwork.files import write_whole
 from headwork.pages import Table
+from headwork.pages.plots import save_plot
 from headwork.training.comparing import curves_of
-from headwork.training.progress import clock
+from headwork.training.examples import prepare
+from headwork.training.progress import clock, tell
+from headwork.training.report import picture_of_heads
+from headwork.training.runs import load_run
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
@@ -48,6 +52,10 @@ def carried_out(name: str) -> None:
         (RESULTS / name).mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / file, RESULTS / name / file)
     write_whole(RESULTS / name / "machine.txt", machine() + "\n")
+    if name.startswith("vision"):
+        run = load_run(folder)
+        picture = picture_of_heads(run, folder, prepare(run, say=tell).shown)
+        save_plot(picture, RESULTS / name / "heads.png")
 
 
 def finished() -> dict[str, dict[str, Any]]:

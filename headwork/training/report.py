@@ -103,23 +103,29 @@ def html(result: Result, data: Images | Texts) -> str:
     )
 
 
-def where_heads_look(run: Run, folder: Path, data: Images | Texts) -> list[Any]:
-    """The heads of a vision transformer, as they started and as they are now."""
+def picture_of_heads(run: Run, folder: Path, data: Images | Texts) -> Any | None:
+    """The heads of a vision transformer, as they started and as they are now; None where there are no such heads."""
     if not isinstance(run, VisionRun) or not isinstance(run.model, VisionTransformerConfig):
-        return []
+        return None
     if run.model.attention != "softmax" or not isinstance(data, Images):
-        return []
+        return None
     prepared = prepare(run, say=quiet, data=data)
     images = prepared.validation.batch(prepared.validation.in_order(64)[0])[0][0]
     start: Any = prepared.model()
     end: Any = prepared.tokenized(load_model(folder, say=quiet))
-    caption = (
-        "Mean attention weight on the patch so far away (+ is the patch itself), on 64 validation images. "
-        + ("Each head was built to look at one of its nine neighbours." if run.start == "convolution" else "")
-    ).strip()  # fmt: skip
+    return heads(start, end, images)
+
+
+def where_heads_look(run: Run, folder: Path, data: Images | Texts) -> list[Any]:
+    picture = picture_of_heads(run, folder, data)
+    if picture is None:
+        return []
+    caption = "Mean attention weight on the patch so far away (+ is the patch itself), on 64 validation images."
+    if getattr(run, "start", "") == "convolution":
+        caption += " Each head was built to look at one of its nine neighbours."
     return [
         heading("Where the heads look"),
-        figure(plot_svg(heads(start, end, images), "heads at the start and at the end"), caption),
+        figure(plot_svg(picture, "heads at the start and at the end"), caption),
     ]
 
 
