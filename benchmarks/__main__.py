@@ -10,12 +10,12 @@ import sys
 import benchmarks
 from benchmarks.report import RESULTS, markdown, write
 
-HOURS = ("headline", "time-to-accuracy")  # trained for hours: called by name, each by itself
+LONG = ("headline", "time-to-accuracy")  # trained for long: called by name, each by itself
 
 
 def main(wanted: list[str]) -> int:
     files = {m.name.replace("_", "-"): m.name for m in pkgutil.iter_modules(benchmarks.__path__)}
-    known = [name for name in files if name not in ("--main--", "report", *HOURS)]
+    known = [name for name in files if name not in ("--main--", "report", *LONG)]
     for name in wanted:
         if name not in known:
             print(f"unknown benchmark '{name}'. Known: {', '.join(known)}.", file=sys.stderr)

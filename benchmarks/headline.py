@@ -24,9 +24,9 @@ from headwork.pages import Table
 from headwork.pages.plots import save_plot
 from headwork.training.comparing import curves_of
 from headwork.training.examples import prepare
+from headwork.training.folders import load_run
 from headwork.training.progress import clock, tell
 from headwork.training.report import picture_of_heads
-from headwork.training.runs import load_run
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
@@ -42,20 +42,21 @@ RUNS = Path("runs")
 
 def carried_out(name: str) -> None:
     """The run from its beginning, or from where it was stopped."""
-    folder = RUNS / name
+    folder, kept = RUNS / name, RESULTS / name
+    kept.mkdir(parents=True, exist_ok=True)
     if (folder / "result.json").exists():
         print(f"{folder} is finished. Remove it to train it again.", file=sys.stderr)
     else:
-        what = ["resume", str(folder)] if folder.exists() else [*COMMANDS[name].split(), "--out", str(folder)]
+        begun = (folder / "config.json").exists()
+        what = ["resume", str(folder)] if begun else [*COMMANDS[name].split(), "--out", str(folder)]
         subprocess.run([sys.executable, "-m", "headwork", *what], check=True)
+        write_whole(kept / "machine.txt", machine() + "\n")
     for file in KEPT:
-        (RESULTS / name).mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / file, RESULTS / name / file)
-    write_whole(RESULTS / name / "machine.txt", machine() + "\n")
+        shutil.copyfile(folder / file, kept / file)
     if name.startswith("vision"):
         run = load_run(folder)
         picture = picture_of_heads(run, folder, prepare(run, say=tell).shown)
-        save_plot(picture, RESULTS / name / "heads.png")
+        save_plot(picture, kept / "heads.png")
 
 
 def finished() -> dict[str, dict[str, Any]]:
@@ -74,7 +75,7 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
             f"{test['accuracy']:.2%}", f"{other['name']} {other['accuracy']:.2%}" if other else "",
         ))  # fmt: skip
     notes = [
-        "Time is that of the whole run with its validations. The test set was measured once, after the last step.",
+        "Time is that of all steps and validations, without compiling and the test, which was measured once, last.",
         "A forecast is made before the first step, by what the machine had to spare just then.",
     ]
     seeds = [100 * results[name]["test"]["accuracy"] for name in SEEDS if name in results]

@@ -1,17 +1,21 @@
 """Time to 90% test accuracy on Fashion-MNIST: our recipe, and a peer's with vit-pytorch's model of the same shape.
 
-    python -m benchmarks.time_to_accuracy        about six times as long as one run of 10 epochs
+    python -m benchmarks.time_to_accuracy        six times our time to 90%: about 25 minutes
 
-The peer trains as people do with it: AdamW at 5e-4, batches of 128, warm-up and cosine over 200 epochs, crops and
-flips. It is stopped once it has had five times our time. Both are compiled, both are timed without the test
-measurements, which nothing is chosen by. Needs ``pip install --no-deps vit-pytorch einops``.
+The peer's recipe has the rate, batch, schedule and augmentation of s-chh/PyTorch-Scratch-Vision-Transformer-ViT on
+GitHub: AdamW at 5e-4, batches of 128, warm-up over 10 and cosine over 200 epochs, crops after padding by 2, flips. The
+rest is as in ours: weight decay 0.05, gradients clipped at 1, no dropout, 54,000 images. It is stopped once it has had
+five times our time. Both are compiled, and compiling is counted; testing is not. Nothing is chosen by the test set: it
+only stops the clock, after whole epochs. Needs ``pip install --no-deps vit-pytorch einops``.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -28,7 +32,7 @@ from headwork.training.progress import clock, tell
 
 WANTED, TIMES = 0.90, 5.0
 PEER = [
-    "epochs=200", "batch=128", "optimiser=adamw", "learning_rate=5e-4", "warm_up=0.05", "smoothing=0", "start=random",
+    "epochs=200", "batch=128", "optimiser=adamw", "learning_rate=5e-4", "warm_up=0.05", "smoothing=0",
     "augmentation.flip=true", "augmentation.shift=2", "augmentation.erase=0",
 ]  # fmt: skip
 
@@ -46,32 +50,37 @@ def trained(prepared: Prepared, model: Any) -> Iterator[tuple[int, float, float]
         yield epoch + 1, seconds, measured(session.model, test, 500, session.processes)[1]
 
 
+def until(who: str, epochs: Iterator[tuple[int, float, float]], rows: list[Any], most: float) -> tuple[float, bool]:
+    """Train until the accuracy is reached or so many seconds are over: the seconds, and whether it was reached."""
+    seconds = accuracy = 0.0
+    for epoch, seconds, accuracy in epochs:
+        rows.append((who, epoch, clock(seconds), f"{accuracy:.2%}"))
+        tell(" ".join(map(str, rows[-1])))
+        if accuracy >= WANTED or seconds >= most:
+            break
+    return seconds, accuracy >= WANTED
+
+
 def main() -> int:
     ours, theirs = prepare(vision(), say=tell), prepare(changed(vision(), PEER), say=tell)
     rows: list[tuple[Any, ...]] = []
-    reached = 0.0
-    for epoch, seconds, accuracy in trained(ours, ours.model()):
-        rows.append(("ours", epoch, clock(seconds), f"{accuracy:.2%}"))
-        tell(" ".join(map(str, rows[-1])))
-        reached = seconds
-        if accuracy >= WANTED:
-            break
-    else:
-        rows.append(("ours", "", "", f"never reached {WANTED:.0%}"))
+    reached, there = until("ours", trained(ours, ours.model()), rows, math.inf)
+    if not there:
+        print(f"Ours did not reach {WANTED:.0%}: there is nothing to compare.", file=sys.stderr)
+        return 1
     torch.manual_seed(0)
-    held = False
-    for epoch, seconds, accuracy in trained(theirs, vit_pytorch()):
-        rows.append(("vit-pytorch's model, AdamW 5e-4", epoch, clock(seconds), f"{accuracy:.2%}"))
-        tell(" ".join(map(str, rows[-1])))
-        held = seconds >= TIMES * reached
-        if accuracy >= WANTED or held:
-            break
-    ended = f"stopped after {TIMES:g} times our time, not there" if held else "there before that"
-    notes = [f"Ours took {clock(reached)}; the peer was {ended}.", f"Machine: {machine()}.", (__doc__ or "").strip()]
+    who = "vit-pytorch's model, AdamW 5e-4"
+    taken, there = until(who, trained(theirs, vit_pytorch()), rows, TIMES * reached)
+    ended = f"got there after {clock(taken)}" if there else f"was stopped after {clock(taken)}, not there"
+    notes = [
+        f"Ours took {clock(reached)}; the peer {ended}.",
+        f"Machine: {machine()}; vit-pytorch {version('vit-pytorch')}.",
+        (__doc__ or "").strip(),
+    ]
     table = Table(f"Time to {WANTED:.0%} test accuracy", ("who", "epoch", "time", "test accuracy"), rows, notes)
     print(table.to_text())
     write_whole(RESULTS / "time-to-accuracy.md", table.to_markdown())
-    return 0 if held else 1
+    return 1 if there or taken < TIMES * reached else 0
 
 
 if __name__ == "__main__":

@@ -78,10 +78,14 @@ def curves_caption(run: Run) -> str:
             f"{shown} Training accuracy may lie below validation's, and that is no mistake: {during}, {changed}, "
             "which are harder; validation is measured at the end of each epoch on the images as they are."
         )
-    dropout = getattr(run.model, "dropout", 0)  # type: ignore[attr-defined]
-    if dropout:
+    dropped = [
+        f"{share:.0%} of the {what}"
+        for name, what in (("dropout", "values"), ("word_dropout", "tokens"))
+        if (share := getattr(run.model, name, 0))  # type: ignore[attr-defined]
+    ]
+    if dropped:
         return (
-            f"{shown} Early on training accuracy may lie below validation's: {during}, and {dropout:.0%} of the values "
+            f"{shown} Early on training accuracy may lie below validation's: {during}, and {' and '.join(dropped)} "
             "are dropped; validation is measured at the end of each epoch with all of them."
         )
     return f"{shown} Validation is measured at the end of each epoch; {during}."

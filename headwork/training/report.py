@@ -267,7 +267,7 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[Any, ...]]:
 
 def _optimiser_told(run: Run) -> str:
     parts = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
-    parts += ["plain descent for the table of phrases"] if getattr(run.model, "phrases", 0) else []  # type: ignore[attr-defined]
+    parts += ["descent with momentum for the table of phrases"] if getattr(run.model, "phrases", 0) else []  # type: ignore[attr-defined]
     return ", ".join([*parts, "AdamW for all else"]) if parts else "AdamW"
 
 
