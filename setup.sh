@@ -26,7 +26,8 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
     rm -rf .venv
     "$python" -m venv .venv
 fi
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]' 2>.venv/pip.log || {
+# compat: a plain path. Python looks it up before a folder that only happens to be called headwork, such as this one.
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat -e '.[train,dev]' 2>.venv/pip.log || {
     grep -v '^WARNING: Location' .venv/pip.log >&2
     echo "the set-up failed; the lines above say why. Nothing else was changed." >&2
     exit 1

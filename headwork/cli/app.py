@@ -96,7 +96,7 @@ def main() -> None:
         if debug:
             raise
         if isinstance(error, ModuleNotFoundError) and (lacking := TRAIN.get((error.name or "").partition(".")[0])):
-            print(f"headwork: this needs {lacking}: pip install 'headwork[train]'", file=sys.stderr)
+            print(f'headwork: this needs {lacking}: pip install ".[train]"', file=sys.stderr)
             sys.exit(2)
         print(
             f"headwork: unexpected {type(error).__name__}: {error}. Run again with --debug to see where.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,8 @@ def run(
     trained = None if book_only else _digits(folder)
     written = report(results, folder, trained)
     print(f"\nThe report is {written.resolve()}")
+    if shutil.which("headwork") is None:
+        print(f"The command headwork is in {Path(sys.executable).parent}: put it on your path, as README tells.")
     print('Try next:\n  headwork problems A2\n  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --exact')
     print('  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --slide beta --as html --out beta.html')
     if not all(worked.right for worked in results.values()):

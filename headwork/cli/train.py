@@ -75,6 +75,8 @@ def train(
     run = training.changed(recipe(model=model, **wanted), settings)
     if show:
         print(training.as_text(run), end="")
+        if encoder:
+            print(f"The shape of the model will be that of {encoder}, read when the run begins.", file=sys.stderr)
         return
     folder = out or new_folder(run)
     _carried_out(lambda: training.train(run, folder))

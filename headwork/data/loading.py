@@ -116,9 +116,7 @@ def _digits() -> ImageSplit:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise InputError(
-            "digits comes with scikit-learn, which is not installed: pip install 'headwork[train]'."
-        ) from None
+        raise InputError('digits comes with scikit-learn, which is not installed: pip install ".[train]".') from None
     images, labels = load_digits(return_X_y=True)
     # Ink is counted from 0 to 16 in each of the 8 x 8 squares.
     return ImageSplit(np.rint(images.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8), labels.astype(np.int64))

@@ -179,5 +179,5 @@ def _library() -> Any:
         import tokenizers.processors
         import tokenizers.trainers
     except ImportError:
-        raise InputError("texts need the tokenizers library: pip install 'headwork[train]'.") from None
+        raise InputError('texts need the tokenizers library: pip install ".[train]".') from None
     return tokenizers

@@ -44,7 +44,7 @@ class Group:
             return model
         from torch.nn.parallel import DistributedDataParallel
 
-        return DistributedDataParallel(model, broadcast_buffers=False)  # ours are constants
+        return DistributedDataParallel(model)
 
     def sums(self, *numbers: float) -> list[float]:
         """Each number summed over all processes."""

@@ -90,6 +90,8 @@ def load_model(folder: str | Path, *, say: Say = tell) -> Model:
         return from_pretrained(place / MODEL)
     found = checkpoints.latest(place, say)
     if found is None:
+        if (place / RESULT).exists():
+            raise InputError(f"{place}: only the figures of this run are kept here, not its model. Train it again.")
         raise InputError(f"{place}: nothing was trained yet. Go on with: headwork resume {place}")
     run: Any = load_run(place)
     where, files = found

@@ -121,7 +121,7 @@ class Session:
         raise DivergedError(
             f"the loss is {loss:g} and the gradient's norm {norm:g} at step {step:,}: batch {number} of epoch "
             f"{epoch + 1}, training examples {shown}. Nothing was changed by that step. Look at those examples, or "
-            f"lower learning_rate ({self.run.learning_rate:g})."
+            f"train anew, into another --out, with learning_rate below {self.run.learning_rate:g}."
         )
 
     def state(self, place: Place, config: Any) -> dict[str, Any]:

@@ -21,12 +21,12 @@ def quiet(line: str) -> None:
 
 
 def clock(seconds: float) -> str:
-    """A time as people read it.
+    """A time as people read it, in whole seconds that are over.
 
-    >>> clock(7), clock(372), clock(5025)
+    >>> clock(7), clock(372), clock(5025.9)
     ('7 s', '6:12', '1:23:45')
     """
-    whole = max(0, round(seconds))
+    whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"
     hours, rest = divmod(whole, 3600)

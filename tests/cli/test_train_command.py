@@ -80,6 +80,12 @@ def test_show_is_the_whole_recipe(run):
     assert (told["epochs"], told["model"]["width"], told["model"]["kind"]) == (50, 96, "VisionTransformerConfig")
 
 
+def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
+    code, out, err = run("train", "text", "--encoder", "minilm", "--show")
+    assert (code, json.loads(out)["encoder"]) == (0, "minilm")
+    assert "will be that of minilm" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -119,12 +125,12 @@ def test_bad_input_is_answered_clearly(arguments, said, run, tmp_path, monkeypat
 def test_what_is_not_installed_is_named(run, trained, monkeypatch):
     monkeypatch.setattr("headwork.cli.runs.form", lambda *_: (_ for _ in ()).throw(
         ModuleNotFoundError("No module named 'sklearn.base'", name="sklearn.base")))  # fmt: skip
-    assert run("evaluate", trained)[::2] == (2, "headwork: this needs scikit-learn: pip install 'headwork[train]'\n")
+    assert run("evaluate", trained)[::2] == (2, 'headwork: this needs scikit-learn: pip install ".[train]"\n')
     without = "import sys; sys.modules['torch'] = None; sys.argv[1:] = ['train', 'vision', '--data', 'digits']; "
     shown = subprocess.run(
         [sys.executable, "-c", without + "from headwork.cli.app import main; main()"], capture_output=True, text=True
     )
-    assert (shown.returncode, shown.stderr) == (2, "headwork: this needs torch: pip install 'headwork[train]'\n")
+    assert (shown.returncode, shown.stderr) == (2, 'headwork: this needs torch: pip install ".[train]"\n')
 
 
 def test_other_data_is_named_in_the_title(run, trained, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import headwork.cli.runs
@@ -24,6 +26,14 @@ def test_a_picture_of_an_unknown_kind_is_refused_before_the_table(run, finished,
     code, out, err = run("curves", finished, "--out", tmp_path / "x.pdf")
     assert (code, out) == (2, "")
     assert "Known: .png, .svg" in err
+
+
+def test_a_run_of_which_only_the_figures_are_kept(run, finished, tmp_path):
+    for name in ("config.json", "data.json", "metrics.jsonl", "result.json"):
+        shutil.copy(finished / name, tmp_path)
+    code, out, err = run("evaluate", tmp_path)
+    assert (code, out) == (2, "")
+    assert "only the figures of this run are kept here, not its model. Train it again." in err
 
 
 def test_a_model_that_is_not_finished_is_exported_only_to_a_named_place(run, stopped, tmp_path):
