@@ -42,7 +42,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
                 colour = f"C{number}" if several else ("C0" if part == "training" else "C1")
                 axes.plot(
                     at, values, style, color=colour, marker="o" if len(at) < 25 else "", markersize=3,
-                    label=plain(f"{name}, {part}", 60) if several else part,
+                    label=(plain(f"{name}, {part}", 60) if several else part) + f": {values[-1]:.4g} at the end",
                 )  # fmt: skip
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set(xlabel="epoch", ylabel="accuracy in %" if measure == "accuracy" else "loss (cross-entropy)")

@@ -43,6 +43,7 @@ def test_the_curves_are_the_metrics(finished):
     assert loss.lines[0].get_ydata().tolist() == [line["training"]["loss"] for line in ended]
     assert accuracy.lines[1].get_ydata().tolist() == [100 * line["validation"]["accuracy"] for line in ended]
     assert loss.lines[0].get_xdata().tolist() == [1, 2]
+    assert loss.lines[0].get_label() == f"training: {ended[-1]['training']['loss']:.4g} at the end"
     assert all(tick == int(tick) for axes in picture.axes for tick in axes.get_xticks())
 
 
