@@ -93,16 +93,16 @@ def attention(
     return note("output", weights @ value)
 
 
-def project(tokens: Tensor, matrix: Tensor | None, convention: Convention = "W x") -> Tensor:
+def project(tokens: Tensor, matrix: Tensor | None, name: str, convention: Convention = "W x") -> Tensor:
     """Rows of tokens through one matrix; no matrix is the identity."""
     if matrix is None:
         return tokens
     inner = matrix.shape[-1 if convention == "W x" else -2]
     if inner != tokens.shape[-1]:
         raise InputError(
-            f"projection: the matrix is {sizes_in_words(matrix.shape, '')} and, applied as {convention}, takes width "
+            f"{name} is {sizes_in_words(matrix.shape, '')} and, applied as {convention}, takes width "
             f"{inner}; the tokens are {sizes_in_words(tokens.shape, 'token width')}. "
-            "Transpose the matrix, set convention to the other of 'W x' and 'x W', or, if each token is a column, "
+            f"Transpose {name}, set convention to the other of 'W x' and 'x W', or, if each token is a column, "
             "set tokens_as=columns."
         )
     return tokens @ (matrix.mT if convention == "W x" else matrix)
@@ -149,9 +149,9 @@ def cross_attention(
     note: Note = silent,
 ) -> Tensor:
     """Tokens of one sequence attend to the tokens of another, the memory."""
-    query = note("query", project(tokens, W_q, convention))
-    key = note("key", project(memory, W_k, convention))
-    value = note("value", project(memory, W_v, convention))
+    query = note("query", project(tokens, W_q, "W_q", convention))
+    key = note("key", project(memory, W_k, "W_k", convention))
+    value = note("value", project(memory, W_v, "W_v", convention))
     return attention(query, key, value, beta=beta, mask=mask, note=note)
 
 
@@ -256,9 +256,9 @@ def with_heads(
 ) -> Tensor:
     """Any attention with several heads: project and split, attend head by head, join and mix."""
     memory = tokens if memory is None else memory
-    query = note("query", split(biased(project(tokens, W_q, convention), b_q, "b_q"), heads))
-    key = note("key", split(biased(project(memory, W_k, convention), b_k, "b_k"), heads))
-    value = note("value", split(biased(project(memory, W_v, convention), b_v, "b_v"), heads))
+    query = note("query", split(biased(project(tokens, W_q, "W_q", convention), b_q, "b_q"), heads))
+    key = note("key", split(biased(project(memory, W_k, "W_k", convention), b_k, "b_k"), heads))
+    value = note("value", split(biased(project(memory, W_v, "W_v", convention), b_v, "b_v"), heads))
 
     def per_head(name: str, value: Any, /) -> Any:
         # The attention of each head puts the head first; outside, it stands beside the width.
@@ -270,7 +270,7 @@ def with_heads(
     )  # fmt: skip
     together = note("per head", outputs.transpose(-3, -2))
     joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
-    return note("output", biased(project(joined, W_o, convention), b_o, "b_o"))
+    return note("output", biased(project(joined, W_o, "W_o", convention), b_o, "b_o"))
 
 
 def split(rows: Tensor, heads: int) -> Tensor:

@@ -72,6 +72,6 @@ def feed_forward(
     >>> feed_forward(two, two, two).array.tolist()
     [[8.0]]
     """
-    hidden = note("hidden", biased(project(tokens, W_1, convention), b_1, "b_1"))
+    hidden = note("hidden", biased(project(tokens, W_1, "W_1", convention), b_1, "b_1"))
     activated = note("activated", ACTIVATIONS[activation](hidden))
-    return note("output", biased(project(activated, W_2, convention), b_2, "b_2"))
+    return note("output", biased(project(activated, W_2, "W_2", convention), b_2, "b_2"))

@@ -209,7 +209,7 @@ def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: boo
 
 def _output(vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
     return _worked(
-        "output", lambda rows, matrix: project(rows, matrix).softmax(-1), (tokens, width), (vocabulary, width),
+        "output", lambda rows, matrix: project(rows, matrix, "W").softmax(-1), (tokens, width), (vocabulary, width),
         weights=vocabulary * width if owns else 0, about="" if owns else "shares its matrix",
     )  # fmt: skip
 
@@ -231,7 +231,7 @@ def _patch_embedding(image: tuple[int, int], patch: int, channels: int, width: i
 def _head(tokens: int, width: int, classes: int, class_token: bool) -> Row:
     def head(rows: Any, matrix: Any, bias: Any) -> Any:
         read = rows[0:1] if class_token else rows.mean(-2, keepdim=True)
-        return project(read, matrix).squeeze(-2) + bias
+        return project(read, matrix, "W").squeeze(-2) + bias
 
     shapes = (tokens, width), (classes, width), (classes,)
     return _worked("head", head, *shapes, weights=classes * width, biases=classes)

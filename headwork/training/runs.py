@@ -164,7 +164,8 @@ def _described(session: Session, folder: Path, place: Place) -> str:
     return (
         f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, on {facts.name} "
         f"({facts.counts['training']:,} to train on, {facts.counts['validation']:,} to validate): "
-        f"{run.epochs} epochs {begun} {session.total:,} steps, {run.batch} at a time{many}"
+        f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {begun} {session.total:,} steps, "
+        f"{run.batch} at a time{many}"
     )
 
 

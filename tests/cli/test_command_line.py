@@ -71,7 +71,10 @@ def test_every_form_goes_to_a_file_whole(form, tmp_path):
         (["explain", "self-attention", "--set", "tokens"], "expected name=value"),
         (["explain", "self-attention", "--set", "tokens=[[nan]]"], "nan"),
         (["explain", "self-attention", "--set", "exact=1"], "--exact"),
-        (["explain", "self-attention", "--set", "tokens=1 2; 3 4", "--set", "W_q=1 2 3; 4 5 6"], "takes width 3"),
+        (
+            ["explain", "self-attention", "--set", "tokens=1 2; 3 4", "--set", "W_q=1 2 3; 4 5 6"],
+            "W_q is 2 x 3 and, applied as W x, takes width 3",
+        ),
         (["explain", "self-attention", "--set", "tokens=1 2; 3 4", "--set", "mask=2 0; 1 1"], "0 and 1"),
         (
             ["explain", "multi-head-attention", "--set", "tokens=1 2 3; 3 4 5", "--set", "heads=2"],
