@@ -41,16 +41,18 @@ KEPT = ("config.json", "data.json", "metrics.jsonl", "result.json", "curves.png"
 RUNS = Path("runs")
 
 
-def carried_out(name: str) -> None:
-    """The run from its beginning, or from where it was stopped."""
+def carried_out(name: str) -> int:
+    """The run from its beginning, or from where it was stopped; the exit code of its command."""
     folder, kept = RUNS / name, RESULTS / name
-    kept.mkdir(parents=True, exist_ok=True)
     if (folder / "result.json").exists():
         print(f"{folder} is finished. Remove it to train it again.", file=sys.stderr)
     else:
         begun = (folder / "config.json").exists()
         what = ["resume", str(folder)] if begun else [*COMMANDS[name].split(), "--out", str(folder)]
-        subprocess.run([sys.executable, "-m", "headwork", *what], check=True)
+        code = subprocess.run([sys.executable, "-m", "headwork", *what], check=False).returncode
+        if code:
+            return code
+        kept.mkdir(parents=True, exist_ok=True)
         write_whole(kept / "machine.txt", machine() + "\n")
     for file in KEPT:
         shutil.copyfile(folder / file, kept / file)
@@ -58,6 +60,7 @@ def carried_out(name: str) -> None:
         run = load_run(folder)
         picture = picture_of_heads(run, folder, prepare(run, say=tell).shown)
         save_plot(picture, kept / "heads.png")
+    return 0
 
 
 def finished() -> dict[str, dict[str, Any]]:
@@ -96,7 +99,9 @@ def main() -> int:
         if name not in COMMANDS:
             print(unknown("headline run", name, COMMANDS), file=sys.stderr)
             return 2
-        carried_out(name)
+        code = carried_out(name)
+        if code:
+            return code
     shown = table(finished())
     print(shown.to_text())
     write_whole(RESULTS / "headline.md", shown.to_markdown())
