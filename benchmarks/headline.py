@@ -52,8 +52,8 @@ def carried_out(name: str) -> int:
         code = subprocess.run([sys.executable, "-m", "headwork", *what], check=False).returncode
         if code:
             return code
-        kept.mkdir(parents=True, exist_ok=True)
         write_whole(kept / "machine.txt", machine() + "\n")
+    kept.mkdir(parents=True, exist_ok=True)
     for file in KEPT:
         shutil.copyfile(folder / file, kept / file)
     if name.startswith("vision"):

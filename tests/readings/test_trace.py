@@ -310,7 +310,7 @@ def test_a_whole_encoder_layer_is_worked_exactly() -> None:
         ("self-atention", {}, "unknown mechanism 'self-atention'. Did you mean 'self-attention'"),
         ("self-attention", {}, "tokens missing"),
         ("self-attention", {"tokens": "1 2", "W_z": "1"}, "unknown input of self-attention 'W_z'"),
-        ("self-attention", {"tokens": "1 2; 3 4", "W_q": "1 2 3; 4 5 6"}, "Transpose the matrix"),
+        ("self-attention", {"tokens": "1 2; 3 4", "W_q": "1 2 3; 4 5 6"}, "Transpose W_q"),
         ("attention", {"query": "1 2;", "key": "1 2 3;", "value": "1;"}, "key width 3 differs from query width 2"),
         ("attention", {"query": "1 2;", "key": "1 2;", "value": "1; 2"}, "1 keys but 2 values"),
         ("self-attention", {"tokens": "1 2; 3 4", "mask": "sideways"}, "Expected causal, or a matrix"),
