@@ -26,7 +26,9 @@ def finish(session: Session, place: Place, folder: Path, say: Any) -> Result:
     prepared, model = session.prepared, session.model.to("cpu")
     model.save_pretrained(folder / MODEL)
     write_whole(folder / METRICS, "".join(json.dumps(line) + "\n" for line in place.metrics))
-    evaluation = evaluate(model, prepared.read_test(), session.run.batch)
+    test = prepared.read_test()
+    say(f"measuring the test set, {len(test.labels):,} examples, once ...")
+    evaluation = evaluate(model, test, session.run.batch)
     told = {
         "test": evaluation.summary(),
         "validation": figures.epochs_of(place.metrics)[-1]["validation"],
