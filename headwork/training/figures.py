@@ -44,7 +44,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
                     at, values, style, color=colour, marker="o" if len(at) < 25 else "", markersize=3,
                     label=(plain(f"{name}, {part}", 60) if several else part) + f": {values[-1]:.4g} at the end",
                 )  # fmt: skip
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axes.set(xlabel="epoch", ylabel="accuracy in %" if measure == "accuracy" else "loss (cross-entropy)")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
