@@ -14,7 +14,7 @@ run: $(READY)
 	@$(PY) -m headwork run
 
 test: $(READY)
-	@$(PY) -m pytest -n 2
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2
 
 check: $(READY)
 	@.venv/bin/ruff format --check .

@@ -116,7 +116,7 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_problems_check_passes_and_says_so():
-    result = headwork("problems", "--check")
+    result = headwork("problems", "A2", "--check")
     assert result.returncode == 0, result.stdout
     assert "all right" in result.stdout
 
@@ -125,6 +125,7 @@ def test_run_writes_one_report_and_says_where(tmp_path):
     result = headwork("run", "--book-only", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     reports = list(tmp_path.glob("report-*/report.html"))
+    assert "all right" in result.stdout
     assert len(reports) == 1
     assert str(reports[0]) in result.stdout
     assert result.stdout.count("\n  headwork ") == 3
@@ -146,7 +147,7 @@ def test_sensitivity_draws_and_tabulates(tmp_path):
 
 
 def test_every_readme_command_runs(tmp_path):
-    """Every `headwork ...` line of the README, but for those marked slow and the one tested above."""
+    """Every `headwork ...` line of the README, but for those marked slow and the whole book, which `run` works too."""
     readme = Path(__file__).parents[2] / "README.md"
     blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", readme.read_text(), flags=re.S)
     lines = [line.strip() for block in blocks for line in block.splitlines()]

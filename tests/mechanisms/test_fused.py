@@ -265,7 +265,7 @@ def test_twins_compile_into_one_graph(backend: str) -> None:
 
 
 @pytest.mark.parametrize("mask", ["none", "causal", "padding", "given"])
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 7), (5, 9), (50, 50), (70, 70)])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (5, 9), (65, 65)])
 def test_attention_is_the_same_compiled(mask: str, queries: int, keys: int) -> None:
     """Few keys take another way there than many."""
     torch.compiler.reset()

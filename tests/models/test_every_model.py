@@ -113,10 +113,6 @@ def test_a_sample_is_captured_whole(cases: dict[str, Any], name: str, kernel: st
     compiled_like(cases[name], kernel, "aot_eager", depth=1)
 
 
-def test_a_compiled_encoder_is_the_plain_one(cases: dict[str, Any]) -> None:
-    compiled_like(cases["encoder"], "fused", "inductor", depth=1)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("kernel", ["plain", "fused"])
 def test_compiled_is_plain(case: Any, kernel: str) -> None:
