@@ -46,10 +46,10 @@ def command_rows() -> list[Row]:
     rows = []
     for name, limit in LIMITS.items():
         quickest = best[name] / best["import torch"]
-        detail = (
-            f"median {middle[name]:.2f} s beside {middle['import torch']:.2f} s; ratio of the quickest {quickest:.2f}"
+        detail = f"median {middle[name]:.2f} s beside {middle['import torch']:.2f} s; ratio of the quickest {quickest:.2f}"
+        rows.append(
+            Row(f"`{name}` / `import torch`", middle[name] / middle["import torch"], limit, "", detail)
         )
-        rows.append(Row(f"`{name}` / `import torch`", middle[name] / middle["import torch"], limit, "", detail))
         rows.append(Row(f"modules of torch that `{name}` imports", imported(COMMANDS[name], "torch"), 0))
     return rows
 
@@ -113,7 +113,13 @@ def note_rows() -> list[Row]:
         least = min(taken["noted"]) / min(taken["bare"])
         detail = f"median {1e6 * statistics.median(taken['noted']):.1f} µs a call; ratio of the quickest {least:.3f}"
         rows.append(
-            Row(f"attention, {tokens} tokens of width {width}: silent notes / no notes", ratio, 1.05, "", detail)
+            Row(
+                f"attention, {tokens} tokens of width {width}: silent notes / no notes",
+                ratio,
+                1.05,
+                "",
+                detail,
+            )
         )
     torch.set_num_threads(threads)
     return rows

@@ -24,14 +24,15 @@ from typing import Any
 
 import numpy as np
 
+from headwork.courses.cohort import grade_class, write_marks
+from headwork.courses.sheets import Course, key_text, sheet_for
+from headwork.exercises import Exercise, generate
+from headwork.exercises.draws import Draws
+from headwork.exercises.kinds import KINDS
+from headwork.exercises.misconceptions import applicable, bent
+from headwork.exercises.revealing import first_change
 from headwork.files import write_whole
-from headwork.practice import Exercise, generate, grade
-from headwork.practice.classes import grade_class, write_marks
-from headwork.practice.draws import Draws
-from headwork.practice.kinds import KINDS
-from headwork.practice.misconceptions import applicable, bent
-from headwork.practice.revealing import first_change
-from headwork.practice.sheets import Course, key_text, sheet_for
+from headwork.grading import grade
 from headwork.readings.writing import number_text
 
 RESULTS = Path(__file__).parent.parent / "results" / "grading.md"
@@ -77,8 +78,12 @@ def rounded_on_the_way(exercise: Exercise, digits: int) -> dict[str, str]:
 def right_answers(exercise: Exercise, *, exact: bool) -> dict[str, dict[str, str]]:
     """The key in every form in which it is right."""
     forms = {f"{digits} digits": texts(exercise, exercise.key, digits) for digits in (3, 4, 8)}
-    forms |= {f"{n} digits, last zeros left out": texts(exercise, exercise.key, n, short=True) for n in (3, 4)}
-    forms |= {f"{digits} digits, rounded on the way": rounded_on_the_way(exercise, digits) for digits in (3, 4)}
+    forms |= {
+        f"{n} digits, last zeros left out": texts(exercise, exercise.key, n, short=True) for n in (3, 4)
+    }
+    forms |= {
+        f"{digits} digits, rounded on the way": rounded_on_the_way(exercise, digits) for digits in (3, 4)
+    }
     forms["fractions"] = {path: as_fractions(exercise.key[path]) for path in exercise.asked}
     if exact:
         steps = exercise.worked(exact=True).steps
@@ -119,7 +124,9 @@ def slipped(exercise: Exercise, digits: int, draws: Draws) -> Iterator[Wrong]:
         place = np.unravel_index(draws.whole(0, value.size - 1), value.shape) if value.ndim else ()
         cell = tuple(int(i) for i in place)
         whole = bool(np.all(value == np.round(value)))
-        value[cell] += (1 if draws.whole(0, 1) else -1) * (draws.whole(1, 3) if whole else draws.whole(11, 90) / 100)
+        value[cell] += (1 if draws.whole(0, 1) else -1) * (
+            draws.whole(1, 3) if whole else draws.whole(11, 90) / 100
+        )
         steps = exercise.case.run({path: value})
         if all(np.isfinite(steps[p]).all() for p in exercise.asked):
             yield Wrong(exercise, texts(exercise, steps, digits), path, "slip", cell)
@@ -204,7 +211,10 @@ def measured_class(students: int) -> tuple[float, float]:
                 wrong = [*misconceived(exercise, 4), *slipped(exercise, 4, draws)]
                 right = draws.whole(0, 1)
                 answers = texts(exercise, exercise.key, 4) if right else draws.choice(wrong).answers
-                lines += [f'[answers."{place}"]', *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items())]
+                lines += [
+                    f'[answers."{place}"]',
+                    *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items()),
+                ]
             write_whole(folder / "answers" / f"s{number}.toml", "\n".join(lines) + "\n")
         began, used = time.perf_counter(), processor_time()
         results = write_marks(grade_class(folder / "answers", folder / "key"), folder / "marks")
@@ -213,7 +223,11 @@ def measured_class(students: int) -> tuple[float, float]:
 
 
 def report(
-    seeds: range, right: dict[str, Row], wrong: dict[tuple[str, str], Row], marked: tuple[float, float], students: int
+    seeds: range,
+    right: dict[str, Row],
+    wrong: dict[tuple[str, str], Row],
+    marked: tuple[float, float],
+    students: int,
 ) -> str:
     total = sum(wrong.values(), Counter())
 
@@ -262,7 +276,9 @@ def report(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--students", type=int, default=500)
@@ -271,7 +287,9 @@ def main() -> None:
     right = measured_right(seeds, exact_seeds=min(4, chosen.seeds))
     wrong = measured_wrong(seeds)
     marked = measured_class(chosen.students)
-    print(f"wrote {write_whole(RESULTS, report(seeds, right, wrong, marked, chosen.students))}", file=sys.stderr)
+    print(
+        f"wrote {write_whole(RESULTS, report(seeds, right, wrong, marked, chosen.students))}", file=sys.stderr
+    )
 
 
 if __name__ == "__main__":

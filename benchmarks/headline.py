@@ -73,11 +73,18 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
     for name, told in results.items():
         test = told["test"]
         other = told.get("baseline")
-        rows.append((
-            name, f"headwork {COMMANDS[name]}", f"{told['parameters']:,}", clock(told["seconds"]),
-            clock(told["forecast"]) if told["forecast"] else "", f"{told['validation']['accuracy']:.2%}",
-            f"{test['accuracy']:.2%}", f"{other['name']} {other['accuracy']:.2%}" if other else "",
-        ))  # fmt: skip
+        rows.append(
+            (
+                name,
+                f"headwork {COMMANDS[name]}",
+                f"{told['parameters']:,}",
+                clock(told["seconds"]),
+                clock(told["forecast"]) if told["forecast"] else "",
+                f"{told['validation']['accuracy']:.2%}",
+                f"{test['accuracy']:.2%}",
+                f"{other['name']} {other['accuracy']:.2%}" if other else "",
+            )
+        )
     notes = [
         "Time is that of all steps and validations, without compiling and the test, which was measured once, last.",
         "A forecast is made before the first step, by what the machine had to spare just then.",
@@ -93,7 +100,9 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMMANDS))
     for name in parser.parse_args().names:
         if name not in COMMANDS:

@@ -46,7 +46,9 @@ def measured(run: training.Run, steps: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=30)
     steps = parser.parse_args().steps
     runs = {"vision, digits": training.vision("digits"), "vision, fashion-mnist": training.vision()}
@@ -56,7 +58,13 @@ def main() -> None:
     for name, run in runs.items():
         inputs, whole = measured(run, steps)
         rows.append(
-            (name, f"{inputs * 1000:.2f}", f"{whole * 1000:.1f}", f"{inputs / whole:.1%}", inputs / whole < MOST)
+            (
+                name,
+                f"{inputs * 1000:.2f}",
+                f"{whole * 1000:.1f}",
+                f"{inputs / whole:.1%}",
+                inputs / whole < MOST,
+            )
         )
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     notes = [

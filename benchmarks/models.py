@@ -30,7 +30,16 @@ from headwork.models import VisionTransformer, VisionTransformerConfig
 
 ROUNDS = 20
 BATCHES = (128, 256)
-SHAPE = {"image": 28, "channels": 1, "patch": 4, "depth": 6, "heads": 4, "width": 64, "hidden": 128, "classes": 10}
+SHAPE = {
+    "image": 28,
+    "channels": 1,
+    "patch": 4,
+    "depth": 6,
+    "heads": 4,
+    "width": 64,
+    "hidden": 128,
+    "classes": 10,
+}
 LENGTHS = tuple(1024 << k for k in range(7))
 WANTED_SHARE, WANTED_EXPONENT, WANTED_RATIO, WANTED_OF_KERNEL = 0.32, 1.1, 20.0, 0.95
 
@@ -72,10 +81,16 @@ def vit_pytorch() -> nn.Module:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     model: nn.Module = module.ViT(
-        image_size=SHAPE["image"], patch_size=SHAPE["patch"], channels=SHAPE["channels"], num_classes=SHAPE["classes"],
-        dim=SHAPE["width"], mlp_dim=SHAPE["hidden"], depth=SHAPE["depth"], heads=SHAPE["heads"],
+        image_size=SHAPE["image"],
+        patch_size=SHAPE["patch"],
+        channels=SHAPE["channels"],
+        num_classes=SHAPE["classes"],
+        dim=SHAPE["width"],
+        mlp_dim=SHAPE["hidden"],
+        depth=SHAPE["depth"],
+        heads=SHAPE["heads"],
         dim_head=SHAPE["width"] // SHAPE["heads"],
-    )  # fmt: skip
+    )
     return model
 
 
@@ -95,11 +110,17 @@ def transformers() -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification  # type: ignore[import-not-found,unused-ignore]
 
     config = ViTConfig(  # type: ignore[call-arg,unused-ignore]
-        image_size=SHAPE["image"], patch_size=SHAPE["patch"], num_channels=SHAPE["channels"],
-        num_labels=SHAPE["classes"], hidden_size=SHAPE["width"], intermediate_size=SHAPE["hidden"],
-        num_hidden_layers=SHAPE["depth"], num_attention_heads=SHAPE["heads"],
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
+        image_size=SHAPE["image"],
+        patch_size=SHAPE["patch"],
+        num_channels=SHAPE["channels"],
+        num_labels=SHAPE["classes"],
+        hidden_size=SHAPE["width"],
+        intermediate_size=SHAPE["hidden"],
+        num_hidden_layers=SHAPE["depth"],
+        num_attention_heads=SHAPE["heads"],
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
     return Scores(ViTForImageClassification(config))
 
 
@@ -179,7 +200,11 @@ def training_rows(*, compilers: Iterable[bool]) -> list[Row]:
             if how == "compiled":
                 needed = step_flops(batch) / (WANTED_SHARE * peak)
                 rows.append(
-                    Row(f"batch {batch}: step time, ours compiled / at {WANTED_SHARE} of peak", mine / needed, 1.0)
+                    Row(
+                        f"batch {batch}: step time, ours compiled / at {WANTED_SHARE} of peak",
+                        mine / needed,
+                        1.0,
+                    )
                 )
         rows += [Row(f"batch {batch}: {name} is not installed", 0.0) for name in missing]
     return rows
@@ -214,8 +239,10 @@ def peak_memory(mask: str | None, length: int) -> float:
     """Megabytes that a process of its own needs at most for one forward and backward."""
     told = subprocess.run(
         [sys.executable, "-m", "benchmarks.models", "--memory", mask or "none", str(length)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return float(told.stdout)
 
 
@@ -244,7 +271,9 @@ def linear_rows() -> tuple[list[Row], dict[str, dict[int, float]]]:
         told = f"{1 / ratio:.0f} times faster"
         rows.append(Row(f"{name}: time at T = 16k / fused softmax", ratio, 1 / WANTED_RATIO, detail=told))
         start, *sizes = (peak_memory(mask, n) for n in (1024, 16384, 32768, 65536))
-        growth = exponent({n: max(size - start, 1.0) for n, size in zip((16384, 32768, 65536), sizes, strict=True)})
+        growth = exponent(
+            {n: max(size - start, 1.0) for n, size in zip((16384, 32768, 65536), sizes, strict=True)}
+        )
         told = ", ".join(f"{size - start:.0f} MB" for size in sizes) + " at 16k, 32k, 64k"
         rows.append(Row(f"{name}: exponent of memory in T", growth, WANTED_EXPONENT, detail=told))
     return rows, curves
@@ -268,7 +297,9 @@ def kernel_rows() -> list[Row]:
         )
         for what, suffix in (("forward", ""), ("forward and backward", ", trained")):
             ratio = best[f"ours{suffix}"] / best[f"direct{suffix}"]
-            rows.append(Row(f"T = {length}: fused attention / torch's kernel, {what}", ratio, 1 / WANTED_OF_KERNEL))
+            rows.append(
+                Row(f"T = {length}: fused attention / torch's kernel, {what}", ratio, 1 / WANTED_OF_KERNEL)
+            )
     return rows
 
 
@@ -312,7 +343,9 @@ def measured(*, compiled: bool = True) -> Report:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--eager", action="store_true", help="leave the compiler out")
     parser.add_argument("--memory", nargs=2, metavar=("MASK", "LENGTH"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()

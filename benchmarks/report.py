@@ -64,7 +64,9 @@ def markdown(report: Report) -> str:
     for row in report.rows:
         limit = "" if row.limit is None else f"{row.limit:g} {row.unit}".strip()
         held = "" if row.limit is None else "yes" if row.held else "NO"
-        lines.append(f"| {row.what} | {f'{row.measured:.3g} {row.unit}'.strip()} | {limit} | {held} | {row.detail} |")
+        lines.append(
+            f"| {row.what} | {f'{row.measured:.3g} {row.unit}'.strip()} | {limit} | {held} | {row.detail} |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -32,9 +32,16 @@ from headwork.training.progress import clock, tell
 
 WANTED, TIMES = 0.90, 5.0
 PEER = [
-    "epochs=200", "batch=128", "optimiser=adamw", "learning_rate=5e-4", "warm_up=0.05", "smoothing=0",
-    "augmentation.flip=true", "augmentation.shift=2", "augmentation.erase=0",
-]  # fmt: skip
+    "epochs=200",
+    "batch=128",
+    "optimiser=adamw",
+    "learning_rate=5e-4",
+    "warm_up=0.05",
+    "smoothing=0",
+    "augmentation.flip=true",
+    "augmentation.shift=2",
+    "augmentation.erase=0",
+]
 
 
 def trained(prepared: Prepared, model: Any) -> Iterator[tuple[int, float, float]]:
@@ -50,7 +57,9 @@ def trained(prepared: Prepared, model: Any) -> Iterator[tuple[int, float, float]
         yield epoch + 1, seconds, measured(session.model, test, 500, session.processes)[1]
 
 
-def until(who: str, epochs: Iterator[tuple[int, float, float]], rows: list[Any], most: float) -> tuple[float, bool]:
+def until(
+    who: str, epochs: Iterator[tuple[int, float, float]], rows: list[Any], most: float
+) -> tuple[float, bool]:
     """Train until the accuracy is reached or so many seconds are over: the seconds, and whether it was reached."""
     seconds = accuracy = 0.0
     for epoch, seconds, accuracy in epochs:
@@ -77,7 +86,9 @@ def main() -> int:
         f"Machine: {machine()}; vit-pytorch {version('vit-pytorch')}.",
         (__doc__ or "").strip(),
     ]
-    table = Table(f"Time to {WANTED:.0%} test accuracy", ("who", "epoch", "time", "test accuracy"), rows, notes)
+    table = Table(
+        f"Time to {WANTED:.0%} test accuracy", ("who", "epoch", "time", "test accuracy"), rows, notes
+    )
     print(table.to_text())
     write_whole(RESULTS / "time-to-accuracy.md", table.to_markdown())
     return 1 if there or taken < TIMES * reached else 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwork.construct import Construction, Equality, build, equal
-    from headwork.insight import trace
+    from headwork.inspection import trace
     from headwork.readings import Trace, explain
 
 __version__ = "0.1.0"
@@ -20,10 +20,14 @@ __all__ = ["Construction", "Equality", "Trace", "build", "equal", "explain", "tr
 
 # Public names and the room each lives in: a name is imported when it is first asked for.
 ROOMS = {
-    "Construction": "headwork.construct", "Equality": "headwork.construct", "build": "headwork.construct",
-    "equal": "headwork.construct", "Trace": "headwork.readings", "explain": "headwork.readings",
-    "trace": "headwork.insight",
-}  # fmt: skip
+    "Construction": "headwork.construct",
+    "Equality": "headwork.construct",
+    "build": "headwork.construct",
+    "equal": "headwork.construct",
+    "Trace": "headwork.readings",
+    "explain": "headwork.readings",
+    "trace": "headwork.inspection",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,9 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}. Choose another place with --out.") from None
+        raise InputError(
+            f"cannot write {target}: {error.strerror}. Choose another place with --out."
+        ) from None
     return target
 
 

@@ -160,6 +160,7 @@ def steps_of(
     if always_x_W:
         plain, turned = r"\1", r"\1^\\top"
         steps = tuple(
-            replace(s, formula=MATRIX.sub(plain, s.formula), columns=MATRIX.sub(turned, s.columns)) for s in steps
+            replace(s, formula=MATRIX.sub(plain, s.formula), columns=MATRIX.sub(turned, s.columns))
+            for s in steps
         )
     return tuple(replace(s, name=prefix + renames.get(s.name, s.name), when=s.when or when) for s in steps)

@@ -29,9 +29,14 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 # What `headwork[train]` brings, by the names that are imported.
 TRAIN = {
-    "onnx": "onnx", "onnxruntime": "onnxruntime", "onnxscript": "onnxscript", "safetensors": "safetensors",
-    "sklearn": "scikit-learn", "tokenizers": "tokenizers", "torch": "torch",
-}  # fmt: skip
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+    "onnxscript": "onnxscript",
+    "safetensors": "safetensors",
+    "sklearn": "scikit-learn",
+    "tokenizers": "tokenizers",
+    "torch": "torch",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -42,7 +47,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback(epilog="Try: headwork problems A2   or   headwork explain --list")
 def headwork(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version."
+    ),
     debug: bool = typer.Option(False, "--debug", help="Show a traceback when something goes wrong."),
 ) -> None:
     """A workbench for attention and the networks around it: work problems by hand with every step exact,
@@ -64,7 +71,7 @@ def register() -> None:
         sensitivity,
         sizes,
         train,
-    )  # fmt: skip
+    )
 
 
 def main() -> None:
@@ -95,7 +102,9 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        if isinstance(error, ModuleNotFoundError) and (lacking := TRAIN.get((error.name or "").partition(".")[0])):
+        if isinstance(error, ModuleNotFoundError) and (
+            lacking := TRAIN.get((error.name or "").partition(".")[0])
+        ):
             print(f'headwork: this needs {lacking}: pip install ".[train]"', file=sys.stderr)
             sys.exit(2)
         print(

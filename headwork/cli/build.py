@@ -31,12 +31,16 @@ FORMS = ("text", "markdown", "latex", "html", "json")
 def build(
     target: Annotated[str, typer.Argument(help="What the heads should do: see --list.")] = "",
     tokens: Annotated[int | None, typer.Option("--tokens", help="How many tokens there are.")] = None,
-    tolerance: Annotated[str, typer.Option("--tolerance", help="The largest error allowed (1e-3; matrix: none).")] = "",
+    tolerance: Annotated[
+        str, typer.Option("--tolerance", help="The largest error allowed (1e-3; matrix: none).")
+    ] = "",
     positions: Annotated[
         str, typer.Option("--positions", help="one-hot, grid, sinusoidal, rotary or none.")
     ] = "one-hot",
     ends: Annotated[str, typer.Option("--ends", help="clamp, wrap or none; shrink for a running mean.")] = "",
-    order: Annotated[str, typer.Option("--order", help='A permutation from 1: "2 3 1" (y1 = x2), or cycles.')] = "",
+    order: Annotated[
+        str, typer.Option("--order", help='A permutation from 1: "2 3 1" (y1 = x2), or cycles.')
+    ] = "",
     by: Annotated[int | None, typer.Option("--by", help="shift: y_i = x_(i+by).")] = None,
     window: Annotated[int | None, typer.Option("--window", help="running-mean: how many tokens.")] = None,
     causal: Annotated[bool, typer.Option("--causal", help="running-mean: up to each token.")] = False,
@@ -53,11 +57,15 @@ def build(
     position_width: Annotated[
         int | None, typer.Option("--position-width", help="Of sinusoidal and rotary positions.")
     ] = None,
-    delta: Annotated[str, typer.Option("--delta", help="How far a key is moved to see what that does.")] = "0.1",
+    delta: Annotated[
+        str, typer.Option("--delta", help="How far a key is moved to see what that does.")
+    ] = "0.1",
     as_: Annotated[str, typer.Option("--as", help="text, markdown, latex, html or json.")] = "text",
     json: Json = False,
     out: Out = None,
-    fragment: Annotated[bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")] = False,
+    fragment: Annotated[
+        bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the targets with what each takes.")] = False,
 ) -> None:
     """Build heads that do what is asked, and prove how well they do it; or say why none can."""
@@ -71,19 +79,37 @@ def build(
         raise InputError("build: what should the heads do? Name a target, or see headwork build --list.")
     wanted = form(as_, json, FORMS)
     typed: dict[str, Any] = {
-        "tokens": tokens, "ends": ends, "order": order, "by": by, "window": window, "causal": causal, "taps": taps,
-        "kernel": kernel, "grid": grid, "matrix": matrix, "head_width": head_width,
-    }  # fmt: skip
+        "tokens": tokens,
+        "ends": ends,
+        "order": order,
+        "by": by,
+        "window": window,
+        "causal": causal,
+        "taps": taps,
+        "kernel": kernel,
+        "grid": grid,
+        "matrix": matrix,
+        "head_width": head_width,
+    }
     details = {name: value for name, value in typed.items() if value not in ("", None, False)}
     result = built(
-        target, tolerance=_number(tolerance, "--tolerance") if tolerance else None, positions=positions,
-        norm=_number(norm, "--norm"), width=width, heads=heads, position_width=position_width,
-        delta=_number(delta, "--delta"), **details,
-    )  # fmt: skip
+        target,
+        tolerance=_number(tolerance, "--tolerance") if tolerance else None,
+        positions=positions,
+        norm=_number(norm, "--norm"),
+        width=width,
+        heads=heads,
+        position_width=position_width,
+        delta=_number(delta, "--delta"),
+        **details,
+    )
     renderers = {
-        "text": result.to_text, "markdown": result.to_markdown, "latex": lambda: result.to_latex(fragment),
-        "html": result.to_html, "json": result.to_json,
-    }  # fmt: skip
+        "text": result.to_text,
+        "markdown": result.to_markdown,
+        "latex": lambda: result.to_latex(fragment),
+        "html": result.to_html,
+        "json": result.to_json,
+    }
     show(renderers[wanted](), out)
     if not result.possible:
         raise typer.Exit(2)

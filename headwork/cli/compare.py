@@ -26,19 +26,29 @@ headwork compare --full --seeds 0,1,2 --out comparison-full"""
 
 @app.command(epilog=EPILOG)
 def compare(
-    full: Annotated[bool, typer.Option("--full", help="Longer gaps, Fashion-MNIST, reviews, three seeds.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Longer gaps, Fashion-MNIST, reviews, three seeds.")
+    ] = False,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="complexity, parallelism, long-range, bias or uses; repeatable.")
+        list[str] | None,
+        typer.Option("--only", help="complexity, parallelism, long-range, bias or uses; repeatable."),
     ] = None,
     families: Annotated[
-        str, typer.Option("--families", help="Of cnn, rnn, lstm, gru, transformer, linear; all but rnn unless given.")
+        str,
+        typer.Option(
+            "--families", help="Of cnn, rnn, lstm, gru, transformer, linear; all but rnn unless given."
+        ),
     ] = "",
     seeds: Annotated[str, typer.Option("--seeds", help="0, or several: 0,1,2.")] = "",
-    steps: Annotated[int | None, typer.Option("--steps", help="Budget of every training; 250, in full 1000.")] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", help="Budget of every training; 250, in full 1000.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder; a start with the same settings goes on in it.")
     ] = None,
-    as_: Annotated[str, typer.Option("--as", help="What to print: text, markdown, latex, html or json.")] = "text",
+    as_: Annotated[
+        str, typer.Option("--as", help="What to print: text, markdown, latex, html or json.")
+    ] = "text",
     json: Json = False,
 ) -> None:
     """CNN, LSTM, GRU, transformer and linear attention of equal size, measured: about two minutes."""
@@ -60,9 +70,12 @@ def compare(
         print(f"headwork: {stopped}", file=sys.stderr)
         raise typer.Exit(130) from None
     forms = {
-        "text": comparison.to_text, "markdown": comparison.to_markdown, "latex": comparison.to_latex,
-        "html": comparison.to_html, "json": comparison.to_json,
-    }  # fmt: skip
+        "text": comparison.to_text,
+        "markdown": comparison.to_markdown,
+        "latex": comparison.to_latex,
+        "html": comparison.to_html,
+        "json": comparison.to_json,
+    }
     show(forms[wanted](), None)
     print(f"The report with its pictures is {(folder / 'comparison.html').resolve()}", file=sys.stderr)
 

@@ -43,7 +43,12 @@ def list_(
 
         show(page(table.title, table), out)
         return
-    forms = {"text": table.to_text, "markdown": table.to_markdown, "latex": table.to_latex, "json": table.to_json}
+    forms = {
+        "text": table.to_text,
+        "markdown": table.to_markdown,
+        "latex": table.to_latex,
+        "json": table.to_json,
+    }
     show(forms[wanted](), out)
 
 
@@ -88,17 +93,30 @@ headwork data show photos/ --size 32 --as html --out photos.html"""
 
 @data_app.command("show", epilog=SHOW)
 def show_(
-    name: Annotated[str, typer.Argument(help="A known set, or the path of your own: a folder of images by class, "
-                                        ".npz, .csv, .tsv, .jsonl.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A known set, or the path of your own: a folder of images by class, "
+            ".npz, .csv, .tsv, .jsonl."
+        ),
+    ],
     from_: From = None,
-    columns: Annotated[str, typer.Option("--columns", help="The text's and the label's column: review,stars.")] = "",
-    size: Annotated[int | None, typer.Option("--size", min=1, max=4096, help="Side that images are scaled to.")] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, max=100, help="Examples shown of each class.")] = 10,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Decides the validation part and the samples.")] = 0,
+    columns: Annotated[
+        str, typer.Option("--columns", help="The text's and the label's column: review,stars.")
+    ] = "",
+    size: Annotated[
+        int | None, typer.Option("--size", min=1, max=4096, help="Side that images are scaled to.")
+    ] = None,
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, max=100, help="Examples shown of each class.")
+    ] = 10,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Decides the validation part and the samples.")
+    ] = 0,
     as_: Annotated[str, typer.Option("--as", help="text, markdown, html or json.")] = "text",
     json: Json = False,
     out: Out = None,
-) -> None:  # fmt: skip
+) -> None:
     """What a set holds: counts by class, lengths, samples; with --out FILE.png or .svg a picture of it."""
     from headwork.data import Texts, load
     from headwork.data.sheets import length_table, sample_table, sheet, summary
@@ -121,12 +139,16 @@ def show_(
         from headwork.pages import figure, page, plot_svg
 
         drawn = figure(
-            plot_svg(sheet(data, samples, seed), f"{data.name}: training examples by class"), "Training examples"
+            plot_svg(sheet(data, samples, seed), f"{data.name}: training examples by class"),
+            "Training examples",
         )
         show(page(data.name, *tables, drawn), out)
     elif wanted == "json":
         import json as writer
 
-        show(writer.dumps([table.as_data() for table in tables], ensure_ascii=False, allow_nan=False) + "\n", out)
+        show(
+            writer.dumps([table.as_data() for table in tables], ensure_ascii=False, allow_nan=False) + "\n",
+            out,
+        )
     else:
         show("\n\n".join(t.to_text() if wanted == "text" else t.to_markdown() for t in tables), out)

@@ -29,7 +29,9 @@ def equal(
     as_: Annotated[str, typer.Option("--as", help="text, markdown, latex, html or json.")] = "text",
     json: Json = False,
     out: Out = None,
-    fragment: Annotated[bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")] = False,
+    fragment: Annotated[
+        bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the equivalences.")] = False,
 ) -> None:
     """Show two things to be the same: both sides worked, counted, compared and proved on a small case."""
@@ -44,9 +46,12 @@ def equal(
     wanted = form(as_, json, FORMS)
     found = shown_equal(name, cases=cases, seed=seed)
     renderers = {
-        "text": found.to_text, "markdown": found.to_markdown, "latex": lambda: found.to_latex(fragment),
-        "html": found.to_html, "json": found.to_json,
-    }  # fmt: skip
+        "text": found.to_text,
+        "markdown": found.to_markdown,
+        "latex": lambda: found.to_latex(fragment),
+        "html": found.to_html,
+        "json": found.to_json,
+    }
     show(renderers[wanted](), out)
     if not found.holds:
         raise typer.Exit(1)

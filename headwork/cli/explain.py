@@ -26,14 +26,20 @@ headwork explain softmax --set scores="0 1 2" --cell weights[1]"""
 @app.command(epilog=EPILOG)
 def explain(
     mechanism: Annotated[str, typer.Argument(help="What to work: see --list.")] = "",
-    problem: Annotated[Path | None, typer.Argument(help="A TOML file: mechanism, [inputs], [options].")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="An input or option, name=value; repeatable.")] = None,
+    problem: Annotated[
+        Path | None, typer.Argument(help="A TOML file: mechanism, [inputs], [options].")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="An input or option, name=value; repeatable.")
+    ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Keep fractions, roots, e and pi.")] = False,
     cell: Annotated[
         list[str] | None, typer.Option("--cell", help="Only the arithmetic of a cell: weights[0,1].")
     ] = None,
     limit: Annotated[str, typer.Option("--limit", help="Every step in a limit: beta=oo.")] = "",
-    what_if: Annotated[list[str] | None, typer.Option("--what-if", help='Replace a step: scores="0 1; 1 0".')] = None,
+    what_if: Annotated[
+        list[str] | None, typer.Option("--what-if", help='Replace a step: scores="0 1; 1 0".')
+    ] = None,
     slide: Annotated[
         str, typer.Option("--slide", help="A slider over this option or symbol (html): beta, or beta=0,1,oo.")
     ] = "",
@@ -41,8 +47,12 @@ def explain(
     as_: As = "text",
     json: Json = False,
     out: Out = None,
-    fragment: Annotated[bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the mechanisms with their inputs and steps.")] = False,
+    fragment: Annotated[
+        bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")
+    ] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the mechanisms with their inputs and steps.")
+    ] = False,
 ) -> None:
     """Work a problem step by step: every value named, with its shape and its arithmetic."""
     if list_:
@@ -59,7 +69,9 @@ def explain(
     if problem is not None:
         named, given = read_problem(problem)
         if mechanism and named and named.replace("_", "-") != mechanism.replace("_", "-"):
-            raise InputError(f"{problem} is about {named}, but {mechanism} was asked for. Leave one of them out.")
+            raise InputError(
+                f"{problem} is about {named}, but {mechanism} was asked for. Leave one of them out."
+            )
         mechanism = mechanism or named
     if not mechanism:
         raise InputError("explain: which mechanism? Name one, or see headwork explain --list.")
@@ -87,9 +99,13 @@ def explain(
         show("\n".join(str(trace.cell(*_place(text))) for text in cell), out)
         return
     renderers = {
-        "text": trace.to_text, "markdown": trace.to_markdown, "latex": lambda: trace.to_latex(fragment),
-        "html": trace.to_html, "json": trace.to_json, "notebook": trace.to_notebook,
-    }  # fmt: skip
+        "text": trace.to_text,
+        "markdown": trace.to_markdown,
+        "latex": lambda: trace.to_latex(fragment),
+        "html": trace.to_html,
+        "json": trace.to_json,
+        "notebook": trace.to_notebook,
+    }
     show(renderers[wanted](), out)
     if out is not None:
         for warning in trace.warnings:
@@ -107,5 +123,7 @@ def _place(text: str) -> tuple[Any, ...]:
     path, bracket, rest = text.partition("[")
     numbers = rest.rstrip("] ").split(",") if bracket else []
     if any(not n.strip().isdecimal() for n in numbers):
-        raise InputError(f"--cell {text!r}: expected a step and its place counted from 0, such as weights[0,1].")
+        raise InputError(
+            f"--cell {text!r}: expected a step and its place counted from 0, such as weights[0,1]."
+        )
     return (path.strip(), *(int(n) for n in numbers))

@@ -28,9 +28,12 @@ Exit codes: 0 all right, 1 something wrong in an answer, 2 unreadable."""
 def grade(
     answers: Annotated[Path, typer.Argument(help="An answer file, or a folder of them.")],
     key: Annotated[Path | None, typer.Option("--key", help="A key file, or the folder of keys.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="A folder for marks, feedback and common causes.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A folder for marks, feedback and common causes.")
+    ] = None,
     hint: Annotated[
-        int, typer.Option("--hint", min=0, max=3, help="0 marks only, 1 where, 2 what kind, 3 the right step.")
+        int,
+        typer.Option("--hint", min=0, max=3, help="0 marks only, 1 where, 2 what kind, 3 the right step."),
     ] = 2,
     json: Json = False,
 ) -> None:
@@ -38,8 +41,8 @@ def grade(
     if answers.is_dir():
         _class(answers, key, out, hint, json)
         return
-    from headwork.practice.classes import feedback_text, grade_file, write_marks
-    from headwork.practice.feedback import as_data
+    from headwork.courses.cohort import feedback_text, grade_file, write_marks
+    from headwork.grading.feedback import as_data
 
     if not answers.exists() and not answers.is_symlink():
         raise InputError(f"{answers}: not there. Name an answer file or a folder of them.")
@@ -51,7 +54,9 @@ def grade(
     if json:
         show(
             json_.dumps(
-                {number: as_data(mark) for number, mark in graded.marks.items()}, ensure_ascii=False, allow_nan=False
+                {number: as_data(mark) for number, mark in graded.marks.items()},
+                ensure_ascii=False,
+                allow_nan=False,
             ),
             None,
         )
@@ -63,15 +68,15 @@ def grade(
 
 
 def _single(graded: object, hint: int) -> str:
-    from headwork.practice.classes import Graded
-    from headwork.practice.feedback import feedback
+    from headwork.courses.cohort import Graded
+    from headwork.grading.feedback import feedback
 
     assert isinstance(graded, Graded)
     return "\n".join(feedback(mark, hint) for mark in graded.marks.values())
 
 
 def _class(answers: Path, key: Path | None, out: Path | None, hint: int, json: bool) -> None:
-    from headwork.practice.classes import common_causes, grade_class, marks_csv, write_marks
+    from headwork.courses.cohort import common_causes, grade_class, marks_csv, write_marks
 
     if key is None:
         raise InputError(f"{answers} is a folder: say with --key where its keys are.")

@@ -32,8 +32,8 @@ app.add_typer(practice, name="practice", help="Make exercises: one, or a sheet f
 @practice.command("list", epilog="Example:\n\nheadwork practice list")
 def list_() -> None:
     """List the kinds of exercise, with what each asks for."""
-    from headwork.practice.challenges import CHALLENGES
-    from headwork.practice.kinds import KINDS
+    from headwork.exercises.challenges import CHALLENGES
+    from headwork.exercises.kinds import KINDS
 
     wide = max(map(len, [*KINDS, *CHALLENGES]))
     rows = [f"{slug.ljust(wide)}  {', '.join(kind.asked)}" for slug, kind in KINDS.items()]
@@ -51,12 +51,13 @@ def new(
     difficulty: Annotated[int, typer.Option("--difficulty", min=1, max=3, help="1, 2 or 3.")] = 1,
     as_: As = "text",
     out: Annotated[
-        Path | None, typer.Option("--out", help="A folder for the question in every form and the sheets to fill in.")
+        Path | None,
+        typer.Option("--out", help="A folder for the question in every form and the sheets to fill in."),
     ] = None,
 ) -> None:
     """Make one exercise: the question, and a sheet to fill in as a TOML file or as a page."""
-    from headwork.practice import generate, questions, read_exercise
-    from headwork.practice.answer_page import answer_page, question_page
+    from headwork.courses.answer_page import answer_page, question_page
+    from headwork.exercises import generate, questions, read_exercise
 
     own = kind.endswith(".toml")
     exercise = read_exercise(kind) if own else generate(kind, seed, difficulty)
@@ -95,8 +96,8 @@ def check(
     exercise: Annotated[Path, typer.Argument(help="A TOML file: mechanism, [inputs], [options], [points].")],
 ) -> None:
     """Say which mistakes these numbers cannot reveal or tell apart, and the smallest change that can."""
-    from headwork.practice.checking import check as look
-    from headwork.practice.exercise import read_exercise
+    from headwork.exercises.checking import check as look
+    from headwork.exercises.exercise import read_exercise
 
     own = read_exercise(exercise)
     if own.challenge:
@@ -107,14 +108,18 @@ def check(
         raise typer.Exit(1)
 
 
-@practice.command(epilog="Example:\n\nheadwork practice sheet course.toml --roster students.csv --out sheet3/")
+@practice.command(
+    epilog="Example:\n\nheadwork practice sheet course.toml --roster students.csv --out sheet3/"
+)
 def sheet(
-    course: Annotated[Path, typer.Argument(help="A TOML file: title, secret, [[exercise]] with kind or file.")],
+    course: Annotated[
+        Path, typer.Argument(help="A TOML file: title, secret, [[exercise]] with kind or file.")
+    ],
     roster: Annotated[Path, typer.Option("--roster", help="A CSV file with a column student (and name).")],
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
 ) -> None:
     """Make a variant for every student; key and marking scheme are written apart from what is handed out."""
-    from headwork.practice.sheets import read_course, read_roster, write_sheets
+    from headwork.courses.sheets import read_course, read_roster, write_sheets
 
     students = read_roster(roster)
     write_sheets(read_course(course), students, out)
@@ -135,19 +140,24 @@ NEXT = {
 )
 def export(
     sources: Annotated[
-        list[str], typer.Argument(help="Kinds of exercise, TOML files of your own, key files, or folders made by new.")
+        list[str],
+        typer.Argument(help="Kinds of exercise, TOML files of your own, key files, or folders made by new."),
     ],
     to: Annotated[str, typer.Option("--to", help="gradescope, otter, nbgrader or notebook.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder; its name is the assignment's.")],
-    seed: Annotated[int, typer.Option("--seed", min=0, help="For kinds: another seed gives other numbers.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="For kinds: another seed gives other numbers.")
+    ] = 0,
     difficulty: Annotated[int, typer.Option("--difficulty", min=1, max=3, help="For kinds: 1, 2 or 3.")] = 1,
     hint: Annotated[
         int,
-        typer.Option("--hint", min=0, max=3, help="What students are told: 0 marks only, 1 where, 2 what kind, 3 all."),
+        typer.Option(
+            "--hint", min=0, max=3, help="What students are told: 0 marks only, 1 where, 2 what kind, 3 all."
+        ),
     ] = 2,
 ) -> None:
     """Write exercises as the files of a course system, which then marks as headwork grade does."""
-    from headwork.practice import exporting
+    from headwork.courses import exporting
 
     exporting.export(exporting.read_exercises(sources, seed=seed, difficulty=difficulty), to, out, hint=hint)
     print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)

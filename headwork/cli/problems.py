@@ -30,11 +30,15 @@ headwork problems --check"""
 @app.command(epilog=EPILOG)
 def problems(
     slug: Annotated[str, typer.Argument(help="Which problem: A1 to G12. Without it, all are listed.")] = "",
-    check: Annotated[bool, typer.Option("--check", help="Work all (or this one) and exit 1 on any mismatch.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Work all (or this one) and exit 1 on any mismatch.")
+    ] = False,
     as_: As = "text",
     json: Json = False,
     out: Out = None,
-    fragment: Annotated[bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")] = False,
+    fragment: Annotated[
+        bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")
+    ] = False,
 ) -> None:
     """The problem book: list the problems, work one, or check all."""
     from headwork.problems import find, rendering
@@ -52,9 +56,12 @@ def problems(
     worked = problem.work()
     report = problem.report(worked)
     renderers: dict[str, Callable[[], str]] = {
-        "text": report.to_text, "markdown": report.to_markdown, "html": report.to_html,
-        "latex": lambda: report.to_latex(fragment), "json": lambda: rendering.json_text(problem, worked),
-    }  # fmt: skip
+        "text": report.to_text,
+        "markdown": report.to_markdown,
+        "html": report.to_html,
+        "latex": lambda: report.to_latex(fragment),
+        "json": lambda: rendering.json_text(problem, worked),
+    }
     show(renderers[wanted](), out)
     if not worked.right:
         raise typer.Exit(1)
@@ -76,7 +83,9 @@ def work_all() -> dict[str, Worked]:
 
 @app.command(epilog="Example:\n\nheadwork run --out report/")
 def run(
-    out: Annotated[Path | None, typer.Option("--out", help="The folder for the report; new unless given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The folder for the report; new unless given.")
+    ] = None,
     book_only: Annotated[bool, typer.Option("--book-only", help="Leave out the training.")] = False,
 ) -> None:
     """The main job: work the whole problem book, train a small model, write one report with pictures."""
@@ -90,9 +99,15 @@ def run(
     written = report(results, folder, trained)
     print(f"\nThe report is {written.resolve()}")
     if shutil.which("headwork") is None:
-        print(f"The command headwork is in {Path(sys.executable).parent}: put it on your path, as README tells.")
-    print('Try next:\n  headwork problems A2\n  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --exact')
-    print('  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --slide beta --as html --out beta.html')
+        print(
+            f"The command headwork is in {Path(sys.executable).parent}: put it on your path, as README tells."
+        )
+    print(
+        'Try next:\n  headwork problems A2\n  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --exact'
+    )
+    print(
+        '  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --slide beta --as html --out beta.html'
+    )
     if not all(worked.right for worked in results.values()):
         raise typer.Exit(1)
 
@@ -106,7 +121,9 @@ def _digits(folder: Path) -> Any:
         return None
     from headwork.training import digits_job
 
-    print("\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True)
+    print(
+        "\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True
+    )
     job = digits_job(folder)
     print(f"Test accuracy {job.test_accuracy:.1%} of images that it never saw.")
     return job

@@ -28,11 +28,15 @@ def curves(
     print(f"wrote {written}")
 
 
-@app.command(epilog="Examples:\n\nheadwork evaluate runs/v10\n\nheadwork evaluate runs/v10 --part validation --json")
+@app.command(
+    epilog="Examples:\n\nheadwork evaluate runs/v10\n\nheadwork evaluate runs/v10 --part validation --json"
+)
 def evaluate(
     run: RunFolder,
     part: Annotated[str, typer.Option("--part", help="validation or test.")] = "",
-    data: Annotated[str, typer.Option("--data", help="Other data of the same classes: its test part, or all.")] = "",
+    data: Annotated[
+        str, typer.Option("--data", help="Other data of the same classes: its test part, or all.")
+    ] = "",
     columns: Annotated[str, typer.Option("--columns", help="Of other texts in a file: review,stars.")] = "",
     as_: As = "text",
     json: Json = False,
@@ -85,7 +89,9 @@ def export(
     from headwork.training.folders import RESULT, check_run
 
     if out is None and not (check_run(run) / RESULT).exists():
-        raise InputError(f"{run}: not finished, so this model is soon out of date. Name a place for it with --out.")
+        raise InputError(
+            f"{run}: not finished, so this model is soon out of date. Name a place for it with --out."
+        )
     for line in export_run(run, to, out):
         print(line)
 
@@ -109,7 +115,10 @@ def report(
 
 def _as(table: Any, wanted: str) -> str:
     written = {
-        "text": table.to_text, "markdown": table.to_markdown, "latex": table.to_latex, "html": table.to_html,
+        "text": table.to_text,
+        "markdown": table.to_markdown,
+        "latex": table.to_latex,
+        "html": table.to_html,
         "json": table.to_json,
-    }  # fmt: skip
+    }
     return str(written[wanted]())

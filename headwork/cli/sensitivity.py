@@ -41,12 +41,18 @@ def sensitivity(
     if wanted == "html":
         from headwork.pages import figure, page, plot_svg
 
-        show(page("Sensitivity", table, figure(plot_svg(found.figure(), "how far the output moves, by beta"))), out)
+        show(
+            page("Sensitivity", table, figure(plot_svg(found.figure(), "how far the output moves, by beta"))),
+            out,
+        )
     else:
         show(
-            {"text": table.to_text, "markdown": table.to_markdown, "latex": table.to_latex, "json": table.to_json}[
-                wanted
-            ](),
+            {
+                "text": table.to_text,
+                "markdown": table.to_markdown,
+                "latex": table.to_latex,
+                "json": table.to_json,
+            }[wanted](),
             out,
         )
     if plot is not None:

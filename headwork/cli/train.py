@@ -38,12 +38,22 @@ torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10"""
 def train(
     task: Annotated[str, typer.Argument(help="vision or text.")] = "",
     data: Annotated[str, typer.Option("--data", help="A known set, or a file or folder of your own.")] = "",
-    model: Annotated[str, typer.Option("--model", help="transformer, cnn, lstm, gru or rnn.")] = "transformer",
-    encoder: Annotated[str, typer.Option("--encoder", help="text: a pretrained encoder to fine-tune: minilm.")] = "",
+    model: Annotated[
+        str, typer.Option("--model", help="transformer, cnn, lstm, gru or rnn.")
+    ] = "transformer",
+    encoder: Annotated[
+        str, typer.Option("--encoder", help="text: a pretrained encoder to fine-tune: minilm.")
+    ] = "",
     epochs: Annotated[int | None, typer.Option("--epochs", help="How often all the data is seen.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Decides split, start, order and every draw.")] = None,
-    columns: Annotated[str, typer.Option("--columns", help="text: the columns of a file: review,stars.")] = "",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any field of the recipe; repeatable.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Decides split, start, order and every draw.")
+    ] = None,
+    columns: Annotated[
+        str, typer.Option("--columns", help="text: the columns of a file: review,stars.")
+    ] = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any field of the recipe; repeatable.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The run's folder; a new one in runs/ unless given.")
     ] = None,
@@ -76,7 +86,10 @@ def train(
     if show:
         print(training.as_text(run), end="")
         if encoder:
-            print(f"The shape of the model will be that of {encoder}, read when the run begins.", file=sys.stderr)
+            print(
+                f"The shape of the model will be that of {encoder}, read when the run begins.",
+                file=sys.stderr,
+            )
         return
     folder = out or new_folder(run)
     _carried_out(lambda: training.train(run, folder))

@@ -21,10 +21,17 @@ CHANCE = 0.1
 
 
 def plan(settings: Settings) -> list[Measurement]:
-    made = [measurement(settings, family, count, seed) for count in COUNTS[settings.full]
-            for seed in settings.seeds for family in settings.families]  # fmt: skip
-    made += [measurement(settings, family, COUNTS[settings.full][-1], seed, shuffle=True)
-             for seed in settings.seeds for family in settings.families]  # fmt: skip
+    made = [
+        measurement(settings, family, count, seed)
+        for count in COUNTS[settings.full]
+        for seed in settings.seeds
+        for family in settings.families
+    ]
+    made += [
+        measurement(settings, family, COUNTS[settings.full][-1], seed, shuffle=True)
+        for seed in settings.seeds
+        for family in settings.families
+    ]
     return [Measurement("bias circular convolution", {}, circular, 0.2), *made]
 
 
@@ -39,11 +46,15 @@ def told(settings: Settings, results: Results) -> Row:
         f"{max(sizes):,} parameters; {tested:,} test images; chance is {CHANCE:.0%}."
     )
     row = Row("bias", "Inductive bias", budget)
-    shares = {name: {count: _share(results, name, count, seeds, tested) for count in counts} for name in names}
+    shares = {
+        name: {count: _share(results, name, count, seeds, tested) for count in counts} for name in names
+    }
     mixed = {name: _share(results, name, counts[-1], seeds, tested, shuffle=True) for name in names}
     moved = {name: share([run["shifted"] for run in runs], tested) for name, runs in last.items()}
-    errors = {when: {name: sum(run[f"error {when}"] for run in runs) / len(runs) for name, runs in last.items()}
-              for when in ("before", "after")}  # fmt: skip
+    errors = {
+        when: {name: sum(run[f"error {when}"] for run in runs) / len(runs) for name, runs in last.items()}
+        for when in ("before", "after")
+    }
     row.cells = [
         ("equivariance error, untrained", {name: f"{errors['before'][name]:.2f}" for name in names}),
         ("equivariance error, trained", {name: f"{errors['after'][name]:.2f}" for name in names}),
@@ -69,11 +80,14 @@ def told(settings: Settings, results: Results) -> Row:
         row.pictures.append(_picture(shares, mixed, counts, DATA[settings.full]))
     row.tables.append(_error_table(names, errors, moved, zero, size.margin))
     row.numbers = {
-        "equivariance error": errors, "circular convolution": zero,
-        "accuracy": {name: {str(count): found.value for count, found in by.items()} for name, by in shares.items()},
+        "equivariance error": errors,
+        "circular convolution": zero,
+        "accuracy": {
+            name: {str(count): found.value for count, found in by.items()} for name, by in shares.items()
+        },
         "shuffled": {name: found.value for name, found in mixed.items()},
         "shifted": {name: found.value for name, found in moved.items()},
-    }  # fmt: skip
+    }
     return row
 
 
@@ -97,7 +111,9 @@ def _equivariance_sentence(errors: dict[str, dict[str, float]], zero: float) -> 
         )
     parts = []
     for words, names in grouped(said):
-        numbers = ", ".join(f"{name} {errors['before'][name]:.2f} then {errors['after'][name]:.2f}" for name in names)
+        numbers = ", ".join(
+            f"{name} {errors['before'][name]:.2f} then {errors['after'][name]:.2f}" for name in names
+        )
         parts.append(f"the output of {listed(names)} {words} ({numbers})")
     sentence = "; ".join(parts)
     own = "0" if zero == 0 else f"{zero:.0e}"
@@ -106,8 +122,10 @@ def _equivariance_sentence(errors: dict[str, dict[str, float]], zero: float) -> 
 
 def _few_sentence(shares: dict[str, dict[int, Share]], counts: Sequence[int]) -> str:
     """Who is ahead with the fewest images and with the most, as far as the margins allow."""
-    parts = [f"with {count:,} training images {leaders({name: by[count] for name, by in shares.items()})}"
-             for count in (counts[0], counts[-1])]  # fmt: skip
+    parts = [
+        f"with {count:,} training images {leaders({name: by[count] for name, by in shares.items()})}"
+        for count in (counts[0], counts[-1])
+    ]
     first, last = parts
     return f"{first[0].upper()}{first[1:]}; {last}."
 
@@ -123,9 +141,17 @@ def leaders(found: dict[str, Share]) -> str:
     behind = [name for name in found if name not in near]
     numbers = ", ".join(f"{found[name].value:.1%}" for name in near)
     if not behind:
-        return f"no difference is seen between {listed(near)} ({numbers})" if len(near) > 1 else f"{best} has {numbers}"
+        return (
+            f"no difference is seen between {listed(near)} ({numbers})"
+            if len(near) > 1
+            else f"{best} has {numbers}"
+        )
     rest = ", ".join(f"{found[name].value:.1%}" for name in behind)
-    led = f"{listed(near)} lead ({numbers}: no difference seen)" if len(near) > 1 else f"{best} leads ({numbers})"
+    led = (
+        f"{listed(near)} lead ({numbers}: no difference seen)"
+        if len(near) > 1
+        else f"{best} leads ({numbers})"
+    )
     return f"{led}, ahead of {listed(behind)} ({rest})"
 
 
@@ -149,12 +175,18 @@ def changes(plain: dict[str, Share], changed: dict[str, Share]) -> str:
     return "; ".join(parts)
 
 
-def _picture(shares: dict[str, dict[int, Share]], mixed: dict[str, Share], counts: Sequence[int], data: str) -> Picture:
+def _picture(
+    shares: dict[str, dict[int, Share]], mixed: dict[str, Share], counts: Sequence[int], data: str
+) -> Picture:
     figure, axes = panel(
         f"Right answers by training images ({data})", "training images", "right answers in %", log_x=True
     )
     level(axes, 10, "chance, 10%")
-    draw(axes, {name: (counts, [100 * by[count].value for count in counts]) for name, by in shares.items()}, apart=True)
+    draw(
+        axes,
+        {name: (counts, [100 * by[count].value for count in counts]) for name, by in shares.items()},
+        apart=True,
+    )
     for number, (name, found) in enumerate(mixed.items()):
         at, family = counts[-1] * 1.7 * aside(number, len(mixed)), FAMILIES[name]
         style = {"color": family.colour, "marker": family.mark, "markerfacecolor": "white", "markersize": 6}
@@ -163,16 +195,25 @@ def _picture(shares: dict[str, dict[int, Share]], mixed: dict[str, Share], count
     axes.set_ylim(0, 104)
     legend(figure, 3)
     margin = max(found.margin for by in shares.values() for found in by.values())
-    caption = f"95% margins are {100 * margin:.1f} points or less. Hollow marks on the right: all pixels shuffled."
+    caption = (
+        f"95% margins are {100 * margin:.1f} points or less. Hollow marks on the right: all pixels shuffled."
+    )
     return Picture(figure, "right answers against the number of training images", caption)
 
 
 def _error_table(
-    names: Sequence[str], errors: dict[str, dict[str, float]], moved: dict[str, Share], zero: float, margin: int
+    names: Sequence[str],
+    errors: dict[str, dict[str, float]],
+    moved: dict[str, Share],
+    zero: float,
+    margin: int,
 ) -> Table:
-    rows: list[tuple[Any, ...]] = [("convolution, circular, untrained (0 but for rounding)", f"{zero:.1e}", "", "")]
+    rows: list[tuple[Any, ...]] = [
+        ("convolution, circular, untrained (0 but for rounding)", f"{zero:.1e}", "", "")
+    ]
     rows += [
-        (name, f"{errors['before'][name]:.3f}", f"{errors['after'][name]:.3f}", str(moved[name])) for name in names
+        (name, f"{errors['before'][name]:.3f}", f"{errors['after'][name]:.3f}", str(moved[name]))
+        for name in names
     ]
     notes = [f"A shift by {margin} rows. 0: the output moves along; 1: the two outputs are unrelated."]
     columns = ("family", "untrained", "trained", f"right when {margin} rows lower")

@@ -49,7 +49,8 @@ def work_and_time() -> list[Any]:
     """A3: FLOPs, the power of n in the time, and the longest chain of each family."""
     fits = complexity.fits(timed())
     rows = [
-        (name, f"{flops(name)}", f"{fits[name]}" if name in fits else "", _chain(name)) for name in Settings().families
+        (name, f"{flops(name)}", f"{fits[name]}" if name in fits else "", _chain(name))
+        for name in Settings().families
     ]
     notes = [
         f"One layer, forward, one thread, d = {complexity.WIDTH}, the four largest n up to {LENGTHS[-1]:,}. The chain "
@@ -78,7 +79,9 @@ def attention_measured() -> list[Any]:
     """B8: the power of n in attention's time, and where its two parts cross."""
     fit = complexity.fits(timed())["transformer"]
     parts = complexity.parts_of_attention((CROSSED,), (16, 32, 64, 128, 256, 512))
-    n = crossing(parts["lengths"], *(parts["times"][part][str(CROSSED)] for part in ("attention", "projections")))
+    n = crossing(
+        parts["lengths"], *(parts["times"][part][str(CROSSED)] for part in ("attention", "projections"))
+    )
     grows = f"grows as n^({fit})" if fit.sure else f"follows no single power of n (n^({fit}))"
     where = f"from n = {n:.0f} on" if n else "at all of the lengths tried, or at none"
     told = (
@@ -92,9 +95,15 @@ def attention_measured() -> list[Any]:
 def remembering() -> list[Any]:
     """G3: gradients over a gap before training, and who learns to tell the first symbol after it."""
     names = ("lstm", "transformer")
-    found = {name: long_range.remembered(name, GAP, 0, steps=STEPS, wanted=long_range.WANTED[False]) for name in names}
+    found = {
+        name: long_range.remembered(name, GAP, 0, steps=STEPS, wanted=long_range.WANTED[False])
+        for name in names
+    }
     shares = {name: share([result["accuracy"]], long_range.TESTED) for name, result in found.items()}
-    rows = [(name, f"{one['before'][0] / one['before'][-2]:.2g}", str(shares[name])) for name, one in found.items()]
+    rows = [
+        (name, f"{one['before'][0] / one['before'][-2]:.2g}", str(shares[name]))
+        for name, one in found.items()
+    ]
     notes = [
         f"Equal parameters within 5%, {STEPS} training steps, seed 0; chance is {1 / long_range.SYMBOLS:.0%}. The "
         "gradient is that of the last output by the first token, divided by that of the token just before the last."
@@ -102,9 +111,7 @@ def remembering() -> list[Any]:
     columns = ("family", "gradient of the first token, untrained", f"right after a gap of {GAP}")
     learned = [name for name, one in shares.items() if one.above(1 / long_range.SYMBOLS)]
     rest = [name for name in names if name not in learned]
-    told = (
-        f"Within this budget {listed(learned) if learned else 'nobody'} learned to tell the first of {GAP + 1} symbols"
-    )
+    told = f"Within this budget {listed(learned) if learned else 'nobody'} learned to tell the first of {GAP + 1} symbols"
     told += f"; {listed(rest)} did no better than chance." if learned and rest else "."
     weights = long_range.weight_plot(long_range.through_one((0.8, 0.9, 1.0, 1.1, 1.2), 50), wide=True)
     return [Table(f"A gap of {GAP}, measured", columns, rows, notes), told, weights, THE_WHOLE]
@@ -114,7 +121,8 @@ def shifting() -> list[Any]:
     """G8: what a shift does to a convolutional network and to a vision transformer, untrained and trained."""
     found = {name: classified(name, IMAGES, 0, steps=STEPS, full=False) for name in ("cnn", "transformer")}
     right, lower = (
-        {name: share([one[what]], one["tested"]) for name, one in found.items()} for what in ("accuracy", "shifted")
+        {name: share([one[what]], one["tested"]) for name, one in found.items()}
+        for what in ("accuracy", "shifted")
     )
     rows: list[tuple[Any, ...]] = [("circular convolution", f"{circular()['error']:.1e}", "", "", "")]
     rows += [

@@ -44,7 +44,9 @@ def plan(settings: Settings) -> list[Measurement]:
     made = [
         Measurement("complexity time by n", by_n, lambda: times_by_n(families), 2.0 * len(families)),
         Measurement("complexity time by d", by_d, lambda: times_by_d(families), 1.5 * len(families)),
-        Measurement("complexity memory", {"families": families, "lengths": KEPT}, lambda: memory(families), 1),
+        Measurement(
+            "complexity memory", {"families": families, "lengths": KEPT}, lambda: memory(families), 1
+        ),
     ]
     if "transformer" in families:
         crossed = {"widths": CROSSED, "lengths": ALONG}
@@ -61,12 +63,18 @@ def times_by_n(
     """Times over n at a fixed width, in units of the shortest."""
     layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
     sizes = {name: [n for n in lengths if name not in SHORTER or n <= 8192] for name in families}
-    return _raced({name: {n: forward_of(layers[name], n) for n in sizes[name]} for name in families}, rounds, most)
+    return _raced(
+        {name: {n: forward_of(layers[name], n) for n in sizes[name]} for name in families}, rounds, most
+    )
 
 
-def times_by_d(families: Sequence[str], widths: Sequence[int] = WIDTHS, rounds: int = ROUNDS) -> dict[str, Any]:
+def times_by_d(
+    families: Sequence[str], widths: Sequence[int] = WIDTHS, rounds: int = ROUNDS
+) -> dict[str, Any]:
     """Times over d at a fixed number of tokens, in units of the shortest."""
-    runs = {name: {d: forward_of(Layer(FAMILIES[name], d).eval(), TOKENS) for d in widths} for name in families}
+    runs = {
+        name: {d: forward_of(Layer(FAMILIES[name], d).eval(), TOKENS) for d in widths} for name in families
+    }
     return _raced(runs, rounds, MOST_ROUNDS // 3)
 
 
@@ -116,10 +124,13 @@ def parts_of_attention(widths: Sequence[int] = CROSSED, lengths: Sequence[int] =
         best = Race(runs).run(5)
     unit = min(best.values())
     return {
-        "lengths": list(lengths), "widths": list(widths),
-        "times": {part: {str(d): [best[part, d, n] / unit for n in lengths] for d in widths}
-                  for part in ("projections", "attention")},
-    }  # fmt: skip
+        "lengths": list(lengths),
+        "widths": list(widths),
+        "times": {
+            part: {str(d): [best[part, d, n] / unit for n in lengths] for d in widths}
+            for part in ("projections", "attention")
+        },
+    }
 
 
 def _projections(tokens: Tensor, matrix: Tensor) -> Any:
@@ -193,7 +204,10 @@ def told(settings: Settings, results: Results) -> Row:
 
 def fits(result: Any) -> dict[str, Fit]:
     """The power law of each family over the largest sizes."""
-    return {name: fitted(result["sizes"][name][-FITTED:], values[-FITTED:]) for name, values in result["times"].items()}
+    return {
+        name: fitted(result["sizes"][name][-FITTED:], values[-FITTED:])
+        for name, values in result["times"].items()
+    }
 
 
 def _cell(size: str, fit: Fit) -> str:
@@ -234,11 +248,18 @@ def verdict(by_n: dict[str, Fit]) -> str:
         near = round(fit.exponent)
         fits_well = fit.sure and abs(fit.exponent - near) <= 2 * AGREES
         said[name] = (
-            "" if not fits_well else "linearly" if near == 1 else "with the square" if near == 2 else f"as n^{near}"
+            ""
+            if not fits_well
+            else "linearly"
+            if near == 1
+            else "with the square"
+            if near == 2
+            else f"as n^{near}"
         )
     known = [(words, names) for words, names in grouped(said) if words]
     parts = [
-        f"{words} in {listed(f'{name} (n^{by_n[name].exponent:.2f})' for name in names)}" for words, names in known
+        f"{words} in {listed(f'{name} (n^{by_n[name].exponent:.2f})' for name in names)}"
+        for words, names in known
     ]
     rest = [name for name, words in said.items() if not words]
     if rest:
@@ -248,12 +269,26 @@ def verdict(by_n: dict[str, Fit]) -> str:
 
 def _work_table(names: Sequence[str], by_n: dict[str, Fit], by_d: dict[str, Fit]) -> Table:
     rows = [
-        (FAMILIES[name].words, f"{flops(name)}", LEADING[name], f"{by_n[name]}", f"{_counted_n(name, by_n[name]):.2f}",
-         f"{by_d[name]}", f"{_counted_d(name, by_d[name]):.2f}")
+        (
+            FAMILIES[name].words,
+            f"{flops(name)}",
+            LEADING[name],
+            f"{by_n[name]}",
+            f"{_counted_n(name, by_n[name]):.2f}",
+            f"{by_d[name]}",
+            f"{_counted_d(name, by_d[name]):.2f}",
+        )
         for name in names
-    ]  # fmt: skip
-    columns = ("layer", "FLOPs, counted", "grows as", "time: power of n", "FLOPs: power of n", "time: power of d",
-               "FLOPs: power of d")  # fmt: skip
+    ]
+    columns = (
+        "layer",
+        "FLOPs, counted",
+        "grows as",
+        "time: power of n",
+        "FLOPs: power of n",
+        "time: power of d",
+        "FLOPs: power of d",
+    )
     notes = [
         "FLOPs: two a multiply-add of matrix products, counted by running the definition on shapes. Powers of the "
         "FLOPs are fitted over the same sizes as those of the time. Beside a power stands its standard error."
@@ -264,15 +299,18 @@ def _work_table(names: Sequence[str], by_n: dict[str, Fit], by_d: dict[str, Fit]
 def _time_picture(result: Any, measured: dict[str, Fit], size: str) -> Picture:
     fixed = f"d = {WIDTH}" if size == "n" else f"n = {TOKENS:,}"
     across = "tokens n" if size == "n" else "width d"
-    figure, axes = panel(f"Time against {size}, {fixed}", across, "time (shortest = 1)", log_x=True, log_y=True)
+    figure, axes = panel(
+        f"Time against {size}, {fixed}", across, "time (shortest = 1)", log_x=True, log_y=True
+    )
     labels = {name: f"{name}: {size}^{fit.exponent:.2f} ± {fit.error:.2f}" for name, fit in measured.items()}
     draw(axes, {name: (result["sizes"][name], values) for name, values in result["times"].items()}, labels)
     ticked(axes, sorted({n for sizes in result["sizes"].values() for n in sizes}))
     legend(figure)
     return Picture(
-        figure, f"time of a layer against {size} on logarithmic scales",
+        figure,
+        f"time of a layer against {size} on logarithmic scales",
         f"The powers are fitted over the {FITTED} largest sizes of each line; beside them their standard errors.",
-    )  # fmt: skip
+    )
 
 
 def _tell_crossing(row: Row, settings: Settings, results: Results) -> None:
@@ -285,13 +323,18 @@ def _tell_crossing(row: Row, settings: Settings, results: Results) -> None:
         (f"n^2 d part over n d^2 part, d = {d}", f"{2 * d}", _place(found[d], *pairs[d])) for d in pairs
     ]
     row.say(_crossing_words(found, _flop_ratio(parts)))
-    by_n, sizes = results["complexity time by n"]["times"], results["complexity time by n"]["sizes"]["transformer"]
+    by_n, sizes = (
+        results["complexity time by n"]["times"],
+        results["complexity time by n"]["sizes"]["transformer"],
+    )
     slow = by_n["transformer"]
     for name in (name for name in settings.families if name != "transformer"):
         other = by_n[name][: len(sizes)]  # the same sizes: all begin alike
         place = _place(crossing(sizes, slow, other), slow, other)
         rows.append((f"attention slower than {name}, d = {WIDTH}", _formula_crossing(name), place))
-    row.tables.append(Table("Where the lines cross", ("what", "from n by the FLOPs", "from n measured"), rows))
+    row.tables.append(
+        Table("Where the lines cross", ("what", "from n by the FLOPs", "from n measured"), rows)
+    )
     row.numbers["crossing"] = {str(d): n for d, n in found.items()}
 
 
@@ -335,11 +378,20 @@ def _tell_memory(row: Row, names: Sequence[str], result: Any) -> None:
     row.cells.append(("memory against n", {name: f"n^{measured[name].exponent:.2f}" for name in names}))
     figure, axes = panel("Kept for the way back", "tokens n", "bytes a token", log_x=True, log_y=True)
     per_token = {k: [b / n for b, n in zip(v, lengths, strict=True)] for k, v in result["bytes"].items()}
-    draw(axes, {k: (lengths, per_token[k]) for k in names}, {k: f"{k}: n^{measured[k].exponent:.2f}" for k in names})
+    draw(
+        axes,
+        {k: (lengths, per_token[k]) for k in names},
+        {k: f"{k}: n^{measured[k].exponent:.2f}" for k in names},
+    )
     if "plain attention" in measured:
         label = f"attention, plain: n^{measured['plain attention'].exponent:.2f}"
-        draw(axes, {"transformer": (lengths, per_token["plain attention"])}, {"transformer": label}, linestyle=":",
-             markerfacecolor="white")  # fmt: skip
+        draw(
+            axes,
+            {"transformer": (lengths, per_token["plain attention"])},
+            {"transformer": label},
+            linestyle=":",
+            markerfacecolor="white",
+        )
     ticked(axes, lengths)
     legend(figure)
     caption = (

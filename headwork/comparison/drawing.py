@@ -50,13 +50,24 @@ def plain(size: float) -> str:
 
 
 def draw(
-    axes: Any, lines: Mapping[str, Line], labels: Mapping[str, str] | None = None, *, apart: bool = False, **style: Any
+    axes: Any,
+    lines: Mapping[str, Line],
+    labels: Mapping[str, str] | None = None,
+    *,
+    apart: bool = False,
+    **style: Any,
 ) -> None:
     """One line a family, in its own colour, mark and stroke; ``apart`` where many have the same values."""
     for number, (name, (x, y)) in enumerate(lines.items()):
         family = FAMILIES[name]
         shown = [at * aside(number, len(lines)) for at in x] if apart else x
-        drawn = {"color": family.colour, "marker": family.mark, "linestyle": family.line, "markersize": 5, **style}
+        drawn = {
+            "color": family.colour,
+            "marker": family.mark,
+            "linestyle": family.line,
+            "markersize": 5,
+            **style,
+        }
         axes.plot(shown, y, label=(labels or {}).get(name, name), linewidth=1.6, **drawn)
 
 

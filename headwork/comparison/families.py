@@ -99,7 +99,9 @@ def sized(make: Callable[[int], nn.Module], wanted: int) -> nn.Module:
 
     size = nearest(count, wanted)
     if abs(count(size) - wanted) > WITHIN * wanted:
-        raise InputError(f"compare: {count(size):,} parameters are the nearest to {wanted:,} that fit. Ask for more.")
+        raise InputError(
+            f"compare: {count(size):,} parameters are the nearest to {wanted:,} that fit. Ask for more."
+        )
     return make(size)
 
 
@@ -113,7 +115,9 @@ def parameters(model: nn.Module) -> int:
 class LastToken(nn.Module):
     """Tokens (batch, token) in, scores from the vector of the last token out: the first must be carried there."""
 
-    def __init__(self, family: Family, *, size: int, width: int, vocabulary: int, classes: int, longest: int) -> None:
+    def __init__(
+        self, family: Family, *, size: int, width: int, vocabulary: int, classes: int, longest: int
+    ) -> None:
         super().__init__()
         looks = family.kind == "attention"
         width = width if looks else size
@@ -141,9 +145,16 @@ class LastToken(nn.Module):
 
 def transformer(family: Family, *, width: int, hidden: int, depth: int) -> TransformerConfig:
     return TransformerConfig(
-        width=width, hidden=hidden, heads=HEADS, depth=depth, normalisation="pre", activation="gelu", dropout=0.0,
-        attention=family.attention, kernel="fused",
-    )  # fmt: skip
+        width=width,
+        hidden=hidden,
+        heads=HEADS,
+        depth=depth,
+        normalisation="pre",
+        activation="gelu",
+        dropout=0.0,
+        attention=family.attention,
+        kernel="fused",
+    )
 
 
 def sequence_model(
@@ -157,7 +168,9 @@ def sequence_model(
     """
 
     def make(size: int) -> LastToken:
-        return LastToken(family, size=size, width=width, vocabulary=vocabulary, classes=classes, longest=longest)
+        return LastToken(
+            family, size=size, width=width, vocabulary=vocabulary, classes=classes, longest=longest
+        )
 
     made = sized(make, wanted)
     assert isinstance(made, LastToken)
@@ -195,17 +208,29 @@ def image_model(family: Family, size: ImageSize) -> Model:
         if family.kind == "attention":
             return VisionTransformer(
                 VisionTransformerConfig(
-                    image=size.image, patch=size.patch, classes=size.classes, width=size.width, hidden=free,
-                    depth=size.depth, heads=HEADS, pooling="mean", attention=family.attention, kernel="fused",
+                    image=size.image,
+                    patch=size.patch,
+                    classes=size.classes,
+                    width=size.width,
+                    hidden=free,
+                    depth=size.depth,
+                    heads=HEADS,
+                    pooling="mean",
+                    attention=family.attention,
+                    kernel="fused",
                 )
-            )  # fmt: skip
+            )
         if family.kind == "convolution":
             # Two layers: the map that is left has a place for every four by four pixels.
             return ConvolutionalClassifier(
-                ConvolutionalConfig(image=size.image, classes=size.classes, width=free, depth=2, kernel="fused")
+                ConvolutionalConfig(
+                    image=size.image, classes=size.classes, width=free, depth=2, kernel="fused"
+                )
             )
         return RecurrentClassifier(
-            RecurrentConfig(image=size.image, classes=size.classes, width=free, cell=family.cell, kernel="fused")
+            RecurrentConfig(
+                image=size.image, classes=size.classes, width=free, cell=family.cell, kernel="fused"
+            )
         )
 
     made = sized(make, size.wanted)
@@ -221,11 +246,18 @@ def text_model(family: Family, *, vocabulary: int, longest: int, width: int, wan
         encoder = "transformer" if looks else "convolution" if family.kind == "convolution" else family.cell
         return TextClassifier(
             TextClassifierConfig(
-                encoder=encoder, attention=family.attention, vocabulary=vocabulary, longest=longest,
-                width=width if looks else free, hidden=free if looks else 1, heads=HEADS if looks else 1, depth=2,
-                dropout=0.1, kernel="fused",
+                encoder=encoder,
+                attention=family.attention,
+                vocabulary=vocabulary,
+                longest=longest,
+                width=width if looks else free,
+                hidden=free if looks else 1,
+                heads=HEADS if looks else 1,
+                depth=2,
+                dropout=0.1,
+                kernel="fused",
             )
-        )  # fmt: skip
+        )
 
     made = sized(make, wanted)
     assert isinstance(made, Model)

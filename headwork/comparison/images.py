@@ -34,18 +34,28 @@ PROBED = 200  # test images on which the error is measured
 SHUFFLE = 7  # decides the one fixed order of the pixels
 
 
-def measurement(settings: Settings, family: str, count: int, seed: int, *, shuffle: bool = False) -> Measurement:
+def measurement(
+    settings: Settings, family: str, count: int, seed: int, *, shuffle: bool = False
+) -> Measurement:
     """A training on so many images; the largest one serves the row of best uses too."""
     full = settings.full
     decided_by = {
-        "family": family, "data": DATA[full], "count": count, "seed": seed, "steps": settings.steps, "batch": BATCH,
-        "rate": RATE, "shuffle": SHUFFLE if shuffle else None, "size": vars(SIZES[full]),
-    }  # fmt: skip
+        "family": family,
+        "data": DATA[full],
+        "count": count,
+        "seed": seed,
+        "steps": settings.steps,
+        "batch": BATCH,
+        "rate": RATE,
+        "shuffle": SHUFFLE if shuffle else None,
+        "size": vars(SIZES[full]),
+    }
     return Measurement(
-        name_of(family, count, seed, shuffle), decided_by,
+        name_of(family, count, seed, shuffle),
+        decided_by,
         lambda: classified(family, count, seed, steps=settings.steps, full=full, shuffle=shuffle),
         3 + settings.steps * 0.03 if full else settings.steps * 0.005,
-    )  # fmt: skip
+    )
 
 
 def name_of(family: str, count: int, seed: int, shuffle: bool = False) -> str:
@@ -58,7 +68,9 @@ def pictures(full: bool) -> Images:
     return load_images(DATA[full], validation=0)
 
 
-def tensors(data: Images, count: int, seed: int, shuffle: bool, margin: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def tensors(
+    data: Images, count: int, seed: int, shuffle: bool, margin: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Normalised training images, the same for every family, and all the test images, with their labels."""
     chosen = data.train.at(shuffled(len(data.train), seed)[:count])
     found = []
@@ -73,7 +85,9 @@ def tensors(data: Images, count: int, seed: int, shuffle: bool, margin: int) -> 
     return found[0], found[1], found[2], found[3]
 
 
-def classified(family: str, count: int, seed: int, *, steps: int, full: bool, shuffle: bool = False) -> dict[str, Any]:
+def classified(
+    family: str, count: int, seed: int, *, steps: int, full: bool, shuffle: bool = False
+) -> dict[str, Any]:
     """A model taught on so many images: right answers on the test images, and its equivariance before and after."""
     images, labels, asked, answers = tensors(pictures(full), count, seed, shuffle, SIZES[full].margin)
     words = (seed, family, f"{DATA[full]} {count} {shuffle}")
@@ -89,10 +103,13 @@ def classified(family: str, count: int, seed: int, *, steps: int, full: bool, sh
     before = equivariance_error(features(model), asked[:PROBED], margin)
     teach(model, batch, *words, steps=steps)
     return {
-        "accuracy": accuracy(model, asked, answers), "tested": len(answers), "parameters": model.parameter_count,
-        "error before": before, "error after": equivariance_error(features(model), asked[:PROBED], margin),
+        "accuracy": accuracy(model, asked, answers),
+        "tested": len(answers),
+        "parameters": model.parameter_count,
+        "error before": before,
+        "error after": equivariance_error(features(model), asked[:PROBED], margin),
         "shifted": accuracy(model, asked.roll(margin, -2), answers),
-    }  # fmt: skip
+    }
 
 
 def features(model: Model) -> Callable[[Tensor], Tensor]:

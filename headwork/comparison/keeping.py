@@ -34,9 +34,12 @@ class StoppedError(HeadworkError):
 def fingerprint(measurement: Measurement) -> str:
     """Of all that decides a measurement."""
     deciding = {
-        "name": measurement.name, "decided by": measurement.decided_by, "torch": torch.__version__, "cores": cores(),
+        "name": measurement.name,
+        "decided by": measurement.decided_by,
+        "torch": torch.__version__,
+        "cores": cores(),
         "format": FORMAT,
-    }  # fmt: skip
+    }
     return sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
@@ -48,9 +51,13 @@ def path_of(folder: Path, measurement: Measurement) -> Path:
 def keep(folder: Path, measurement: Measurement, result: dict[str, Any]) -> Path:
     """Write a finished measurement."""
     data = {
-        "format": FORMAT, "name": measurement.name, "fingerprint": fingerprint(measurement),
-        "decided by": dict(measurement.decided_by), "digest": _digest(result), "result": result,
-    }  # fmt: skip
+        "format": FORMAT,
+        "name": measurement.name,
+        "fingerprint": fingerprint(measurement),
+        "decided by": dict(measurement.decided_by),
+        "digest": _digest(result),
+        "result": result,
+    }
     return write_whole(path_of(folder, measurement), json.dumps(data, indent=1) + "\n")
 
 

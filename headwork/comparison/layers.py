@@ -33,17 +33,21 @@ from headwork.numbers import ShapeTensor, Work
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
 
 KERNEL, ROWS = 3, 16
-LEADING = {"cnn": "k^2 d^2 n", "rnn": "n d^2", "lstm": "n d^2", "gru": "n d^2", "transformer": "n^2 d + n d^2",
-           "linear": "n d^2"}  # fmt: skip
+LEADING = {
+    "cnn": "k^2 d^2 n",
+    "rnn": "n d^2",
+    "lstm": "n d^2",
+    "gru": "n d^2",
+    "transformer": "n^2 d + n d^2",
+    "linear": "n d^2",
+}
 
 
 def linear_layer(tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, *, note: Note = silent) -> Any:
     """Linear attention with its projections, in the form whose work grows with n and not with its square."""
     none = (None,) * 5
     attend = partial(linear_attention_chunked, features="elu+1")
-    return with_heads(
-        tokens, W_q, W_k, W_v, W_o, *none, attend=attend, heads=1, convention="W x", note=note
-    )  # fmt: skip
+    return with_heads(tokens, W_q, W_k, W_v, W_o, *none, attend=attend, heads=1, convention="W x", note=note)
 
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -58,8 +62,10 @@ def definition(family: Family) -> tuple[Callable[..., Any], Callable[[int, int],
         return plain, lambda n, d: ((n, d), *(((d, d),) * 4))
     gates = GATES[family.cell]
     cells: dict[str, Callable[..., Any]] = {
-        "plain": partial(recurrence, activation="tanh"), "lstm": lstm, "gru": gru,
-    }  # fmt: skip
+        "plain": partial(recurrence, activation="tanh"),
+        "lstm": lstm,
+        "gru": gru,
+    }
     return cells[family.cell], lambda n, d: ((n, d), (gates * d, d), (gates * d, d))
 
 

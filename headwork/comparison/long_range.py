@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -46,10 +46,16 @@ def gaps(settings: Settings) -> tuple[int, ...]:
 
 def plan(settings: Settings) -> list[Measurement]:
     made = [
-        Measurement(name_of(family, gap, seed), _decided_by(settings, family, gap, seed),
-                    _work(settings, family, gap, seed), settings.steps * (0.004 + 0.00012 * gap))
-        for gap in gaps(settings) for seed in settings.seeds for family in settings.families
-    ]  # fmt: skip
+        Measurement(
+            name_of(family, gap, seed),
+            _decided_by(settings, family, gap, seed),
+            _work(settings, family, gap, seed),
+            settings.steps * (0.004 + 0.00012 * gap),
+        )
+        for gap in gaps(settings)
+        for seed in settings.seeds
+        for family in settings.families
+    ]
     weights = {"weights": WEIGHTS, "steps": STEPS_BACK, "states": STATES}
     return [*made, Measurement("long-range recurrent weight", weights, through_one, 1)]
 
@@ -59,8 +65,16 @@ def name_of(family: str, gap: int, seed: int) -> str:
 
 
 def _decided_by(settings: Settings, family: str, gap: int, seed: int) -> dict[str, Any]:
-    return {"family": family, "gap": gap, "seed": seed, "steps": settings.steps, "batch": BATCH, "rate": RATE,
-            "wanted": WANTED[settings.full], "tested": TESTED}  # fmt: skip
+    return {
+        "family": family,
+        "gap": gap,
+        "seed": seed,
+        "steps": settings.steps,
+        "batch": BATCH,
+        "rate": RATE,
+        "wanted": WANTED[settings.full],
+        "tested": TESTED,
+    }
 
 
 def _work(settings: Settings, family: str, gap: int, seed: int) -> Any:
@@ -82,7 +96,12 @@ def remembered(family: str, gap: int, seed: int, *, steps: int, wanted: int) -> 
     words = (seed, family, f"gap {gap}")
     model = started(
         lambda: sequence_model(
-            FAMILIES[family], longest=gap + 2, vocabulary=SYMBOLS + 1, classes=SYMBOLS, width=WIDTH, wanted=wanted
+            FAMILIES[family],
+            longest=gap + 2,
+            vocabulary=SYMBOLS + 1,
+            classes=SYMBOLS,
+            width=WIDTH,
+            wanted=wanted,
         ),
         *words,
     )
@@ -98,9 +117,11 @@ def remembered(family: str, gap: int, seed: int, *, steps: int, wanted: int) -> 
     teach(model, batch, *words, steps=steps)
     tokens, first = sequences(gap, TESTED, asked)
     return {
-        "accuracy": accuracy(model, tokens, first), "parameters": parameters(model),
-        "before": before, "after": gradients(model, gap, seed),
-    }  # fmt: skip
+        "accuracy": accuracy(model, tokens, first),
+        "parameters": parameters(model),
+        "before": before,
+        "after": gradients(model, gap, seed),
+    }
 
 
 def gradients(model: LastToken, gap: int, seed: int) -> list[float]:
@@ -123,17 +144,20 @@ def through_one(weights: Sequence[float] = WEIGHTS, steps: int = STEPS_BACK) -> 
     drawn = draws("recurrent weight")
     turn = torch.linalg.qr(torch.randn(STATES, STATES, generator=drawn, dtype=torch.float64))[0]
     inputs = 0.1 * torch.randn(steps, STATES, generator=drawn, dtype=torch.float64)
-    found: dict[str, list[float]] = {"linear": [], "tanh": []}
-    for activation, norms in found.items():
+    kinds: tuple[Literal["linear", "tanh"], ...] = ("linear", "tanh")
+    found: dict[str, list[float]] = {activation: [] for activation in kinds}
+    for activation in kinds:
         for weight in weights:
-            norms.append(_first_to_last(inputs, weight * turn, activation))
+            found[activation].append(_first_to_last(inputs, weight * turn, activation))
     return {"weights": list(weights), "steps": steps, "norms": found}
 
 
-def _first_to_last(inputs: Tensor, W_h: Tensor, activation: str) -> float:
+def _first_to_last(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "tanh"]) -> float:
     def last(first: Tensor) -> Tensor:
         joined = torch.cat([first[None], inputs[1:]])
-        result: Tensor = recurrence(joined, torch.eye(STATES, dtype=torch.float64), W_h, activation=activation)  # type: ignore[arg-type]
+        result: Tensor = recurrence(
+            joined, torch.eye(STATES, dtype=torch.float64), W_h, activation=activation
+        )
         return result
 
     with threads(1):
@@ -157,7 +181,9 @@ def told(settings: Settings, results: Results) -> Row:
     shares = {name: {gap: _share(settings, results, name, gap) for gap in asked} for name in names}
     row.cells = [(f"gap {gap}: right", {name: str(shares[name][gap]) for name in names}) for gap in asked]
     row.numbers = {
-        "accuracy": {name: {str(gap): found.value for gap, found in by.items()} for name, by in shares.items()},
+        "accuracy": {
+            name: {str(gap): found.value for gap, found in by.items()} for name, by in shares.items()
+        },
         "chance": chance,
     }
     if not any(found.above(chance) for by in shares.values() for found in by.values()):
@@ -190,11 +216,15 @@ def _reached(shares: dict[str, dict[int, Share]], chance: float, asked: Sequence
         elif not above:
             said[name] = "at no gap above chance"
         else:
-            best = f"right up to a gap of {max(solved)}" if solved else f"nowhere right {SOLVED:.0%} of the time"
+            best = (
+                f"right up to a gap of {max(solved)}" if solved else f"nowhere right {SOLVED:.0%} of the time"
+            )
             lost = [gap for gap in asked if gap not in above]
             rest = f"no better than chance from {min(lost)} on" if lost and min(lost) > max(above) else ""
             said[name] = f"{best}, {rest}" if rest else f"{best}, above chance up to {max(above)}"
-    parts = "; ".join(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {words}" for words, names in grouped(said))
+    parts = "; ".join(
+        f"{listed(names)} {'are' if len(names) > 1 else 'is'} {words}" for words, names in grouped(said)
+    )
     return f"Asked for the first symbol, {parts}."
 
 
@@ -223,7 +253,11 @@ def _accuracy_picture(shares: dict[str, dict[int, Share]], chance: float, asked:
         "Telling the first symbol after a gap", "gap (symbols between)", "right answers in %", log_x=True
     )
     level(axes, 100 * chance, f"chance, {chance:.0%}")
-    draw(axes, {name: (asked, [100 * by[gap].value for gap in asked]) for name, by in shares.items()}, apart=True)
+    draw(
+        axes,
+        {name: (asked, [100 * by[gap].value for gap in asked]) for name, by in shares.items()},
+        apart=True,
+    )
     axes.set_ylim(0, 104)
     ticked(axes, asked)
     legend(figure, 3)
@@ -239,12 +273,22 @@ def _tell_gradients(row: Row, settings: Settings, results: Results, gap: int) ->
     """How the gradient fades with the distance, before and after training, at the longest gap and the first seed."""
     seed = settings.seeds[0]
     found = {name: results[name_of(name, gap, seed)] for name in settings.families}
-    factors = {when: {name: fading(result[when]) for name, result in found.items()} for when in ("before", "after")}
-    row.cells.append(("gradient kept a place, untrained", {k: _factor_words(x) for k, x in factors["before"].items()}))
-    row.cells.append(("gradient kept a place, trained", {k: _factor_words(x) for k, x in factors["after"].items()}))
+    factors = {
+        when: {name: fading(result[when]) for name, result in found.items()} for when in ("before", "after")
+    }
+    row.cells.append(
+        ("gradient kept a place, untrained", {k: _factor_words(x) for k, x in factors["before"].items()})
+    )
+    row.cells.append(
+        ("gradient kept a place, trained", {k: _factor_words(x) for k, x in factors["after"].items()})
+    )
     for when, told in (("before", "Untrained"), ("after", "Trained")):
-        figure, axes = panel(f"{told}: gradient by distance, gap {gap}", "places before the last token",
-                             "norm of the gradient (1 place before = 1)", log_y=True)  # fmt: skip
+        figure, axes = panel(
+            f"{told}: gradient by distance, gap {gap}",
+            "places before the last token",
+            "norm of the gradient (1 place before = 1)",
+            log_y=True,
+        )
         lines = {}
         for name, result in found.items():
             norms = np.array(result[when][-2::-1]) / result[when][-2]
@@ -255,9 +299,16 @@ def _tell_gradients(row: Row, settings: Settings, results: Results, gap: int) ->
             draw(axes, {name: line}, markevery=(number * gap // 40, max(1, gap // 8)))
         axes.set_ylim(1e-14, 1e2)
         legend(figure, 3)
-        row.pictures.append(Picture(figure, f"gradient norm by distance, {told.lower()}",
-                                    "Where a line ends the gradient is zero, or below what is drawn."))  # fmt: skip
-    row.say(_fading_sentence({name: result["before"] for name, result in found.items()}, gap, "Before training"))
+        row.pictures.append(
+            Picture(
+                figure,
+                f"gradient norm by distance, {told.lower()}",
+                "Where a line ends the gradient is zero, or below what is drawn.",
+            )
+        )
+    row.say(
+        _fading_sentence({name: result["before"] for name, result in found.items()}, gap, "Before training")
+    )
     row.say(_fading_sentence({name: result["after"] for name, result in found.items()}, gap, "After it"))
     for name, result in found.items():
         if result["after"][0] == 0:
@@ -312,9 +363,12 @@ def weight_plot(result: Any, *, wide: bool = False) -> Any:
     """The gradient against the recurrent weight: measured, and the power that it is without tanh."""
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     figure, axes = panel(
-        f"Recurrent weight through 1, {steps} steps", "recurrent weight w (W_h = w Q)",
-        "gradient, last state by first input", log_y=True, wide=wide,
-    )  # fmt: skip
+        f"Recurrent weight through 1, {steps} steps",
+        "recurrent weight w (W_h = w Q)",
+        "gradient, last state by first input",
+        log_y=True,
+        wide=wide,
+    )
     power = [w ** (steps - 1) for w in weights]
     axes.plot(weights, power, color="#777777", linewidth=3, alpha=0.5, label=f"w^{steps - 1}")
     draw(axes, {"lstm": (weights, norms["linear"])}, {"lstm": "linear states, measured"}, linestyle="")
@@ -327,8 +381,10 @@ def _tell_weight(row: Row, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     caption = f"A plain recurrence of {STATES} states, its recurrent matrix w times a rotation."
     row.pictures.append(Picture(weight_plot(result), "gradient against the recurrent weight", caption))
-    rows = [(f"{w:g}", f"{w ** (steps - 1):.3g}", f"{a:.3g}", f"{b:.3g}")
-            for w, a, b in zip(weights, norms["linear"], norms["tanh"], strict=True)]  # fmt: skip
+    rows = [
+        (f"{w:g}", f"{w ** (steps - 1):.3g}", f"{a:.3g}", f"{b:.3g}")
+        for w, a, b in zip(weights, norms["linear"], norms["tanh"], strict=True)
+    ]
     columns = ("w", f"w^{steps - 1}", "linear, measured", "tanh, measured")
     row.tables.append(Table(f"Gradient of the last state by the first of {steps} inputs", columns, rows))
     low, one, high = (norms["linear"][weights.index(w)] for w in (weights[0], 1.0, weights[-1]))

@@ -32,11 +32,17 @@ def plan(settings: Settings) -> list[Measurement]:
     families, count = settings.families, cores()
     same = {"families": families, "width": WIDTH, "tokens": TOKENS, "lengths": LENGTHS}
     return [
-        Measurement("parallelism chain", {"families": families, "lengths": CHAINED}, lambda: chains(families), 1),
+        Measurement(
+            "parallelism chain", {"families": families, "lengths": CHAINED}, lambda: chains(families), 1
+        ),
         Measurement("parallelism same tokens", same, lambda: same_tokens(families), 1.2 * len(families)),
-        Measurement("parallelism threads", {"families": families, "sizes": SHARED, "cores": count},
-                    lambda: on_threads(families, count), 0.5 * len(families)),
-    ]  # fmt: skip
+        Measurement(
+            "parallelism threads",
+            {"families": families, "sizes": SHARED, "cores": count},
+            lambda: on_threads(families, count),
+            0.5 * len(families),
+        ),
+    ]
 
 
 # --- measuring ----------------------------------------------------------------------------------
@@ -44,7 +50,10 @@ def plan(settings: Settings) -> list[Measurement]:
 
 def chains(families: Sequence[str], lengths: Sequence[int] = CHAINED) -> dict[str, Any]:
     """The longest chain of operations at each n."""
-    return {"lengths": list(lengths), "chains": {name: [chain(name, n) for n in lengths] for name in families}}
+    return {
+        "lengths": list(lengths),
+        "chains": {name: [chain(name, n) for n in lengths] for name in families},
+    }
 
 
 def chain(name: str, n: int) -> int:
@@ -82,7 +91,9 @@ def longest_path(output: Tensor) -> int:
     return lengths[output.grad_fn]
 
 
-def same_tokens(families: Sequence[str], lengths: Sequence[int] = LENGTHS, rounds: int = 12) -> dict[str, Any]:
+def same_tokens(
+    families: Sequence[str], lengths: Sequence[int] = LENGTHS, rounds: int = 12
+) -> dict[str, Any]:
     """Times of the same number of tokens in ever longer, ever fewer sequences, in units of the shortest."""
     layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
     runs = {(name, n): forward_of(layers[name], n, TOKENS // n) for n in lengths for name in families}
@@ -121,14 +132,19 @@ def told(settings: Settings, results: Results) -> Row:
         "Forward, best of several rounds taken in turns."
     )
     row = Row("parallelism", "Parallelism", budget)
-    lines = {name: line(results["parallelism chain"]["lengths"], found)
-             for name, found in results["parallelism chain"]["chains"].items()}  # fmt: skip
+    lines = {
+        name: line(results["parallelism chain"]["lengths"], found)
+        for name, found in results["parallelism chain"]["chains"].items()
+    }
     per_token = {name: values[-1] / values[0] for name, values in same["times"].items()}
     per_flop = {name: ratio / _work_ratio(name, same["lengths"]) for name, ratio in per_token.items()}
     gains = {name: values[0] / values[-1] for name, values in shared["times"].items()}
     row.cells = [
         ("longest chain of operations", {name: chain_words(*lines[name]) for name in names}),
-        (f"time a token, n = {LENGTHS[-1]:,} over {LENGTHS[0]}", {name: times(per_token[name]) for name in names}),
+        (
+            f"time a token, n = {LENGTHS[-1]:,} over {LENGTHS[0]}",
+            {name: times(per_token[name]) for name in names},
+        ),
         ("time a FLOP, the same", {name: times(per_flop[name]) for name in names}),
     ]
     row.verdict = _chain_sentence(lines, names)
@@ -184,7 +200,9 @@ def _chain_sentence(lines: dict[str, tuple[float, float]], names: Sequence[str])
         parts.append(f"the longest chain of operations that wait for one another grows with n in {told}")
     if free:
         told = listed(f"{name} ({chain_words(*found)})" for name, found in free.items())
-        parts.append(f"{'it is' if waiting else 'the longest chain of operations is'} the same for every n in {told}")
+        parts.append(
+            f"{'it is' if waiting else 'the longest chain of operations is'} the same for every n in {told}"
+        )
     sentence = "; ".join(parts)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
@@ -200,7 +218,9 @@ def _token_sentence(per_token: dict[str, float], per_flop: dict[str, float], len
             said[name] = "a token takes no longer"
     parts = []
     for words, names in grouped(said):
-        numbers = (f"{name} ({times(per_token[name])} a token, {times(per_flop[name])} a FLOP)" for name in names)
+        numbers = (
+            f"{name} ({times(per_token[name])} a token, {times(per_flop[name])} a FLOP)" for name in names
+        )
         parts.append(f"{words} in {listed(numbers)}")
     return f"With the same tokens in sequences {lengths[-1] // lengths[0]} times as long, {'; '.join(parts)}."
 
@@ -217,7 +237,8 @@ def _thread_sentence(gains: dict[str, float], count: int) -> str:
         else:
             said[name] = "it is slower than on one"
     parts = [
-        f"{words} in {listed(f'{name} ({times(gains[name])})' for name in names)}" for words, names in grouped(said)
+        f"{words} in {listed(f'{name} ({times(gains[name])})' for name in names)}"
+        for words, names in grouped(said)
     ]
     return f"On {count} threads {'; '.join(parts)}."
 
@@ -225,18 +246,30 @@ def _thread_sentence(gains: dict[str, float], count: int) -> str:
 def _table(names: Sequence[str], lines: dict[str, tuple[float, float]], same: Any) -> Table:
     columns = ("family", "longest chain", *(f"time a token, n = {n:,}" for n in same["lengths"]))
     rows = [
-        (name, chain_words(*lines[name]), *(times(value / same["times"][name][0]) for value in same["times"][name]))
+        (
+            name,
+            chain_words(*lines[name]),
+            *(times(value / same["times"][name][0]) for value in same["times"][name]),
+        )
         for name in names
     ]
     return Table(
-        "The same tokens in longer sequences", columns, rows, [f"Times are ratios to n = {same['lengths'][0]}."]
+        "The same tokens in longer sequences",
+        columns,
+        rows,
+        [f"Times are ratios to n = {same['lengths'][0]}."],
     )
 
 
 def _picture(same: Any) -> Picture:
     lengths = same["lengths"]
-    figure, axes = panel(f"{TOKENS:,} tokens in longer sequences", "tokens n in a sequence",
-                         f"time a token (n = {lengths[0]} is 1)", log_x=True, log_y=True)  # fmt: skip
+    figure, axes = panel(
+        f"{TOKENS:,} tokens in longer sequences",
+        "tokens n in a sequence",
+        f"time a token (n = {lengths[0]} is 1)",
+        log_x=True,
+        log_y=True,
+    )
     draw(axes, {name: (lengths, [v / values[0] for v in values]) for name, values in same["times"].items()})
     ticked(axes, lengths)
     legend(figure, 3)

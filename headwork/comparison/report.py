@@ -31,12 +31,18 @@ def module(row: str) -> Any:
 
 
 def compare(
-    settings: Settings, folder: str | Path, *, say: Callable[[str], None] = tell, progress: Progress | None = None
+    settings: Settings,
+    folder: str | Path,
+    *,
+    say: Callable[[str], None] = tell,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Measure what is not yet measured, and write the page and the data into the folder."""
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InputError(f"--out {target} is a file. Name a folder: measurements and report are written into it.")
+        raise InputError(
+            f"--out {target} is a file. Name a folder: measurements and report are written into it."
+        )
     measurements = [one for row in settings.rows for one in module(row).plan(settings)]
     results = carry_out(measurements, target, progress, say)
     comparison = Comparison(settings, [module(row).told(settings, results) for row in settings.rows], results)
@@ -68,7 +74,9 @@ class Comparison:
 
     def verdicts(self) -> Table:
         """Each row in a sentence."""
-        return Table("In short", ("row", "what the numbers say"), [(row.title, row.verdict) for row in self.rows])
+        return Table(
+            "In short", ("row", "what the numbers say"), [(row.title, row.verdict) for row in self.rows]
+        )
 
     def table(self) -> Table:
         """A line for everything that was measured, a column for each family."""
@@ -84,7 +92,12 @@ class Comparison:
         """The same as a report, for text, Markdown and LaTeX."""
         parts: list[Any] = [self.about, self.table()]
         for row in self.rows:
-            parts += [f"{row.title.upper()}. {row.verdict}", *row.sentences, *row.tables, f"Budget: {row.budget}"]
+            parts += [
+                f"{row.title.upper()}. {row.verdict}",
+                *row.sentences,
+                *row.tables,
+                f"Budget: {row.budget}",
+            ]
         return Report(self.title, tuple(parts))
 
     def to_text(self) -> str:
@@ -110,12 +123,18 @@ class Comparison:
         return {
             "settings": asdict(self.settings),
             "rows": [
-                {"row": row.name, "budget": row.budget, "verdict": row.verdict,
-                 "cells": dict(row.cells), "sentences": row.sentences, "numbers": row.numbers}
+                {
+                    "row": row.name,
+                    "budget": row.budget,
+                    "verdict": row.verdict,
+                    "cells": dict(row.cells),
+                    "sentences": row.sentences,
+                    "numbers": row.numbers,
+                }
                 for row in self.rows
             ],
             "measurements": dict(self.results),
-        }  # fmt: skip
+        }
 
     def to_json(self) -> str:
         return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False) + "\n"

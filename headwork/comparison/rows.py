@@ -29,15 +29,22 @@ class Settings:
         _check("family", self.families, FAMILIES)
         _check("row", self.rows, ROWS)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise InputError(f"compare: seeds {self.seeds}. Give whole numbers from 0 on, each once, such as 0,1,2.")
+            raise InputError(
+                f"compare: seeds {self.seeds}. Give whole numbers from 0 on, each once, such as 0,1,2."
+            )
         if self.steps < 1:
             raise InputError(f"compare: {self.steps} training steps. Give at least 1; 250 are usual.")
 
     @classmethod
     def of(
-        cls, *, full: bool = False, families: Sequence[str] = (), rows: Sequence[str] = (), seeds: Sequence[int] = (),
+        cls,
+        *,
+        full: bool = False,
+        families: Sequence[str] = (),
+        rows: Sequence[str] = (),
+        seeds: Sequence[int] = (),
         steps: int | None = None,
-    ) -> Settings:  # fmt: skip
+    ) -> Settings:
         """The quick settings or the full ones, with what is given instead.
 
         >>> Settings.of(full=True).seeds, Settings.of(rows=["bias"]).rows
@@ -45,9 +52,12 @@ class Settings:
         """
         usual = cls(full=full, seeds=(0, 1, 2), steps=1000) if full else cls()
         return cls(
-            full=full, families=tuple(families) or usual.families, rows=tuple(rows) or usual.rows,
-            seeds=tuple(seeds) or usual.seeds, steps=usual.steps if steps is None else steps,
-        )  # fmt: skip
+            full=full,
+            families=tuple(families) or usual.families,
+            rows=tuple(rows) or usual.rows,
+            seeds=tuple(seeds) or usual.seeds,
+            steps=usual.steps if steps is None else steps,
+        )
 
 
 def _check(what: str, names: Sequence[str], known: Iterable[str]) -> None:
@@ -55,7 +65,9 @@ def _check(what: str, names: Sequence[str], known: Iterable[str]) -> None:
         if name not in known:
             raise unknown(what, name, known)
     if not names or len(set(names)) < len(names):
-        raise InputError(f"compare: {what} {', '.join(names) or 'none'}. Name each once, out of {', '.join(known)}.")
+        raise InputError(
+            f"compare: {what} {', '.join(names) or 'none'}. Name each once, out of {', '.join(known)}."
+        )
 
 
 @dataclass(frozen=True)

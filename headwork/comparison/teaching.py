@@ -40,7 +40,9 @@ def started(make: Callable[[], nn.Module], *words: object) -> nn.Module:
         return make()
 
 
-def teach(model: nn.Module, batch: Callable[[int], Batch], *words: object, steps: int, rate: float = RATE) -> None:
+def teach(
+    model: nn.Module, batch: Callable[[int], Batch], *words: object, steps: int, rate: float = RATE
+) -> None:
     """Train on ``batch(step)`` for so many steps; the words decide what dropout draws."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=True)
     model.train()

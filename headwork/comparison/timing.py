@@ -41,7 +41,9 @@ class Race(Generic[Key]):
     The clock is the processor's on one thread and the wall's on several, unless one is given.
     """
 
-    def __init__(self, runs: Mapping[Key, Callable[[], object]], clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, runs: Mapping[Key, Callable[[], object]], clock: Callable[[], float] | None = None
+    ) -> None:
         self.runs, self.clock = dict(runs), clock
         self.best: dict[Key, float] = {}
         self.repeats: dict[Key, int] = {}

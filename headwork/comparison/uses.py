@@ -31,23 +31,42 @@ TESTED = 5000  # reviews: enough for a margin of a point, and a quarter of the t
 
 def plan(settings: Settings) -> list[Measurement]:
     full, families = settings.full, settings.families
-    made = [measurement(settings, family, COUNTS[full][-1], seed) for seed in settings.seeds for family in families]
+    made = [
+        measurement(settings, family, COUNTS[full][-1], seed)
+        for seed in settings.seeds
+        for family in families
+    ]
     decided_by = {"families": families, "size": vars(SIZES[full]), "batch": BATCH}
-    made.append(Measurement("uses time on images", decided_by, lambda: image_times(families, full), len(families)))
+    made.append(
+        Measurement("uses time on images", decided_by, lambda: image_times(families, full), len(families))
+    )
     if full:
         made += [_reviews(settings, family, seed) for seed in settings.seeds for family in families]
         decided_by = {"families": families, "width": TEXT_WIDTH, "wanted": TEXT_WANTED, "longest": LONGEST}
-        made.append(Measurement("uses time on reviews", decided_by, lambda: text_times(families), 3.0 * len(families)))
+        made.append(
+            Measurement("uses time on reviews", decided_by, lambda: text_times(families), 3.0 * len(families))
+        )
     return made
 
 
 def _reviews(settings: Settings, family: str, seed: int) -> Measurement:
     decided_by = {
-        "family": family, "data": REVIEWS, "seed": seed, "steps": settings.steps, "batch": BATCH, "rate": TEXT_RATE,
-        "wanted": TEXT_WANTED, "vocabulary": VOCABULARY, "longest": LONGEST, "tested": TESTED,
-    }  # fmt: skip
+        "family": family,
+        "data": REVIEWS,
+        "seed": seed,
+        "steps": settings.steps,
+        "batch": BATCH,
+        "rate": TEXT_RATE,
+        "wanted": TEXT_WANTED,
+        "vocabulary": VOCABULARY,
+        "longest": LONGEST,
+        "tested": TESTED,
+    }
     return Measurement(
-        review_name(family, seed), decided_by, lambda: judged(family, seed, steps=settings.steps), settings.steps * 0.1
+        review_name(family, seed),
+        decided_by,
+        lambda: judged(family, seed, steps=settings.steps),
+        settings.steps * 0.1,
     )
 
 
@@ -103,7 +122,9 @@ def _answer(model: nn.Module, batch: Batch) -> Any:
 
 
 def text_model_of(family: str) -> Any:
-    return text_model(FAMILIES[family], vocabulary=VOCABULARY, longest=LONGEST, width=TEXT_WIDTH, wanted=TEXT_WANTED)
+    return text_model(
+        FAMILIES[family], vocabulary=VOCABULARY, longest=LONGEST, width=TEXT_WIDTH, wanted=TEXT_WANTED
+    )
 
 
 @cache
@@ -120,8 +141,11 @@ def judged(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     shown, asked = reviews()
     words = (seed, family, REVIEWS)
     model = started(lambda: text_model_of(family), *words)
-    order = [chosen for epoch in range(1 + steps * BATCH // len(shown))
-             for chosen in batches(len(shown), BATCH, seed=seed, epoch=epoch, lengths=shown.lengths)]  # fmt: skip
+    order = [
+        chosen
+        for epoch in range(1 + steps * BATCH // len(shown))
+        for chosen in batches(len(shown), BATCH, seed=seed, epoch=epoch, lengths=shown.lengths)
+    ]
 
     def batch(step: int) -> Batch:
         tokens, mask, labels = shown.tensors(order[step])
@@ -146,15 +170,24 @@ def judged(family: str, seed: int, *, steps: int) -> dict[str, Any]:
 def told(settings: Settings, results: Results) -> Row:
     full, names, count = settings.full, settings.families, COUNTS[settings.full][-1]
     row = Row(
-        "uses", "Best use", f"{settings.steps:,} steps of {BATCH} examples, seeds {listed(map(str, settings.seeds))}."
+        "uses",
+        "Best use",
+        f"{settings.steps:,} steps of {BATCH} examples, seeds {listed(map(str, settings.seeds))}.",
     )
     runs = {name: [results[name_of(name, count, seed)] for seed in settings.seeds] for name in names}
     _tell(
-        row, f"{DATA[full]}, {count:,} images", runs, results["uses time on images"], chance=0.1, steps=settings.steps
+        row,
+        f"{DATA[full]}, {count:,} images",
+        runs,
+        results["uses time on images"],
+        chance=0.1,
+        steps=settings.steps,
     )
     if full:
         runs = {name: [results[review_name(name, seed)] for seed in settings.seeds] for name in names}
-        _tell(row, f"{REVIEWS} reviews", runs, results["uses time on reviews"], chance=0.5, steps=settings.steps)
+        _tell(
+            row, f"{REVIEWS} reviews", runs, results["uses time on reviews"], chance=0.5, steps=settings.steps
+        )
     else:
         row.say("Reviews are compared with --full only: they must be fetched.")
     return row
@@ -170,8 +203,10 @@ def _tell(row: Row, what: str, runs: dict[str, list[Any]], timed: Any, *, chance
         (f"{what}: time an answer", {name: times(one) for name, one in timed["answer"].items()}),
     ]
     columns = ("family", "right", "parameters", "time a training step", "time an answer")
-    rows = [(name, str(found[name]), counts[name], times(timed["step"][name]), times(timed["answer"][name]))
-            for name in runs]  # fmt: skip
+    rows = [
+        (name, str(found[name]), counts[name], times(timed["step"][name]), times(timed["answer"][name]))
+        for name in runs
+    ]
     row.tables.append(Table(what, columns, rows, ["Times are ratios to the quickest family's."]))
     if any(one.above(chance) for one in found.values()):
         sentence = f"On {what}, {_words(found, timed)}."
@@ -181,7 +216,11 @@ def _tell(row: Row, what: str, runs: dict[str, list[Any]], timed: Any, *, chance
             f"({chance:.0%}). Give more with --steps."
         )
     row.verdict = f"{row.verdict} {sentence}".strip()
-    row.numbers[what] = {"accuracy": {name: one.value for name, one in found.items()}, "parameters": counts, **timed}
+    row.numbers[what] = {
+        "accuracy": {name: one.value for name, one in found.items()},
+        "parameters": counts,
+        **timed,
+    }
 
 
 def _words(found: dict[str, Share], timed: Any) -> str:

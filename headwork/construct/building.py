@@ -123,12 +123,20 @@ class _Plan:
     """One ask on its way: the codes, each head's scores, then beta, then the matrices."""
 
     def __init__(
-        self, goal: Goal, kind: str, norm: float, width: int, position_width: int | None, tolerance: float | None,
+        self,
+        goal: Goal,
+        kind: str,
+        norm: float,
+        width: int,
+        position_width: int | None,
+        tolerance: float | None,
         most: int | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.goal, self.kind, self.norm, self.width, self.tolerance = goal, kind, norm, width, tolerance
         self.code_width = (
-            position.DEFAULT_WIDTH if position_width is None else whole(position_width, "position_width", 2, 1024)
+            position.DEFAULT_WIDTH
+            if position_width is None
+            else whole(position_width, "position_width", 2, 1024)
         )
         self.codes = position.position_codes(kind, goal, self.code_width)
         if goal.head_width is not None and kind not in ("one-hot", "none"):
@@ -137,7 +145,9 @@ class _Plan:
         if kind == "none":
             position.check_without_positions(goal)
             count = goal.tokens
-            self.heads: tuple[Head, ...] = (Head(float(self.M.sum(axis=1)[0]), np.full((count, count), 1.0 / count)),)
+            self.heads: tuple[Head, ...] = (
+                Head(float(self.M.sum(axis=1)[0]), np.full((count, count), 1.0 / count)),
+            )
         else:
             self.heads = arranged(goal, kind, most)
         self.scored: list[Scored] = []
@@ -157,7 +167,9 @@ class _Plan:
             sizes = tuple(_paired(size) for size in sizes)  # type: ignore[assignment]
             angles = 16 * self.goal.tokens
         terms = 2 * _most_terms(self.codes) + min(_most_terms(query), _most_terms(key)) + 4 + angles
-        return Scored(head.coefficient, query @ key.T, np.zeros(self.M.shape), sizes[0] @ sizes[1].T, 4 * terms * UNIT)
+        return Scored(
+            head.coefficient, query @ key.T, np.zeros(self.M.shape), sizes[0] @ sizes[1].T, 4 * terms * UNIT
+        )
 
     def _ideal(self, head: Head) -> Scored:
         """One-hot codes give every score exactly."""
@@ -285,7 +297,10 @@ class _Plan:
     def _why(self, beta: float) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
         if len(self.heads) > 1:
-            return "", "found by bisection from above; signed heads can cancel, so a smaller one is not ruled out"
+            return (
+                "",
+                "found by bisection from above; signed heads can cancel, so a smaller one is not ruled out",
+            )
         S, F = position.wanted_scores(self.heads[0])
         if not S.any():
             return "", "the scores need no sharpening"
@@ -294,10 +309,15 @@ class _Plan:
         count = self.goal.tokens
         least = int(S.sum(axis=1).min())
         exact = Fraction(count - least, least) * (
-            2 * Fraction(str(self.norm)) * abs(Fraction(str(self.heads[0].coefficient))) / Fraction(str(self.tolerance))
+            2
+            * Fraction(str(self.norm))
+            * abs(Fraction(str(self.heads[0].coefficient)))
+            / Fraction(str(self.tolerance))
             - 1
         )
-        closed = f"ln({exact})" if exact > 1 and len(str(exact)) < 40 and beta > 1 else "0" if beta == 0 else ""
+        closed = (
+            f"ln({exact})" if exact > 1 and len(str(exact)) < 40 and beta > 1 else "0" if beta == 0 else ""
+        )
         return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
 
     def _remarks(self, beta: float) -> list[str]:
@@ -305,13 +325,21 @@ class _Plan:
         if self.goal.head_width is not None and self.kind == "one-hot":
             rank, room = self._rank(beta), self.goal.head_width
             exact = f"exact but for rounding{' and the zeros' if np.any(self.M == 0) else ''}"
-            kept = exact if rank <= room else f"cut to rank {room} by truncated SVD, with the error that is measured"
+            kept = (
+                exact
+                if rank <= room
+                else f"cut to rank {room} by truncated SVD, with the error that is measured"
+            )
             said.append(f"the row-centred scores have rank {rank}; the head's width allows {room}: {kept}")
         if np.any(self.M == 0) and position.wanted_scores(self.heads[0])[0].any():
-            close = f", here to {TOLERANCE:g}, because no tolerance was given" if self.tolerance is None else ""
+            close = (
+                f", here to {TOLERANCE:g}, because no tolerance was given" if self.tolerance is None else ""
+            )
             said.append(f"exact zeros need beta = oo or a mask: softmax alone only comes close{close}")
         if self.kind == "rotary":
-            said.append("queries and keys are made from a constant 1 behind the content and turned by their places")
+            said.append(
+                "queries and keys are made from a constant 1 behind the content and turned by their places"
+            )
         return said
 
     # --- measuring ------------------------------------------------------------------------------

@@ -160,7 +160,9 @@ def worst_move(
         scale = 2 * norm * abs(head.coefficient)
         most = scale * math.tanh(float(moved.max()) / 4)
         if scale * change[i, j] >= best.change:
-            best = Perturbation(delta, number, int(i), int(j), max(most, best.bound), float(scale * change[i, j]), 0.0)
+            best = Perturbation(
+                delta, number, int(i), int(j), max(most, best.bound), float(scale * change[i, j]), 0.0
+            )
         elif most > best.bound:
             best = Perturbation(delta, best.head, best.query, best.key, most, best.change, 0.0)
     return best

@@ -122,7 +122,10 @@ def candidates(kind: str, codes: Array, goal: Goal, head: Head) -> Iterator[tupl
     elif kind == "sinusoidal":
         if head.offset is not None:
             for kept in _pairs_kept(codes.shape[1], goal.tokens, head.offset):
-                yield rotation(codes.shape[1], head.offset) * np.repeat(kept, 2)[:, None], np.eye(codes.shape[1])
+                yield (
+                    rotation(codes.shape[1], head.offset) * np.repeat(kept, 2)[:, None],
+                    np.eye(codes.shape[1]),
+                )
         asking = codes[list(goal.places)] if goal.places else codes
         for cut in CUTS:
             yield (np.linalg.pinv(asking, rcond=cut) @ codes[picks]).T, np.eye(codes.shape[1])

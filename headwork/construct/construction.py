@@ -49,7 +49,9 @@ class Construction:
     measured_random: float = 0.0
     random_inputs: int = 0
     worst_input: Array = field(default_factory=lambda: np.zeros((0, 0)))  # content rows
-    matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))  # what is asked: output = matrix @ content
+    matrix: Array = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )  # what is asked: output = matrix @ content
     places: tuple[int, ...] = ()  # the tokens that ask; empty for all
     rotary: bool = False
     relative: bool = False  # whether errors are shares of the norm
@@ -65,7 +67,9 @@ class Construction:
     def holds(self) -> bool:
         """measured <= bound <= tolerance."""
         worst = max(self.measured, self.measured_random)
-        return self.possible and worst <= self.bound and (self.tolerance is None or self.bound <= self.tolerance)
+        return (
+            self.possible and worst <= self.bound and (self.tolerance is None or self.bound <= self.tolerance)
+        )
 
     # --- using it -------------------------------------------------------------------------------
 
@@ -88,9 +92,7 @@ class Construction:
         model. With ``beta`` W_q takes over what that beta lacks: the layer's own 1/sqrt(head width), say.
         """
         factor = 1.0 if beta is None else self.beta / beta
-        parts = {
-            "W_q": [factor * W for W in self.W_q], "W_k": self.W_k, "W_v": self.W_v, "W_o": self.W_o
-        }  # fmt: skip
+        parts = {"W_q": [factor * W for W in self.W_q], "W_k": self.W_k, "W_v": self.W_v, "W_o": self.W_o}
         if width is not None:
             room = width // self.heads
             needed = max(max(W.shape[0] for W in self.W_q), self.W_v[0].shape[0])
@@ -115,7 +117,9 @@ class Construction:
         asking = HandTensor(tokens[..., list(self.places), :]) if self.places else HandTensor(tokens)
         matrices: dict[str, Any] = {name: HandTensor(W) for name, W in self.stacked().items()}
         return np.asarray(
-            multi_head_attention(asking, **matrices, memory=HandTensor(tokens), heads=self.heads, beta=self.beta).array
+            multi_head_attention(
+                asking, **matrices, memory=HandTensor(tokens), heads=self.heads, beta=self.beta
+            ).array
         )
 
     def _rotary_head(self, tokens: Array, head: int) -> Array:
@@ -166,16 +170,32 @@ class Construction:
         lists = {name: [W.tolist() for W in getattr(self, name)] for name in ("W_q", "W_k", "W_v", "W_o")}
         moved = self.perturbation
         return {
-            "possible": True, "target": self.target, "tokens": self.tokens, **lists,
-            "positions": self.positions.tolist(), "rotary": {"base": BASE} if self.rotary else None,
-            "beta": self.beta, "beta_exact": self.beta_exact, "beta_why": self.beta_why, "heads": self.heads,
-            "norm": self.norm, "norm_exact": self.norm_exact, "tolerance": self.tolerance, "relative": self.relative,
-            "bound": self.bound, "rounding": self.rounding, "measured": self.measured,
-            "measured_random": self.measured_random, "random_inputs": self.random_inputs, "holds": self.holds,
-            "worst_input": self.worst_input.tolist(), "matrix": self.matrix.tolist(),
+            "possible": True,
+            "target": self.target,
+            "tokens": self.tokens,
+            **lists,
+            "positions": self.positions.tolist(),
+            "rotary": {"base": BASE} if self.rotary else None,
+            "beta": self.beta,
+            "beta_exact": self.beta_exact,
+            "beta_why": self.beta_why,
+            "heads": self.heads,
+            "norm": self.norm,
+            "norm_exact": self.norm_exact,
+            "tolerance": self.tolerance,
+            "relative": self.relative,
+            "bound": self.bound,
+            "rounding": self.rounding,
+            "measured": self.measured,
+            "measured_random": self.measured_random,
+            "random_inputs": self.random_inputs,
+            "holds": self.holds,
+            "worst_input": self.worst_input.tolist(),
+            "matrix": self.matrix.tolist(),
             "queries": list(self.places or range(self.tokens)),
-            "perturbation": None if moved is None else dict(vars(moved)), "remarks": list(self.remarks),
-        }  # fmt: skip
+            "perturbation": None if moved is None else dict(vars(moved)),
+            "remarks": list(self.remarks),
+        }
 
     def report(self) -> Report:
         from headwork.construct.showing import construction_report

@@ -47,7 +47,9 @@ class Side:
 
     def run(self, given: Inputs, note: Any = silent) -> Any:
         known = inspect.signature(self.what.function).parameters
-        return self.what.function(**{name: value for name, value in given.items() if name in known}, note=note)
+        return self.what.function(
+            **{name: value for name, value in given.items() if name in known}, note=note
+        )
 
 
 def side(*cards: Given | Step, stored: str = "") -> Callable[[Callable[..., Any]], Side]:
@@ -56,7 +58,9 @@ def side(*cards: Given | Step, stored: str = "") -> Callable[[Callable[..., Any]
     def made(function: Callable[..., Any]) -> Side:
         givens = tuple(c for c in cards if isinstance(c, Given))
         steps = tuple(c for c in cards if isinstance(c, Step))
-        return Side(Mechanism(function.__name__.replace("_", "-"), function, givens, steps), tuple(stored.split()))
+        return Side(
+            Mechanism(function.__name__.replace("_", "-"), function, givens, steps), tuple(stored.split())
+        )
 
     return made
 
@@ -86,7 +90,9 @@ class Equivalence:
 
     @property
     def large_words(self) -> str:
-        return ", ".join(f"{n} {' x '.join(map(str, v)) if isinstance(v, tuple) else v}" for n, v in self.large.items())
+        return ", ".join(
+            f"{n} {' x '.join(map(str, v)) if isinstance(v, tuple) else v}" for n, v in self.large.items()
+        )
 
 
 EQUIVALENCES: dict[str, Equivalence] = {}
@@ -153,14 +159,24 @@ class Equality:
         from headwork.readings.json import as_data
 
         return {
-            "name": self.what.slug, "title": self.what.title, "why": self.what.why, "holds": self.holds,
-            "proved": self.proved, "difference": self.difference, "allowed": self.allowed, "cases": self.cases,
+            "name": self.what.slug,
+            "title": self.what.title,
+            "why": self.what.why,
+            "holds": self.holds,
+            "proved": self.proved,
+            "difference": self.difference,
+            "allowed": self.allowed,
+            "cases": self.cases,
             "left": {"name": self.what.left.slug, **vars(self.left)},
             "right": {"name": self.what.right.slug, **vars(self.right)},
-            "large": {"case": self.what.large_words, "costs": [vars(cost(one, self.what.large)) for one in self.sides]}
-            if self.what.large else None,
+            "large": {
+                "case": self.what.large_words,
+                "costs": [vars(cost(one, self.what.large)) for one in self.sides],
+            }
+            if self.what.large
+            else None,
             "traces": [as_data(trace) for trace in self.traces()],
-        }  # fmt: skip
+        }
 
     def report(self) -> Report:
         from headwork.construct.showing import equality_report
@@ -200,7 +216,9 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
         raise InputError(f"cases is {cases!r}. Expected a whole number from 1 to 100000.")
     random = np.random.default_rng(seed)
     largest = max(difference(what, what.sample(random)) for _ in range(cases))
-    return Equality(what, cost(what.left, what.small), cost(what.right, what.small), largest, cases, proved(what))
+    return Equality(
+        what, cost(what.left, what.small), cost(what.right, what.small), largest, cases, proved(what)
+    )
 
 
 def found_equivalence(name: str) -> Equivalence:
@@ -212,7 +230,9 @@ def found_equivalence(name: str) -> Equivalence:
 
 def difference(what: Equivalence, case: Inputs) -> float:
     """The largest difference of the two outputs on one case, in float64."""
-    given = {name: HandTensor(np.asarray(v, float)) if isinstance(v, np.ndarray) else v for name, v in case.items()}
+    given = {
+        name: HandTensor(np.asarray(v, float)) if isinstance(v, np.ndarray) else v for name, v in case.items()
+    }
     left, right = what.left.run(given).array, what.right.run(given).array
     if left.shape != right.shape:
         raise AssertionError(f"{what.slug}: the sides give {left.shape} and {right.shape}")
@@ -222,7 +242,9 @@ def difference(what: Equivalence, case: Inputs) -> float:
 def exact_inputs(small: Inputs, *sides: Side) -> dict[str, Any]:
     """The small case, typed arrays read exactly; the rest are options."""
     names = {given.name for one in sides for given in one.what.givens}
-    return {name: read_array(v, exact=True).labelled(name) if name in names else v for name, v in small.items()}
+    return {
+        name: read_array(v, exact=True).labelled(name) if name in names else v for name, v in small.items()
+    }
 
 
 def proved(what: Equivalence) -> bool:
@@ -235,7 +257,9 @@ def proved(what: Equivalence) -> bool:
 
         symbol, to = (read_number(text, exact=True) for text in what.limit)
         left = np.vectorize(lambda x: limit(x, symbol, to), otypes=[object])(left)
-    return left.shape == right.shape and all(vanishes(a - b) for a, b in zip(left.flat, right.flat, strict=True))
+    return left.shape == right.shape and all(
+        vanishes(a - b) for a, b in zip(left.flat, right.flat, strict=True)
+    )
 
 
 def vanishes(value: Any) -> bool:
@@ -282,5 +306,9 @@ def side_trace(one: Side, small: Inputs) -> Trace:
 
 
 def _noted(path: str, what: Given | Step, tensor: HandTensor) -> Noted:
-    formula = formula_for(what.formula, what.columns, columns=False, convention="W x") if isinstance(what, Step) else ""
+    formula = (
+        formula_for(what.formula, what.columns, columns=False, convention="W x")
+        if isinstance(what, Step)
+        else ""
+    )
     return Noted(path, what, tensor, tuple(range(len(tensor.shape))), what.symbol, formula)

@@ -62,9 +62,10 @@ def one_hot_attention_gather(random: Random) -> dict[str, Any]:
 def attention_case(random: Random) -> dict[str, Any]:
     tokens, width, value_width = (int(n) for n in random.integers(1, 9, size=3))
     return {
-        "query": random.normal(size=(tokens, width)), "key": random.normal(size=(tokens, width)),
+        "query": random.normal(size=(tokens, width)),
+        "key": random.normal(size=(tokens, width)),
         "value": random.normal(size=(tokens, value_width)),
-    }  # fmt: skip
+    }
 
 
 @equivalence(
@@ -92,7 +93,12 @@ def linear_attention_recurrence(random: Random) -> dict[str, Any]:
     large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16), "mask": "causal", "chunk": 64},
 )
 def linear_attention_chunks(random: Random) -> dict[str, Any]:
-    return {**attention_case(random), "features": "elu+1", "mask": "causal", "chunk": int(random.integers(1, 6))}
+    return {
+        **attention_case(random),
+        "features": "elu+1",
+        "mask": "causal",
+        "chunk": int(random.integers(1, 6)),
+    }
 
 
 @side(
@@ -127,9 +133,10 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
 def layer_normalisation_projection(random: Random) -> dict[str, Any]:
     tokens, width = int(random.integers(1, 9)), int(random.integers(2, 12))
     return {
-        "tokens": random.normal(size=(tokens, width)), "scale": random.normal(size=width),
+        "tokens": random.normal(size=(tokens, width)),
+        "scale": random.normal(size=width),
         "shift": random.normal(size=width),
-    }  # fmt: skip
+    }
 
 
 PLACES = (
@@ -163,7 +170,10 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
     pairs = range(width // 2)
     same = [[[int(i == j and i // 2 == k) for j in range(width)] for i in range(width)] for k in pairs]
     across = [
-        [[(i // 2 == j // 2 == k) * ((j == i + 1) - (i == j + 1)) for j in range(width)] for i in range(width)]
+        [
+            [(i // 2 == j // 2 == k) * ((j == i + 1) - (i == j + 1)) for j in range(width)]
+            for i in range(width)
+        ]
         for k in pairs
     ]
     flat = [places.new_tensor(part).reshape(width // 2, width * width) for part in (same, across)]
@@ -183,9 +193,10 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
 def sinusoidal_rotation(random: Random) -> dict[str, Any]:
     count = int(random.integers(1, 30))
     return {
-        "places": np.arange(float(count)), "by": np.array(float(random.integers(-9, 10))),
+        "places": np.arange(float(count)),
+        "by": np.array(float(random.integers(-9, 10))),
         "width": 2 * int(random.integers(1, 9)),
-    }  # fmt: skip
+    }
 
 
 SCORES = Given("scores", "S", "query key", "one row a query")
@@ -227,7 +238,9 @@ SMOOTHED = (*card("attention").givens, Given("beta", r"\beta", "one", "the hardn
 
 
 @side(*SMOOTHED, *steps_of(attention))
-def dot_product_attention(query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, note: Note = silent) -> Tensor:
+def dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, note: Note = silent
+) -> Tensor:
     """softmax(beta Q K^T) V."""
     return attention(query, key, value, beta=beta, note=note)
 
@@ -238,7 +251,9 @@ def dot_product_attention(query: Tensor, key: Tensor, value: Tensor, beta: Tenso
     Step("kernel", "G", r"e^{-\beta D / 2}", "query key"),
     Step("output", "Y", r"\textstyle\sum_j G_{ij} v_j / \sum_j G_{ij}", "query value_width"),
 )
-def kernel_smoothing(query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, note: Note = silent) -> Tensor:
+def kernel_smoothing(
+    query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, note: Note = silent
+) -> Tensor:
     """The mean of the values, weighted by a Gaussian kernel of the distance from query to key."""
     apart = query.unsqueeze(-2) - key.unsqueeze(-3)
     distances = note("distances", (apart * apart).sum(-1))
@@ -299,7 +314,13 @@ def permutation_then_attention(
     do.""",
     left=attention_then_permutation,
     right=permutation_then_attention,
-    small={"tokens": "1 2; 2 0; 0 1", "W_q": "1 1; 0 1", "W_k": "1 0; 2 1", "W_v": "1 3; 0 1", "order": (2, 0, 1)},
+    small={
+        "tokens": "1 2; 2 0; 0 1",
+        "W_q": "1 1; 0 1",
+        "W_k": "1 0; 2 1",
+        "W_v": "1 3; 0 1",
+        "order": (2, 0, 1),
+    },
 )
 def attention_permutation(random: Random) -> dict[str, Any]:
     tokens, width, key_width = (int(n) for n in random.integers(1, 9, size=3))

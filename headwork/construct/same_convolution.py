@@ -30,9 +30,11 @@ IMAGE = Given("image", "I", "channel height width", "")
 def convolution_toeplitz(random: Random) -> dict[str, Any]:
     length, size = int(random.integers(5, 30)), int(random.integers(1, 6))
     return {
-        "signal": random.normal(size=length), "kernel": random.normal(size=size),
-        "stride": int(random.integers(1, 4)), "padding": int(random.integers(0, size)),
-    }  # fmt: skip
+        "signal": random.normal(size=length),
+        "kernel": random.normal(size=size),
+        "stride": int(random.integers(1, 4)),
+        "padding": int(random.integers(0, size)),
+    }
 
 
 @side(
@@ -62,7 +64,11 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
 def locally_connected_banded(random: Random) -> dict[str, Any]:
     length, size, stride = int(random.integers(5, 30)), int(random.integers(1, 6)), int(random.integers(1, 4))
     count = (length - size) // stride + 1
-    return {"signal": random.normal(size=length), "kernels": random.normal(size=(count, size)), "stride": stride}
+    return {
+        "signal": random.normal(size=length),
+        "kernels": random.normal(size=(count, size)),
+        "stride": stride,
+    }
 
 
 @side(
@@ -88,7 +94,11 @@ def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -
 def average_pooling_mean_filter(random: Random) -> dict[str, Any]:
     size = int(random.integers(1, 5))
     height, width = (int(n) for n in random.integers(size, size + 9, size=2))
-    return {"image": random.normal(size=(height, width)), "size": size, "stride": int(random.integers(1, size + 1))}
+    return {
+        "image": random.normal(size=(height, width)),
+        "size": size,
+        "stride": int(random.integers(1, size + 1)),
+    }
 
 
 EMBEDDING = Given("W", "W", "width feature", "one row an embedded feature", trained=True)
@@ -111,7 +121,10 @@ def patch_embedding(image: Tensor, W: Tensor, *, size: int, note: Note = silent)
     IMAGE,
     EMBEDDING,
     Step(
-        "kernel", "K", r"\text{each row of } W \text{ as a patch}", "output_channel channel kernel_height kernel_width"
+        "kernel",
+        "K",
+        r"\text{each row of } W \text{ as a patch}",
+        "output_channel channel kernel_height kernel_width",
     ),
     Step("map", "F", r"I * K,\; \text{stride} = \text{kernel}", "output_channel output_height output_width"),
     Step("output", "Y", r"\text{one row a place}", "patch width"),
@@ -130,7 +143,11 @@ def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note =
     patches, and its kernel, laid out channel, row, column, is the embedding's row.""",
     left=patch_embedding,
     right=convolution_with_stride,
-    small={"image": "[[[x1, x2, x3, x4], [x5, x6, x7, x8]]]", "W": "a1 a2 a3 a4; b1 b2 b3 b4; c1 c2 c3 c4", "size": 2},
+    small={
+        "image": "[[[x1, x2, x3, x4], [x5, x6, x7, x8]]]",
+        "W": "a1 a2 a3 a4; b1 b2 b3 b4; c1 c2 c3 c4",
+        "size": 2,
+    },
 )
 def patch_embedding_convolution(random: Random) -> dict[str, Any]:
     size, channels, width = (int(n) for n in random.integers(1, 5, size=3))
@@ -141,9 +158,15 @@ def patch_embedding_convolution(random: Random) -> dict[str, Any]:
 
 HEAD_INPUTS = (
     Given("tokens", "X", "token width", "one row a token"),
-    Given("W_v", "W_v", "joined_width width", "value projections of all heads, one below another", trained=True),
     Given(
-        "blocks", "B", "joined_width slice", "projections that read only their head's slice of the width", trained=True
+        "W_v", "W_v", "joined_width width", "value projections of all heads, one below another", trained=True
+    ),
+    Given(
+        "blocks",
+        "B",
+        "joined_width slice",
+        "projections that read only their head's slice of the width",
+        trained=True,
     ),
 )
 
@@ -177,7 +200,9 @@ def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, no
     Step("output", "Y", r"[C; C_h; C']^\top", "token all"),
     stored="W_v blocks",
 )
-def convolution_of_kernel_1(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent) -> Tensor:
+def convolution_of_kernel_1(
+    tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent
+) -> Tensor:
     """Convolutions of kernel 1: without groups, with groups on the input repeated, with groups as it is."""
     signal, kernel = tokens.mT, W_v.unsqueeze(-1)
     plain = note("plain", convolution_1d(signal, kernel))
@@ -198,9 +223,11 @@ def convolution_of_kernel_1(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, head
 def heads_convolution(random: Random) -> dict[str, Any]:
     heads, made, share, tokens = (int(n) for n in random.integers(1, 5, size=4))
     return {
-        "tokens": random.normal(size=(tokens, heads * share)), "W_v": random.normal(size=(heads * made, heads * share)),
-        "blocks": random.normal(size=(heads * made, share)), "heads": heads,
-    }  # fmt: skip
+        "tokens": random.normal(size=(tokens, heads * share)),
+        "W_v": random.normal(size=(heads * made, heads * share)),
+        "blocks": random.normal(size=(heads * made, share)),
+        "heads": heads,
+    }
 
 
 RECURRENCE = (
@@ -261,6 +288,7 @@ def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: N
 )
 def linear_rnn_convolution(random: Random) -> dict[str, Any]:
     return {
-        "inputs": random.normal(size=int(random.integers(1, 25))), "W_x": np.array(random.normal()),
+        "inputs": random.normal(size=int(random.integers(1, 25))),
+        "W_x": np.array(random.normal()),
         "W_h": np.array(random.uniform(-1.2, 1.2)),
-    }  # fmt: skip
+    }

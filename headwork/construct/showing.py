@@ -30,7 +30,9 @@ def construction_report(result: Construction) -> Report:
     shown = " ".join(f"{x:.4g}" for x in worst[:16]) + (" ..." if len(worst) > 16 else "")
     if not result.relative:
         parts.append(f"The worst input (first column of the content, the others are 0): {shown}")
-    several = " W_q, W_k and W_v hold the heads one below another, W_o side by side." if result.heads > 1 else ""
+    several = (
+        " W_q, W_k and W_v hold the heads one below another, W_o side by side." if result.heads > 1 else ""
+    )
     parts.append(f"On an example{', head 0' if result.rotary else ''}.{several}")
     return Report(result.target, (*parts, result.trace()))
 
@@ -41,7 +43,11 @@ def _setting(result: Construction) -> str:
             "q = k = v = x, without positions; the tokens are sums of orthogonal vectors of norm r. The error is the "
             "largest l2 error of an output row, as a share of r."
         )
-    codes = f"position codes of width {result.positions.shape[1]}" if result.positions.shape[1] else "no positions"
+    codes = (
+        f"position codes of width {result.positions.shape[1]}"
+        if result.positions.shape[1]
+        else "no positions"
+    )
     behind = "a constant 1, with rotary positions" if result.rotary else codes
     return (
         f"{result.tokens} tokens; a row is [content, positions]: content of width {result.worst_input.shape[1]} and "
@@ -64,8 +70,16 @@ def _certificate(result: Construction) -> Table:
         ("certificate", "holds" if result.holds else "FAILS", "measured <= bound <= tolerance"),
     ]
     kept = [row for row in rows if result.random_inputs or "random" not in row[2]]
-    proof = "the relative error in closed form" if result.relative else "r times the largest row sum of |A - target|"
-    notes = [f"beta: {result.beta_why}.", f"bound: {proof}, and rounding.", *(f"{said}." for said in result.remarks)]
+    proof = (
+        "the relative error in closed form"
+        if result.relative
+        else "r times the largest row sum of |A - target|"
+    )
+    notes = [
+        f"beta: {result.beta_why}.",
+        f"bound: {proof}, and rounding.",
+        *(f"{said}." for said in result.remarks),
+    ]
     return Table("", ("what", "value", ""), list(kept), notes)
 
 
@@ -74,7 +88,9 @@ def equality_report(found: Equality) -> Report:
     cases = [("small, below", found.what.small), (found.what.large_words, found.what.large)]
     costs = [(one.slug, words, cost(one, case)) for words, case in cases if case for one in found.sides]
     rows = [(slug, words, c.weights, c.flops, c.others) for slug, words, c in costs]
-    notes = ["FLOPs: two for each multiply-add of a matrix product; every other operation on single numbers apart."]
+    notes = [
+        "FLOPs: two for each multiply-add of a matrix product; every other operation on single numbers apart."
+    ]
     table = Table("", ("side", "case", "weights", "FLOPs", "other operations"), list(rows), notes)
     said = (
         "Exactly, on the small case below: "

@@ -103,7 +103,9 @@ def numbers(value: Any, name: str, axes: str) -> Array:
     if value is None:
         raise InputError(f"{name} missing. Expected {axes.replace(' ', ' x ')}.")
     try:
-        array = (read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())).array
+        array = (
+            read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())
+        ).array
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     except (TypeError, ValueError):
@@ -136,13 +138,17 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
         )
     text = order if isinstance(order, str) else " ".join(map(str, order))
     if not re.fullmatch(r"[\s0-9,()]+", text):
-        raise InputError(f'order is {text!r}. Expected whole numbers from 1, such as "2 3 1", or cycles "(1 2)(3)".')
+        raise InputError(
+            f'order is {text!r}. Expected whole numbers from 1, such as "2 3 1", or cycles "(1 2)(3)".'
+        )
     if "(" in text or ")" in text:
         if re.sub(r"\([^()]*\)", "", text).strip(" ,"):
             raise InputError(
                 f'order is {text!r}: numbers or brackets stand outside of the cycles. Expected "(1 2)(3)".'
             )
-        cycles = [[int(n) for n in re.findall(r"[0-9]+", inner)] for inner in re.findall(r"\(([^()]*)\)", text)]
+        cycles = [
+            [int(n) for n in re.findall(r"[0-9]+", inner)] for inner in re.findall(r"\(([^()]*)\)", text)
+        ]
         named = [n for cycle in cycles for n in cycle]
         count = max([*named, 0]) if tokens is None else token_count(tokens)
         row = list(range(1, min(count, MOST_TOKENS + 1) + 1))
@@ -248,7 +254,9 @@ def first(*, tokens: Any = None, grid: Any = None) -> Goal:
 def last(*, tokens: Any = None, grid: Any = None) -> Goal:
     """Every token takes the last one's content."""
     count, shape = _counted(tokens, grid)
-    return Goal("last: y_i = x_(n-1)", count, (picking([count - 1] * count, count, offset=count - 1),), grid=shape)
+    return Goal(
+        "last: y_i = x_(n-1)", count, (picking([count - 1] * count, count, offset=count - 1),), grid=shape
+    )
 
 
 def mean(*, tokens: Any = None, grid: Any = None) -> Goal:
@@ -291,9 +299,18 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
 TARGETS: dict[str, Callable[..., Goal]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        identity, permutation, shift, running_mean, convolution, convolution_2d, first, last, mean, matrix,
+        identity,
+        permutation,
+        shift,
+        running_mean,
+        convolution,
+        convolution_2d,
+        first,
+        last,
+        mean,
+        matrix,
     )
-}  # fmt: skip
+}
 
 
 # --- how they are made ----------------------------------------------------------------------------
@@ -301,7 +318,9 @@ TARGETS: dict[str, Callable[..., Goal]] = {
 
 def _grid(grid: Any) -> tuple[int, int]:
     sides = re.findall(r"[0-9]+", grid) if isinstance(grid, str) else list(grid or ())
-    if len(sides) != 2 or (isinstance(grid, str) and not re.fullmatch(r"\s*[0-9]{1,4}\s*[x, ]\s*[0-9]{1,4}\s*", grid)):
+    if len(sides) != 2 or (
+        isinstance(grid, str) and not re.fullmatch(r"\s*[0-9]{1,4}\s*[x, ]\s*[0-9]{1,4}\s*", grid)
+    ):
         raise InputError(f"grid is {grid!r}. Expected rows x columns, such as 3x4.")
     rows, columns = (whole(int(side), "a side of the grid", 1, MOST_TOKENS) for side in sides)
     token_count(rows * columns)
@@ -314,7 +333,9 @@ def _counted(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
         return token_count(tokens), None
     rows, columns = _grid(grid)
     if tokens is not None and token_count(tokens) != rows * columns:
-        raise InputError(f"{tokens} tokens do not fill a grid of {rows} x {columns}. Leave out one of the two.")
+        raise InputError(
+            f"{tokens} tokens do not fill a grid of {rows} x {columns}. Leave out one of the two."
+        )
     return rows * columns, (rows, columns)
 
 
@@ -342,7 +363,9 @@ def _slid(words: str, taps: dict[int, float], count: int, ends: str, known: Sequ
     inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
     queries = inside if ends == "none" else list(range(count))
     if not queries:
-        raise InputError(f"no token has its whole window inside {count} tokens. Take more tokens or other ends.")
+        raise InputError(
+            f"no token has its whole window inside {count} tokens. Take more tokens or other ends."
+        )
     heads = [
         picking(
             [_place(i + offset, count, ends) for i in queries],
@@ -354,7 +377,9 @@ def _slid(words: str, taps: dict[int, float], count: int, ends: str, known: Sequ
     ]
     _some(heads)
     places = tuple(queries) if len(queries) < count else ()
-    return Goal(f"{words}; ends: {_told(ends)}", count, tuple(heads), _by_sign(heads), places=places, ends=ends)
+    return Goal(
+        f"{words}; ends: {_told(ends)}", count, tuple(heads), _by_sign(heads), places=places, ends=ends
+    )
 
 
 def _shrinking(words: str, taps: dict[int, float], count: int) -> Goal:
@@ -368,14 +393,18 @@ def _shrinking(words: str, taps: dict[int, float], count: int) -> Goal:
 
 def _told(ends: str) -> str:
     return {
-        "wrap": "wrapped round", "clamp": "clamped to the end token", "shrink": "the window shrinks",
+        "wrap": "wrapped round",
+        "clamp": "clamped to the end token",
+        "shrink": "the window shrinks",
         "none": "only queries whose window lies inside",
-    }[ends]  # fmt: skip
+    }[ends]
 
 
 def _some(heads: Sequence[Head]) -> None:
     if not heads:
-        raise InputError("every tap is 0, so there is nothing to look at. Give at least one tap that is not 0.")
+        raise InputError(
+            "every tap is 0, so there is nothing to look at. Give at least one tap that is not 0."
+        )
 
 
 def _by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:

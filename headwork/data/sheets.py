@@ -25,22 +25,33 @@ BARS = 12
 def known_sets() -> Table:
     """The sets that are known by name, and whether they are here."""
     rows = [
-        (entry.name, entry.kind, entry.about, f"{entry.size / 1e6:.0f} MB" if entry.forms else "",
-         ("cached" if cached(entry) else "not yet") if entry.forms else "embedded", entry.licence, entry.source)
+        (
+            entry.name,
+            entry.kind,
+            entry.about,
+            f"{entry.size / 1e6:.0f} MB" if entry.forms else "",
+            ("cached" if cached(entry) else "not yet") if entry.forms else "embedded",
+            entry.licence,
+            entry.source,
+        )
         for entry in KNOWN.values()
-    ]  # fmt: skip
+    ]
     notes = [
         f"Cache: {cache_folder()} (set HEADWORK_CACHE to move it).",
         "Your own: a folder of images by class, an .npz, .csv, .tsv or .jsonl file.",
     ]
-    return Table("Data sets and encoders", ("name", "kind", "what", "size", "here", "licence", "source"), rows, notes)
+    return Table(
+        "Data sets and encoders", ("name", "kind", "what", "size", "here", "licence", "source"), rows, notes
+    )
 
 
 def summary(data: Images | Texts) -> Table:
     """How many examples of each class each part has, and how the parts were made."""
     labelled = {"train": data.train.labels, "validation": data.validation.labels, "test": data.test.labels}
     counts = [np.bincount(labels, minlength=len(data.classes)) for labels in labelled.values()]
-    rows = [(printable(name), *(int(part[place]) for part in counts)) for place, name in enumerate(data.classes)]
+    rows = [
+        (printable(name), *(int(part[place]) for part in counts)) for place, name in enumerate(data.classes)
+    ]
     rows.append(("all", *(int(part.sum()) for part in counts)))
     notes = list(data.notes)
     if isinstance(data, Images):
@@ -71,7 +82,9 @@ def length_table(data: Texts) -> Table:
         for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
     ]
     middle, long = np.percentile(lengths, (50, 90))
-    note = f"half have at most {middle:.0f} words, nine tenths at most {long:.0f}, the longest {lengths.max():,}"
+    note = (
+        f"half have at most {middle:.0f} words, nine tenths at most {long:.0f}, the longest {lengths.max():,}"
+    )
     return Table("Words in a training text", ("words", "texts", ""), rows, [note])
 
 
@@ -100,10 +113,16 @@ def _image_sheet(data: Images, each: int, seed: int) -> Figure:
         for column, place in enumerate(_drawn(data.train.labels, row, each, seed)):
             picture = data.train.images[place].transpose(1, 2, 0)
             canvas[row * tall : row * tall + height, column * wide : column * wide + width] = picture
-    figure = Figure(figsize=(1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(shown)), layout="constrained")
+    figure = Figure(
+        figsize=(1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(shown)), layout="constrained"
+    )
     axes = figure.add_subplot()
     axes.imshow(
-        canvas[..., 0] if data.channels == 1 else canvas, cmap="gray", vmin=0, vmax=255, interpolation="nearest"
+        canvas[..., 0] if data.channels == 1 else canvas,
+        cmap="gray",
+        vmin=0,
+        vmax=255,
+        interpolation="nearest",
     )
     axes.set_yticks([row * tall + height / 2 for row in range(len(shown))], [_short(name) for name in shown])
     axes.set_xticks([])
@@ -124,8 +143,12 @@ def _length_plot(data: Texts) -> Figure:
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot()
     for label, name in enumerate(data.classes[:10]):
-        axes.hist(np.minimum(lengths[data.train.labels == label], most), bins=edges, histtype="step",
-                  label=_short(name))  # fmt: skip
+        axes.hist(
+            np.minimum(lengths[data.train.labels == label], most),
+            bins=edges,
+            histtype="step",
+            label=_short(name),
+        )
     axes.set(xlabel="words (the longest hundredth in the last bar)", ylabel="training texts", title=data.name)
     axes.legend()
     return figure

@@ -101,7 +101,9 @@ def parts(
         kept, held = held_out(training.labels, test, TEST_SEED, what="test")
         tested = training.at(held)
         training, read_test = training.at(kept), lambda: tested
-        told.append(f"test: {len(held):,} of the {total:,} {what}, held out by class, the same for every seed")
+        told.append(
+            f"test: {len(held):,} of the {total:,} {what}, held out by class, the same for every seed"
+        )
     if given is None:
         total = len(training.labels)
         kept, held = held_out(training.labels, validation, seed, VALIDATION, neighbours=neighbours)
@@ -130,20 +132,27 @@ def batches(
         return _cut(order, size)
     measured = np.asarray(lengths)
     bucketed = [
-        _cut(bucket[np.argsort(measured[bucket], kind="stable")], size) for bucket in _cut(order, size * BUCKET)
+        _cut(bucket[np.argsort(measured[bucket], kind="stable")], size)
+        for bucket in _cut(order, size * BUCKET)
     ]
     cut = [batch for bucket in bucketed for batch in bucket]
     return [cut[place] for place in shuffled(len(cut), seed, BATCHES, epoch, 1)]
 
 
-def batches_in_order(count: int, size: int, lengths: NDArray[np.int64] | Sequence[int] | None = None) -> list[Indices]:
+def batches_in_order(
+    count: int, size: int, lengths: NDArray[np.int64] | Sequence[int] | None = None
+) -> list[Indices]:
     """The batches of an evaluation: in order, or from short to long.
 
     >>> [batch.tolist() for batch in batches_in_order(3, 2, [9, 1, 5])]
     [[1, 2], [0]]
     """
     _check_size(size)
-    order = np.arange(count, dtype=np.int64) if lengths is None else np.argsort(np.asarray(lengths), kind="stable")
+    order = (
+        np.arange(count, dtype=np.int64)
+        if lengths is None
+        else np.argsort(np.asarray(lengths), kind="stable")
+    )
     return _cut(order.astype(np.int64), size)
 
 

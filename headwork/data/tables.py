@@ -99,7 +99,9 @@ def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterato
         lines = csv.reader(StringIO(text, newline=""), strict=True)
     started = 1
     try:
-        header = next(([name.strip() for name in fields] for fields in lines if any(map(str.strip, fields))), [])
+        header = next(
+            ([name.strip() for name in fields] for fields in lines if any(map(str.strip, fields))), []
+        )
         _check_separator(path, header, "," if tabs else ";\t|")
         places = [header.index(name) for name in _chosen(path, header, columns)]
         started = lines.line_num + 1
@@ -120,7 +122,9 @@ def _check_separator(path: Path, header: list[str], others: str) -> None:
     if len(header) == 1 and (found := [sign for sign in others if sign in header[0]]):
         sign = "a tab" if found[0] == "\t" else f"'{found[0]}'"
         wanted = "tabs, or name it .csv" if others == "," else "commas, or with tabs as .tsv"
-        raise InputError(f"{path}: its head is '{header[0]}'. Is {sign} the separator? Save it with {wanted}.")
+        raise InputError(
+            f"{path}: its head is '{header[0]}'. Is {sign} the separator? Save it with {wanted}."
+        )
 
 
 def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -134,7 +138,9 @@ def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {line}: not JSON: {error}.") from None
         if not isinstance(row, dict):
-            raise InputError(f'{path}, line {line}: expected an object with named entries, such as {{"text": ...}}.')
+            raise InputError(
+                f'{path}, line {line}: expected an object with named entries, such as {{"text": ...}}.'
+            )
         chosen = chosen or _chosen(path, list(row), columns)
         yield line, _entry(path, line, row, chosen[0]), _entry(path, line, row, chosen[1])
 
@@ -149,7 +155,9 @@ def _entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
         )
     if isinstance(value, (str, int)):
         return str(value).lower() if isinstance(value, bool) else str(value)
-    raise InputError(f"{path}, line {line}: '{name}' is {type(value).__name__}. Expected text or a whole number.")
+    raise InputError(
+        f"{path}, line {line}: '{name}' is {type(value).__name__}. Expected text or a whole number."
+    )
 
 
 def _chosen(path: Path, header: list[str], columns: Sequence[str] | None) -> tuple[str, str]:
@@ -161,7 +169,9 @@ def _chosen(path: Path, header: list[str], columns: Sequence[str] | None) -> tup
             if name not in header:
                 raise unknown(f"column of {path}", name, header)
             if header.count(name) > 1:
-                raise InputError(f"{path}: {header.count(name)} columns are called '{name}'. Rename all but one.")
+                raise InputError(
+                    f"{path}: {header.count(name)} columns are called '{name}'. Rename all but one."
+                )
         return columns[0], columns[1]
     found = [[name for name in header if name.lower() in usual] for usual in (TEXT_NAMES, LABEL_NAMES)]
     if len(found[0]) != 1 or len(found[1]) != 1:

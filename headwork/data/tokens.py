@@ -118,7 +118,9 @@ class Tokenizer:
         """
         found = self.uncut.encode(text)
         pairs = _without_middle(list(zip(found.ids, found.tokens, strict=True)), self.longest)
-        return [self.inner.decode([number], skip_special_tokens=False).strip() or token for number, token in pairs]
+        return [
+            self.inner.decode([number], skip_special_tokens=False).strip() or token for number, token in pairs
+        ]
 
     def save(self, path: str | Path) -> Path:
         """Write it as a tokenizer.json."""
@@ -143,18 +145,25 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, longest: in
     """
     tokenizers = _library()
     if vocabulary < LEAST_VOCABULARY:
-        raise InputError(f"vocabulary {vocabulary}: expected at least {LEAST_VOCABULARY}: the bytes, [PAD] and [CLS].")
+        raise InputError(
+            f"vocabulary {vocabulary}: expected at least {LEAST_VOCABULARY}: the bytes, [PAD] and [CLS]."
+        )
     inner = tokenizers.Tokenizer(tokenizers.models.BPE())
     inner.normalizer = tokenizers.normalizers.Sequence(
         [tokenizers.normalizers.NFC(), tokenizers.normalizers.Lowercase()]
     )
     inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
     inner.decoder = tokenizers.decoders.ByteLevel()
-    inner.post_processor = tokenizers.processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
+    inner.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", 1)]
+    )
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=["[PAD]", "[CLS]"], min_frequency=2, show_progress=False,
+        vocab_size=vocabulary,
+        special_tokens=["[PAD]", "[CLS]"],
+        min_frequency=2,
+        show_progress=False,
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
-    )  # fmt: skip
+    )
     inner.train_from_iterator(iter(texts), trainer)
     return Tokenizer(inner, longest)
 

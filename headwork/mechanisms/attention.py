@@ -112,8 +112,10 @@ def biased(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
     if bias is None:
         return rows
     if tuple(bias.shape[-1:]) != tuple(rows.shape[-1:]):
-        raise InputError(f"{name} is {sizes_in_words(bias.shape, 'width')}, but the rows it is added to are "
-                         f"{rows.shape[-1]} wide. Give one number a column.")  # fmt: skip
+        raise InputError(
+            f"{name} is {sizes_in_words(bias.shape, 'width')}, but the rows it is added to are "
+            f"{rows.shape[-1]} wide. Give one number a column."
+        )
     return rows + bias
 
 
@@ -175,7 +177,9 @@ def self_attention(
     note: Note = silent,
 ) -> Tensor:
     """Tokens attend to each other: cross-attention with themselves as the memory."""
-    return cross_attention(tokens, tokens, W_q, W_k, W_v, beta=beta, mask=mask, convention=convention, note=note)
+    return cross_attention(
+        tokens, tokens, W_q, W_k, W_v, beta=beta, mask=mask, convention=convention, note=note
+    )
 
 
 # What every attention with several heads has: biases, the cut into heads, the way back.
@@ -186,13 +190,28 @@ BIASES = (
     Given("b_o", "b_o", "width", "bias of the mixed heads; none is 0", trained=True),
 )
 SPLIT = (
-    Step("query", "Q", r"\operatorname{split}(X {W_q} + b_q)", "token head head_width",
-         columns=r"\operatorname{split}({W_q} X + b_q)"),
-    Step("key", "K", r"\operatorname{split}({memory} {W_k} + b_k)", "key head head_width",
-         columns=r"\operatorname{split}({W_k} {memory} + b_k)"),
-    Step("value", "V", r"\operatorname{split}({memory} {W_v} + b_v)", "key head value_width",
-         columns=r"\operatorname{split}({W_v} {memory} + b_v)"),
-)  # fmt: skip
+    Step(
+        "query",
+        "Q",
+        r"\operatorname{split}(X {W_q} + b_q)",
+        "token head head_width",
+        columns=r"\operatorname{split}({W_q} X + b_q)",
+    ),
+    Step(
+        "key",
+        "K",
+        r"\operatorname{split}({memory} {W_k} + b_k)",
+        "key head head_width",
+        columns=r"\operatorname{split}({W_k} {memory} + b_k)",
+    ),
+    Step(
+        "value",
+        "V",
+        r"\operatorname{split}({memory} {W_v} + b_v)",
+        "key head value_width",
+        columns=r"\operatorname{split}({W_v} {memory} + b_v)",
+    ),
+)
 JOINED = (
     Step("per head", "H", r"A V", "token head value_width", columns=r"V A"),
     Step("joined", "J", r"[H_0, H_1, \ldots]", "token joined_width"),
@@ -232,9 +251,21 @@ def multi_head_attention(
 ) -> Tensor:
     """Several heads attend side by side; each matrix is cut into as many blocks as there are heads."""
     return with_heads(
-        tokens, W_q, W_k, W_v, W_o, memory, b_q, b_k, b_v, b_o,
-        attend=partial(attention, beta=beta, mask=mask), heads=heads, convention=convention, note=note,
-    )  # fmt: skip
+        tokens,
+        W_q,
+        W_k,
+        W_v,
+        W_o,
+        memory,
+        b_q,
+        b_k,
+        b_v,
+        b_o,
+        attend=partial(attention, beta=beta, mask=mask),
+        heads=heads,
+        convention=convention,
+        note=note,
+    )
 
 
 def with_heads(
@@ -265,9 +296,11 @@ def with_heads(
         return value if name == "output" else note(name, value)
 
     outputs = attend(
-        query.transpose(-3, -2), key.transpose(-3, -2), value.transpose(-3, -2),
+        query.transpose(-3, -2),
+        key.transpose(-3, -2),
+        value.transpose(-3, -2),
         note=silent if note is silent else per_head,
-    )  # fmt: skip
+    )
     together = note("per head", outputs.transpose(-3, -2))
     joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
     return note("output", biased(project(joined, W_o, "W_o", convention), b_o, "b_o"))
@@ -277,21 +310,29 @@ def split(rows: Tensor, heads: int) -> Tensor:
     """Rows of width heads * head_width, cut into heads."""
     width = rows.shape[-1]
     if heads < 1 or width % heads:
-        raise InputError(f"multi-head attention: width {width} cannot be cut into {heads} heads of one size. "
-                         f"Choose a number of heads that divides {width}.")  # fmt: skip
+        raise InputError(
+            f"multi-head attention: width {width} cannot be cut into {heads} heads of one size. "
+            f"Choose a number of heads that divides {width}."
+        )
     return rows.reshape(*rows.shape[:-1], heads, width // heads)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
     def told(name: str) -> str:
-        shapes = {"query": (query, "query width"), "key": (key, "key width"), "value": (value, "key value_width")}
+        shapes = {
+            "query": (query, "query width"),
+            "key": (key, "key width"),
+            "value": (value, "key value_width"),
+        }
         tensor, axes = shapes[name]
         return sizes_in_words(tensor.shape, axes)
 
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) < 2:
-            raise InputError(f"attention: {name} is {told(name)}, but rows and columns are needed. "
-                             "A single row is written [[1, 2]].")  # fmt: skip
+            raise InputError(
+                f"attention: {name} is {told(name)}, but rows and columns are needed. "
+                "A single row is written [[1, 2]]."
+            )
     if query.shape[-1] != key.shape[-1]:
         raise InputError(
             f"attention: key width {key.shape[-1]} differs from query width {query.shape[-1]}. "
@@ -305,7 +346,11 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
     if isinstance(mask, str) and mask != "causal":
         raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
     expected = (query.shape[-2], key.shape[-2])
-    if mask is not None and not isinstance(mask, str) and tuple(mask.shape[-2:]) not in (expected, (1, expected[1])):
+    if (
+        mask is not None
+        and not isinstance(mask, str)
+        and tuple(mask.shape[-2:]) not in (expected, (1, expected[1]))
+    ):
         raise InputError(
             f"attention: the mask is {sizes_in_words(mask.shape, 'query key')}, but there are {expected[0]} queries "
             f"and {expected[1]} keys. Give one row a query and one column a key."

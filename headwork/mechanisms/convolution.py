@@ -41,7 +41,13 @@ def _grouped(windows: Tensor, kernel: Tensor, groups: int, what: str) -> Tensor:
     """Windows (..., channel, place, tap) times a kernel (output, channel, tap), group by group."""
     channels, taps = windows.shape[-3], windows.shape[-1]
     outputs, inner, kernel_taps = kernel.shape
-    if groups < 1 or channels % groups or outputs % groups or inner != channels // groups or kernel_taps != taps:
+    if (
+        groups < 1
+        or channels % groups
+        or outputs % groups
+        or inner != channels // groups
+        or kernel_taps != taps
+    ):
         raise InputError(
             f"{what}: {channels} input channels in {groups} groups need a kernel of {channels // max(groups, 1)} "
             f"input channels, and output channels that divide by {groups}; the kernel has {outputs} output and "
@@ -64,9 +70,15 @@ def _grouped(windows: Tensor, kernel: Tensor, groups: int, what: str) -> Tensor:
     Step("output", "y", r"\textstyle\sum_{c,j} k_{c,j}\, x_{c,\, s i + j - p}", "output_channel output"),
 )
 def convolution_1d(
-    signal: Tensor, kernel: Tensor, bias: Tensor = None, *,
-    stride: int = 1, padding: int = 0, groups: int = 1, note: Note = silent,
-) -> Tensor:  # fmt: skip
+    signal: Tensor,
+    kernel: Tensor,
+    bias: Tensor = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
+    note: Note = silent,
+) -> Tensor:
     """Slides a kernel along a signal (cross-correlation: the kernel is not flipped).
 
     >>> import numpy as np; from headwork.numbers import HandTensor
@@ -103,9 +115,15 @@ def convolution_1d(
     ),
 )
 def convolution_2d(
-    image: Tensor, kernel: Tensor, bias: Tensor = None, *,
-    stride: int = 1, padding: int = 0, groups: int = 1, note: Note = silent,
-) -> Tensor:  # fmt: skip
+    image: Tensor,
+    kernel: Tensor,
+    bias: Tensor = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
+    note: Note = silent,
+) -> Tensor:
     """Slides a kernel over an image (cross-correlation: the kernel is not flipped).
 
     >>> import numpy as np; from headwork.numbers import HandTensor
@@ -141,7 +159,9 @@ def _windows(image: Tensor, high: int, wide: int, stride: int) -> Tensor:
     Step("matrix", "T", r"T_{i,\, s i + j - p} = k_j", "output place"),
     Step("output", "y", r"T x", "output"),
 )
-def toeplitz(signal: Tensor, kernel: Tensor, *, stride: int = 1, padding: int = 0, note: Note = silent) -> Tensor:
+def toeplitz(
+    signal: Tensor, kernel: Tensor, *, stride: int = 1, padding: int = 0, note: Note = silent
+) -> Tensor:
     """The same convolution as one matrix: each row holds the kernel, shifted.
 
     >>> import numpy as np; from headwork.numbers import HandTensor

@@ -35,7 +35,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None,
     """
     _check(query, key, value, mask)
     if isinstance(beta, float) and math.isinf(beta):
-        raise InputError("attention: beta is infinite, and hard attention has no fused kernel. Use the plain one.")
+        raise InputError(
+            "attention: beta is infinite, and hard attention has no fused kernel. Use the plain one."
+        )
     if isinstance(beta, Tensor):
         query, beta = query * beta, 1.0
     queries, keys = query.shape[-2], key.shape[-2]
@@ -60,7 +62,9 @@ def _compiling() -> bool:
     return torch.compiler.is_compiling() and not torch.compiler.is_exporting()
 
 
-def _short_attention(query: Tensor, key: Tensor, value: Tensor, beta: float, allowed: Tensor | None) -> Tensor:
+def _short_attention(
+    query: Tensor, key: Tensor, value: Tensor, beta: float, allowed: Tensor | None
+) -> Tensor:
     scores = (query * beta) @ key.mT
     weights: Tensor = _softmax(scores if allowed is None else scores.masked_fill(~allowed, -math.inf))
     return weights @ value
@@ -91,9 +95,14 @@ _softmax.register_autograd(_softmax_backward, setup_context=_keep_weights)
 
 
 def linear_attention(
-    query: Tensor, key: Tensor, value: Tensor, *,
-    features: Features = "none", mask: Mask = None, chunk: int = 128,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    features: Features = "none",
+    mask: Mask = None,
+    chunk: int = 128,
+) -> Tensor:
     """The twin of ``mechanisms.linear_attention``: time and memory grow with T, not with its square.
 
     A mask is "causal", or hides whole keys (one row for all queries); another would need all T x T scores.
@@ -125,7 +134,9 @@ def _affine(rows: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     return functional.linear(rows, matrix) + bias
 
 
-def _projected(rows: Tensor, matrices: tuple[Tensor | None, ...], biases: tuple[Tensor | None, ...]) -> list[Tensor]:
+def _projected(
+    rows: Tensor, matrices: tuple[Tensor | None, ...], biases: tuple[Tensor | None, ...]
+) -> list[Tensor]:
     """Rows through several matrices in one product, where all are given and biased alike."""
     given, biased = [m for m in matrices if m is not None], [b for b in biases if b is not None]
     if len(given) < len(matrices) or len(biased) not in (0, len(biases)):
@@ -212,7 +223,13 @@ def feed_forward(
 
 
 def convolution_1d(
-    signal: Tensor, kernel: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0, groups: int = 1
+    signal: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
 ) -> Tensor:
     """The twin of ``mechanisms.convolution_1d`` for signals (..., channel, place).
 
@@ -223,7 +240,13 @@ def convolution_1d(
 
 
 def convolution_2d(
-    image: Tensor, kernel: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0, groups: int = 1
+    image: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
 ) -> Tensor:
     """The twin of ``mechanisms.convolution_2d`` for images (..., channel, height, width).
 

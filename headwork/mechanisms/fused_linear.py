@@ -41,7 +41,9 @@ class Whole(torch.autograd.Function):
     """Every query sees every key; ``kept`` (key, one) has 0 where a key is hidden from all."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, kept: Tensor | None, features: Features) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, kept: Tensor | None, features: Features
+    ) -> Tensor:
         state: Any = 0.0
         total: Any = 0.0
         for at in _blocks(key.shape[-2], BLOCK):
@@ -107,7 +109,9 @@ class Causal(torch.autograd.Function):
     """Every query sees its own key and those before it; as many queries as keys."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, features: Features, chunk: int) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, features: Features, chunk: int
+    ) -> Tensor:
         length, size = query.shape[-2], max(BLOCK // chunk, 1) * chunk
         output, below = torch.empty_like(value), torch.empty_like(value[..., :1])
         state = value.new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])

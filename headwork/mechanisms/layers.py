@@ -13,7 +13,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from headwork.mechanisms.attention import BIASES, PROJECTIONS, Convention, Mask, Number, Tensor, multi_head_attention
+from headwork.mechanisms.attention import (
+    BIASES,
+    PROJECTIONS,
+    Convention,
+    Mask,
+    Number,
+    Tensor,
+    multi_head_attention,
+)
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.normalisation import layer_normalisation
 from headwork.note import Given, Note, Step, inside, mechanism, silent, steps_of
@@ -73,19 +81,38 @@ def encoder_layer(
     """One layer of a transformer encoder, its normalisation after or before each part."""
 
     def normalise_1(rows: Tensor) -> Tensor:
-        return layer_normalisation(rows, scale_1, shift_1, epsilon=epsilon, note=inside(note, "normalisation 1"))
+        return layer_normalisation(
+            rows, scale_1, shift_1, epsilon=epsilon, note=inside(note, "normalisation 1")
+        )
 
     def normalise_2(rows: Tensor) -> Tensor:
-        return layer_normalisation(rows, scale_2, shift_2, epsilon=epsilon, note=inside(note, "normalisation 2"))
+        return layer_normalisation(
+            rows, scale_2, shift_2, epsilon=epsilon, note=inside(note, "normalisation 2")
+        )
 
     def attend(rows: Tensor) -> Tensor:
         return multi_head_attention(
-            rows, W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o,
-            heads=heads, beta=beta, mask=mask, convention=convention, note=inside(note, "attention"),
-        )  # fmt: skip
+            rows,
+            W_q,
+            W_k,
+            W_v,
+            W_o,
+            None,
+            b_q,
+            b_k,
+            b_v,
+            b_o,
+            heads=heads,
+            beta=beta,
+            mask=mask,
+            convention=convention,
+            note=inside(note, "attention"),
+        )
 
     def feed(rows: Tensor) -> Tensor:
-        return feed_forward(rows, W_1, W_2, b_1, b_2, activation=activation, note=inside(note, "feed-forward"))
+        return feed_forward(
+            rows, W_1, W_2, b_1, b_2, activation=activation, note=inside(note, "feed-forward")
+        )
 
     if normalisation == "pre":
         tokens = note("residual 1", tokens + attend(normalise_1(tokens)))
@@ -99,7 +126,8 @@ def encoder_layer(
 def _renamed(cards: tuple[Given, ...], prefix: str) -> tuple[Given, ...]:
     """The cards of the same parameters for a second attention."""
     return tuple(
-        replace(c, name=f"{prefix}_{c.name}", symbol=rf"{c.symbol[0]}_{{{prefix[0]}{c.name[-1]}}}") for c in cards
+        replace(c, name=f"{prefix}_{c.name}", symbol=rf"{c.symbol[0]}_{{{prefix[0]}{c.name[-1]}}}")
+        for c in cards
     )
 
 
@@ -192,22 +220,51 @@ def decoder_layer(
 
     def attend(rows: Tensor) -> Tensor:
         return multi_head_attention(
-            rows, W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o, mask=mask, note=inside(note, "attention"), **options
+            rows,
+            W_q,
+            W_k,
+            W_v,
+            W_o,
+            None,
+            b_q,
+            b_k,
+            b_v,
+            b_o,
+            mask=mask,
+            note=inside(note, "attention"),
+            **options,
         )
 
     def attend_memory(rows: Tensor) -> Tensor:
         return multi_head_attention(
-            rows, cross_W_q, cross_W_k, cross_W_v, cross_W_o, memory, cross_b_q, cross_b_k, cross_b_v, cross_b_o,
-            mask=memory_mask, note=inside(note, "cross-attention"), **options,
-        )  # fmt: skip
+            rows,
+            cross_W_q,
+            cross_W_k,
+            cross_W_v,
+            cross_W_o,
+            memory,
+            cross_b_q,
+            cross_b_k,
+            cross_b_v,
+            cross_b_o,
+            mask=memory_mask,
+            note=inside(note, "cross-attention"),
+            **options,
+        )
 
     def feed(rows: Tensor) -> Tensor:
-        return feed_forward(rows, W_1, W_2, b_1, b_2, activation=activation, note=inside(note, "feed-forward"))
+        return feed_forward(
+            rows, W_1, W_2, b_1, b_2, activation=activation, note=inside(note, "feed-forward")
+        )
 
     parts = ((attend, scale_1, shift_1), (attend_memory, scale_2, shift_2), (feed, scale_3, shift_3))
     for k, (part, scale, shift) in enumerate(parts, 1):
         normalise = partial(
-            layer_normalisation, scale=scale, shift=shift, epsilon=epsilon, note=inside(note, f"normalisation {k}")
+            layer_normalisation,
+            scale=scale,
+            shift=shift,
+            epsilon=epsilon,
+            note=inside(note, f"normalisation {k}"),
         )
         if normalisation == "pre":
             tokens = note(f"residual {k}", tokens + part(normalise(tokens)))

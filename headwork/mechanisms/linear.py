@@ -129,7 +129,13 @@ def linear_attention_recurrent(
     *FEATURES,
     Step("chunk */state", "C_t", r"C_{t-1} + \Phi_{K,t}^\top V_t", "width value_width"),
     Step("chunk */key sum", "c_t", r"c_{t-1} + \textstyle\sum_{j \in t} \phi(k_j)", "one width"),
-    Step("chunk */scores", "S_t", r"\Phi_{Q,t} \Phi_{K,t}^\top \text{ up to the diagonal}", "query key", when="mask"),
+    Step(
+        "chunk */scores",
+        "S_t",
+        r"\Phi_{Q,t} \Phi_{K,t}^\top \text{ up to the diagonal}",
+        "query key",
+        when="mask",
+    ),
     Step("chunk */sums", "z_t", r"\Phi_{Q,t}\, c_{t-1} + \textstyle\sum_j S_{t,ij}", "query one"),
     Step("chunk */output", "Y_t", r"(\Phi_{Q,t}\, C_{t-1} + S_t V_t) / z_t", "query value_width"),
     Step("output", "Y", r"[Y_0; Y_1; \ldots]", "query value_width"),
@@ -229,6 +235,18 @@ def multi_head_linear_attention(
     [[2.5], [2.5]]
     """
     return with_heads(
-        tokens, W_q, W_k, W_v, W_o, memory, b_q, b_k, b_v, b_o,
-        attend=partial(linear_attention, features=features, mask=mask), heads=heads, convention=convention, note=note,
-    )  # fmt: skip
+        tokens,
+        W_q,
+        W_k,
+        W_v,
+        W_o,
+        memory,
+        b_q,
+        b_k,
+        b_v,
+        b_o,
+        attend=partial(linear_attention, features=features, mask=mask),
+        heads=heads,
+        convention=convention,
+        note=note,
+    )

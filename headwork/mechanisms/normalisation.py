@@ -45,7 +45,9 @@ def layer_normalisation(
     Step("normalised", "N", r"X / \rho", "token width"),
     Step("output", "Y", r"\gamma N", "token width"),
 )
-def rms_normalisation(tokens: Tensor, scale: Tensor = None, *, epsilon: Number = 0, note: Note = silent) -> Tensor:
+def rms_normalisation(
+    tokens: Tensor, scale: Tensor = None, *, epsilon: Number = 0, note: Note = silent
+) -> Tensor:
     """Each token over the root of its mean square, then a scale; no mean is taken away.
 
     >>> import numpy as np; from headwork.numbers import HandTensor

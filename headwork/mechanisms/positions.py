@@ -91,7 +91,9 @@ def sinusoidal_positions_2d(
     [[0.0, 1.0, 0.0, 1.0]]
     """
     if width % 4:
-        raise InputError(f"positions: width {width} is not made of two halves of pairs. Give a multiple of 4.")
+        raise InputError(
+            f"positions: width {width} is not made of two halves of pairs. Give a multiple of 4."
+        )
     high, wide = rows.shape[-1], columns.shape[-1]
     down = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
     across = note("column positions", sinusoidal_positions(columns, width=width // 2, base=base))
@@ -174,7 +176,9 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
     # With fewer queries than keys, the queries are the last ones, as under a causal mask.
     apart = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
     distances = note("distances", scores.new_tensor(apart))
-    biases = note("biases", -(slopes.unsqueeze(-1).unsqueeze(-1) * distances if slopes.shape else slopes * distances))
+    biases = note(
+        "biases", -(slopes.unsqueeze(-1).unsqueeze(-1) * distances if slopes.shape else slopes * distances)
+    )
     return note("output", scores + biases)
 
 
@@ -196,7 +200,9 @@ def slopes_of_heads(like: Tensor, heads: int) -> Tensor:
         "token width",
     ),
 )
-def rotary_positions(vectors: Tensor, places: Tensor = None, *, base: int = 10000, note: Note = silent) -> Tensor:
+def rotary_positions(
+    vectors: Tensor, places: Tensor = None, *, base: int = 10000, note: Note = silent
+) -> Tensor:
     """Turns each pair (2k, 2k+1) of a query or key by its place times the pair's frequency.
 
     >>> import numpy as np; from headwork.numbers import HandTensor

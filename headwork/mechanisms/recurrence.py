@@ -128,7 +128,11 @@ def _gates(sums: Tensor, count: int) -> list[Tensor]:
 
 def _check_gates(what: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int) -> None:
     states = W_h.shape[-1]
-    if W_x.shape[-1] != inputs.shape[-1] or W_x.shape[-2] != count * states or W_h.shape[-2] != count * states:
+    if (
+        W_x.shape[-1] != inputs.shape[-1]
+        or W_x.shape[-2] != count * states
+        or W_h.shape[-2] != count * states
+    ):
         raise InputError(
             f"{what}: inputs are {sizes_in_words(inputs.shape, 'time width')}, W_x is "
             f"{sizes_in_words(W_x.shape, 'gate_states width')}, W_h is "

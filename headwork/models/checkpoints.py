@@ -34,17 +34,30 @@ from headwork.models.transformer import Decoder, Encoder, EncoderDecoder, Langua
 from headwork.models.vision import VisionTransformer
 
 FORMAT = "headwork checkpoint 1"
-MANIFEST, CONFIG, PARAMETERS, TOKENIZER = "manifest.json", "config.json", "model.safetensors", "tokenizer.json"
+MANIFEST, CONFIG, PARAMETERS, TOKENIZER = (
+    "manifest.json",
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+)
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MOST_UNSAVED = 2**26  # numbers in tables that a config asks for and no file holds, such as sinusoids
 
 MODELS: dict[str, type[Model]] = {
     kind.__name__: kind
     for kind in (
-        Encoder, Decoder, EncoderDecoder, LanguageModel, VisionTransformer, TextEncoder, TextClassifier,
-        SequenceEncoder, ConvolutionalClassifier, RecurrentClassifier,
+        Encoder,
+        Decoder,
+        EncoderDecoder,
+        LanguageModel,
+        VisionTransformer,
+        TextEncoder,
+        TextClassifier,
+        SequenceEncoder,
+        ConvolutionalClassifier,
+        RecurrentClassifier,
     )
-}  # fmt: skip
+}
 
 
 # --- a model ----------------------------------------------------------------------------------
@@ -100,7 +113,9 @@ class Unfilled(TorchFunctionMode):
             asked = math.prod(size for size in args if isinstance(size, int))
             self.left -= asked
             if self.left < 0:
-                raise TooLarge(f"the config asks for {asked:,} numbers at once, more than its file could fill.")
+                raise TooLarge(
+                    f"the config asks for {asked:,} numbers at once, more than its file could fill."
+                )
         if func is torch.randn:
             func = torch.empty
         if func is torch.Tensor.uniform_:
@@ -125,7 +140,9 @@ def filled(model: Model, state: Mapping[str, Tensor], where: str) -> Model:
     return model.to(kinds.pop()).eval() if len(kinds) == 1 else model.eval()
 
 
-def check_tensors(where: str, expected: Mapping[str, Tensor], state: Mapping[str, Tensor], advice: str = "") -> None:
+def check_tensors(
+    where: str, expected: Mapping[str, Tensor], state: Mapping[str, Tensor], advice: str = ""
+) -> None:
     """Refuse a missing tensor, an unexpected one, or one of the wrong shape, by its name."""
     for told, names in (
         ("is missing", expected.keys() - state.keys()),
@@ -141,7 +158,9 @@ def check_tensors(where: str, expected: Mapping[str, Tensor], state: Mapping[str
                 f"{sizes_in_words(like.shape, '')}. {advice}".rstrip()
             )
         if not state[name].is_floating_point():
-            raise InputError(f"{where}: the tensor '{name}' holds {state[name].dtype}, expected decimal numbers.")
+            raise InputError(
+                f"{where}: the tensor '{name}' holds {state[name].dtype}, expected decimal numbers."
+            )
 
 
 def _described(data: Any, where: Path, *, most_layers: int) -> tuple[type[Model], Any]:
@@ -171,7 +190,9 @@ def tensors(data: bytes, where: Path) -> dict[str, Tensor]:
     try:
         return dict(load(data))
     except (SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"{where}: not a whole safetensors file ({error}). Fetch or save it again.") from None
+        raise InputError(
+            f"{where}: not a whole safetensors file ({error}). Fetch or save it again."
+        ) from None
 
 
 def tokenizer_of(data: bytes, where: Path) -> Any:
@@ -201,7 +222,9 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
     """Write files and their manifest into a new folder, then put it in its place in one move."""
     target = Path(folder).resolve()
     _check_replaceable(target)
-    listed = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    listed = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
+    }
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -219,7 +242,9 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
     return target
 
 
-def read_folder(folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, bytes]:
+def read_folder(
+    folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> dict[str, bytes]:
     """The files of such a folder, each compared with the manifest before anybody looks into it."""
     place = Path(folder)
     refuse_pickles(place, needed)
@@ -231,7 +256,9 @@ def read_folder(folder: str | Path, *, needed: tuple[str, ...], optional: tuple[
             raise InputError(f"{place / MANIFEST}: {name} is not listed, but a checkpoint needs it.")
     for name in optional:
         if (place / name).exists() and name not in listed:
-            raise InputError(f"{place / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it.")
+            raise InputError(
+                f"{place / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it."
+            )
     return {name: _verified(place / name, told) for name, told in listed.items()}
 
 
@@ -251,10 +278,16 @@ def refuse_pickles(place: Path, needed: tuple[str, ...] = ()) -> None:
 def _manifest(place: Path, known: tuple[str, ...]) -> dict[str, Any]:
     where = place / MANIFEST
     if not where.exists():
-        advice = " It looks like one of the transformers library: read it with from_transformers." * _foreign(place)
+        advice = " It looks like one of the transformers library: read it with from_transformers." * _foreign(
+            place
+        )
         raise InputError(f"{place}: no {MANIFEST}, so this is no checkpoint of Headwork.{advice}")
     data = parsed(read_text(where).encode(), where)
-    if not isinstance(data, dict) or data.keys() != {"format", "files"} or not isinstance(data["files"], dict):
+    if (
+        not isinstance(data, dict)
+        or data.keys() != {"format", "files"}
+        or not isinstance(data["files"], dict)
+    ):
         raise InputError(f"{where}: expected 'format' and 'files', and nothing else.")
     if data["format"] != FORMAT:
         raise InputError(f"{where}: format {data['format']!r}, expected '{FORMAT}'.")
@@ -284,8 +317,12 @@ def _verified(path: Path, told: Mapping[str, Any]) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
     if len(data) != told["bytes"]:
-        word = "truncated" if isinstance(told["bytes"], int) and len(data) < told["bytes"] else "the wrong size"
-        raise InputError(f"{path}: {word}: {len(data):,} bytes, the manifest says {told['bytes']}. Fetch it again.")
+        word = (
+            "truncated" if isinstance(told["bytes"], int) and len(data) < told["bytes"] else "the wrong size"
+        )
+        raise InputError(
+            f"{path}: {word}: {len(data):,} bytes, the manifest says {told['bytes']}. Fetch it again."
+        )
     if hashlib.sha256(data).hexdigest() != told["sha256"]:
         raise InputError(f"{path}: damaged or changed: its SHA-256 is not the manifest's. Fetch it again.")
     return data
@@ -297,7 +334,9 @@ def _check_replaceable(target: Path) -> None:
         return
     if not target.is_dir():
         raise InputError(f"{target} is a file. A checkpoint is a folder: choose another name.")
-    others = sorted(p.name for p in target.iterdir() if p.name not in (MANIFEST, CONFIG, PARAMETERS, TOKENIZER))
+    others = sorted(
+        p.name for p in target.iterdir() if p.name not in (MANIFEST, CONFIG, PARAMETERS, TOKENIZER)
+    )
     if others or (any(target.iterdir()) and not (target / MANIFEST).exists()):
         told = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
         raise InputError(

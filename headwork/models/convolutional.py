@@ -51,7 +51,9 @@ class Convolution(nn.Module):
             return twin(signal, self.filters, self.bias, padding=self.padding).relu()
         plain = convolution_1d if flat else convolution_2d
         scoped = inside(note, "convolution")
-        result: Tensor = relu(plain(signal, self.filters, self.bias, padding=self.padding, note=scoped), note=note)
+        result: Tensor = relu(
+            plain(signal, self.filters, self.bias, padding=self.padding, note=scoped), note=note
+        )
         return result
 
 
@@ -67,7 +69,9 @@ class ConvolutionalClassifier(Model):
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__(config)
         widths = [config.channels] + [config.width << k for k in range(config.depth)]
-        self.blocks = nn.ModuleList(Convolution(a, b, 3, 3, kernel=config.kernel) for a, b in pairwise(widths))
+        self.blocks = nn.ModuleList(
+            Convolution(a, b, 3, 3, kernel=config.kernel) for a, b in pairwise(widths)
+        )
         self.head = Head(widths[-1], config.classes)
 
     @property

@@ -40,7 +40,9 @@ class Config:
                     f"{self.told}: {entry.name} is {value!r}. Give a whole number, at least {self.least(entry.name)}."
                 )
             if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
-                raise InputError(f"{self.told}: {entry.name} is {value!r}. Give a number from 0 up to, not with, 1.")
+                raise InputError(
+                    f"{self.told}: {entry.name} is {value!r}. Give a number from 0 up to, not with, 1."
+                )
 
     @property
     def told(self) -> str:
@@ -101,7 +103,9 @@ class Model(nn.Module):
 
         model = from_pretrained(folder)
         if not isinstance(model, cls):
-            raise InputError(f"{folder} holds a {type(model).__name__}, not a {cls.__name__}. Ask that class for it.")
+            raise InputError(
+                f"{folder} holds a {type(model).__name__}, not a {cls.__name__}. Ask that class for it."
+            )
         return model
 
     def check_note(self, note: Note) -> None:
@@ -121,7 +125,9 @@ def check_tokens(what: str, tokens: Tensor, vocabulary: int, mask: Tensor | None
             "Give whole numbers, one row a sequence."
         )
     if 0 in tokens.shape:
-        raise InputError(f"{what}: tokens are {sizes_in_words(tokens.shape, 'batch token')}: empty. Give at least one.")
+        raise InputError(
+            f"{what}: tokens are {sizes_in_words(tokens.shape, 'batch token')}: empty. Give at least one."
+        )
     if mask is not None and mask.shape != tokens.shape:
         raise InputError(
             f"{what}: the mask is {sizes_in_words(mask.shape, 'batch token')}, the tokens are "

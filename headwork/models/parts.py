@@ -56,20 +56,40 @@ class Normalisation(nn.Module):
 class Attention(nn.Module):
     """Several heads: ``W_q``, ``W_k``, ``W_v``, ``W_o``, applied as W x, each with its bias."""
 
-    def __init__(self, width: int, heads: int, *, attention: Attending = "softmax", kernel: Kernel = "plain") -> None:
+    def __init__(
+        self, width: int, heads: int, *, attention: Attending = "softmax", kernel: Kernel = "plain"
+    ) -> None:
         super().__init__()
         if width % heads:
-            raise InputError(f"width {width} cannot be cut into {heads} heads of one size. "
-                             f"Choose a number of heads that divides {width}.")  # fmt: skip
+            raise InputError(
+                f"width {width} cannot be cut into {heads} heads of one size. "
+                f"Choose a number of heads that divides {width}."
+            )
         self.heads, self.attention, self.kernel = heads, attention, kernel
         self.W_q, self.W_k, self.W_v, self.W_o = (matrix(width, width) for _ in range(4))
         self.b_q, self.b_k, self.b_v, self.b_o = (zeros(width) for _ in range(4))
 
     def forward(
-        self, tokens: Tensor, memory: Tensor | None = None, *,
-        mask: Mask = None, cache: Cache | None = None, note: Note = silent,
-    ) -> Tensor:  # fmt: skip
-        given = (tokens, self.W_q, self.W_k, self.W_v, self.W_o, memory, self.b_q, self.b_k, self.b_v, self.b_o)
+        self,
+        tokens: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask = None,
+        cache: Cache | None = None,
+        note: Note = silent,
+    ) -> Tensor:
+        given = (
+            tokens,
+            self.W_q,
+            self.W_k,
+            self.W_v,
+            self.W_o,
+            memory,
+            self.b_q,
+            self.b_k,
+            self.b_v,
+            self.b_o,
+        )
         # With a cache there is one query at a time and nothing to fuse.
         if self.kernel == "fused" and cache is None:
             return fused.multi_head_attention(*given, heads=self.heads, mask=mask, kind=self.attention)
@@ -99,7 +119,7 @@ class FeedForward(nn.Module):
 
     def __init__(
         self, width: int, hidden: int, *, activation: Activation = "relu", kernel: Kernel = "plain"
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.activation, self.kernel = activation, kernel
         self.W_1, self.b_1 = matrix(width, hidden), zeros(hidden)

@@ -51,8 +51,12 @@ class Family:
     told: Callable[[Any], dict[str, Any]]
 
 
-SIZES = {"width": "hidden_size", "hidden": "intermediate_size", "heads": "num_attention_heads",
-         "depth": "num_hidden_layers"}  # fmt: skip
+SIZES = {
+    "width": "hidden_size",
+    "hidden": "intermediate_size",
+    "heads": "num_attention_heads",
+    "depth": "num_hidden_layers",
+}
 BERT_SIZES = {**SIZES, "vocabulary": "vocab_size", "longest": "max_position_embeddings"}
 VIT_SIZES = {**SIZES, "image": "image_size", "patch": "patch_size", "channels": "num_channels"}
 
@@ -75,7 +79,9 @@ def from_transformers(
     if isinstance(config, VisionTransformerConfig):
         config, state = _for_images(config, state, image, classes, where)
     elif image is not None or classes is not None:
-        raise InputError(f"{place}: a text encoder takes neither image nor classes. For a head: TextClassifier.on(it).")
+        raise InputError(
+            f"{place}: a text encoder takes neither image nor classes. For a head: TextClassifier.on(it)."
+        )
     model: Any = read(family.table, state, family.kind, config, where)
     if TOKENIZER in files:
         model.tokenizer = tokenizer_of(files[TOKENIZER], place / TOKENIZER)
@@ -92,7 +98,9 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
     family = next((f for f in FAMILIES.values() if f.kind is type(model)), None)
     if family is None:
         known = " or ".join(f.kind.__name__ for f in FAMILIES.values())
-        raise InputError(f"{type(model).__name__}: the transformers library has no such model. Expected a {known}.")
+        raise InputError(
+            f"{type(model).__name__}: the transformers library has no such model. Expected a {known}."
+        )
     told = family.told(model.config)
     state = written(family.table, {n: p.detach().cpu() for n, p in model.state_dict().items()})
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
@@ -108,11 +116,19 @@ def _files(place: Path) -> dict[str, bytes]:
         return read_folder(place, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
     refuse_pickles(place, (PARAMETERS,))
     if (place / f"{PARAMETERS}.index.json").exists():
-        raise InputError(f"{place}: the parameters are split into several files. Save the model as one file first.")
+        raise InputError(
+            f"{place}: the parameters are split into several files. Save the model as one file first."
+        )
     for name in (CONFIG, PARAMETERS):
         if not (place / name).is_file():
-            raise InputError(f"{place}: {name} is missing. Give the folder of one model of the transformers library.")
-    return {name: (place / name).read_bytes() for name in (CONFIG, PARAMETERS, TOKENIZER) if (place / name).is_file()}
+            raise InputError(
+                f"{place}: {name} is missing. Give the folder of one model of the transformers library."
+            )
+    return {
+        name: (place / name).read_bytes()
+        for name in (CONFIG, PARAMETERS, TOKENIZER)
+        if (place / name).is_file()
+    }
 
 
 def _family(told: Any, where: str) -> Family:
@@ -193,14 +209,18 @@ def _told(config: TransformerConfig, sizes: Mapping[str, str], needed: Mapping[s
 def _bert_told(config: TextEncoderConfig) -> dict[str, Any]:
     needed = {"normalisation": "post", "ends_normalised": False, "embedding_normalisation": True}
     if not config.token_types:
-        raise InputError("TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2.")
+        raise InputError(
+            "TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2."
+        )
     told = _told(config, BERT_SIZES, needed)
     kind = {"model_type": "bert", "architectures": ["BertModel"], "position_embedding_type": "absolute"}
     return {**kind, **told, "type_vocab_size": config.token_types}
 
 
 def _vit_told(config: VisionTransformerConfig) -> dict[str, Any]:
-    told = _told(config, VIT_SIZES, {"normalisation": "pre", "ends_normalised": True, "pooling": "class token"})
+    told = _told(
+        config, VIT_SIZES, {"normalisation": "pre", "ends_normalised": True, "pooling": "class token"}
+    )
     labels = {str(k): f"LABEL_{k}" for k in range(config.classes)}
     kind = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "qkv_bias": True}
     return {**kind, **told, "id2label": labels, "label2id": {name: int(k) for k, name in labels.items()}}
@@ -208,24 +228,37 @@ def _vit_told(config: VisionTransformerConfig) -> dict[str, Any]:
 
 FAMILIES = {
     "bert": Family(
-        TextEncoder, BERT, "bert.", r"embeddings\.position_ids$|pooler\.|cls\.|classifier\.", _bert_config, _bert_told
+        TextEncoder,
+        BERT,
+        "bert.",
+        r"embeddings\.position_ids$|pooler\.|cls\.|classifier\.",
+        _bert_config,
+        _bert_told,
     ),
     "vit": Family(VisionTransformer, VIT, "vit.", r"pooler\.", _vit_config, _vit_told),
 }
 
 
 def _for_images(
-    config: VisionTransformerConfig, state: dict[str, Tensor], image: int | None, classes: int | None, where: str
+    config: VisionTransformerConfig,
+    state: dict[str, Tensor],
+    image: int | None,
+    classes: int | None,
+    where: str,
 ) -> tuple[VisionTransformerConfig, dict[str, Tensor]]:
     """Positions for another image size, and a head for other classes."""
     before, config = config, replace(config, image=image or config.image)
     table = "embeddings.position_embeddings"
     if config.image != before.image and table in state:
-        state[table] = resized(state[table], before.image // before.patch, config.image // config.patch, where)
+        state[table] = resized(
+            state[table], before.image // before.patch, config.image // config.patch, where
+        )
     known = state["classifier.bias"].shape[0] if "classifier.bias" in state else None
     wanted = known if classes is None else classes
     if wanted is None:
-        raise InputError(f"{where}: there is no classifier in it. Say how many classes=... a new, untrained head has.")
+        raise InputError(
+            f"{where}: there is no classifier in it. Say how many classes=... a new, untrained head has."
+        )
     config = replace(config, classes=wanted)
     if config.classes != known:
         state["classifier.weight"] = torch.zeros(config.classes, config.width)
@@ -240,7 +273,9 @@ def resized(positions: Tensor, before: int, after: int, where: str = "positions"
     (1, 10, 8)
     """
     if positions.dim() != 3 or positions.shape[1] != 1 + before**2:
-        raise InputError(f"{where}: positions for {positions.shape[1] - 1} patches, but the config says {before**2}.")
+        raise InputError(
+            f"{where}: positions for {positions.shape[1] - 1} patches, but the config says {before**2}."
+        )
     first, grid = positions[:, :1], positions[:, 1:].float()
     square = grid.reshape(1, before, before, -1).permute(0, 3, 1, 2)
     stretched = functional.interpolate(square, size=(after, after), mode="bicubic", align_corners=False)
@@ -253,7 +288,9 @@ def resized(positions: Tensor, before: int, after: int, where: str = "positions"
 def tokens_of(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Texts as tokens (batch, token), padded together, and the mask: 1 for each token, 0 for padding."""
     if model.tokenizer is None:
-        raise InputError(f"{type(model).__name__}: it has no tokenizer. Load one that has, or set model.tokenizer.")
+        raise InputError(
+            f"{type(model).__name__}: it has no tokenizer. Load one that has, or set model.tokenizer."
+        )
     rows = [encoding.ids for encoding in model.tokenizer.encode_batch(list(texts))]
     if not rows or not all(rows):
         raise InputError("texts: none given, or one of them has no token. Give at least one word each.")
@@ -314,7 +351,11 @@ def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Mod
         module = _torch_module(model)
         module.load_state_dict(written(TORCH, model.state_dict()))
         return module.eval()
-    width, heads, parts = model.config.width, model.config.heads, (_torch_module(model), _torch_module(decoder))
+    width, heads, parts = (
+        model.config.width,
+        model.config.heads,
+        (_torch_module(model), _torch_module(decoder)),
+    )
     both = nn.Transformer(width, heads, custom_encoder=parts[0], custom_decoder=parts[1], batch_first=True)
     # nn.Transformer draws all parameters anew, also those of stacks that it is given: fill them afterwards.
     for module, ours in zip(parts, (model, decoder), strict=True):
@@ -327,9 +368,12 @@ def _torch_module(model: Encoder | Decoder) -> nn.Module:
     if config.attention != "softmax":
         raise InputError("to_torch: torch's transformer has softmax attention only, not linear.")
     options: Any = {
-        "dropout": config.dropout, "activation": config.activation, "layer_norm_eps": config.epsilon,
-        "batch_first": True, "norm_first": config.normalisation == "pre",
-    }  # fmt: skip
+        "dropout": config.dropout,
+        "activation": config.activation,
+        "layer_norm_eps": config.epsilon,
+        "batch_first": True,
+        "norm_first": config.normalisation == "pre",
+    }
     sizes = (config.width, config.heads, config.hidden)
     last = nn.LayerNorm(config.width, config.epsilon) if config.ends_normalised else None
     if isinstance(model, Decoder):
@@ -348,10 +392,13 @@ def _torch_config(module: nn.Module) -> TransformerConfig:
     layer: Any = module.layers[0]
     activations = {"relu": (functional.relu, nn.ReLU), "gelu": (functional.gelu, nn.GELU)}
     activation = next(
-        (n for n, (f, m) in activations.items() if layer.activation is f or isinstance(layer.activation, m)), None
+        (n for n, (f, m) in activations.items() if layer.activation is f or isinstance(layer.activation, m)),
+        None,
     )
     if activation is None or getattr(layer.activation, "approximate", "none") != "none":
-        raise InputError(f"from_torch: the activation is {layer.activation!r}. Ours are relu and the exact gelu.")
+        raise InputError(
+            f"from_torch: the activation is {layer.activation!r}. Ours are relu and the exact gelu."
+        )
     return TransformerConfig(
         width=layer.self_attn.embed_dim,
         hidden=layer.linear1.out_features,

@@ -100,7 +100,9 @@ def check_padding(mask: Tensor | None) -> None:
     if mask is None or torch.compiler.is_compiling() or mask.is_meta:
         return
     if bool(((mask[:, 1:] != 0) & (mask[:, :-1] == 0)).any()):
-        raise InputError("a recurrent model reads from left to right: put the padding after the tokens, not before.")
+        raise InputError(
+            "a recurrent model reads from left to right: put the padding after the tokens, not before."
+        )
 
 
 def turned(count: int, mask: Tensor | None, like: Tensor) -> Tensor:
@@ -127,9 +129,12 @@ class RecurrentClassifier(Model):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
         self.recurrent = Recurrent(
-            config.channels * config.image, config.width,
-            cell=config.cell, bidirectional=config.bidirectional, kernel=config.kernel,
-        )  # fmt: skip
+            config.channels * config.image,
+            config.width,
+            cell=config.cell,
+            bidirectional=config.bidirectional,
+            kernel=config.kernel,
+        )
         self.head = Head(self.recurrent.output_width, config.classes)
 
     @property

@@ -77,14 +77,26 @@ class TextEncoder(Model):
     @property
     def steps(self) -> tuple[Step, ...]:
         normalised = (
-            () if self.normalisation is None else steps_of(layer_normalisation, scope="embedding normalisation")
+            ()
+            if self.normalisation is None
+            else steps_of(layer_normalisation, scope="embedding normalisation")
         )
-        return (EMBEDDING, *steps_of(learned_positions, scope="positions"), *normalised, *self.transformer.steps)
+        return (
+            EMBEDDING,
+            *steps_of(learned_positions, scope="positions"),
+            *normalised,
+            *self.transformer.steps,
+        )
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, types: Tensor | None = None, *,
-        kept: Tensor | None = None, note: Note = silent,
-    ) -> Tensor:  # fmt: skip
+        self,
+        tokens: Tensor,
+        mask: Tensor | None = None,
+        types: Tensor | None = None,
+        *,
+        kept: Tensor | None = None,
+        note: Note = silent,
+    ) -> Tensor:
         """``types`` (batch, token) are 0 unless given. With ``kept`` (batch, place) all other tokens are left out."""
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
@@ -134,9 +146,12 @@ class SequenceEncoder(Model):
             )
         else:
             self.reading = Recurrent(
-                config.width, config.width,
-                cell=config.encoder, bidirectional=config.bidirectional, kernel=config.kernel,  # type: ignore[arg-type]
-            )  # fmt: skip
+                config.width,
+                config.width,
+                cell=config.encoder,  # type: ignore[arg-type]
+                bidirectional=config.bidirectional,
+                kernel=config.kernel,
+            )
             self.output_width = self.reading.output_width
 
     @property
@@ -179,13 +194,17 @@ class Phrases(nn.Module):
         hashed = [_hashed(first, tokens) for first in (alone, before, _hashed(earlier, before))]
         return torch.stack(hashed, -1) % self.table.shape[0]
 
-    def forward(self, tokens: Tensor, mask: Tensor | None = None, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, tokens: Tensor, mask: Tensor | None = None, kept: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """What the phrases of each token say (batch, token, class), and by what (batch, class) their sum is divided.
 
         That is the length of the text's ratios, as a vector: so long texts are not louder than short ones.
         """
         rows = self.rows(tokens, mask)
-        new = first_time((rows if mask is None else rows.where(mask[..., None] != 0, -1)).flatten(1)).view_as(rows)
+        new = first_time((rows if mask is None else rows.where(mask[..., None] != 0, -1)).flatten(1)).view_as(
+            rows
+        )
         new = new if mask is None else new & (mask[..., None] != 0)
         rows, new = at_places(rows, kept), at_places(new, kept)
         weights = functional.embedding(rows, self.ratios) * new[..., None]
@@ -237,8 +256,13 @@ class TextClassifier(Model):
     def on(cls, encoder: TextEncoder, *, classes: int, pooling: Literal["mean", "first"] = "mean") -> Self:
         """A classifier on an encoder that is there already, such as a pretrained one (shared, not copied)."""
         if not isinstance(encoder, TextEncoder):
-            raise InputError(f"classifier on {type(encoder).__name__}: expected a TextEncoder, such as a loaded one.")
-        return cls(TextClassifierConfig(**{**asdict(encoder.config), "classes": classes, "pooling": pooling}), encoder)
+            raise InputError(
+                f"classifier on {type(encoder).__name__}: expected a TextEncoder, such as a loaded one."
+            )
+        return cls(
+            TextClassifierConfig(**{**asdict(encoder.config), "classes": classes, "pooling": pooling}),
+            encoder,
+        )
 
     @property
     def steps(self) -> tuple[Step, ...]:

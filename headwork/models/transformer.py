@@ -27,7 +27,15 @@ from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
 from headwork.models.model import Attending, Config, Model, check_tokens
-from headwork.models.parts import Attention, Cache, FeedForward, Normalisation, Positions, TokenEmbedding, Where
+from headwork.models.parts import (
+    Attention,
+    Cache,
+    FeedForward,
+    Normalisation,
+    Positions,
+    TokenEmbedding,
+    Where,
+)
 from headwork.note import Note, Step, inside, silent, steps_of
 
 
@@ -65,19 +73,30 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig, parts: int) -> None:
         super().__init__()
         self.placement, self.dropout = config.normalisation, nn.Dropout(config.dropout)
-        self.attention = Attention(config.width, config.heads, attention=config.attention, kernel=config.kernel)
+        self.attention = Attention(
+            config.width, config.heads, attention=config.attention, kernel=config.kernel
+        )
         for k in range(1, parts + 1):
             setattr(
                 self,
                 f"normalisation_{k}",
                 Normalisation(config.width, epsilon=config.epsilon, kernel=config.kernel),
             )
-        self.feed_forward = FeedForward(config.width, config.hidden, activation=config.activation, kernel=config.kernel)
+        self.feed_forward = FeedForward(
+            config.width, config.hidden, activation=config.activation, kernel=config.kernel
+        )
 
     def along(
-        self, tokens: Tensor, k: int, part: nn.Module, note: Note, scope: str, *,
-        first: int | None = None, **options: object,
-    ) -> Tensor:  # fmt: skip
+        self,
+        tokens: Tensor,
+        k: int,
+        part: nn.Module,
+        note: Note,
+        scope: str,
+        *,
+        first: int | None = None,
+        **options: object,
+    ) -> Tensor:
         """The residual path past part ``k``; with ``first``, of that many tokens, which still attend to all."""
         normalisation = getattr(self, f"normalisation_{k}")
         scoped = inside(note, f"normalisation {k}")
@@ -85,7 +104,9 @@ class Block(nn.Module):
         if first is not None:
             tokens, options = tokens[:, :first], {**options, "memory": rows}
             rows = rows[:, :first]
-        total: Tensor = note(f"residual {k}", tokens + self.dropout(part(rows, note=inside(note, scope), **options)))
+        total: Tensor = note(
+            f"residual {k}", tokens + self.dropout(part(rows, note=inside(note, scope), **options))
+        )
         result: Tensor = total if self.placement == "pre" else normalisation(total, note=scoped)
         return result
 
@@ -97,9 +118,14 @@ class EncoderBlock(Block):
         super().__init__(config, 2)
 
     def forward(
-        self, tokens: Tensor, *,
-        first: int | None = None, mask: Mask = None, cache: Cache | None = None, note: Note = silent,
-    ) -> Tensor:  # fmt: skip
+        self,
+        tokens: Tensor,
+        *,
+        first: int | None = None,
+        mask: Mask = None,
+        cache: Cache | None = None,
+        note: Note = silent,
+    ) -> Tensor:
         tokens = self.along(tokens, 1, self.attention, note, "attention", first=first, mask=mask, cache=cache)
         return note("output", self.along(tokens, 2, self.feed_forward, note, "feed-forward"))
 
@@ -109,11 +135,17 @@ class DecoderBlock(Block):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config, 3)
-        self.cross_attention = Attention(config.width, config.heads, attention=config.attention, kernel=config.kernel)
+        self.cross_attention = Attention(
+            config.width, config.heads, attention=config.attention, kernel=config.kernel
+        )
 
-    def forward(self, tokens: Tensor, memory: Tensor, *, memory_mask: Mask = None, note: Note = silent) -> Tensor:
+    def forward(
+        self, tokens: Tensor, memory: Tensor, *, memory_mask: Mask = None, note: Note = silent
+    ) -> Tensor:
         tokens = self.along(tokens, 1, self.attention, note, "attention", mask="causal")
-        tokens = self.along(tokens, 2, self.cross_attention, note, "cross-attention", memory=memory, mask=memory_mask)
+        tokens = self.along(
+            tokens, 2, self.cross_attention, note, "cross-attention", memory=memory, mask=memory_mask
+        )
         return note("output", self.along(tokens, 3, self.feed_forward, note, "feed-forward"))
 
 
@@ -126,7 +158,9 @@ def block_steps(config: TransformerConfig, layer: object, scope: str) -> tuple[S
             if any(s.name.startswith(within) for s in steps):
                 steps = tuple(s for s in steps if not s.name.startswith(within))
                 steps += steps_of(multi_head_linear_attention, scope=within.removesuffix("/"))
-    return steps + (steps_of(layer_normalisation, scope=f"{scope}normalisation") if config.ends_normalised else ())
+    return steps + (
+        steps_of(layer_normalisation, scope=f"{scope}normalisation") if config.ends_normalised else ()
+    )
 
 
 class Encoder(Model):
@@ -153,16 +187,25 @@ class Encoder(Model):
         return block_steps(self.config, encoder_layer, scope)
 
     def forward(
-        self, tokens: Tensor, *,
-        first: int | None = None, mask: Mask = None, caches: list[Cache] | None = None, note: Note = silent,
-    ) -> Tensor:  # fmt: skip
+        self,
+        tokens: Tensor,
+        *,
+        first: int | None = None,
+        mask: Mask = None,
+        caches: list[Cache] | None = None,
+        note: Note = silent,
+    ) -> Tensor:
         self.check_note(note)
         check_vectors(self.config, tokens)
         for i, block in enumerate(self.blocks):
             last = first if i == len(self.blocks) - 1 else None
             cache = None if caches is None else caches[i]
             tokens = block(tokens, first=last, mask=mask, cache=cache, note=inside(note, f"block {i}"))
-        return tokens if self.normalisation is None else self.normalisation(tokens, note=inside(note, "normalisation"))
+        return (
+            tokens
+            if self.normalisation is None
+            else self.normalisation(tokens, note=inside(note, "normalisation"))
+        )
 
 
 class Decoder(Model):
@@ -185,13 +228,19 @@ class Decoder(Model):
     def steps_in(self, scope: str) -> tuple[Step, ...]:
         return block_steps(self.config, decoder_layer, scope)
 
-    def forward(self, tokens: Tensor, memory: Tensor, *, memory_mask: Mask = None, note: Note = silent) -> Tensor:
+    def forward(
+        self, tokens: Tensor, memory: Tensor, *, memory_mask: Mask = None, note: Note = silent
+    ) -> Tensor:
         self.check_note(note)
         check_vectors(self.config, tokens)
         check_vectors(self.config, memory)
         for i, block in enumerate(self.blocks):
             tokens = block(tokens, memory, memory_mask=memory_mask, note=inside(note, f"block {i}"))
-        return tokens if self.normalisation is None else self.normalisation(tokens, note=inside(note, "normalisation"))
+        return (
+            tokens
+            if self.normalisation is None
+            else self.normalisation(tokens, note=inside(note, "normalisation"))
+        )
 
 
 def final(config: TransformerConfig) -> Normalisation | None:
@@ -243,9 +292,19 @@ class EncoderDecoder(Model):
     @property
     def steps(self) -> tuple[Step, ...]:
         entry = [replace(EMBEDDING, name=f"{side}/embedding") for side in ("encoder", "decoder")]
-        places = [s for side in ("encoder", "decoder") for s in steps_of(learned_positions, scope=f"{side}/positions")]
+        places = [
+            s
+            for side in ("encoder", "decoder")
+            for s in steps_of(learned_positions, scope=f"{side}/positions")
+        ]
         scores = Step("scores", "Z", r"Y T^\top", "token word")
-        return (*entry, *places, *self.encoder.steps_in("encoder/"), *self.decoder.steps_in("decoder/"), scores)
+        return (
+            *entry,
+            *places,
+            *self.encoder.steps_in("encoder/"),
+            *self.decoder.steps_in("decoder/"),
+            scores,
+        )
 
     def embedded(self, tokens: Tensor, note: Note) -> Tensor:
         vectors = note("embedding", self.embedding(tokens) * math.sqrt(self.config.width))
@@ -257,13 +316,19 @@ class EncoderDecoder(Model):
         result: Tensor = self.encoder(self.embedded(source, note), mask=key_mask(mask), note=note)
         return result
 
-    def decode(self, target: Tensor, memory: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
+    def decode(
+        self, target: Tensor, memory: Tensor, mask: Tensor | None = None, *, note: Note = silent
+    ) -> Tensor:
         """Vectors of the target's tokens; ``mask`` is the source's padding."""
         check_tokens("target", target, self.config.vocabulary)
-        result: Tensor = self.decoder(self.embedded(target, note), memory, memory_mask=key_mask(mask), note=note)
+        result: Tensor = self.decoder(
+            self.embedded(target, note), memory, memory_mask=key_mask(mask), note=note
+        )
         return result
 
-    def forward(self, source: Tensor, target: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
+    def forward(
+        self, source: Tensor, target: Tensor, mask: Tensor | None = None, *, note: Note = silent
+    ) -> Tensor:
         """Scores (batch, target token, word). ``mask`` has 1 for each source token and 0 for padding."""
         self.check_note(note)
         memory = self.encode(source, mask, note=inside(note, "encoder"))

@@ -44,60 +44,91 @@ BERT: Table = {
     "embeddings.position_embeddings.weight": ("positions.table",),
     "embeddings.token_type_embeddings.weight": ("types.table",),
     **with_biases({"embeddings.LayerNorm": "normalisation.scale normalisation.shift"}),
-    **in_each_layer("encoder.layer", "transformer.blocks", with_biases({
-        "attention.self.query": "attention.W_q attention.b_q",
-        "attention.self.key": "attention.W_k attention.b_k",
-        "attention.self.value": "attention.W_v attention.b_v",
-        "attention.output.dense": "attention.W_o attention.b_o",
-        "attention.output.LayerNorm": "normalisation_1.scale normalisation_1.shift",
-        "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
-        "output.dense": "feed_forward.W_2 feed_forward.b_2",
-        "output.LayerNorm": "normalisation_2.scale normalisation_2.shift",
-    })),
-}  # fmt: skip
+    **in_each_layer(
+        "encoder.layer",
+        "transformer.blocks",
+        with_biases(
+            {
+                "attention.self.query": "attention.W_q attention.b_q",
+                "attention.self.key": "attention.W_k attention.b_k",
+                "attention.self.value": "attention.W_v attention.b_v",
+                "attention.output.dense": "attention.W_o attention.b_o",
+                "attention.output.LayerNorm": "normalisation_1.scale normalisation_1.shift",
+                "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
+                "output.dense": "feed_forward.W_2 feed_forward.b_2",
+                "output.LayerNorm": "normalisation_2.scale normalisation_2.shift",
+            }
+        ),
+    ),
+}
 VIT: Table = {
     "embeddings.cls_token": ("class_token",),
     "embeddings.position_embeddings": ("positions.table",),
     **with_biases({"embeddings.patch_embeddings.projection": "patch_embedding.filters patch_embedding.bias"}),
-    **in_each_layer("encoder.layer", "transformer.blocks", with_biases({
-        "layernorm_before": "normalisation_1.scale normalisation_1.shift",
-        "attention.attention.query": "attention.W_q attention.b_q",
-        "attention.attention.key": "attention.W_k attention.b_k",
-        "attention.attention.value": "attention.W_v attention.b_v",
-        "attention.output.dense": "attention.W_o attention.b_o",
-        "layernorm_after": "normalisation_2.scale normalisation_2.shift",
-        "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
-        "output.dense": "feed_forward.W_2 feed_forward.b_2",
-    })),
+    **in_each_layer(
+        "encoder.layer",
+        "transformer.blocks",
+        with_biases(
+            {
+                "layernorm_before": "normalisation_1.scale normalisation_1.shift",
+                "attention.attention.query": "attention.W_q attention.b_q",
+                "attention.attention.key": "attention.W_k attention.b_k",
+                "attention.attention.value": "attention.W_v attention.b_v",
+                "attention.output.dense": "attention.W_o attention.b_o",
+                "layernorm_after": "normalisation_2.scale normalisation_2.shift",
+                "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
+                "output.dense": "feed_forward.W_2 feed_forward.b_2",
+            }
+        ),
+    ),
     **with_biases({"layernorm": "transformer.normalisation.scale transformer.normalisation.shift"}),
     **with_biases({"classifier": "head.matrix head.bias"}),
-}  # fmt: skip
+}
 TORCH: Table = {
-    **in_each_layer("layers", "blocks", {
-        "self_attn.in_proj_weight": ("attention.W_q", "attention.W_k", "attention.W_v"),
-        "self_attn.in_proj_bias": ("attention.b_q", "attention.b_k", "attention.b_v"),
-        "multihead_attn.in_proj_weight": ("cross_attention.W_q", "cross_attention.W_k", "cross_attention.W_v"),
-        "multihead_attn.in_proj_bias": ("cross_attention.b_q", "cross_attention.b_k", "cross_attention.b_v"),
-        **with_biases({
-            "self_attn.out_proj": "attention.W_o attention.b_o",
-            "multihead_attn.out_proj": "cross_attention.W_o cross_attention.b_o",
-            "linear1": "feed_forward.W_1 feed_forward.b_1",
-            "linear2": "feed_forward.W_2 feed_forward.b_2",
-            "norm1": "normalisation_1.scale normalisation_1.shift",
-            "norm2": "normalisation_2.scale normalisation_2.shift",
-            "norm3": "normalisation_3.scale normalisation_3.shift",
-        }),
-    }),
+    **in_each_layer(
+        "layers",
+        "blocks",
+        {
+            "self_attn.in_proj_weight": ("attention.W_q", "attention.W_k", "attention.W_v"),
+            "self_attn.in_proj_bias": ("attention.b_q", "attention.b_k", "attention.b_v"),
+            "multihead_attn.in_proj_weight": (
+                "cross_attention.W_q",
+                "cross_attention.W_k",
+                "cross_attention.W_v",
+            ),
+            "multihead_attn.in_proj_bias": (
+                "cross_attention.b_q",
+                "cross_attention.b_k",
+                "cross_attention.b_v",
+            ),
+            **with_biases(
+                {
+                    "self_attn.out_proj": "attention.W_o attention.b_o",
+                    "multihead_attn.out_proj": "cross_attention.W_o cross_attention.b_o",
+                    "linear1": "feed_forward.W_1 feed_forward.b_1",
+                    "linear2": "feed_forward.W_2 feed_forward.b_2",
+                    "norm1": "normalisation_1.scale normalisation_1.shift",
+                    "norm2": "normalisation_2.scale normalisation_2.shift",
+                    "norm3": "normalisation_3.scale normalisation_3.shift",
+                }
+            ),
+        },
+    ),
     **with_biases({"norm": "normalisation.scale normalisation.shift"}),
-}  # fmt: skip
+}
 
 TURNED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W x
-LEADING = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}  # axes of size 1 that theirs put first
+LEADING = {
+    "embeddings.cls_token": 2,
+    "embeddings.position_embeddings": 1,
+}  # axes of size 1 that theirs put first
 
 
 def rows_of(table: Table, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     """The rows of a table for each layer, those that a model of ours has."""
-    layers = range(1 + max((int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)), default=-1))
+    layers = range(
+        1 + max((int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)), default=-1)
+    )
     rows = []
     for theirs, names in table.items():
         for layer in layers if "*" in theirs else (0,):
@@ -130,5 +161,7 @@ def read(table: Table, theirs: State, kind: type[Model], config: Any, where: str
         whole = whole if whole.dtype == torch.float64 else whole.float()
         for part, to in zip(whole.chunk(len(names)), names, strict=True):
             # A copy: training ours must not change theirs.
-            state[to] = (part.mT if to.endswith(TURNED) else part).clone(memory_format=torch.contiguous_format)
+            state[to] = (part.mT if to.endswith(TURNED) else part).clone(
+                memory_format=torch.contiguous_format
+            )
     return filled(model, state, where)

@@ -67,7 +67,9 @@ class PatchEmbedding(nn.Module):
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
         if self.kernel == "fused":
             return fused.patch_embedding(images, self.filters, self.bias)
-        maps = convolution_2d(images, self.filters, self.bias, stride=self.size, note=inside(note, "convolution"))
+        maps = convolution_2d(
+            images, self.filters, self.bias, stride=self.size, note=inside(note, "convolution")
+        )
         tokens: Tensor = note("tokens", maps.reshape(*maps.shape[:-2], -1).mT)
         return tokens
 
@@ -82,7 +84,9 @@ class VisionTransformer(Model):
 
     def __init__(self, config: VisionTransformerConfig) -> None:
         super().__init__(config)
-        self.patch_embedding = PatchEmbedding(config.channels, config.patch, config.width, kernel=config.kernel)
+        self.patch_embedding = PatchEmbedding(
+            config.channels, config.patch, config.width, kernel=config.kernel
+        )
         first = config.pooling == "class token"
         self.class_token = nn.Parameter(0.02 * torch.randn(config.width)) if first else None
         self.positions = ImagePositions(config)
@@ -129,7 +133,9 @@ class ImagePositions(nn.Module):
         places = torch.arange(config.image // config.patch, dtype=torch.float64)
         grid = sinusoidal_positions_2d(places, places, width=config.width).to(torch.get_default_dtype())
         # The class token stands nowhere.
-        self.register_buffer("table", torch.cat([grid.new_zeros(first, config.width), grid]), persistent=False)
+        self.register_buffer(
+            "table", torch.cat([grid.new_zeros(first, config.width), grid]), persistent=False
+        )
 
     def forward(self, tokens: Tensor, *, note: Note = silent) -> Tensor:
         result: Tensor = learned_positions(tokens, self.table, note=note)

@@ -130,7 +130,9 @@ def _latex(tree: Tree, leaf: Writer) -> tuple[str, int]:
 
     kind, parts = tree.kind, tree.parts
     if kind == "sum":
-        terms = [r"\cdots" if p is None else bound(p, 1 if i == 0 else 3) for i, p in enumerate(_shortened(parts))]
+        terms = [
+            r"\cdots" if p is None else bound(p, 1 if i == 0 else 3) for i, p in enumerate(_shortened(parts))
+        ]
         return " + ".join(terms), 1
     if kind == "difference":
         return f"{bound(parts[0], 1)} - {bound(parts[1], 3)}", 1

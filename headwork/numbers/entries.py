@@ -27,16 +27,19 @@ MOST_IN_MAX = 16
 LARGEST_EXPONENT = 100
 LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega"
-)
+GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega"
 SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK.split())})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
-}  # fmt: skip
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
 # What PDFs and word processors put in place of the plain characters.
-LOOKALIKES = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", "π": "pi", "β": "beta", "∞": "oo"})
+LOOKALIKES = str.maketrans(
+    {"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", "π": "pi", "β": "beta", "∞": "oo"}
+)
 TOKEN = re.compile(
     # [0-9], because \d takes the digits of every script.
     r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z][A-Za-z0-9_]*)|(\*\*|[-+*/^(),]))"
@@ -90,7 +93,9 @@ class _Reader:
         if self.place < len(self.tokens.words):
             word = self.tokens.words[self.place]
             hint = (
-                " Two entries in one? A comma separates; a decimal comma is written 0.5." if word[0].isalnum() else ""
+                " Two entries in one? A comma separates; a decimal comma is written 0.5."
+                if word[0].isalnum()
+                else ""
             )
             raise unreadable(self.tokens.text, f"{word!r} is not expected there.{hint}")
         return value
@@ -162,7 +167,9 @@ class _Reader:
                 raise unreadable(self.tokens.text, f"{word} takes one number.")
             return self.build.function(self.tokens.text, word, values)
         if word in ("nan", "NaN", "NAN"):
-            raise unreadable(self.tokens.text, "nan is not a number that can be worked with. Leave no cell undefined.")
+            raise unreadable(
+                self.tokens.text, "nan is not a number that can be worked with. Leave no cell undefined."
+            )
         if word in ("oo", "inf", "infinity"):
             return self.build.constant("oo")
         if word in ("e", "E"):
@@ -214,7 +221,11 @@ class ExactNumbers:
         if base.is_number and base.is_negative and not exponent.is_integer:
             raise unreadable(text, "a root of a negative number.")
         value = base**exponent
-        if any(abs(power.exp) > most for power in value.atoms(self.sympy.Pow, self.sympy.exp) if power.exp.is_Rational):
+        if any(
+            abs(power.exp) > most
+            for power in value.atoms(self.sympy.Pow, self.sympy.exp)
+            if power.exp.is_Rational
+        ):
             raise unreadable(text, f"powers of powers beyond an exponent of {most}.")
         return value
 
@@ -228,7 +239,10 @@ class ExactNumbers:
             raise unreadable(text, f"{name} of a number that is not positive.")
         if name == "exp":
             return self.power(text, self.sympy.E, value)
-        if name == "max" and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MOST_IN_MAX:
+        if (
+            name == "max"
+            and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MOST_IN_MAX
+        ):
             raise unreadable(text, f"max of more than {MOST_IN_MAX} numbers.")
         return getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
 
@@ -265,7 +279,11 @@ class DecimalNumbers:
     def function(self, text: str, name: str, values: list[float]) -> float:
         if name == "exp":
             return self.power(text, math.e, values[0])
-        functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": lambda *all_of: max(all_of), "abs": abs}
+        functions: dict[str, Callable[..., float]] = {
+            "ln": math.log,
+            "max": lambda *all_of: max(all_of),
+            "abs": abs,
+        }
         try:
             return float((functions.get(name) or getattr(math, name))(*values))
         except ValueError:
@@ -306,7 +324,9 @@ def _checked(text: str, value: Any) -> Any:
 
     if value in (sympy.oo, -sympy.oo):
         return value
-    if value.has(sympy.nan, sympy.zoo, sympy.AccumBounds) or (value.is_number and value.is_extended_real is not True):
+    if value.has(sympy.nan, sympy.zoo, sympy.AccumBounds) or (
+        value.is_number and value.is_extended_real is not True
+    ):
         raise unreadable(text, "not a real number.")
     if value.has(sympy.oo, -sympy.oo):
         raise unreadable(text, "oo inside an expression. Infinity stands alone; use a limit for the rest.")

@@ -113,7 +113,12 @@ def tidy(value: Any) -> Any:
     >>> print(tidy(2 * sympy.E / (2 * sympy.E + sympy.exp(2) + 1)))
     2*E/(1 + E)**2
     """
-    if value.is_Atom or value.is_Rational or value.count_ops() > MOST_OPERATIONS_TO_TIDY or _has_grown_root(value):
+    if (
+        value.is_Atom
+        or value.is_Rational
+        or value.count_ops() > MOST_OPERATIONS_TO_TIDY
+        or _has_grown_root(value)
+    ):
         return value
     if not value.has(sympy.Add) or sum(_fraction_size(value)) > LARGEST_FRACTION:
         return value
@@ -130,7 +135,10 @@ def tidy(value: Any) -> Any:
 def _has_grown_root(value: Any) -> bool:
     """A root of a sum of exponentials, as normalised softmax has: nothing combines, and trying takes minutes."""
     return any(
-        power.exp.is_Rational and not power.exp.is_Integer and power.base.is_Add and power.base.has(sympy.exp, sympy.E)
+        power.exp.is_Rational
+        and not power.exp.is_Integer
+        and power.base.is_Add
+        and power.base.has(sympy.exp, sympy.E)
         for power in value.atoms(sympy.Pow)
         if power.base is not sympy.E
     )
@@ -157,7 +165,9 @@ def _size(value: Any) -> tuple[int, int]:
         terms, degree = _size(value.base)
         times = abs(int(value.exp))
         # Beyond the limit the number itself does not matter; it would only grow.
-        choices = 1 if terms == 1 else comb(terms + times - 1, times) if times <= 100 and terms <= 1000 else 10**9
+        choices = (
+            1 if terms == 1 else comb(terms + times - 1, times) if times <= 100 and terms <= 1000 else 10**9
+        )
         return choices, degree * times
     return 1, 0 if value.is_number else 1
 
@@ -165,7 +175,10 @@ def _size(value: Any) -> tuple[int, int]:
 def _expandable(value: Any) -> bool:
     """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
     inside = (
-        part for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul) for part in node.args
+        part
+        for node in sympy.preorder_traversal(value)
+        if not (node.is_Add or node.is_Mul)
+        for part in node.args
     )
     return all(_size(part)[0] <= MOST_TERMS_TO_EXPAND for part in (value, *inside))
 

@@ -80,11 +80,15 @@ class HandTensor:
         return self.new_tensor(np.ones(shape, int))
 
     def to(self, other: HandTensor) -> HandTensor:
-        return self if self.exact == other.exact else HandTensor(_numbers(self.array, other.exact), self.expand)
+        return (
+            self if self.exact == other.exact else HandTensor(_numbers(self.array, other.exact), self.expand)
+        )
 
     # --- arithmetic, cell by cell -------------------------------------------------------------
 
-    def _with(self, other: Any, kind: str, compute: Callable[[Any, Any], Any], *, swap: bool = False) -> HandTensor:
+    def _with(
+        self, other: Any, kind: str, compute: Callable[[Any, Any], Any], *, swap: bool = False
+    ) -> HandTensor:
         right = other if isinstance(other, HandTensor) else self.new_tensor(other)
         left = self
         if left.exact != right.exact:
@@ -95,7 +99,9 @@ class HandTensor:
             array = np.asarray(compute(left.array, right.array))
 
         def expand(index: Index) -> Tree:
-            return operation(kind, left.cell(_pulled(index, left.shape)), right.cell(_pulled(index, right.shape)))
+            return operation(
+                kind, left.cell(_pulled(index, left.shape)), right.cell(_pulled(index, right.shape))
+            )
 
         return HandTensor(_kept(array, left.exact), expand)
 
@@ -231,7 +237,9 @@ class HandTensor:
 
         def expand(index: Index) -> Tree:
             rest = index[:dim] + (index[dim + 1 :] if keepdim else index[dim:])
-            return operation(kind, *(self.cell((*rest[:dim], k, *rest[dim:])) for k in range(self.shape[dim])))
+            return operation(
+                kind, *(self.cell((*rest[:dim], k, *rest[dim:])) for k in range(self.shape[dim]))
+            )
 
         with np.errstate(all="ignore"):
             array = np.asarray(compute(self.array, axis=dim, keepdims=keepdim))
@@ -336,7 +344,9 @@ def joined(tensors: Sequence[HandTensor], dim: int, join: Callable[..., Any]) ->
     starts = np.cumsum([0] + [t.array.size for t in tensors])
 
     def expand(index: Index) -> Tree:
-        places = join([np.arange(t.array.size).reshape(t.shape) + starts[i] for i, t in enumerate(tensors)], axis=dim)
+        places = join(
+            [np.arange(t.array.size).reshape(t.shape) + starts[i] for i, t in enumerate(tensors)], axis=dim
+        )
         which = int(np.searchsorted(starts, places[index], side="right")) - 1
         place = np.unravel_index(places[index] - starts[which], tensors[which].shape)
         return tensors[which].cell(tuple(int(i) for i in place))
@@ -381,7 +391,9 @@ def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
     if a.shape[-1] != b.shape[-2]:
-        raise InputError(f"product of {a.shape[-2]} x {a.shape[-1]} and {b.shape[-2]} x {b.shape[-1]}: widths differ.")
+        raise InputError(
+            f"product of {a.shape[-2]} x {a.shape[-1]} and {b.shape[-2]} x {b.shape[-1]}: widths differ."
+        )
     result = np.empty((*batch, a.shape[-2], b.shape[-1]), object)
     for place in np.ndindex(result.shape):
         *lead, row, column = place

@@ -64,7 +64,9 @@ class ShapeTensor:
     # --- arithmetic ---------------------------------------------------------------------------
 
     def _with(self, other: Any) -> ShapeTensor:
-        shape = np.broadcast_shapes(self.shape, other.shape if isinstance(other, ShapeTensor) else np.shape(other))
+        shape = np.broadcast_shapes(
+            self.shape, other.shape if isinstance(other, ShapeTensor) else np.shape(other)
+        )
         return self._new(shape, prod(shape))
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _with

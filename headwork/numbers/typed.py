@@ -116,9 +116,14 @@ def _cells(row: str) -> list[str]:
     """A row cut at its commas, or else its tabs, or else its spaces, outside of brackets."""
     depths = list(accumulate((c == "(") - (c == ")") for c in row))
     for separator in (",", "\t", None):
-        marks = [i for i, c in enumerate(row) if depths[i] == 0 and (c == separator if separator else c.isspace())]
+        marks = [
+            i for i, c in enumerate(row) if depths[i] == 0 and (c == separator if separator else c.isspace())
+        ]
         if marks or separator is None:
-            pieces = [row[a:b].strip() for a, b in zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)]
+            pieces = [
+                row[a:b].strip()
+                for a, b in zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)
+            ]
             if separator == ",":
                 return pieces[:-1] if pieces[-1] == "" else pieces
             return _rejoined([p for p in pieces if p])

@@ -43,13 +43,35 @@ def _sign(reference: re.Match[str]) -> str:
 
 
 GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "lambda": "λ", "mu": "μ",
-    "sigma": "σ", "phi": "φ", "omega": "ω", "Phi": "Φ", "Sigma": "Σ",
-}  # fmt: skip
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "epsilon": "ε",
+    "theta": "θ",
+    "lambda": "λ",
+    "mu": "μ",
+    "sigma": "σ",
+    "phi": "φ",
+    "omega": "ω",
+    "Phi": "Φ",
+    "Sigma": "Σ",
+}
 WORDS = {
-    "top": "T", "infty": "oo", "ldots": "...", "cdots": "...", "cdot": "*", "sum": "sum", "max": "max",
-    "sin": "sin", "cos": "cos", "textstyle": "", "prime": "'", "exp": "exp", "times": "x",
-}  # fmt: skip
+    "top": "T",
+    "infty": "oo",
+    "ldots": "...",
+    "cdots": "...",
+    "cdot": "*",
+    "sum": "sum",
+    "max": "max",
+    "sin": "sin",
+    "cos": "cos",
+    "textstyle": "",
+    "prime": "'",
+    "exp": "exp",
+    "times": "x",
+}
 
 
 @lru_cache(maxsize=4096)

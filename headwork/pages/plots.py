@@ -13,7 +13,10 @@ from markupsafe import Markup
 from headwork.errors import unknown
 from headwork.files import write_whole
 
-NOTHING_DATED: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+NOTHING_DATED: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
 
 
 def plot_svg(plot: Any, alt: str = "") -> Markup:

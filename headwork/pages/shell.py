@@ -27,7 +27,12 @@ def page(title: str, *blocks: Block, about: str = "") -> str:
     style, script = read_part("page.css") + read_part("trace.css"), read_part("cells.js")
     return str(
         rendered(
-            "page.html", title=title, about=about, blocks=[as_markup(b) for b in blocks], style=style, script=script
+            "page.html",
+            title=title,
+            about=about,
+            blocks=[as_markup(b) for b in blocks],
+            style=style,
+            script=script,
         )
     )
 
@@ -106,7 +111,11 @@ def _templates() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 

@@ -9,9 +9,20 @@ from html import escape
 from typing import Any
 
 LATEX = {
-    "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$", "^": r"\^{}", "~": r"\~{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "\\": r"\textbackslash{}", "|": r"\textbar{}",
-}  # fmt: skip
+    "_": r"\_",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "^": r"\^{}",
+    "~": r"\~{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "\\": r"\textbackslash{}",
+    "|": r"\textbar{}",
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,9 @@ class Table:
         return "\n".join(head + table + [f"\n{note}" for note in self.notes]) + "\n"
 
     def to_latex(self, fragment: bool = False) -> str:
-        rows = [" & ".join(map(escaped_latex, cells)) + r" \\" for cells in [list(self.columns), *self._cells()]]
+        rows = [
+            " & ".join(map(escaped_latex, cells)) + r" \\" for cells in [list(self.columns), *self._cells()]
+        ]
         rows.insert(1, r"\hline")
         notes = "".join(f"\n\\par {escaped_latex(note)}" for note in self.notes)
         title = f"\\paragraph{{{escaped_latex(self.title)}}}\\mbox{{}}\\par\n" if self.title else ""
@@ -68,7 +81,9 @@ class Table:
     def to_html(self) -> str:
         """The table as a fragment for a page."""
         head = "".join(f"<th scope=col>{escape(c)}</th>" for c in self.columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>" for cells in self._cells())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>" for cells in self._cells()
+        )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         title = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         table = f'<table class="plain">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

@@ -146,7 +146,9 @@ def _rounded(value: Any, digits: int) -> list[str]:
 
 
 def _same(ours: Any, expected: Any) -> bool:
-    right = read_array(expected, exact=True).array if isinstance(expected, str) else np.asarray(expected, object)
+    right = (
+        read_array(expected, exact=True).array if isinstance(expected, str) else np.asarray(expected, object)
+    )
     mine = np.asarray(ours, object)
     if mine.shape != right.shape:
         return False

@@ -27,12 +27,16 @@ def d1(worked: Worked) -> None:
     worked.check("outputs with padding 1, stride 2", len(two), 5)
     worked.check("the first of these", two[:1], "[k2*x1 + k3*x2]")
     worked.check("the second of these", two[1:2], "[k1*x2 + k2*x3 + k3*x4]")
-    worked.say("This is cross-correlation, which every framework calls convolution: the kernel is not flipped.")
+    worked.say(
+        "This is cross-correlation, which every framework calls convolution: the kernel is not flipped."
+    )
     worked.answer = "7 outputs; with padding 1 and stride 2: 5"
 
 
 @problem(
-    "D2", "Convolution as a matrix", "Write the convolution of D1 as a matrix. What if the weights are not shared?"
+    "D2",
+    "Convolution as a matrix",
+    "Write the convolution of D1 as a matrix. What if the weights are not shared?",
 )
 def d2(worked: Worked) -> None:
     shared = explain("toeplitz", signal=SIGNAL, kernel=KERNEL)
@@ -41,8 +45,11 @@ def d2(worked: Worked) -> None:
     worked.check("shape of the matrix", matrix.shape, (7, 9))
     worked.check("its first row", matrix[0], "k1 k2 k3 0 0 0 0 0 0")
     worked.check("its last row", matrix[6], "0 0 0 0 0 0 k1 k2 k3")
-    worked.check("the same outputs as the convolution", shared["output"],
-                 explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)["output"].exact)  # fmt: skip
+    worked.check(
+        "the same outputs as the convolution",
+        shared["output"],
+        explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)["output"].exact,
+    )
     taps = "; ".join(" ".join(f"k_{3 * i + j + 1}" for j in range(3)) for i in range(7))
     local = explain("locally-connected", signal=SIGNAL, kernels=taps)
     worked.show(local)
@@ -89,6 +96,11 @@ def d4(worked: Worked) -> None:
         published="508302",
         why="Two digits were swapped.",
     )
-    worked.check("weights of the dense layer", counted["dense weights"], 99_883_155_456, published="9.994e10",
-                 why="It follows from 508302; rightly it is 9.988e10.")  # fmt: skip
+    worked.check(
+        "weights of the dense layer",
+        counted["dense weights"],
+        99_883_155_456,
+        published="9.994e10",
+        why="It follows from 508302; rightly it is 9.988e10.",
+    )
     worked.answer = "[32,126,126], 2400 weights; dense 99,883,155,456"

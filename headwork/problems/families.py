@@ -36,8 +36,12 @@ def family_table() -> Table:
         ("recurrence", found["recurrence"], "n d^2", "O(n d^2)"),
         ("self-attention, with projections", found["attention"], "n^2 d + n d^2", "O(n^2 d)"),
     ]
-    notes = ["Counted on shapes; s^2 = n is the number of pixels, d the channels or width, k the kernel's side."]
-    return Table("Work of each family", ("family", "multiply-adds counted", "grows as", "published"), rows, notes)
+    notes = [
+        "Counted on shapes; s^2 = n is the number of pixels, d the channels or width, k the kernel's side."
+    ]
+    return Table(
+        "Work of each family", ("family", "multiply-adds counted", "grows as", "published"), rows, notes
+    )
 
 
 def chain(function: Any, *shapes: tuple[int, ...], **options: Any) -> int:
@@ -74,11 +78,17 @@ def chain_table(n: int = 16) -> Table:
         return self_attention(HandTensor(x)).array
 
     def recurrent(x: Any) -> Any:
-        last = [recurrence(HandTensor(x[: t + 1]), HandTensor(square), HandTensor(square)).array for t in range(n)]
+        last = [
+            recurrence(HandTensor(x[: t + 1]), HandTensor(square), HandTensor(square)).array for t in range(n)
+        ]
         return np.stack(last)
 
     rows = [
-        ("convolution, kernel 3", chain(convolution_1d, (4, n), (4, 4, 3), padding=1), reach(convolved, tokens)),
+        (
+            "convolution, kernel 3",
+            chain(convolution_1d, (4, n), (4, 4, 3), padding=1),
+            reach(convolved, tokens),
+        ),
         ("recurrence", chain(recurrence, (n, 4), (4, 4), (4, 4)), reach(recurrent, tokens)),
         ("self-attention", chain(self_attention, (n, 4)), reach(attended, tokens)),
     ]

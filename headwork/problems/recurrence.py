@@ -20,9 +20,17 @@ def e1(worked: Worked) -> None:
     worked.show(unrolled)
     worked.show(closed)
     worked.check("h_4 with weights a and b", closed["output"], "[a*b^3*x1 + a*b^2*x2 + a*b*x3 + a*x4]")
-    worked.check("unrolled = closed form", unrolled["output"].exact[0].expand(), closed["output"].exact[0].expand())
+    worked.check(
+        "unrolled = closed form", unrolled["output"].exact[0].expand(), closed["output"].exact[0].expand()
+    )
     weights: dict[str, Any] = {"W_x": "1", "W_h": "-1", "W_y": "1", "output": "step"}
-    for inputs, expected in (("3 1 2 4", 0), ("1 3 2 4", 1), ("5 2 1 3", 0), ("1 1 1 1", 0), ("-3 -1 0 -1", 1)):
+    for inputs, expected in (
+        ("3 1 2 4", 0),
+        ("1 3 2 4", 1),
+        ("5 2 1 3", 0),
+        ("1 1 1 1", 0),
+        ("-3 -1 0 -1", 1),
+    ):
         numbers = [int(x) for x in inputs.split()]
         said = int(explain("recurrence", inputs=inputs, **weights)["output"].values[0])
         worked.check(
@@ -35,5 +43,7 @@ def e1(worked: Worked) -> None:
             said,
             int(sum(numbers[1::2]) > sum(numbers[0::2])),
         )
-    worked.say("Places are counted from 1 here, as in the hand-out. For an odd number of inputs the signs swap.")
+    worked.say(
+        "Places are counted from 1 here, as in the hand-out. For an odd number of inputs the signs swap."
+    )
     worked.answer = "1 if the inputs at places 2, 4, ... sum to more"

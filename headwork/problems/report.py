@@ -49,7 +49,8 @@ def report(results: dict[str, Worked], folder: Path, trained: Any = None) -> Pat
     from headwork.pages import figure, heading, page, plot_svg
 
     weights = figure(
-        plot_svg(weights_figure(), "weights of A2 for several beta"), "Row 2 has four equal scores: it never sharpens."
+        plot_svg(weights_figure(), "weights of A2 for several beta"),
+        "Row 2 has four equal scores: it never sharpens.",
     )
     body: list[Any] = [summary(results), heading("The weights of A2 for several beta"), weights]
     if trained is not None:

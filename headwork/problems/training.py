@@ -16,7 +16,11 @@ def f1(worked: Worked) -> None:
     worked.answer = "headwork train vision; headwork curves"
 
 
-@problem("F2", "Sentiment of reviews", "Classify reviews with a transformer from scratch, and on a pretrained encoder.")
+@problem(
+    "F2",
+    "Sentiment of reviews",
+    "Classify reviews with a transformer from scratch, and on a pretrained encoder.",
+)
 def f2(worked: Worked) -> None:
     worked.say("""headwork train text --data imdb from scratch; headwork train text --data rotten-tomatoes --encoder minilm on a pretrained
     encoder.""")

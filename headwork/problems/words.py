@@ -45,13 +45,17 @@ def g2(worked: Worked) -> None:
     content = np.array([1.0, 4, 2, 8, 5])[:, None]
     before, after = (places[np.clip(np.arange(5) + k, 0, 4)] for k in (-1, 1))
     single = attention(tensor(before + after), tensor(places), tensor(content), beta=math.inf).array
-    pair = [attention(tensor(q), tensor(places), tensor(content), beta=math.inf).array for q in (before, after)]
+    pair = [
+        attention(tensor(q), tensor(places), tensor(content), beta=math.inf).array for q in (before, after)
+    ]
     worked.check("one head at token 2: the mean of its neighbours", single[2], "[6]")
     worked.check("two heads at token 2: both neighbours", np.concatenate([p[2] for p in pair]), "4 8")
     other = content.copy()
     other[[1, 3]] = other[[3, 1]]
     swapped = attention(tensor(before + after), tensor(places), tensor(other), beta=math.inf).array
-    worked.check("one head cannot see that the neighbours were exchanged", _close(swapped[2], single[2]), True)
+    worked.check(
+        "one head cannot see that the neighbours were exchanged", _close(swapped[2], single[2]), True
+    )
     worked.answer = "two relations side by side; one head must average them"
 
 
@@ -66,8 +70,11 @@ def g3(worked: Worked) -> None:
     for weight, word in (("0.9", "fades"), ("1.1", "grows")):
         trace = explain("recurrence-closed-form", inputs=[1.0] * 50, W_x="1", W_h=weight)
         first = float(trace["powers"].values[0].item())
-        worked.check(f"gradient of the last state by the first of 50 inputs, w_h = {weight}, is w_h^49: it {word}",
-                     _close(first, float(weight) ** 49), True)  # fmt: skip
+        worked.check(
+            f"gradient of the last state by the first of 50 inputs, w_h = {weight}, is w_h^49: it {word}",
+            _close(first, float(weight) ** 49),
+            True,
+        )
         worked.say(f"For w_h = {weight} it is {first:.3g}.")
     worked.check("attention: a path of one step between any two tokens", _path_of_attention(), 1)
     show_measured(worked, "remembering")
@@ -93,14 +100,21 @@ def g4(worked: Worked) -> None:
     worked.say("""Each token asks (query), offers (key) and holds (value). Scores compare every query with every key; softmax makes each row
     positive with sum 1; the output is the mean of the values with these weights.""")
     weights = trace["weights"].values
-    worked.check("A2, row 0 attends most to token", int(np.argmax(weights[0])), 1,
-                 published="a token invariably attends most to itself", why="Row 0 prefers token 1: its key fits the query better than its own.")  # fmt: skip
+    worked.check(
+        "A2, row 0 attends most to token",
+        int(np.argmax(weights[0])),
+        1,
+        published="a token invariably attends most to itself",
+        why="Row 0 prefers token 1: its key fits the query better than its own.",
+    )
     worked.check("rows sum to 1", _close(weights.sum(-1), np.ones(4)), True)
     worked.answer = "query, key, value, scores, softmax, mean; the own token need not win"
 
 
 @problem(
-    "G5", "What the feed-forward layer adds", "Attention already mixes tokens. What does the feed-forward layer add?"
+    "G5",
+    "What the feed-forward layer adds",
+    "Attention already mixes tokens. What does the feed-forward layer add?",
 )
 def g5(worked: Worked) -> None:
     worked.say("""For given weights attention is linear in the values: means of what is there. The feed-forward layer works on each token
@@ -126,8 +140,11 @@ def g6(worked: Worked) -> None:
     worked.check("population deviation of 1 2 3 6", trace["deviation"].exact[0], "[sqrt(14)/2]")
     random = np.random.default_rng(6).normal(size=(5, 16)) * 7 + 3
     normal = layer_normalisation(tensor(random)).array
-    worked.check("mean 0 and deviation 1 for every token",
-                 bool(np.abs(normal.mean(-1)).max() < 1e-12 and np.abs(normal.std(-1) - 1).max() < 1e-12), True)  # fmt: skip
+    worked.check(
+        "mean 0 and deviation 1 for every token",
+        bool(np.abs(normal.mean(-1)).max() < 1e-12 and np.abs(normal.std(-1) - 1).max() < 1e-12),
+        True,
+    )
     worked.answer = "centre, divide by deviation, scale, shift; per token"
 
 
@@ -138,11 +155,15 @@ def g7(worked: Worked) -> None:
     random = np.random.default_rng(7)
     tokens, order = random.normal(size=(6, 4)), random.permutation(6)
     worked.check(
-        "permuted tokens give permuted outputs", _close(attended(tokens[order]), attended(tokens)[order]), True
+        "permuted tokens give permuted outputs",
+        _close(attended(tokens[order]), attended(tokens)[order]),
+        True,
     )
     places = explain("sinusoidal-positions", places=list(range(6)), width=4)["output"].values
     worked.check(
-        "with positions they do not", _close(attended(tokens[order] + places), attended(tokens + places)[order]), False
+        "with positions they do not",
+        _close(attended(tokens[order] + places), attended(tokens + places)[order]),
+        False,
     )
     worked.check(
         "nor with a causal mask",
@@ -178,7 +199,9 @@ def g8(worked: Worked) -> None:
     tokens, table = random.normal(size=(6, 4)), random.normal(size=(6, 4))
     shifted = attended(np.roll(tokens, 1, axis=0) + table)
     worked.check(
-        "attention with learned positions: not so", _close(shifted, np.roll(attended(tokens + table), 1, axis=0)), False
+        "attention with learned positions: not so",
+        _close(shifted, np.roll(attended(tokens + table), 1, axis=0)),
+        False,
     )
     image = random.normal(size=(1, 9, 9))
     touched = image.copy()
@@ -259,10 +282,14 @@ def g12(worked: Worked) -> None:
     random = np.random.default_rng(12)
     tokens, table = random.normal(size=(4, 4)), random.normal(size=(8, 4))
     here = attended(tokens + table[:4], beta=1.0) - attended(tokens + table[4:], beta=1.0)
-    worked.check("absolute: the same words four places on look different", bool(np.abs(here).max() > 0.1), True)
+    worked.check(
+        "absolute: the same words four places on look different", bool(np.abs(here).max() > 0.1), True
+    )
     scores = []
     for start in (0, 4):
-        rotated = explain("rotary-positions", vectors=tokens, places=list(range(start, start + 4)))["output"].values
+        rotated = explain("rotary-positions", vectors=tokens, places=list(range(start, start + 4)))[
+            "output"
+        ].values
         scores.append(rotated @ rotated.T)
     worked.check("rotary: their scores are the same", _close(scores[0], scores[1]), True)
     worked.answer = "a code a place against a code a distance"

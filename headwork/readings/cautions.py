@@ -15,7 +15,13 @@ SATURATED = 30.0  # a gap of scores at which the smaller weight is lost beside t
 
 def cautions(trace: Trace, *, columns: bool) -> list[str]:
     """Warnings for one trace, in the order in which its steps come."""
-    found = [*_columns(trace, columns), *_symmetric(trace), *_hidden_rows(trace), *_saturated(trace), *_sums(trace)]
+    found = [
+        *_columns(trace, columns),
+        *_symmetric(trace),
+        *_hidden_rows(trace),
+        *_saturated(trace),
+        *_sums(trace),
+    ]
     return list(dict.fromkeys(found))
 
 

@@ -46,7 +46,9 @@ def explain(
     _check_names(what, given)
     if tokens_as not in ("rows", "columns"):
         raise unknown("tokens_as", tokens_as, ["rows", "columns"])
-    again = partial(_again, mechanism, {"exact": exact, "tokens_as": tokens_as, "digits": digits}, dict(given))
+    again = partial(
+        _again, mechanism, {"exact": exact, "tokens_as": tokens_as, "digits": digits}, dict(given)
+    )
     try:
         return _worked(what, exact, tokens_as, digits, replacing or {}, given, again)
     except SymbolFound:
@@ -67,9 +69,13 @@ def _worked(
     again: Any,
 ) -> Trace:
     columns = tokens_as == "columns"
-    inputs = {c.name: _array(given[c.name], exact, c.name) for c in what.givens if given.get(c.name) is not None}
+    inputs = {
+        c.name: _array(given[c.name], exact, c.name) for c in what.givens if given.get(c.name) is not None
+    }
     rows = {c.name: _turned(inputs[c.name], c, columns) for c in what.givens if c.name in inputs}
-    options = {name: _option(what, name, given[name], exact) for name in what.options if given.get(name) is not None}
+    options = {
+        name: _option(what, name, given[name], exact) for name in what.options if given.get(name) is not None
+    }
     _check_size(what, rows, options, exact)
 
     kept: dict[str, HandTensor] = {}
@@ -82,9 +88,14 @@ def _worked(
 
     defaults = {name: p.default for name, p in what.options.items() if p.default is not p.empty}
     convention = {**defaults, **options}.get("convention", "W x")
-    noted_inputs = {c.name: _noted(c.name, c, rows[c.name], columns, convention) for c in what.givens if c.name in rows}
+    noted_inputs = {
+        c.name: _noted(c.name, c, rows[c.name], columns, convention) for c in what.givens if c.name in rows
+    }
     missing = [c.name for c in what.givens if c.name not in rows]
-    steps = {path: _noted(path, what.step(path), value, columns, convention, missing) for path, value in kept.items()}
+    steps = {
+        path: _noted(path, what.step(path), value, columns, convention, missing)
+        for path, value in kept.items()
+    }
     trace = Trace(
         mechanism=what,
         inputs=noted_inputs,
@@ -107,7 +118,9 @@ def _check_names(what: Mechanism, given: Mapping[str, Any]) -> None:
             raise unknown(f"input of {what.slug}", name, known)
     missing = [name for name in what.required if given.get(name) is None]
     if missing:
-        told = "; ".join(f"{c.name}: {c.axes.replace(' ', ' x ')}, {c.about}" for c in what.givens if c.name in missing)
+        told = "; ".join(
+            f"{c.name}: {c.axes.replace(' ', ' x ')}, {c.about}" for c in what.givens if c.name in missing
+        )
         raise InputError(
             f"{what.slug}: {' and '.join(missing)} missing. {told or 'Give a value with --set name=value.'}"
         )
@@ -146,7 +159,12 @@ def _turned(tensor: HandTensor, what: Given | Step, columns: bool) -> HandTensor
 
 
 def _noted(
-    path: str, what: Given | Step, tensor: HandTensor, columns: bool, convention: str, missing: Sequence[str] = ()
+    path: str,
+    what: Given | Step,
+    tensor: HandTensor,
+    columns: bool,
+    convention: str,
+    missing: Sequence[str] = (),
 ) -> Noted:
     order = list(range(len(tensor.shape)))
     axis = _token_axis(what.axes, len(order))
@@ -154,7 +172,9 @@ def _noted(
         order.append(order.pop(axis))
     symbol, formula = what.symbol, ""
     if isinstance(what, Step):
-        formula = formula_for(what.formula, what.columns, columns=columns, convention=convention, missing=missing)
+        formula = formula_for(
+            what.formula, what.columns, columns=columns, convention=convention, missing=missing
+        )
         if path.startswith("step "):
             symbol = symbol.replace("_t", f"_{{{path.split('/')[0].removeprefix('step ')}}}")
     return Noted(path, what, tensor, tuple(order), symbol, formula)
@@ -164,7 +184,9 @@ def _option(what: Mechanism, name: str, value: Any, exact: bool) -> Any:
     kind = what.option_types()[name]
     where = f"{what.slug}: {name}"
     if get_origin(kind) is Literal or any(get_origin(k) is Literal for k in get_args(kind)):
-        choices = [c for k in (kind, *get_args(kind)) for c in (get_args(k) if get_origin(k) is Literal else [])]
+        choices = [
+            c for k in (kind, *get_args(kind)) for c in (get_args(k) if get_origin(k) is Literal else [])
+        ]
         if value not in choices:
             raise unknown(f"{where}", value, choices)
         return value
@@ -189,11 +211,15 @@ def _option(what: Mechanism, name: str, value: Any, exact: bool) -> Any:
 def _mask(value: Any, exact: bool, where: str) -> Any:
     if isinstance(value, str) and value.isalpha():
         if value != "causal":
-            raise InputError(f"{where} is '{value}'. Expected causal, or a matrix of 1 (may look) and 0 (may not).")
+            raise InputError(
+                f"{where} is '{value}'. Expected causal, or a matrix of 1 (may look) and 0 (may not)."
+            )
         return value
     tensor = _array(value, exact, where)
     if any(x not in (0, 1) for x in tensor.array.flat):
-        raise InputError(f"{where} holds other numbers than 0 and 1. Give 1 where a query may look and 0 where not.")
+        raise InputError(
+            f"{where} holds other numbers than 0 and 1. Give 1 where a query may look and 0 where not."
+        )
     return tensor
 
 
@@ -206,7 +232,9 @@ def _told(what: Mechanism, options: Mapping[str, Any], rows: Mapping[str, HandTe
     return told
 
 
-def _check_size(what: Mechanism, rows: Mapping[str, HandTensor], options: Mapping[str, Any], exact: bool) -> None:
+def _check_size(
+    what: Mechanism, rows: Mapping[str, HandTensor], options: Mapping[str, Any], exact: bool
+) -> None:
     """Run the body on shapes alone: sizes that do not fit, and work that is too large, show beforehand."""
     work = Work()
     shapes = {name: ShapeTensor(tensor.shape, work) for name, tensor in rows.items()}

@@ -176,7 +176,9 @@ class Records:
         self.kept: dict[tuple[Any, ...], int] = {}
         self.characters = 0
         self.cards = cards
-        places = [(name, ()) for name in options] + [(c.noted.path, place) for c in cards for place in c.places()]
+        places = [(name, ()) for name in options] + [
+            (c.noted.path, place) for c in cards for place in c.places()
+        ]
         self.order: dict[tuple[str, Place], int] = {place: number for number, place in enumerate(places)}
 
     def _number(self, *record: Any) -> int:
@@ -185,7 +187,9 @@ class Records:
     def frame(self, frame: Frame, scales: dict[str, float], budget: float) -> dict[str, Any]:
         """One frame, options first, then every cell in the page's order."""
         trace = frame.trace
-        cells = [self._number(with_infinity(value), "", None, "", "", ()) for value in options_told(trace).values()]
+        cells = [
+            self._number(with_infinity(value), "", None, "", "", ()) for value in options_told(trace).values()
+        ]
         for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
             path = card.noted.path
             # What one card leaves of its part goes to those after it.
@@ -225,7 +229,9 @@ def html(frames: list[Trace], slider: list[str] | None = None, *, name: str = ""
     """
     trace = frames[start]
     title = f"{trace.mechanism.slug}: {name} on a slider" if slider else trace.mechanism.slug
-    return page(title, trace_block(frames, slider, name=name, start=start, level=2), about=trace.mechanism.about)
+    return page(
+        title, trace_block(frames, slider, name=name, start=start, level=2), about=trace.mechanism.about
+    )
 
 
 def trace_block(
@@ -243,7 +249,9 @@ def trace_block(
     data = script_data({"records": list(records.kept), "frames": told, "start": start, "labels": labels})
     controls = {"name": name, "labels": labels, "start": start} if slider else None
     both = any(decimal and exact for decimal, exact, *_ in records.kept)
-    return _block(read[start], cards, scales, level=level, data=data, slider=controls, has_exact=both, hint=HINT)
+    return _block(
+        read[start], cards, scales, level=level, data=data, slider=controls, has_exact=both, hint=HINT
+    )
 
 
 def embedded(trace: Trace) -> str:
@@ -283,12 +291,23 @@ def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: 
         for title, among in (("Given", trace.inputs), ("Steps", trace.steps))
     ]
     count = len(trace.inputs) + len(trace.steps)
-    return rendered("trace.html", **{
-        "parts": parts, "title": trace.title, "warnings": trace.warnings, "level": level,
-        "options": [(name, with_infinity(value)) for name, value in options_told(trace).items()],
-        "left_out": "" if len(cards) == count else f"{count - len(cards)} steps are left out. {IN_PART}",
-        "slider": None, "has_exact": False, "data": "", "styled": "", "hint": "", **more,
-    })  # fmt: skip
+    return rendered(
+        "trace.html",
+        **{
+            "parts": parts,
+            "title": trace.title,
+            "warnings": trace.warnings,
+            "level": level,
+            "options": [(name, with_infinity(value)) for name, value in options_told(trace).items()],
+            "left_out": "" if len(cards) == count else f"{count - len(cards)} steps are left out. {IN_PART}",
+            "slider": None,
+            "has_exact": False,
+            "data": "",
+            "styled": "",
+            "hint": "",
+            **more,
+        },
+    )
 
 
 def _check_alike(frames: list[Trace], name: str) -> None:
@@ -296,7 +315,9 @@ def _check_alike(frames: list[Trace], name: str) -> None:
     shapes = [[(noted.path, noted.shape) for noted in trace.shown()] for trace in frames]
     for other in shapes[1:]:
         if other != shapes[0]:
-            differing = next((p for p in [*other, *shapes[0]] if p not in other or p not in shapes[0]), other[0])
+            differing = next(
+                (p for p in [*other, *shapes[0]] if p not in other or p not in shapes[0]), other[0]
+            )
             raise InputError(
                 f"slide: {name} changes the steps or their shapes ({differing[0]}), and a slider shows one layout. "
                 "Make one page for each value."

@@ -33,7 +33,9 @@ def _options(what: Mechanism) -> Iterator[str]:
     kinds = what.option_types()
     for name, parameter in what.options.items():
         told = _kind(kinds[name])
-        default = "" if parameter.default in (parameter.empty, None) else f", {parameter.default} unless given"
+        default = (
+            "" if parameter.default in (parameter.empty, None) else f", {parameter.default} unless given"
+        )
         yield f"{name} ({told}{default})"
 
 
@@ -48,7 +50,12 @@ def _kind(kind: Any) -> str:
 
 def mechanism_table() -> str:
     """docs/mechanisms.md: every mechanism's inputs, options and steps."""
-    lines = ["# Mechanisms", "", "Made from the cards by `python -m headwork.readings.listing`; do not edit.", ""]
+    lines = [
+        "# Mechanisms",
+        "",
+        "Made from the cards by `python -m headwork.readings.listing`; do not edit.",
+        "",
+    ]
     for what in MECHANISMS.values():
         lines += [f"## {what.slug}", "", what.about, "", "| input | symbol | axes | |", "|---|---|---|---|"]
         for given in what.givens:

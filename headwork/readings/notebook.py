@@ -58,7 +58,10 @@ def _cells(trace: Trace) -> Iterator[Cell]:
     for noted in list(trace.steps.values())[:MOST_STEPS]:
         yield "markdown", _explained(noted)
         place = "".join(f", {i}" for i in _place(noted))
-        yield "code", f"print(trace.cell({_literal(noted.path)}{place}))\ntrace[{_literal(noted.path)}].values"
+        yield (
+            "code",
+            f"print(trace.cell({_literal(noted.path)}{place}))\ntrace[{_literal(noted.path)}].values",
+        )
     if not trace.title and not replaced:
         yield from _what_if(trace)
         yield from _hard(trace)
@@ -87,7 +90,9 @@ def _problem(trace: Trace, replaced: dict[str, str]) -> str:
         more += ", replacing=replacing"
     limit = LIMIT.fullmatch(trace.title)
     then = f".limit({_literal(limit[1])}, {_literal(limit[2])})" if limit else ""
-    return "\n".join([*lines, f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}", "trace"])
+    return "\n".join(
+        [*lines, f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}", "trace"]
+    )
 
 
 def _original(trace: Trace) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -189,7 +194,10 @@ def _what_if(trace: Trace) -> Iterator[Cell]:
         return
     noted = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
     path, place = _literal(noted.path), ", ".join(map(str, _place(noted))) or "()"
-    yield "markdown", f"## What if?\n\nRaise one cell of `{noted.path}` by 1. Every later step follows from it."
+    yield (
+        "markdown",
+        f"## What if?\n\nRaise one cell of `{noted.path}` by 1. Every later step follows from it.",
+    )
     yield (
         "code",
         (

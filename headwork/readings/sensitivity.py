@@ -45,9 +45,16 @@ class Sensitivity:
     def table(self, digits: int = 4) -> Table:
         """One row a query and beta."""
         columns = (
-            "query", "q.delta", "beta", "weight before", "weight after", "output moved", "worst case",
-            "winner before", "winner after",
-        )  # fmt: skip
+            "query",
+            "q.delta",
+            "beta",
+            "weight before",
+            "weight after",
+            "output moved",
+            "worst case",
+            "winner before",
+            "winner after",
+        )
         rows = []
         for i in range(self.before.shape[1]):
             for b, beta in enumerate(self.betas):
@@ -92,10 +99,15 @@ class Sensitivity:
     def _numbers(self) -> dict[str, Any]:
         finite = [None if not math.isfinite(x) else float(x) for x in self.flips_at]
         return {
-            "key": self.changed, "delta": self.delta.tolist(), "betas": list(self.betas),
-            "weights_before": self.before.tolist(), "weights_after": self.after.tolist(),
-            "output_moved": self.moved.tolist(), "worst_case": self.bound.tolist(), "flips_at": finite,
-        }  # fmt: skip
+            "key": self.changed,
+            "delta": self.delta.tolist(),
+            "betas": list(self.betas),
+            "weights_before": self.before.tolist(),
+            "weights_after": self.after.tolist(),
+            "output_moved": self.moved.tolist(),
+            "worst_case": self.bound.tolist(),
+            "flips_at": finite,
+        }
 
     def figure(self) -> Any:
         """Output change against beta, each query with its worst case."""
@@ -107,8 +119,12 @@ class Sensitivity:
         for i in range(self.moved.shape[1]):
             colour = colours[i % len(colours)]
             axes.plot(self.betas, self.moved[:, i], "o-", color=colour, label=f"query {i}: this input")
-            axes.plot(self.betas, self.bound[:, i], "--", color=colour, alpha=0.6, label=f"query {i}: worst case")
-        axes.set(xscale="log", xlabel="beta", ylabel="how far the output moves", title=f"key {self.changed} moved")
+            axes.plot(
+                self.betas, self.bound[:, i], "--", color=colour, alpha=0.6, label=f"query {i}: worst case"
+            )
+        axes.set(
+            xscale="log", xlabel="beta", ylabel="how far the output moves", title=f"key {self.changed} moved"
+        )
         axes.legend(fontsize="small", ncols=2)
         axes.grid(alpha=0.25)
         return figure
@@ -120,14 +136,18 @@ def winner(weights: Any) -> str:
     return " and ".join(f"{k}" for k, w in enumerate(weights) if w >= top - 1e-12)
 
 
-def sensitivity(query: Any, key: Any, value: Any, *, change: int, delta: Any, betas: Any = BETAS) -> Sensitivity:
+def sensitivity(
+    query: Any, key: Any, value: Any, *, change: int, delta: Any, betas: Any = BETAS
+) -> Sensitivity:
     """Move one key and see what attention does.
 
     >>> s = sensitivity("1", "1; 0", "1; 0", change=0, delta="[1]", betas=[1.0])
     >>> bool(s.moved[0, 0] <= s.bound[0, 0])
     True
     """
-    queries, keys, values = (_matrix(v, name) for v, name in ((query, "query"), (key, "key"), (value, "value")))
+    queries, keys, values = (
+        _matrix(v, name) for v, name in ((query, "query"), (key, "key"), (value, "value"))
+    )
     move = np.atleast_1d(_array(delta, "delta"))
     if not 0 <= change < len(keys):
         raise InputError(f"sensitivity: key {change} is not there; there are {len(keys)}, counted from 0.")
@@ -142,12 +162,21 @@ def sensitivity(query: Any, key: Any, value: Any, *, change: int, delta: Any, be
     before, after = (_runs(queries, k, values, strengths) for k in (keys, shifted))
     alignment = queries @ move
     spread = max(float(np.linalg.norm(values[change] - other)) for other in values)
-    bound = np.array([[(math.tanh(b * abs(a) / 4) if a else 0.0) * spread for a in alignment] for b in strengths])
+    bound = np.array(
+        [[(math.tanh(b * abs(a) / 4) if a else 0.0) * spread for a in alignment] for b in strengths]
+    )
     moved = np.linalg.norm(after[1] - before[1], axis=-1)
     return Sensitivity(
-        changed=change, delta=move, betas=strengths, before=before[0], after=after[0],
-        moved=moved, bound=bound, alignment=alignment, flips_at=_flips(queries, keys, change, alignment),
-    )  # fmt: skip
+        changed=change,
+        delta=move,
+        betas=strengths,
+        before=before[0],
+        after=after[0],
+        moved=moved,
+        bound=bound,
+        alignment=alignment,
+        flips_at=_flips(queries, keys, change, alignment),
+    )
 
 
 def _runs(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[Any, Any]:

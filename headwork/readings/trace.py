@@ -86,8 +86,12 @@ class Noted:
         """One index along a named axis: ``head 2``."""
         place = self.axes.index(axis)
         if index >= self.shape[place]:
-            raise InputError(f"{self.path}: {axis} {index} is not there; it has {self.shape[place]}, counted from 0.")
-        return replace(self, path=f"{axis} {index}/{self.path}", taken=(*self.taken, (self._left[place], index)))
+            raise InputError(
+                f"{self.path}: {axis} {index} is not there; it has {self.shape[place]}, counted from 0."
+            )
+        return replace(
+            self, path=f"{axis} {index}/{self.path}", taken=(*self.taken, (self._left[place], index))
+        )
 
     def matrices(self) -> Iterator[tuple[str, Noted]]:
         """The value cut into matrices, each with its caption; heads are taken before anything else."""
@@ -175,7 +179,9 @@ class Trace:
     def cell(self, path: str, *index: int) -> CellArithmetic:
         """The arithmetic of one cell, from the steps noted before it or the inputs."""
         noted = self[path]
-        if len(index) != len(noted.shape) or any(not 0 <= i < n for i, n in zip(index, noted.shape, strict=False)):
+        if len(index) != len(noted.shape) or any(
+            not 0 <= i < n for i, n in zip(index, noted.shape, strict=False)
+        ):
             raise InputError(
                 f"{path}: cell {list(index)} is not there. It is {' x '.join(map(str, noted.shape))} "
                 f"({', '.join(noted.axes)}), counted from 0."
@@ -209,7 +215,9 @@ class Trace:
     def _leaf_number(self, leaf: Tree) -> str:
         value = leaf.value  # type: ignore[union-attr]
         return (
-            self.exact_text(value) if self.exact and hasattr(value, "free_symbols") else number_text(value, self.digits)
+            self.exact_text(value)
+            if self.exact and hasattr(value, "free_symbols")
+            else number_text(value, self.digits)
         )
 
     def _leaf_name(self, leaf: Tree) -> str:
@@ -237,9 +245,16 @@ class Trace:
         name = read_number(symbol, exact=True)
         target = read_number(str(to), exact=True)
         trace = self
-        if not any(name in x.free_symbols for noted in self.steps.values() for x in noted.raw.array.flat if self.exact):
+        if not any(
+            name in x.free_symbols
+            for noted in self.steps.values()
+            for x in noted.raw.array.flat
+            if self.exact
+        ):
             if symbol not in self.options:
-                raise InputError(f"limit: no step holds the symbol '{symbol}'. Type it in place of a number first.")
+                raise InputError(
+                    f"limit: no step holds the symbol '{symbol}'. Type it in place of a number first."
+                )
             assert self.again is not None
             trace = self.again(exact=True, replacing=self.replaced, **{symbol: symbol})
 

@@ -21,9 +21,7 @@ from headwork.sizes.ledger import Ledger, Row, added
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 
-FLOPS_NOTE = (
-    "FLOPs: two for each multiply-add of a matrix product; other operations stand apart. One sequence, forward pass."
-)
+FLOPS_NOTE = "FLOPs: two for each multiply-add of a matrix product; other operations stand apart. One sequence, forward pass."
 
 
 def transformer(
@@ -54,7 +52,9 @@ def transformer(
     model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "activation": "relu"}
     encoder = _stack("encoder", depth, tokens, None, **model) if architecture != "decoder" else []
     asking = targets if pair else tokens
-    decoder = _stack("decoder", depth, asking, tokens if pair else 0, **model) if architecture != "encoder" else []
+    decoder = (
+        _stack("decoder", depth, asking, tokens if pair else 0, **model) if architecture != "encoder" else []
+    )
     embeddings, output = [], []
     if vocabulary:
         read = ([("source", tokens)] if encoder else []) + ([("target", asking)] if decoder else [])
@@ -67,7 +67,9 @@ def transformer(
     words = added("vocabulary", (*embeddings, *output)).weights or 0
     total = added("total", rows)
     told = {
-        name: added(name, stack).parameters for name, stack in (("encoder", encoder), ("decoder", decoder)) if stack
+        name: added(name, stack).parameters
+        for name, stack in (("encoder", encoder), ("decoder", decoder))
+        if stack
     }
     without = total.parameters - words  # type: ignore[operator]
     return Ledger(
@@ -98,13 +100,19 @@ def _transformer_notes(architecture: str, shared: bool, tokens: int, asking: int
             else "one matrix in and out"
         )
         notes.append(
-            f"Vocabulary: {told}." if shared else "Vocabulary: a matrix for each embedding and for the output."
+            f"Vocabulary: {told}."
+            if shared
+            else "Vocabulary: a matrix for each embedding and for the output."
         )
     if architecture == "decoder":
         notes.append("A decoder alone has no encoder to look at: no cross-attention.")
     if architecture == "encoder":
         notes.append("An encoder alone ends with its last layer: no output projection.")
-    length = f"{tokens} source and {asking} target tokens" if architecture == "encoder-decoder" else f"{tokens} tokens"
+    length = (
+        f"{tokens} source and {asking} target tokens"
+        if architecture == "encoder-decoder"
+        else f"{tokens} tokens"
+    )
     notes.append(f"Shapes are token x width. {FLOPS_NOTE} {length}; masked scores are counted in full.")
     return tuple(notes)
 
@@ -133,7 +141,17 @@ def vit(
     tokens = down * across + class_token
     rows = (
         *_patch_embedding(sides("vit", "image", image), patch, channels, width, class_token),
-        *_stack("encoder", depth, tokens, None, width=width, heads=heads, hidden=hidden, activation="gelu", first=True),
+        *_stack(
+            "encoder",
+            depth,
+            tokens,
+            None,
+            width=width,
+            heads=heads,
+            hidden=hidden,
+            activation="gelu",
+            first=True,
+        ),
         part("last normalisation", "layer-normalisation", {"token": tokens, "width": width}),
         _head(tokens, width, classes, class_token),
     )
@@ -163,9 +181,17 @@ def _without_axes(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _stack(
-    name: str, depth: int, tokens: int, memory: int | None, *,
-    width: int, heads: int, hidden: int, activation: str, first: bool = False,
-) -> list[Row]:  # fmt: skip
+    name: str,
+    depth: int,
+    tokens: int,
+    memory: int | None,
+    *,
+    width: int,
+    heads: int,
+    hidden: int,
+    activation: str,
+    first: bool = False,
+) -> list[Row]:
     """The parts of one layer, each as often as there are layers.
 
     ``memory``: None for an encoder; a decoder looks at so many tokens, or has no cross-attention for 0.
@@ -202,19 +228,28 @@ def _worked(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **
 def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
     # Looking a row up costs nothing; it is scaled by sqrt(width), and its position is added.
     return _worked(
-        f"{name} embedding".strip(), lambda rows: rows * width + rows, (tokens, width),
-        weights=vocabulary * width if owns else 0, about="" if owns else "shares its matrix",
-    )  # fmt: skip
+        f"{name} embedding".strip(),
+        lambda rows: rows * width + rows,
+        (tokens, width),
+        weights=vocabulary * width if owns else 0,
+        about="" if owns else "shares its matrix",
+    )
 
 
 def _output(vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
     return _worked(
-        "output", lambda rows, matrix: project(rows, matrix, "W").softmax(-1), (tokens, width), (vocabulary, width),
-        weights=vocabulary * width if owns else 0, about="" if owns else "shares its matrix",
-    )  # fmt: skip
+        "output",
+        lambda rows, matrix: project(rows, matrix, "W").softmax(-1),
+        (tokens, width),
+        (vocabulary, width),
+        weights=vocabulary * width if owns else 0,
+        about="" if owns else "shares its matrix",
+    )
 
 
-def _patch_embedding(image: tuple[int, int], patch: int, channels: int, width: int, class_token: bool) -> list[Row]:
+def _patch_embedding(
+    image: tuple[int, int], patch: int, channels: int, width: int, class_token: bool
+) -> list[Row]:
     sizes = {"channel": channels, "height": image[0], "width": image[1], "output_channel": width}
     sizes |= {"kernel_height": patch, "kernel_width": patch}
     embedded = part("patch embedding", "convolution-2d", sizes, stride=patch)

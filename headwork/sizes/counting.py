@@ -46,7 +46,9 @@ def heads_divide(where: str, width: int, heads: int) -> None:
     """Refuse a number of heads that leaves a rest, and name the nearest ones that do not."""
     whole(where, width=width, heads=heads)
     if width % heads:
-        near = sorted((h for h in range(1, min(width, 1024) + 1) if width % h == 0), key=lambda h: abs(h - heads))[:3]
+        near = sorted(
+            (h for h in range(1, min(width, 1024) + 1) if width % h == 0), key=lambda h: abs(h - heads)
+        )[:3]
         raise InputError(
             f"{where}: width {width} cannot be cut into {heads} heads of one size (rest {width % heads}). "
             f"Choose a number of heads that divides {width}, such as {', '.join(map(str, sorted(near)))}; "
@@ -109,11 +111,16 @@ def counted(
         step = what.step(path)
         rows.append(
             Row(
-                name=path, shape=value.shape, axes=axes_of(step.axes, value.shape),
-                formula=formula_for(step.formula, step.columns, columns=columns, convention=applied, missing=missing),
-                multiply_adds=work.products - before.products, others=work.others - before.others,
+                name=path,
+                shape=value.shape,
+                axes=axes_of(step.axes, value.shape),
+                formula=formula_for(
+                    step.formula, step.columns, columns=columns, convention=applied, missing=missing
+                ),
+                multiply_adds=work.products - before.products,
+                others=work.others - before.others,
             )
-        )  # fmt: skip
+        )
         before.products, before.others = work.products, work.others
         return value
 
@@ -124,16 +131,21 @@ def counted(
     except ValueError as error:
         if "too large" not in str(error) and "too big" not in str(error):
             raise
-        raise TooLarge(f"{what.slug}: shapes of more than 2^63 entries are not counted. Take smaller sizes.") from None
+        raise TooLarge(
+            f"{what.slug}: shapes of more than 2^63 entries are not counted. Take smaller sizes."
+        ) from None
     return rows
 
 
 def _input_row(given: Given, shape: tuple[int, ...]) -> Row:
     bias = given.trained and BIASES.fullmatch(given.name) is not None
     return Row(
-        name=given.name, shape=shape, axes=axes_of(given.axes, shape),
-        weights=prod(shape) if given.trained and not bias else None, biases=prod(shape) if bias else None,
-    )  # fmt: skip
+        name=given.name,
+        shape=shape,
+        axes=axes_of(given.axes, shape),
+        weights=prod(shape) if given.trained and not bias else None,
+        biases=prod(shape) if bias else None,
+    )
 
 
 def axes_of(axes: str, shape: Sequence[int]) -> str:

@@ -27,7 +27,13 @@ MEANING = {
 }
 # Four values of a size fix a cubic; pooling has k to the fourth. Pairs need an even width; padding keeps the
 # number of places only for an odd kernel.
-NODES = {"n": (8, 9, 10, 11), "m": (8, 9, 10, 11), "d": (2, 4, 6, 8), "k": (1, 3, 5, 7, 9), "s": (12, 13, 14, 15)}
+NODES = {
+    "n": (8, 9, 10, 11),
+    "m": (8, 9, 10, 11),
+    "d": (2, 4, 6, 8),
+    "k": (1, 3, 5, 7, 9),
+    "s": (12, 13, 14, 15),
+}
 CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
 WORDS = {
     "n": "token query time place output",
@@ -50,7 +56,11 @@ def growing() -> tuple[str, ...]:
 
 def _countable(what: Mechanism) -> bool:
     words = {word for given in _inputs(what) for word in given.axes.split()}
-    known = {"heads", *(given.name for given in what.givens), *(("size",) if "stride" in what.options else ())}
+    known = {
+        "heads",
+        *(given.name for given in what.givens),
+        *(("size",) if "stride" in what.options else ()),
+    }
     return words <= {*SIZE_OF, "hidden"} and set(what.required) <= known
 
 
@@ -78,7 +88,9 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
         )
     names = _sizes_of(what)
     if depthwise and "groups" not in what.options:
-        raise InputError(f"growth: {what.slug} has no groups. Only convolution-1d and convolution-2d can be depthwise.")
+        raise InputError(
+            f"growth: {what.slug} has no groups. Only convolution-1d and convolution-2d can be depthwise."
+        )
 
     @cache
     def counts(place: tuple[int, ...]) -> dict[str, tuple[int, int]]:
@@ -128,7 +140,9 @@ def _counts(
     what: Mechanism, at: Mapping[str, int], heads: int, hidden: int, depthwise: bool
 ) -> dict[str, tuple[int, int]]:
     """Multiply-adds and other operations of each step's card; the steps of a recurrence are one."""
-    sizes = {word: at[size] for word, size in SIZE_OF.items() if size in at} | {"hidden": hidden * at.get("d", 1)}
+    sizes = {word: at[size] for word, size in SIZE_OF.items() if size in at} | {
+        "hidden": hidden * at.get("d", 1)
+    }
     if "s" in at:
         sizes["width"] = at["s"]
     if what.slug.startswith("recurrence"):
@@ -143,7 +157,11 @@ def _counts(
         sizes["group_channel"] = 1
     totals: dict[str, tuple[int, int]] = {}
     for row in counted(what.slug, sizes, **options):
-        if row.multiply_adds is None or not isinstance(row.multiply_adds, int) or not isinstance(row.others, int):
+        if (
+            row.multiply_adds is None
+            or not isinstance(row.multiply_adds, int)
+            or not isinstance(row.others, int)
+        ):
             continue
         name = what.step(row.name).name
         before = totals.get(name, (0, 0))
@@ -168,6 +186,10 @@ def _notes(
     square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
     if square and linear:
         ratio = Fraction(linear) / Fraction(square)
-        notes.append(f"The n^2 d part outgrows the n d^2 part from n = {'' if ratio == 1 else f'{ratio} '}d on.")
-    notes.append("Counted by running the definition on shapes, interpolated exactly and verified at other sizes.")
+        notes.append(
+            f"The n^2 d part outgrows the n d^2 part from n = {'' if ratio == 1 else f'{ratio} '}d on."
+        )
+    notes.append(
+        "Counted by running the definition on shapes, interpolated exactly and verified at other sizes."
+    )
     return notes

@@ -13,9 +13,14 @@ from headwork.sizes.ledger import Ledger, Row, added
 TokensAs = Literal["rows", "columns"]
 
 ABOUT = {
-    "query": "queries", "key": "keys", "value": "values", "weights": "attention matrices",
-    "per head": "per-head outputs", "joined": "heads side by side", "memory": "what is looked at",
-}  # fmt: skip
+    "query": "queries",
+    "key": "keys",
+    "value": "values",
+    "weights": "attention matrices",
+    "per head": "per-head outputs",
+    "joined": "heads side by side",
+    "memory": "what is looked at",
+}
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 TOKEN_AXES = ("token", "query", "key")
 
@@ -68,7 +73,13 @@ def attention_ledger(
 
 
 def _check(
-    tokens: int, width: int, heads: int | None, batch: int | None, memory: int | None, tokens_as: str, biases: bool
+    tokens: int,
+    width: int,
+    heads: int | None,
+    batch: int | None,
+    memory: int | None,
+    tokens_as: str,
+    biases: bool,
 ) -> None:
     whole("attention", tokens=tokens, width=width)
     for name, size in (("batch", batch), ("memory", memory)):
@@ -100,7 +111,9 @@ def _notes(heads: int | None, biases: bool, columns: bool) -> tuple[str, ...]:
     notes = []
     if heads is not None:
         notes.append(
-            "Projections with biases." if biases else "Projections without biases; ask for them to be counted."
+            "Projections with biases."
+            if biases
+            else "Projections without biases; ask for them to be counted."
         )
     if columns:
         notes.append("Softmax runs down the columns: each column of the weights sums to 1.")

@@ -134,15 +134,35 @@ def convolution(
         + (f", {groups} groups" if groups > 1 else ""),
         rows=(
             Row(name="input", shape=source.shape, axes=source.axes),
-            Row(name="filter", shape=shape[1:], axes=" ".join(kernel_row.axes.split()[1:]), about="one of them"),
+            Row(
+                name="filter",
+                shape=shape[1:],
+                axes=" ".join(kernel_row.axes.split()[1:]),
+                about="one of them",
+            ),
             Row(name="filters", shape=shape, axes=kernel_row.axes, about="all of them"),
             Row(name="output", shape=last, axes=output.axes),
-            Row(name="as a convolution", weights=kernel_row.weights, biases=bias.biases,
-                multiply_adds=output.multiply_adds, about="one kernel for all places"),
-            Row(name="locally connected", weights=local, biases=numbers_out,
-                multiply_adds=output.multiply_adds, about="a kernel of its own at each place"),
-            Row(name="as a dense layer", weights=dense, biases=numbers_out,
-                multiply_adds=dense, about=f"a matrix {numbers_out:,} x {numbers_in:,}"),
+            Row(
+                name="as a convolution",
+                weights=kernel_row.weights,
+                biases=bias.biases,
+                multiply_adds=output.multiply_adds,
+                about="one kernel for all places",
+            ),
+            Row(
+                name="locally connected",
+                weights=local,
+                biases=numbers_out,
+                multiply_adds=output.multiply_adds,
+                about="a kernel of its own at each place",
+            ),
+            Row(
+                name="as a dense layer",
+                weights=dense,
+                biases=numbers_out,
+                multiply_adds=dense,
+                about=f"a matrix {numbers_out:,} x {numbers_in:,}",
+            ),
         ),
         facts={
             "numbers in": numbers_in,
@@ -153,7 +173,7 @@ def convolution(
             "dense weights": dense,
         },
         notes=tuple(_notes(lengths, kernels, places, stride, padding)),
-    )  # fmt: skip
+    )
 
 
 def _channels_and_lengths(inputs: Size, channels: int | None) -> tuple[int, tuple[int, ...]]:
@@ -188,7 +208,9 @@ def _check(
             "Give one for all axes, or one for each."
         )
     for axis, length, k in zip(AXES[len(lengths)], lengths, kernels, strict=True):
-        whole("convolution", **{axis: length, f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel": k})
+        whole(
+            "convolution", **{axis: length, f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel": k}
+        )
     whole("convolution", channels=channels, filters=filters, stride=stride, groups=groups)
     whole("convolution", 0, padding=padding)
     for name, count in (("channels", channels), ("filters", filters)):
@@ -215,7 +237,9 @@ def _notes(
     for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, places, strict=True):
         notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
         if (rest := (n + 2 * padding - k) % stride - padding) > 0:
-            notes.append(f"along the {axis} the last {rest} of {n} places are never read: the stride leaves a rest.")
+            notes.append(
+                f"along the {axis} the last {rest} of {n} places are never read: the stride leaves a rest."
+            )
     notes.append("cross-correlation: the kernel is not flipped, as in every framework.")
     if padding:
         notes.append("locally connected: taps that meet only padding are counted too.")

@@ -29,7 +29,8 @@ class Polynomial:
 
     def __call__(self, **at: int) -> Fraction | int:
         total = sum(
-            c * prod(at[s] ** e for s, e in zip(self.sizes, powers, strict=True)) for powers, c in self._sorted()
+            c * prod(at[s] ** e for s, e in zip(self.sizes, powers, strict=True))
+            for powers, c in self._sorted()
         )
         return int(total) if total == int(total) else total
 
@@ -96,7 +97,8 @@ def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, 
     for axis, size in enumerate(sizes):
         basis = list(enumerate(_lagrange(nodes[size])))
         values = {
-            p: sum((b[p[axis]] * values[(*p[:axis], i, *p[axis + 1 :])] for i, b in basis), Fraction()) for p in values
+            p: sum((b[p[axis]] * values[(*p[:axis], i, *p[axis + 1 :])] for i, b in basis), Fraction())
+            for p in values
         }
     return Polynomial(sizes, {p: int(c) if c.denominator == 1 else c for p, c in values.items() if c})
 
@@ -104,7 +106,9 @@ def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, 
 def verify(found: Polynomial, count: Callable[[Mapping[str, int]], int], at: Mapping[str, int]) -> None:
     """Compare with a count at sizes that were not used to find it."""
     if (counted := count(at)) != (told := found(**at)):
-        raise HeadworkError(f"the count at {dict(at)} is {counted:,}, but {found} gives {told}: no such polynomial.")
+        raise HeadworkError(
+            f"the count at {dict(at)} is {counted:,}, but {found} gives {told}: no such polynomial."
+        )
 
 
 def _lagrange(nodes: Sequence[int]) -> list[list[Fraction]]:

@@ -84,13 +84,18 @@ def text(ledger: Ledger) -> str:
 
 
 def _text_table(headings: Headings, cells: list[list[Any]], summed: bool) -> Iterator[str]:
-    strings = [[_text(heading, cell) for (heading, _), cell in zip(headings, row, strict=True)] for row in cells]
+    strings = [
+        [_text(heading, cell) for (heading, _), cell in zip(headings, row, strict=True)] for row in cells
+    ]
     strings.insert(0, [heading for heading, _ in headings])
     widths = [max(len(row[i]) for row in strings) for i in range(len(headings))]
     for i, row in enumerate(strings):
         if i == 1 or (summed and i == len(strings) - 1):
             yield "  " + "  ".join("-" * width for width in widths)
-        padded = [c.rjust(w) if right else c.ljust(w) for c, w, (_, right) in zip(row, widths, headings, strict=True)]
+        padded = [
+            c.rjust(w) if right else c.ljust(w)
+            for c, w, (_, right) in zip(row, widths, headings, strict=True)
+        ]
         yield ("  " + "  ".join(padded)).rstrip()
 
 
@@ -117,7 +122,11 @@ def markdown(ledger: Ledger) -> str:
         for row in cells:
             strings = [cell_text(heading, cell) for (heading, _), cell in zip(headings, row, strict=True)]
             lines.append("| " + " | ".join(strings) + " |")
-    lines += ["", *(f"- {name}: {cell_text('', fact)}" for name, fact in ledger.facts.items())] if ledger.facts else []
+    lines += (
+        ["", *(f"- {name}: {cell_text('', fact)}" for name, fact in ledger.facts.items())]
+        if ledger.facts
+        else []
+    )
     for note in ledger.notes:
         lines += ["", note]
     for warning in ledger.warnings:
@@ -177,11 +186,19 @@ def as_data(ledger: Ledger) -> dict[str, Any]:
 
 def _row_data(row: Row) -> dict[str, Any]:
     data = {
-        "name": row.name, "times": row.times, "shape": row.shape, "axes": row.axes.split() or None,
-        "weights": row.weights, "biases": row.biases, "parameters": row.parameters,
-        "multiply_adds": row.multiply_adds, "flops": row.flops, "other_operations": row.others,
-        "formula": row.formula or None, "about": row.about or None,
-    }  # fmt: skip
+        "name": row.name,
+        "times": row.times,
+        "shape": row.shape,
+        "axes": row.axes.split() or None,
+        "weights": row.weights,
+        "biases": row.biases,
+        "parameters": row.parameters,
+        "multiply_adds": row.multiply_adds,
+        "flops": row.flops,
+        "other_operations": row.others,
+        "formula": row.formula or None,
+        "about": row.about or None,
+    }
     return {name: _plain_data(value) for name, value in data.items() if value is not None}
 
 
@@ -196,7 +213,9 @@ def table(ledger: Ledger) -> Table:
     from headwork.pages import Table
 
     headings, cells = shown([*ledger.rows, *([ledger.total] if ledger.summed else [])])
-    rows = [tuple(_text(heading, cell) for (heading, _), cell in zip(headings, row, strict=True)) for row in cells]
+    rows = [
+        tuple(_text(heading, cell) for (heading, _), cell in zip(headings, row, strict=True)) for row in cells
+    ]
     facts = [f"{name}: {number(fact)}" for name, fact in ledger.facts.items()]
     columns = tuple(heading for heading, _ in headings)
     return Table(ledger.title, columns, rows, [*facts, *ledger.notes, *ledger.warnings])
@@ -219,17 +238,27 @@ def html(ledger: Ledger) -> str:
         return Markup(' style="text-align:right"') if right else ""
 
     def table_html(headings: Headings, rows: list[list[Any]]) -> Markup:
-        head = Markup("").join(Markup("<th scope=col{}>{}</th>").format(side(right), name) for name, right in headings)
+        head = Markup("").join(
+            Markup("<th scope=col{}>{}</th>").format(side(right), name) for name, right in headings
+        )
         body = Markup("").join(
             Markup("<tr>{}</tr>").format(
-                Markup("").join(cell_html(name, cell, right) for (name, right), cell in zip(headings, row, strict=True))
+                Markup("").join(
+                    cell_html(name, cell, right) for (name, right), cell in zip(headings, row, strict=True)
+                )
             )
             for row in rows
         )
         return frame.format(head, body)
 
-    frame = Markup('<div class="scroll"><table class="plain"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>')
+    frame = Markup(
+        '<div class="scroll"><table class="plain"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
+    )
     tables = [table_html(*block) for block in blocks(ledger)]
-    facts = [Table("", ("", ""), [(name, number(fact)) for name, fact in ledger.facts.items()])] if ledger.facts else []
+    facts = (
+        [Table("", ("", ""), [(name, number(fact)) for name, fact in ledger.facts.items()])]
+        if ledger.facts
+        else []
+    )
     warnings = [f"Careful: {warning}" for warning in ledger.warnings]
     return page(ledger.title, *tables, *facts, *ledger.notes, *warnings)

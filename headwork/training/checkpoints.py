@@ -19,7 +19,15 @@ from torch import Tensor
 
 from headwork.errors import HeadworkError, InputError
 from headwork.models import Model
-from headwork.models.checkpoints import MANIFEST, PARAMETERS, as_json, parsed, read_folder, tensors, write_folder
+from headwork.models.checkpoints import (
+    MANIFEST,
+    PARAMETERS,
+    as_json,
+    parsed,
+    read_folder,
+    tensors,
+    write_folder,
+)
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"
@@ -120,7 +128,9 @@ def not_saved(error: InputError, run_folder: Path, step: int, processes: int) ->
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)
-    told = f"The last good checkpoint is step {step_of(kept[-1]):,}, untouched" if kept else "There is none yet"
+    told = (
+        f"The last good checkpoint is step {step_of(kept[-1]):,}, untouched" if kept else "There is none yet"
+    )
     return InputError(
         f"{run_folder}: step {step:,} cannot be saved: {reason}. {told}. "
         f"Mend that, then go on with: {going_on(run_folder, processes)}"

@@ -19,7 +19,9 @@ def curves_of(runs: Sequence[Path], out: Path) -> Path:
     data = sorted({load_facts(run).name for run in runs})
     captions = {figures.curves_caption(load_run(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
-    return save_plot(figures.curves({named[run]: load_metrics(run) for run in runs}, ", ".join(data), caption), out)
+    return save_plot(
+        figures.curves({named[run]: load_metrics(run) for run in runs}, ", ".join(data), caption), out
+    )
 
 
 def results_of(runs: Sequence[Path]) -> Table:

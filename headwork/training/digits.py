@@ -52,7 +52,8 @@ def predictions(folder: Path, data: Images) -> tuple[Any, str]:
     rows = image_probabilities(load_model(folder), images, facts).numpy()
     said = rows.argmax(-1)
     captions = [
-        f"{facts.classes[s]} ({rows[i, s]:.0%})" + ("" if s == labels[i] else f", is {facts.classes[labels[i]]}")
+        f"{facts.classes[s]} ({rows[i, s]:.0%})"
+        + ("" if s == labels[i] else f", is {facts.classes[labels[i]]}")
         for i, s in enumerate(said)
     ]
     right = int(np.sum(said == labels))

@@ -79,7 +79,11 @@ class Group:
             torch.distributed.barrier()
 
     def to_device(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return inputs if self.device.type == "cpu" else tuple(t.to(self.device, non_blocking=True) for t in inputs)
+        return (
+            inputs
+            if self.device.type == "cpu"
+            else tuple(t.to(self.device, non_blocking=True) for t in inputs)
+        )
 
 
 @contextmanager
@@ -102,7 +106,9 @@ def group() -> Iterator[Group]:
         yield Group(rank, world, device, restarts > 0)
     except RuntimeError as error:
         if any(word in str(error) for word in LOST):
-            raise HeadworkError(f"process {rank}: another process went away. torchrun restarts all, or ends.") from None
+            raise HeadworkError(
+                f"process {rank}: another process went away. torchrun restarts all, or ends."
+            ) from None
         raise
     finally:
         distributed.destroy_process_group()

@@ -39,9 +39,15 @@ class Classifier:
     """
 
     def __init__(
-        self, model: str = "transformer", *, epochs: int | None = None, seed: int = 0, settings: Sequence[str] = (),
-        folder: str | Path | None = None, verbose: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        model: str = "transformer",
+        *,
+        epochs: int | None = None,
+        seed: int = 0,
+        settings: Sequence[str] = (),
+        folder: str | Path | None = None,
+        verbose: bool = True,
+    ) -> None:
         self.model, self.epochs, self.seed = model, epochs, seed
         self.settings, self.folder, self.verbose = settings, folder, verbose
 
@@ -52,7 +58,11 @@ class Classifier:
         self.classes_ = np.array(classes)
         named = tuple(str(name) for name in classes)
         kept, held = held_out(labels, 0.1, self.seed, VALIDATION)
-        settings = [f"seed={self.seed}", *([] if self.epochs is None else [f"epochs={self.epochs}"]), *self.settings]
+        settings = [
+            f"seed={self.seed}",
+            *([] if self.epochs is None else [f"epochs={self.epochs}"]),
+            *self.settings,
+        ]
         data: Images | Texts
         if texts:
             split = TextSplit([str(one) for one in X], labels)
@@ -78,12 +88,15 @@ class Classifier:
             return np.empty((0, len(self.classes_)))
         if isinstance(self.run_, TextRun):
             rows = [
-                text_probabilities(self.model_, list(X[i : i + AT_ONCE]), self.run_) for i in range(0, len(X), AT_ONCE)
+                text_probabilities(self.model_, list(X[i : i + AT_ONCE]), self.run_)
+                for i in range(0, len(X), AT_ONCE)
             ]
         else:
             images = _bytes(X)
-            rows = [image_probabilities(self.model_, images[i : i + AT_ONCE], self.facts_)
-                    for i in range(0, len(images), AT_ONCE)]  # fmt: skip
+            rows = [
+                image_probabilities(self.model_, images[i : i + AT_ONCE], self.facts_)
+                for i in range(0, len(images), AT_ONCE)
+            ]
         return np.concatenate([row.double().numpy() for row in rows])
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -101,9 +114,11 @@ class Classifier:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(
-            estimator_type="classifier", target_tags=TargetTags(required=True), classifier_tags=ClassifierTags(),
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
             input_tags=InputTags(two_d_array=False, three_d_array=True, string=True),
-        )  # fmt: skip
+        )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What it was made with, by name."""

@@ -46,17 +46,22 @@ class Evaluation:
         order = wrong[sure.argsort(descending=True, stable=True)][:most]
         return [
             {
-                "place": int(i), "label": int(self.labels[i]), "said": int(self.said[i]),
+                "place": int(i),
+                "label": int(self.labels[i]),
+                "said": int(self.said[i]),
                 "probability": round(float(self.probabilities[i].max()), 4),
             }
             for i in order
-        ]  # fmt: skip
+        ]
 
     def summary(self) -> dict[str, Any]:
         count = len(self.labels)
         return {
-            "loss": self.loss, "accuracy": self.accuracy, "count": count, "interval": interval(self.accuracy, count)
-        }  # fmt: skip
+            "loss": self.loss,
+            "accuracy": self.accuracy,
+            "count": count,
+            "interval": interval(self.accuracy, count),
+        }
 
 
 def interval(share: float, count: int) -> tuple[float, float]:
@@ -104,7 +109,9 @@ def by_class(evaluation: Evaluation, classes: tuple[str, ...], title: str) -> Ta
         right, truly = confusion[number][number], sum(confusion[number])
         said = sum(row[number] for row in confusion)
         rows.append((name, truly, _share(right, truly), _share(right, said)))
-    told = f"accuracy {accuracy_told(evaluation.accuracy, len(evaluation.labels))}, loss {evaluation.loss:.4f}"
+    told = (
+        f"accuracy {accuracy_told(evaluation.accuracy, len(evaluation.labels))}, loss {evaluation.loss:.4f}"
+    )
     return Table(title, ("class", "examples", "found", "right when said"), rows, [told], evaluation.summary())
 
 

@@ -81,11 +81,15 @@ class Facts:
     @classmethod
     def read(cls, data: Any) -> Facts:
         lists = ("classes", "notes", "mean", "std")
-        read: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in data.items()}
+        read: dict[str, Any] = {
+            name: tuple(value) if name in lists else value for name, value in data.items()
+        }
         return cls(**read)
 
     def as_data(self) -> dict[str, Any]:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
+        }
 
 
 class Examples(Protocol):
@@ -115,7 +119,9 @@ class ImageExamples:
     def in_order(self, size: int) -> list[Indices]:
         return batches_in_order(len(self.labels), size)
 
-    def batch(self, chosen: Indices, *, part: slice = slice(None), drawn_by: tuple[int, int] | None = None) -> Batch:
+    def batch(
+        self, chosen: Indices, *, part: slice = slice(None), drawn_by: tuple[int, int] | None = None
+    ) -> Batch:
         places = torch.from_numpy(chosen[part])
         images = self.images[places]
         mean, std = self.facts.mean, self.facts.std
@@ -124,7 +130,9 @@ class ImageExamples:
         else:
             drawn = draws(self.augmentation, len(chosen), generator(AUGMENTING, *drawn_by))
             drawn = {name: rows[part] for name, rows in drawn.items()}
-            inputs = erased(normalised(moved(images, drawn, self.augmentation), mean, std), drawn, self.augmentation)
+            inputs = erased(
+                normalised(moved(images, drawn, self.augmentation), mean, std), drawn, self.augmentation
+            )
         return (inputs.to(self.dtype),), self.labels[places]
 
 
@@ -140,7 +148,9 @@ class TextExamples:
     def in_order(self, size: int) -> list[Indices]:
         return batches_in_order(len(self.labels), size, self.encoded.lengths)
 
-    def batch(self, chosen: Indices, *, part: slice = slice(None), drawn_by: tuple[int, int] | None = None) -> Batch:
+    def batch(
+        self, chosen: Indices, *, part: slice = slice(None), drawn_by: tuple[int, int] | None = None
+    ) -> Batch:
         tokens, mask, labels = self.encoded.tensors(chosen[part])
         return (tokens, mask), labels
 
@@ -183,7 +193,9 @@ class Prepared:
         return model
 
 
-def prepare(run: Run, *, tokenizer: bytes | None = None, say: Say, data: Images | Texts | None = None) -> Prepared:
+def prepare(
+    run: Run, *, tokenizer: bytes | None = None, say: Say, data: Images | Texts | None = None
+) -> Prepared:
     """Load the data and complete the run by it. ``tokenizer`` is the one that the run began with, to resume."""
     if data is None and run.data == IN_MEMORY:
         raise InputError(
@@ -193,11 +205,15 @@ def prepare(run: Run, *, tokenizer: bytes | None = None, say: Say, data: Images 
     if data is None:
         run = replace(run, data=_found(run.data, KNOWN))
     if isinstance(run, VisionRun):
-        images = data or load_images(run.data, seed=run.seed, validation=run.validation, size=run.size or None, say=say)
+        images = data or load_images(
+            run.data, seed=run.seed, validation=run.validation, size=run.size or None, say=say
+        )
         assert isinstance(images, Images)
         return _with_images(run, images, say)
     assert isinstance(run, TextRun)
-    texts = data or load_texts(run.data, seed=run.seed, validation=run.validation, columns=run.columns, say=say)
+    texts = data or load_texts(
+        run.data, seed=run.seed, validation=run.validation, columns=run.columns, say=say
+    )
     assert isinstance(texts, Texts)
     return _with_texts(run, texts, tokenizer, say)
 
@@ -216,9 +232,16 @@ def _with_images(run: VisionRun, data: Images, say: Say) -> Prepared:
             "have a folder's pictures scaled with --set size=32, or cut those of an .npz square."
         )
     facts = Facts(
-        name=data.name, classes=data.classes, digest=data.digest, notes=data.notes, counts=_counts(data),
-        channels=data.channels, size=height, mean=data.mean, std=data.std,
-    )  # fmt: skip
+        name=data.name,
+        classes=data.classes,
+        digest=data.digest,
+        notes=data.notes,
+        counts=_counts(data),
+        channels=data.channels,
+        size=height,
+        mean=data.mean,
+        std=data.std,
+    )
     config = replace(run.model, image=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
     reason = cannot_start(config) if isinstance(config, VisionTransformerConfig) else ""
@@ -229,7 +252,9 @@ def _with_images(run: VisionRun, data: Images, say: Say) -> Prepared:
     def examples(split: ImageSplit) -> ImageExamples:
         return ImageExamples(split, facts, run.augmentation, run.precision)
 
-    return Prepared(run, facts, examples(data.train), examples(data.validation), lambda: examples(data.test), data)
+    return Prepared(
+        run, facts, examples(data.train), examples(data.validation), lambda: examples(data.test), data
+    )
 
 
 def _with_texts(run: TextRun, data: Texts, kept: bytes | None, say: Say) -> Prepared:
@@ -244,20 +269,32 @@ def _with_texts(run: TextRun, data: Texts, kept: bytes | None, say: Say) -> Prep
     else:
         say(f"training a tokenizer on the {len(data.train):,} training texts ...")
         tokenizer = train_tokenizer(data.train.texts, vocabulary=run.model.vocabulary, longest=run.longest)
-        config = replace(run.model, vocabulary=tokenizer.vocabulary, longest=run.longest, classes=len(data.classes))
+        config = replace(
+            run.model, vocabulary=tokenizer.vocabulary, longest=run.longest, classes=len(data.classes)
+        )
         run = replace(run, model=config)
     facts = Facts(
-        name=data.name, classes=data.classes, digest=data.digest, notes=data.notes, counts=_counts(data),
+        name=data.name,
+        classes=data.classes,
+        digest=data.digest,
+        notes=data.notes,
+        counts=_counts(data),
         tokenizer=tokenizer_digest(tokenizer),
-    )  # fmt: skip
+    )
 
     def examples(split: TextSplit) -> TextExamples:
         return TextExamples(tokenizer.encoded(split))
 
     return Prepared(
-        run, facts, examples(data.train), examples(data.validation), lambda: examples(data.test), data,
-        tokenizer, pretrained,
-    )  # fmt: skip
+        run,
+        facts,
+        examples(data.train),
+        examples(data.validation),
+        lambda: examples(data.test),
+        data,
+        tokenizer,
+        pretrained,
+    )
 
 
 def _counts(data: Images | Texts) -> dict[str, int]:
@@ -276,9 +313,13 @@ def _encoder(run: TextRun, say: Say) -> tuple[TextEncoder, Path]:
         raise unknown("encoder (and no such folder)", run.encoder, known)
     encoder = from_transformers(folder)
     if not isinstance(encoder, TextEncoder):
-        raise InputError(f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts.")
+        raise InputError(
+            f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts."
+        )
     if run.longest > encoder.config.longest:
-        raise InputError(f"longest {run.longest}: the encoder has positions for {encoder.config.longest} tokens only.")
+        raise InputError(
+            f"longest {run.longest}: the encoder has positions for {encoder.config.longest} tokens only."
+        )
     return encoder, folder
 
 

@@ -50,20 +50,30 @@ def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str
     return [f"wrote {target}", f"it differs from the model by at most {worst:.1e} at batches of {sizes}"]
 
 
-def export_onnx(model: Model, path: str | Path, *, facts: Facts | None = None, longest: int | None = None) -> float:
+def export_onnx(
+    model: Model, path: str | Path, *, facts: Facts | None = None, longest: int | None = None
+) -> float:
     """Write a classifier as ONNX; the largest difference of its scores from the model's."""
     _check_library()
     model = copy.deepcopy(model).float()  # few runtimes compute everything in float64
     exported = onward(model)
-    names, fixed = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",), _unrolled(model)
+    names, fixed = (
+        ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",),
+        _unrolled(model),
+    )
     longest = longest or getattr(model.config, "longest", None)
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
     with _silence(), torch.no_grad():
         program: Any = torch.onnx.export(
-            exported, tried(model, 3, longest), dynamo=True, dynamic_shapes=tuple(axes for _ in names),
-            input_names=list(names), output_names=["scores"], verbose=False,
-        )  # fmt: skip
+            exported,
+            tried(model, 3, longest),
+            dynamo=True,
+            dynamic_shapes=tuple(axes for _ in names),
+            input_names=list(names),
+            output_names=["scores"],
+            verbose=False,
+        )
     written = program.model_proto
     for name, value in _told(model, facts, longest).items():
         written.metadata_props.add(key=name, value=value)
@@ -77,7 +87,9 @@ def export_onnx(model: Model, path: str | Path, *, facts: Facts | None = None, l
     return worst
 
 
-def difference(model: Model, data: bytes, names: tuple[str, ...], longest: int | None, fixed: bool = False) -> float:
+def difference(
+    model: Model, data: bytes, names: tuple[str, ...], longest: int | None, fixed: bool = False
+) -> float:
     """The largest difference between the scores of an ONNX file and of the model, over several batch sizes."""
     import onnxruntime  # type: ignore[import-untyped]
 
@@ -89,7 +101,9 @@ def difference(model: Model, data: bytes, names: tuple[str, ...], longest: int |
             inputs = tried(model, count, length)
             with torch.no_grad():
                 ours = model(*inputs)
-            theirs = session.run(None, {name: value.numpy() for name, value in zip(names, inputs, strict=True)})[0]
+            theirs = session.run(
+                None, {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
+            )[0]
             gap = float((ours - torch.from_numpy(theirs)).abs().max())
             worst = gap if not gap <= worst else worst  # a difference that is no number stays
     return worst

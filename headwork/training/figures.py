@@ -41,9 +41,15 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
                 values = [line[part][measure] * (100 if measure == "accuracy" else 1) for line in lines]
                 colour = f"C{number}" if several else ("C0" if part == "training" else "C1")
                 axes.plot(
-                    at, values, style, color=colour, marker="o" if len(at) < 25 else "", markersize=3,
-                    label=(plain(f"{name}, {part}", 60) if several else part) + f": {values[-1]:.4g} at the end",
-                )  # fmt: skip
+                    at,
+                    values,
+                    style,
+                    color=colour,
+                    marker="o" if len(at) < 25 else "",
+                    markersize=3,
+                    label=(plain(f"{name}, {part}", 60) if several else part)
+                    + f": {values[-1]:.4g} at the end",
+                )
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axes.set(xlabel="epoch", ylabel="accuracy in %" if measure == "accuracy" else "loss (cross-entropy)")
         axes.grid(alpha=0.3)
@@ -71,9 +77,14 @@ def curves_caption(run: Run) -> str:
     during = "training is measured during the epoch, while the parameters still change"
     if isinstance(run, VisionRun) and run.augmentation.active:
         changed = "on images that are " + " and ".join(
-            word for word, on in (("flipped", run.augmentation.flip), ("shifted", run.augmentation.shift),
-                                  ("partly erased", run.augmentation.erase)) if on
-        )  # fmt: skip
+            word
+            for word, on in (
+                ("flipped", run.augmentation.flip),
+                ("shifted", run.augmentation.shift),
+                ("partly erased", run.augmentation.erase),
+            )
+            if on
+        )
         return (
             f"{shown} Training accuracy may lie below validation's, and that is no mistake: {during}, {changed}, "
             "which are harder; validation is measured at the end of each epoch on the images as they are."
@@ -123,7 +134,11 @@ def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) ->
     for axes in picture.subplots(rows, columns, squeeze=False).flat:
         axes.axis("off")
     for axes, image, caption in zip(picture.axes, images, captions, strict=False):
-        axes.imshow(image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0), cmap="gray", interpolation="nearest")
+        axes.imshow(
+            image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0),
+            cmap="gray",
+            interpolation="nearest",
+        )
         axes.set_title(caption, fontsize=8)
     return picture
 

@@ -24,8 +24,13 @@ from headwork.training.progress import tell
 from headwork.training.recipes import Run, TextRun, read_run
 
 CONFIG, DATA, METRICS, RESULT, MODEL, TOKENIZER = (
-    "config.json", "data.json", "metrics.jsonl", "result.json", "model", "tokenizer.json",
-)  # fmt: skip
+    "config.json",
+    "data.json",
+    "metrics.jsonl",
+    "result.json",
+    "model",
+    "tokenizer.json",
+)
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,13 @@ class Result:
 def check_run(folder: str | Path) -> Path:
     place = Path(folder)
     if not place.is_dir():
-        raise InputError(f"{place}: no such run. Give the folder that headwork train wrote, such as runs/v10.")
+        raise InputError(
+            f"{place}: no such run. Give the folder that headwork train wrote, such as runs/v10."
+        )
     if not (place / CONFIG).exists():
-        raise InputError(f"{place}: no run, for it holds no {CONFIG}. Give the folder that headwork train wrote.")
+        raise InputError(
+            f"{place}: no run, for it holds no {CONFIG}. Give the folder that headwork train wrote."
+        )
     return place
 
 
@@ -67,7 +76,9 @@ def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl."""
     place = check_run(folder)
     if not (place / METRICS).exists():
-        raise InputError(f"{place}: no {METRICS} yet: not one epoch was trained. Go on with: headwork resume {place}")
+        raise InputError(
+            f"{place}: no {METRICS} yet: not one epoch was trained. Go on with: headwork resume {place}"
+        )
     lines = read_text(place / METRICS).splitlines()
     try:
         return [json.loads(line) for line in lines]
@@ -91,7 +102,9 @@ def load_model(folder: str | Path, *, say: Say = tell) -> Model:
     found = checkpoints.latest(place, say)
     if found is None:
         if (place / RESULT).exists():
-            raise InputError(f"{place}: only the figures of this run are kept here, not its model. Train it again.")
+            raise InputError(
+                f"{place}: only the figures of this run are kept here, not its model. Train it again."
+            )
         raise InputError(f"{place}: nothing was trained yet. Go on with: headwork resume {place}")
     run: Any = load_run(place)
     where, files = found

@@ -32,7 +32,9 @@ def looks(model: VisionTransformer, images: Tensor) -> Tensor:
     side = model.config.image // model.config.patch
     weights = torch.stack(kept)[..., -side * side :, -side * side :]
     grid = weights.reshape(*weights.shape[:2], side, side, side, side)
-    return torch.stack([torch.stack([_mean_at(grid, down, right) for right in _reach()], -1) for down in _reach()], -2)
+    return torch.stack(
+        [torch.stack([_mean_at(grid, down, right) for right in _reach()], -1) for down in _reach()], -2
+    )
 
 
 def _reach() -> range:

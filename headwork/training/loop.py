@@ -126,9 +126,13 @@ class Session:
 
     def state(self, place: Place, config: Any) -> dict[str, Any]:
         return {
-            **vars(place), "config": config, "facts": self.prepared.facts.as_data(),
-            "processes": self.processes.world, "threads": torch.get_num_threads(), "torch": torch.__version__,
-        }  # fmt: skip
+            **vars(place),
+            "config": config,
+            "facts": self.prepared.facts.as_data(),
+            "processes": self.processes.world,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:
@@ -196,7 +200,12 @@ def rehearse(session: Session) -> tuple[float, float, float]:
 
 
 def descend(
-    session: Session, place: Place, *, save: Callable[[Place], None], stop: Callable[[], bool], progress: Progress
+    session: Session,
+    place: Place,
+    *,
+    save: Callable[[Place], None],
+    stop: Callable[[], bool],
+    progress: Progress,
 ) -> bool:
     """Train from a place to the end; False where it was told to stop, having saved."""
     run, training, processes = session.run, session.prepared.training, session.processes
@@ -219,9 +228,12 @@ def descend(
         progress.step(place.step, len(order[number]), place.loss / place.seen, place.correct / place.seen)
         if place.step % NOTED_EVERY == 0:
             place.metrics.append(
-                {"step": place.step, "epoch": place.step / session.per_epoch,
-                 "training": {"loss": place.loss / place.seen, "accuracy": place.correct / place.seen}}
-            )  # fmt: skip
+                {
+                    "step": place.step,
+                    "epoch": place.step / session.per_epoch,
+                    "training": {"loss": place.loss / place.seen, "accuracy": place.correct / place.seen},
+                }
+            )
         if number + 1 == session.per_epoch:
             _end_epoch(session, place, progress, begun, before)
         if stopping or place.step % run.save_every == 0 or number + 1 == session.per_epoch:
@@ -238,11 +250,14 @@ def _end_epoch(session: Session, place: Place, progress: Progress, begun: float,
     place.seconds = before + time.monotonic() - begun
     place.metrics.append(
         {
-            "step": place.step, "epoch": epoch, "ended": True, "seconds": round(place.seconds, 3),
+            "step": place.step,
+            "epoch": epoch,
+            "ended": True,
+            "seconds": round(place.seconds, 3),
             "training": {"loss": place.loss / place.seen, "accuracy": place.correct / place.seen},
             "validation": {"loss": loss, "accuracy": accuracy},
         }
-    )  # fmt: skip
+    )
     progress.line(
         f"epoch {epoch}/{run.epochs}  training loss {place.loss / place.seen:.4f} "
         f"accuracy {place.correct / place.seen:.2%}  "

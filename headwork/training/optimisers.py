@@ -22,7 +22,9 @@ from headwork.training.recipes import Run
 
 MUON_MOMENTUM, DESCENT_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
-PHRASES = 12_000.0  # times the rate, for tables of phrases: their gradients are small, and descent keeps their size
+PHRASES = (
+    12_000.0  # times the rate, for tables of phrases: their gradients are small, and descent keeps their size
+)
 
 
 def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
@@ -56,7 +58,9 @@ class Optimiser(torch.optim.AdamW):
                     self._muon(alike, group["lr"], group["weight_decay"])
             elif group.get("by") == "descent":
                 for table in moving:
-                    table.add_(self._momentum(table).mul_(DESCENT_MOMENTUM).add_(table.grad), alpha=-group["lr"])
+                    table.add_(
+                        self._momentum(table).mul_(DESCENT_MOMENTUM).add_(table.grad), alpha=-group["lr"]
+                    )
             else:
                 continue
             for tensor in moving:

@@ -36,7 +36,9 @@ def clock(seconds: float) -> str:
 class Progress:
     """Steps done out of all, at what rate, with what loss and accuracy, and how long it will take still."""
 
-    def __init__(self, total: int, per_epoch: int, *, start: int = 0, unit: str = "images", shown: bool = True) -> None:
+    def __init__(
+        self, total: int, per_epoch: int, *, start: int = 0, unit: str = "images", shown: bool = True
+    ) -> None:
         self.total, self.per_epoch, self.unit, self.shown = total, per_epoch, unit, shown
         self.terminal = shown and sys.stderr.isatty()
         self.first, self.begun, self.drawn, self.seen = start, time.monotonic(), time.monotonic(), 0
@@ -60,7 +62,9 @@ class Progress:
             return
         full = BAR * done // self.total
         line = f"{'█' * full}{'░' * (BAR - full)} {told}"
-        print(f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True
+        )
 
     def line(self, text: str) -> None:
         """A line that stays."""

@@ -80,9 +80,13 @@ class Run:
             ):
                 raise unknown(f"run: {entry.name}", getattr(self, entry.name), get_args(hints[entry.name]))
         model = getattr(self, "model", None)
-        blocks = isinstance(model, TransformerConfig) and getattr(model, "encoder", "transformer") == "transformer"
+        blocks = (
+            isinstance(model, TransformerConfig) and getattr(model, "encoder", "transformer") == "transformer"
+        )
         if self.optimiser == "muon" and not blocks:
-            raise InputError("run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw.")
+            raise InputError(
+                "run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +108,9 @@ class VisionRun(Run):
         super().__post_init__()
         _check("size", self.size, whole=True, below=4097)
         if self.start == "convolution" and not isinstance(self.model, VisionTransformerConfig):
-            raise InputError("run: start is convolution, but only a vision transformer has heads. Take start=random.")
+            raise InputError(
+                "run: start is convolution, but only a vision transformer has heads. Take start=random."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +137,9 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     small = data == "digits"
     made: dict[str, Any] = {"compiled": False}
     if model == "transformer":
-        made["model"] = VisionTransformerConfig(patch=2 if small else 4, image=8 if small else 28, kernel="fused")
+        made["model"] = VisionTransformerConfig(
+            patch=2 if small else 4, image=8 if small else 28, kernel="fused"
+        )
         made["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
         made["start"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
         made |= {"optimiser": "muon", "learning_rate": 3e-3}
@@ -159,15 +167,31 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
     if model not in kinds:
         raise unknown("text model", model, kinds)
     if encoder and model != "transformer":
-        raise InputError(f"--model {model} with --encoder {encoder}: a pretrained encoder is the model. Leave one out.")
-    made: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch": 32, "smoothing": 0.0, "encoder": encoder}
+        raise InputError(
+            f"--model {model} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
+        )
+    made: dict[str, Any] = {
+        "learning_rate": 1e-3,
+        "epochs": 4,
+        "batch": 32,
+        "smoothing": 0.0,
+        "encoder": encoder,
+    }
     made["model"] = TextClassifierConfig(
-        vocabulary=8000, width=128, hidden=256, heads=4, depth=2, dropout=0.1, kernel="fused",
+        vocabulary=8000,
+        width=128,
+        hidden=256,
+        heads=4,
+        depth=2,
+        dropout=0.1,
+        kernel="fused",
         encoder=kinds[model],  # type: ignore[arg-type]
         bidirectional=model in CELLS,
-    )  # fmt: skip
+    )
     if model == "transformer" and not encoder:
-        made["model"] = replace(made["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5, phrases=2**20)
+        made["model"] = replace(
+            made["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5, phrases=2**20
+        )
         made |= {"epochs": 3, "longest": 512}
     if encoder:
         made |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "longest": 128}
@@ -213,7 +237,11 @@ def settable(run: Run) -> list[str]:
     names = []
     for entry in fields(run):
         value = getattr(run, entry.name)
-        inner = [f"{entry.name}.{f.name}" for f in fields(value)] if hasattr(value, "__dataclass_fields__") else []
+        inner = (
+            [f"{entry.name}.{f.name}" for f in fields(value)]
+            if hasattr(value, "__dataclass_fields__")
+            else []
+        )
         names += inner or [entry.name]
     return [name for name in names if name not in BY_THE_DATA and name not in ("data", "model.longest")]
 
@@ -224,11 +252,19 @@ def _check_open(run: Run, path: str) -> None:
     if path == "model.longest":
         raise InputError("--set model.longest: set longest, to which each text is cut.")
     if path in ("data", "encoder", "model", "augmentation"):
-        raise InputError(f"--set {path}: give it as --{path} NAME." if path != "augmentation" else
-                         f"--set {path}: set its fields, such as augmentation.shift=2.")  # fmt: skip
+        raise InputError(
+            f"--set {path}: give it as --{path} NAME."
+            if path != "augmentation"
+            else f"--set {path}: set its fields, such as augmentation.shift=2."
+        )
     if path not in settable(run):
         raise unknown("field to --set", path, settable(run))
-    if isinstance(run, TextRun) and run.encoder and path.startswith("model.") and path not in OPEN_WITH_ENCODER:
+    if (
+        isinstance(run, TextRun)
+        and run.encoder
+        and path.startswith("model.")
+        and path not in OPEN_WITH_ENCODER
+    ):
         raise InputError(
             f"--set {path}: the pretrained encoder '{run.encoder}' decides that. "
             f"Open are {', '.join(sorted(OPEN_WITH_ENCODER))}."
@@ -261,7 +297,9 @@ def _read(kind: type, name: str, value: str, path: str) -> Any:
     if name == "columns":
         names = tuple(part.strip() for part in value.split(","))
         if len(names) != 2:
-            raise InputError(f"--set {path}={value}: expected the text's and the label's column, such as review,stars.")
+            raise InputError(
+                f"--set {path}={value}: expected the text's and the label's column, such as review,stars."
+            )
         return names
     if hint in (int, float):
         try:
@@ -273,7 +311,13 @@ def _read(kind: type, name: str, value: str, path: str) -> Any:
 
 
 def _check(
-    name: str, value: Any, *, whole: bool = False, least: float = 0, above: bool = False, below: float = math.inf
+    name: str,
+    value: Any,
+    *,
+    whole: bool = False,
+    least: float = 0,
+    above: bool = False,
+    below: float = math.inf,
 ) -> None:
     kind = int if whole else (int, float)
     good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)

@@ -39,11 +39,24 @@ def parameters_table(model: Model) -> Table:
 
 def epochs_table(metrics: figures.Metrics) -> Table:
     rows = [
-        (line["epoch"], f"{line['training']['loss']:.4f}", f"{line['training']['accuracy']:.2%}",
-         f"{line['validation']['loss']:.4f}", f"{line['validation']['accuracy']:.2%}", clock(line["seconds"]))
+        (
+            line["epoch"],
+            f"{line['training']['loss']:.4f}",
+            f"{line['training']['accuracy']:.2%}",
+            f"{line['validation']['loss']:.4f}",
+            f"{line['validation']['accuracy']:.2%}",
+            clock(line["seconds"]),
+        )
         for line in figures.epochs_of(metrics)
-    ]  # fmt: skip
-    columns = ("epoch", "training loss", "training accuracy", "validation loss", "validation accuracy", "time")
+    ]
+    columns = (
+        "epoch",
+        "training loss",
+        "training accuracy",
+        "validation loss",
+        "validation accuracy",
+        "time",
+    )
     return Table("Epochs", columns, rows)
 
 
@@ -56,12 +69,17 @@ def result_table(result: Result, run: Run) -> Table:
         ("validation accuracy", f"{told['validation']['accuracy']:.2%}"),
         ("parameters", told["parameters"]),
         ("steps", told["steps"]),
-        ("time", clock(told["seconds"]) + (f" (forecast {clock(told['forecast'])})" if told["forecast"] else "")),
+        (
+            "time",
+            clock(told["seconds"]) + (f" (forecast {clock(told['forecast'])})" if told["forecast"] else ""),
+        ),
         ("threads", told["threads"]),
         ("seed", run.seed),
     ]
     if "baseline" in told:
-        rows.insert(1, (told["baseline"]["name"], f"{told['baseline']['accuracy']:.2%}, fitted on the same texts"))
+        rows.insert(
+            1, (told["baseline"]["name"], f"{told['baseline']['accuracy']:.2%}, fitted on the same texts")
+        )
     note = "The last epoch's model; no epoch was picked by the test set, which was touched once, at the end."
     return Table("Result", ("what", "value"), rows, [note])
 
@@ -92,7 +110,8 @@ def html(result: Result, data: Images | Texts) -> str:
         *where_heads_look(run, result.folder, data),
         heading("What is taken for what"),
         figure(
-            plot_svg(counts, "confusion matrix"), "Rows are the true classes, columns what was said, on the test set."
+            plot_svg(counts, "confusion matrix"),
+            "Rows are the true classes, columns what was said, on the test set.",
         ),
         heading("The surest mistakes"),
         *mistakes(result, facts.classes, data),
@@ -120,7 +139,9 @@ def where_heads_look(run: Run, folder: Path, data: Images | Texts) -> list[Any]:
     picture = picture_of_heads(run, folder, data)
     if picture is None:
         return []
-    caption = "Mean attention weight on the patch so far away (+ is the patch itself), on 64 validation images."
+    caption = (
+        "Mean attention weight on the patch so far away (+ is the patch itself), on 64 validation images."
+    )
     if getattr(run, "start", "") == "convolution":
         caption += " Each head was built to look at one of its nine neighbours."
     return [
@@ -138,7 +159,9 @@ def mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts) -> 
             for m in found
         ]
         images = data.test.images[[m["place"] for m in found]]
-        return [figure(plot_svg(figures.pictures(images, captions), "mistakes"), "What it is, and what was said.")]
+        return [
+            figure(plot_svg(figures.pictures(images, captions), "mistakes"), "What it is, and what was said.")
+        ]
     return [mistakes_table(result, classes) if found else "There are none."]
 
 
@@ -160,7 +183,12 @@ def notebook(result: Result) -> str:
     run, facts = load_run(result.folder), load_facts(result.folder)
     cells: list[dict[str, Any]] = []
     for kind, text, *shown in _cells(result, run, facts):
-        cell = {"cell_type": kind, "id": f"run-{len(cells)}", "metadata": {}, "source": text.splitlines(keepends=True)}
+        cell = {
+            "cell_type": kind,
+            "id": f"run-{len(cells)}",
+            "metadata": {},
+            "source": text.splitlines(keepends=True),
+        }
         if kind == "code":
             cell |= {"execution_count": sum(c["cell_type"] == "code" for c in cells) + 1}
             cell |= {"outputs": [_output(one) for one in shown]}
@@ -238,9 +266,17 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[Any, ...]]:
             figures.rates(run, result.told["steps"]),
         ),
         ("markdown", f"## Curves\n\n{figures.curves_caption(run)}"),
-        ("code", "display(figures.curves({run.task: result.metrics}))", figures.curves({run.task: result.metrics})),
+        (
+            "code",
+            "display(figures.curves({run.task: result.metrics}))",
+            figures.curves({run.task: result.metrics}),
+        ),
         ("markdown", "Epoch by epoch:"),
-        ("code", "display(HTML(report.epochs_table(result.metrics).to_html()))", epochs_table(result.metrics)),
+        (
+            "code",
+            "display(HTML(report.epochs_table(result.metrics).to_html()))",
+            epochs_table(result.metrics),
+        ),
         (
             "markdown",
             "## The test\n\nThe test set is touched once, after the last step. No epoch is picked by it. "
@@ -286,4 +322,8 @@ def _augmented(run: Any) -> str:
         )
         if on
     ]
-    return f"Images are {', '.join(told)} at random, anew in each epoch." if told else "Images are taken as they are."
+    return (
+        f"Images are {', '.join(told)} at random, anew in each epoch."
+        if told
+        else "Images are taken as they are."
+    )

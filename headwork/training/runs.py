@@ -53,7 +53,9 @@ def resume(
         return _go_on(Path(folder), processes, say if processes.first else quiet, data, other_processes)
 
 
-def _go_on(folder: Path, processes: Group, say: Say, data: Images | Texts | None, other_processes: bool) -> Result:
+def _go_on(
+    folder: Path, processes: Group, say: Say, data: Images | Texts | None, other_processes: bool
+) -> Result:
     text, tokenizer = b"", b""
     if processes.first:
         text = as_text(load_run(folder)).encode()
@@ -68,9 +70,14 @@ def _go_on(folder: Path, processes: Group, say: Say, data: Images | Texts | None
 
 
 def _from_the_last(
-    folder: Path, text: bytes, tokenizer: bytes, processes: Group, say: Say, data: Images | Texts | None,
+    folder: Path,
+    text: bytes,
+    tokenizer: bytes,
+    processes: Group,
+    say: Say,
+    data: Images | Texts | None,
     other_processes: bool,
-) -> Result:  # fmt: skip
+) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     found = checkpoints.latest(folder, say, mend=True) if processes.first else None
     run = read_run(text.decode(), CONFIG)
@@ -88,7 +95,9 @@ def _from_the_last(
     return _carried_out(prepared, folder, processes, say, files)
 
 
-def _in_turn(processes: Group, run: Run, tokenizer: bytes | None, say: Say, data: Images | Texts | None) -> Prepared:
+def _in_turn(
+    processes: Group, run: Run, tokenizer: bytes | None, say: Say, data: Images | Texts | None
+) -> Prepared:
     """Prepared by the first process before the others, so that data is fetched once."""
     if not processes.first:
         processes.wait()
@@ -136,13 +145,17 @@ def _carried_out(
                 raise checkpoints.not_saved(error, folder, where.step, processes.world) from None
 
         unit = "texts" if isinstance(run, TextRun) else "images"
-        progress = Progress(session.total, session.per_epoch, start=place.step, unit=unit, shown=say is not quiet)
+        progress = Progress(
+            session.total, session.per_epoch, start=place.step, unit=unit, shown=say is not quiet
+        )
         try:
             ended = descend(session, place, save=save, stop=lambda: bool(stopped), progress=progress)
         except DivergedError as error:
             progress.clear()
             last = checkpoints.step_folders(folder)[-1:]
-            kept = f" The last good checkpoint, step {checkpoints.step_of(last[0]):,}, is kept." if last else ""
+            kept = (
+                f" The last good checkpoint, step {checkpoints.step_of(last[0]):,}, is kept." if last else ""
+            )
             raise DivergedError(f"{error}{kept}") from None
         progress.clear()
         if not ended:
@@ -179,7 +192,9 @@ def _forecast(session: Session, place: Place, say: Say) -> float | None:
     epochs = -(-steps // session.per_epoch)
     seconds = steps * step + epochs * validation
     compiled = f" (getting ready took {clock(ready)})" if ready > 5 else ""
-    say(f"forecast: {clock(seconds)} at {step * 1000:.0f} ms a step and {clock(validation)} a validation{compiled}")
+    say(
+        f"forecast: {clock(seconds)} at {step * 1000:.0f} ms a step and {clock(validation)} a validation{compiled}"
+    )
     return seconds
 
 
@@ -276,7 +291,9 @@ def _alone(folder: Path, processes: Group) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = (folder / ".lock").open("w")
     except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}. Choose another place with --out.") from None
+        raise InputError(
+            f"cannot write {folder}: {error.strerror}. Choose another place with --out."
+        ) from None
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -302,7 +319,9 @@ def check_new(folder: Path, processes: int) -> None:
         raise InputError(f"{folder} is not empty and holds no run. Choose another folder with --out.")
 
 
-def check_same(folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, say: Say) -> None:
+def check_same(
+    folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, say: Say
+) -> None:
     """The checkpoint is of this run, and of as many processes."""
     # Read and written again: fields that are new since then have their defaults.
     before = json.loads(as_text(read_run(json.dumps(state["config"]), str(folder / CONFIG))))
@@ -327,7 +346,9 @@ def check_same(folder: Path, state: Any, config: Any, processes: Group, other_pr
             f"rounded otherwise. For the same bits set OMP_NUM_THREADS={state['threads']}."
         )
     if state["torch"] != torch.__version__:
-        say(f"! trained so far with torch {state['torch']}, now with {torch.__version__}: the last bits may differ.")
+        say(
+            f"! trained so far with torch {state['torch']}, now with {torch.__version__}: the last bits may differ."
+        )
 
 
 def check_facts(folder: Path, before: Facts, now: Facts) -> None:
@@ -337,4 +358,6 @@ def check_facts(folder: Path, before: Facts, now: Facts) -> None:
             "Bring the same files back, or train anew."
         )
     if before.tokenizer != now.tokenizer:
-        raise InputError(f"{folder / TOKENIZER}: damaged or changed: it is not the tokenizer that the run began with.")
+        raise InputError(
+            f"{folder / TOKENIZER}: damaged or changed: it is not the tokenizer that the run began with."
+        )

@@ -33,7 +33,11 @@ def cannot_start(config: VisionTransformerConfig) -> str:
         return f"{config.positions} positions and {config.attention} attention have no codes to build on"
     if side < 3:
         return f"{side} x {side} patches are too few for a convolution of 3 x 3"
-    return "" if 2 * side <= room else f"heads of width {room} cannot hold the codes of {side} rows and {side} columns"
+    return (
+        ""
+        if 2 * side <= room
+        else f"heads of width {room} cannot hold the codes of {side} rows and {side} columns"
+    )
 
 
 def start_as_convolution(model: VisionTransformer) -> None:
@@ -51,7 +55,9 @@ def start_as_convolution(model: VisionTransformer) -> None:
     reason = cannot_start(config)
     if reason:
         raise InputError(f"start convolution: {reason}. Change the model, or start at random.")
-    built = build("convolution-2d", grid=(side, side), kernel=[[1.0] * 3] * 3, positions="grid", width=1, ends="clamp")
+    built = build(
+        "convolution-2d", grid=(side, side), kernel=[[1.0] * 3] * 3, positions="grid", width=1, ends="clamp"
+    )
     codes = torch.from_numpy(built.positions)
     basis = torch.linalg.qr(torch.randn(config.width, codes.shape[1], dtype=torch.float64)).Q.mT
     shifts = [[torch.from_numpy(W[:, 1:]) @ basis for W in matrices] for matrices in (built.W_q, built.W_k)]

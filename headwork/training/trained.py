@@ -28,7 +28,12 @@ Part = Literal["validation", "test"]
 
 
 def evaluate_run(
-    folder: str | Path, *, part: Part | None = None, data: str = "", columns: Sequence[str] = (), say: Say = tell
+    folder: str | Path,
+    *,
+    part: Part | None = None,
+    data: str = "",
+    columns: Sequence[str] = (),
+    say: Say = tell,
 ) -> tuple[Evaluation, Facts, str]:
     """Measure a run again: on its own data, or on other ``data`` of the same classes; and say on what.
 
@@ -83,7 +88,9 @@ def _check_alike(data: str, other: Facts, own: Facts) -> None:
         raise InputError(f"{data}: its classes are {told}. Give data of the same classes.")
     shapes = [f"{facts.channels} x {facts.size} x {facts.size}" for facts in (other, own)]
     if shapes[0] != shapes[1]:
-        raise InputError(f"{data}: images of {shapes[0]} (channel, height, width); the run takes {shapes[1]}.")
+        raise InputError(
+            f"{data}: images of {shapes[0]} (channel, height, width); the run takes {shapes[1]}."
+        )
 
 
 def _examples(prepared: Prepared, part: str, facts: Facts) -> Examples:

@@ -62,19 +62,22 @@ def test_a_failed_certificate_is_exit_1(run, monkeypatch):
     assert "FAILS" in out
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    ((), "what should the heads do?"),
-    (("idenity",), "Did you mean 'identity'?"),
-    (("identity",), "Give tokens (--tokens 5)"),
-    (("identity", "--tokens", "many"), "Invalid value for '--tokens'"),
-    (("identity", "--tokens", "3", "--tolerance", "small"), "--tolerance: cannot read 'small'"),
-    (("identity", "--tokens", "3", "--tolerance", "beta"), "--tolerance is 'beta'. Expected a number"),
-    (("identity", "--tokens", "3", "--tolerance", "0"), "Expected a positive number"),
-    (("identity", "--tokens", "3", "--order", "1 2 3"), "unknown input of identity 'order'"),
-    (("permutation", "--order", "2 2"), "no permutation"),
-    (("matrix", "--matrix", "1 0; 1"), "ragged rows"),
-    (("identity", "--tokens", "3", "--as", "notebook"), "unknown --as 'notebook'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "what should the heads do?"),
+        (("idenity",), "Did you mean 'identity'?"),
+        (("identity",), "Give tokens (--tokens 5)"),
+        (("identity", "--tokens", "many"), "Invalid value for '--tokens'"),
+        (("identity", "--tokens", "3", "--tolerance", "small"), "--tolerance: cannot read 'small'"),
+        (("identity", "--tokens", "3", "--tolerance", "beta"), "--tolerance is 'beta'. Expected a number"),
+        (("identity", "--tokens", "3", "--tolerance", "0"), "Expected a positive number"),
+        (("identity", "--tokens", "3", "--order", "1 2 3"), "unknown input of identity 'order'"),
+        (("permutation", "--order", "2 2"), "no permutation"),
+        (("matrix", "--matrix", "1 0; 1"), "ragged rows"),
+        (("identity", "--tokens", "3", "--as", "notebook"), "unknown --as 'notebook'"),
+    ],
+)
 def test_what_is_malformed_is_told_on_stderr(run, arguments, words):
     code, out, err = run(*arguments)
     assert code == 2

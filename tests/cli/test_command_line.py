@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-A2 = ["--set", "tokens=1 2; 2 0; 0 1; 1 1", "--set", "W_k=1 0; 0 0", "--set", "W_v=0 0; 0 1", "--set", "beta=1"]
+A2 = [
+    "--set",
+    "tokens=1 2; 2 0; 0 1; 1 1",
+    "--set",
+    "W_k=1 0; 0 0",
+    "--set",
+    "W_v=0 0; 0 1",
+    "--set",
+    "beta=1",
+]
 
 
 def headwork(*arguments, **options):
@@ -41,7 +50,9 @@ def test_a_problem_file_works_like_the_options(tmp_path):
     file.write_text(
         'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n[options]\nbeta = 0.5\n'
     )
-    result = headwork("explain", "self-attention", file, "--exact", "--json", "--out", tmp_path / "trace.json")
+    result = headwork(
+        "explain", "self-attention", file, "--exact", "--json", "--out", tmp_path / "trace.json"
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout == ""
     trace = json.loads((tmp_path / "trace.json").read_text())
@@ -65,7 +76,10 @@ def test_every_form_goes_to_a_file_whole(form, tmp_path):
         (["explain", "atention"], "Did you mean 'attention'"),
         (["explain", "self-attention"], "tokens missing"),
         (["explain", "self-attention", "--set", "tokens="], "empty"),
-        (["explain", "self-attention", "--set", "tokens=1 2; 3"], "ragged rows: row 0 has 2 entries and row 1 has 1"),
+        (
+            ["explain", "self-attention", "--set", "tokens=1 2; 3"],
+            "ragged rows: row 0 has 2 entries and row 1 has 1",
+        ),
         (["explain", "self-attention", "--set", "tokens=1 2; 0,5 1"], "ecimal comma"),
         (["explain", "self-attention", "--set", "token=1"], "Did you mean 'tokens'"),
         (["explain", "self-attention", "--set", "tokens"], "expected name=value"),
@@ -135,7 +149,18 @@ def test_run_writes_one_report_and_says_where(tmp_path):
 
 
 def test_sensitivity_draws_and_tabulates(tmp_path):
-    arguments = ["--query", "1 0", "--key", "1 0; 0.9 0", "--value", "1; 0", "--change", 1, "--delta", "0.2 0"]
+    arguments = [
+        "--query",
+        "1 0",
+        "--key",
+        "1 0; 0.9 0",
+        "--value",
+        "1; 0",
+        "--change",
+        1,
+        "--delta",
+        "0.2 0",
+    ]
     result = headwork("sensitivity", *arguments, "--plot", tmp_path / "moved.png", "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
@@ -152,10 +177,14 @@ def test_every_readme_command_runs(tmp_path):
     blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", readme.read_text(), flags=re.S)
     lines = [line.strip() for block in blocks for line in block.splitlines()]
     commands = [
-        line for line in lines if line.startswith("headwork ") and not re.search("# slow|problems --check", line)
+        line
+        for line in lines
+        if line.startswith("headwork ") and not re.search("# slow|problems --check", line)
     ]
     assert len(commands) >= 8
-    (tmp_path / "problem.toml").write_text('mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0; 0 1"\n')
+    (tmp_path / "problem.toml").write_text(
+        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0; 0 1"\n'
+    )
     executable = f"{sys.executable} -m headwork "
     for command in commands:
         line = executable + command.removeprefix("headwork ")

@@ -21,7 +21,10 @@ def headwork(tmp_path):
             **more,
         }
         return subprocess.run(
-            [sys.executable, "-c", RUN, "data", *map(str, arguments)], capture_output=True, text=True, env=environment
+            [sys.executable, "-c", RUN, "data", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=environment,
         )
 
     return run
@@ -35,16 +38,26 @@ def test_list(headwork, tmp_path):
     rows = {row["name"]: row for row in json.loads(headwork("list", "--json").stdout)["rows"]}
     assert list(rows) == ["digits", "fashion-mnist", "imdb", "rotten-tomatoes", "minilm"]
     assert rows["fashion-mnist"] == {
-        "name": "fashion-mnist", "kind": "images", "what": "60,000 + 10,000 clothes of 28 x 28, 10 classes",
-        "size": "55 MB", "here": "not yet", "licence": "MIT", "source": "Xiao et al. 2017, arXiv 1708.07747",
-    }  # fmt: skip
+        "name": "fashion-mnist",
+        "kind": "images",
+        "what": "60,000 + 10,000 clothes of 28 x 28, 10 classes",
+        "size": "55 MB",
+        "here": "not yet",
+        "licence": "MIT",
+        "source": "Xiao et al. 2017, arXiv 1708.07747",
+    }
     assert not (tmp_path / "cache").exists(), "looking makes no folder"
 
 
 def test_show_images(headwork, tmp_path):
     shown = headwork("show", "digits", "--json")
     assert shown.returncode == 0, shown.stderr
-    assert json.loads(shown.stdout)[0]["rows"][-1] == {"class": "all", "train": 1293, "validation": 145, "test": 359}
+    assert json.loads(shown.stdout)[0]["rows"][-1] == {
+        "class": "all",
+        "train": 1293,
+        "validation": 145,
+        "test": 359,
+    }
     drawn = headwork("show", "digits", "--samples", 4, "--out", tmp_path / "sheet.png")
     assert drawn.returncode == 0, drawn.stderr
     assert drawn.stdout == ""
@@ -68,9 +81,15 @@ def test_get_from_a_folder_without_the_files(headwork, tmp_path):
     (tmp_path / "hand").mkdir()
     # No program on the path and no pip configuration that could reach anything.
     got = headwork(
-        "get", "rotten-tomatoes", "--from", tmp_path / "hand",
-        PATH="", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path), PIP_CONFIG_FILE=os.devnull,
-    )  # fmt: skip
+        "get",
+        "rotten-tomatoes",
+        "--from",
+        tmp_path / "hand",
+        PATH="",
+        PIP_NO_INDEX="1",
+        PIP_FIND_LINKS=str(tmp_path),
+        PIP_CONFIG_FILE=os.devnull,
+    )
     assert got.returncode == 2
     assert got.stdout == ""
     assert "Tried:" in got.stderr

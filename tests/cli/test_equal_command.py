@@ -44,7 +44,9 @@ def test_sides_that_differ_are_exit_1(run, monkeypatch):
     assert run("softmax-argmax", "--cases", "2")[0] == 0
 
     def keys_of_other_lengths(random):
-        return {name: random.normal(size=(4, 2)) for name in ("query", "key", "value")} | {"beta": np.array(1.0)}
+        return {name: random.normal(size=(4, 2)) for name in ("query", "key", "value")} | {
+            "beta": np.array(1.0)
+        }
 
     wrong = replace(other, sample=keys_of_other_lengths)
     monkeypatch.setitem(EQUIVALENCES, "attention-kernel-smoothing", wrong)
@@ -53,13 +55,16 @@ def test_sides_that_differ_are_exit_1(run, monkeypatch):
     assert "MORE THAN ALLOWED" in out
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    ((), "which equivalence?"),
-    (("softmax-argmx",), "Did you mean 'softmax-argmax'?"),
-    (("softmax-argmax", "--cases", "0"), "cases is 0"),
-    (("softmax-argmax", "--seed", "-1"), "Invalid value for '--seed'"),
-    (("softmax-argmax", "--as", "pdf"), "unknown --as 'pdf'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "which equivalence?"),
+        (("softmax-argmx",), "Did you mean 'softmax-argmax'?"),
+        (("softmax-argmax", "--cases", "0"), "cases is 0"),
+        (("softmax-argmax", "--seed", "-1"), "Invalid value for '--seed'"),
+        (("softmax-argmax", "--as", "pdf"), "unknown --as 'pdf'"),
+    ],
+)
 def test_what_is_malformed_is_told_on_stderr(run, arguments, words):
     code, out, err = run(*arguments)
     assert code == 2

@@ -12,8 +12,8 @@ from benchmarks.grading import texts
 from headwork.cli import grade, practice  # noqa: F401
 from headwork.cli.app import app
 from headwork.errors import InputError
-from headwork.practice import generate
-from headwork.practice.questions import answer_sheet
+from headwork.exercises import generate
+from headwork.exercises.questions import answer_sheet
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -73,7 +73,9 @@ def test_a_step_that_cannot_be_read(answer: Path) -> None:
 
 
 def test_an_answer_beside_its_own_exercise(tmp_path: Path) -> None:
-    (tmp_path / "exercise.toml").write_text('mechanism = "softmax"\n[inputs]\nscores = "0 0"\n[points]\nweights = 1\n')
+    (tmp_path / "exercise.toml").write_text(
+        'mechanism = "softmax"\n[inputs]\nscores = "0 0"\n[points]\nweights = 1\n'
+    )
     (tmp_path / "answer.toml").write_text('[answers.mine]\nweights = "1/2 1/2"\n')
     assert run("grade", tmp_path / "answer.toml")[0] == 0
     (tmp_path / "exercise.toml").unlink()
@@ -86,7 +88,9 @@ def test_a_class(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("practice", "sheet", tmp_path / "course.toml", "--roster", tmp_path / "students.csv", "--out", out)
     for name in ("ada", "bob"):
-        (out / "answers" / f"{name}.toml").write_text(f'student = "{name}"\n[answers."1"]\nspan = "1"\noutput = "1"\n')
+        (out / "answers" / f"{name}.toml").write_text(
+            f'student = "{name}"\n[answers."1"]\nspan = "1"\noutput = "1"\n'
+        )
     code, told = run("grade", out / "answers", "--key", out / "key", "--out", tmp_path / "marks")
     assert code == 1
     assert "most common causes" in told

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from headwork.cli import practice  # noqa: F401
 from headwork.cli.app import app
 from headwork.errors import InputError
-from headwork.practice import kinds
+from headwork.exercises import kinds
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -38,7 +38,9 @@ def test_patches(run):
 
 
 def test_convolution(run):
-    data = facts(run, "convolution", "--input", "3x256x256", "--filters", "32", "--kernel", "5", "--stride", "2")
+    data = facts(
+        run, "convolution", "--input", "3x256x256", "--filters", "32", "--kernel", "5", "--stride", "2"
+    )
     assert data["facts"]["weights"] == 2400
     assert data["facts"]["dense weights"] == 99_883_155_456
     assert [row["shape"] for row in data["rows"] if row["name"] == "output"] == [[32, 126, 126]]
@@ -69,7 +71,9 @@ def test_every_form_to_the_screen_and_to_a_file(run, form, tmp_path):
     assert code == 0
     assert "196" in out
     target = tmp_path / "patches.out"
-    code, nothing, told = run("patches", "--image", "224", "--patch", "16", "--as", form, "--out", str(target))
+    code, nothing, told = run(
+        "patches", "--image", "224", "--patch", "16", "--as", form, "--out", str(target)
+    )
     assert (code, nothing, told) == (0, "", f"wrote {target}\n")
     assert target.read_text().rstrip() == out.rstrip()
 

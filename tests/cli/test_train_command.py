@@ -77,7 +77,11 @@ def test_show_is_the_whole_recipe(run):
     code, out, _ = run("train", "vision", "--epochs", "50", "--set", "model.width=96", "--show")
     assert code == 0
     told = json.loads(out)
-    assert (told["epochs"], told["model"]["width"], told["model"]["kind"]) == (50, 96, "VisionTransformerConfig")
+    assert (told["epochs"], told["model"]["width"], told["model"]["kind"]) == (
+        50,
+        96,
+        "VisionTransformerConfig",
+    )
 
 
 def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
@@ -97,9 +101,18 @@ def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
         (["train", "vision", "--encoder", "minilm"], "--encoder is for texts"),
         (["train", "vision", "--data", "digits", "--set", "model.widht=3"], "Did you mean 'model.width'"),
         (["train", "vision", "--data", "digits", "--epochs", "0"], "epochs is 0"),
-        (["train", "vision", "--data", "digits", "--set", "model.patch=3"], "cannot be cut into patches of 3"),
-        (["train", "vision", "--data", "digits", "--set", "size=-5"], "size is -5. Give a whole number, at least 0"),
-        (["train", "vision", "--data", "digits", "--set", "size=8"], "--columns and --size are for files of your own"),
+        (
+            ["train", "vision", "--data", "digits", "--set", "model.patch=3"],
+            "cannot be cut into patches of 3",
+        ),
+        (
+            ["train", "vision", "--data", "digits", "--set", "size=-5"],
+            "size is -5. Give a whole number, at least 0",
+        ),
+        (
+            ["train", "vision", "--data", "digits", "--set", "size=8"],
+            "--columns and --size are for files of your own",
+        ),
         (["train", "text", "--data", "digits"], "holds images; texts are needed"),
         (["resume", "nowhere"], "no such run"),
         (["resume", "."], "holds no config.json"),
@@ -123,12 +136,20 @@ def test_bad_input_is_answered_clearly(arguments, said, run, tmp_path, monkeypat
 
 
 def test_what_is_not_installed_is_named(run, trained, monkeypatch):
-    monkeypatch.setattr("headwork.cli.runs.form", lambda *_: (_ for _ in ()).throw(
-        ModuleNotFoundError("No module named 'sklearn.base'", name="sklearn.base")))  # fmt: skip
+    monkeypatch.setattr(
+        "headwork.cli.runs.form",
+        lambda *_: (_ for _ in ()).throw(
+            ModuleNotFoundError("No module named 'sklearn.base'", name="sklearn.base")
+        ),
+    )
     assert run("evaluate", trained)[::2] == (2, 'headwork: this needs scikit-learn: pip install ".[train]"\n')
-    without = "import sys; sys.modules['torch'] = None; sys.argv[1:] = ['train', 'vision', '--data', 'digits']; "
+    without = (
+        "import sys; sys.modules['torch'] = None; sys.argv[1:] = ['train', 'vision', '--data', 'digits']; "
+    )
     shown = subprocess.run(
-        [sys.executable, "-c", without + "from headwork.cli.app import main; main()"], capture_output=True, text=True
+        [sys.executable, "-c", without + "from headwork.cli.app import main; main()"],
+        capture_output=True,
+        text=True,
     )
     assert (shown.returncode, shown.stderr) == (2, 'headwork: this needs torch: pip install ".[train]"\n')
 
@@ -191,7 +212,11 @@ def test_signals_to_a_process(number, code, tmp_path):
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     while process.poll() is None and not list(folder.glob("checkpoints/step-*[369]")):
         time.sleep(0.02)

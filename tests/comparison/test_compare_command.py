@@ -51,9 +51,11 @@ def test_every_form_tells_the_same():
     }
     told = Comparison(settings, [parallelism.told(settings, results)], results)
     for form, begins in (
-        (told.to_text(), "cnn and lstm compared"), (told.to_markdown(), "# cnn and lstm compared"),
-        (told.to_latex(), r"\documentclass"), (told.to_html(), "<!doctype html>"),
-    ):  # fmt: skip
+        (told.to_text(), "cnn and lstm compared"),
+        (told.to_markdown(), "# cnn and lstm compared"),
+        (told.to_latex(), r"\documentclass"),
+        (told.to_html(), "<!doctype html>"),
+    ):
         assert form.startswith(begins)
         assert "12 n - 1" in form
         assert "each FLOP takes longer, so the cores wait in lstm (20 x a token" in form

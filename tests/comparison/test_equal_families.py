@@ -12,9 +12,13 @@ from headwork.comparison.layers import Layer, definition, flops, flops_at
 from headwork.errors import InputError
 
 FORMULAS = {
-    "cnn": "2 k^2 d^2 n", "rnn": "4 n d^2 - 2 d^2", "lstm": "16 n d^2 - 8 d^2", "gru": "12 n d^2",
-    "transformer": "4 n^2 d + 8 n d^2", "linear": "12 n d^2 + 2 n d",
-}  # fmt: skip
+    "cnn": "2 k^2 d^2 n",
+    "rnn": "4 n d^2 - 2 d^2",
+    "lstm": "16 n d^2 - 8 d^2",
+    "gru": "12 n d^2",
+    "transformer": "4 n^2 d + 8 n d^2",
+    "linear": "12 n d^2 + 2 n d",
+}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -23,7 +27,9 @@ def test_parameters_are_equal_within_five_percent(name, full):
     settings, wanted = Settings.of(full=full), long_range.WANTED[full]
     for gap in (long_range.gaps(settings)[0], long_range.gaps(settings)[-1]):
         with torch.device("meta"):
-            model = sequence_model(FAMILIES[name], longest=gap + 2, vocabulary=5, classes=4, width=24, wanted=wanted)
+            model = sequence_model(
+                FAMILIES[name], longest=gap + 2, vocabulary=5, classes=4, width=24, wanted=wanted
+            )
         assert abs(parameters(model) - wanted) <= 0.05 * wanted
     with torch.device("meta"):
         model = image_model(FAMILIES[name], images.SIZES[full])

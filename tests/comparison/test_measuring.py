@@ -161,7 +161,9 @@ def test_a_shuffle_moves_pixels_and_keeps_them():
     place = mixed[0, 0, 2:-2, 2:-2].flatten()
     order = images.shuffled(64, images.SHUFFLE)
     assert torch.equal(place, plain[0, 0, 2:-2, 2:-2].flatten()[torch.from_numpy(order)])
-    assert torch.equal(moved[7, 0, 2:-2, 2:-2].flatten(), asked[7, 0, 2:-2, 2:-2].flatten()[torch.from_numpy(order)])
+    assert torch.equal(
+        moved[7, 0, 2:-2, 2:-2].flatten(), asked[7, 0, 2:-2, 2:-2].flatten()[torch.from_numpy(order)]
+    )
 
 
 @pytest.mark.soak

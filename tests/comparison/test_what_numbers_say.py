@@ -81,10 +81,14 @@ def test_how_far_each_reaches():
 
 
 def test_fading_words():
-    said = long_range._fading_sentence({"lstm": [1e-9, 0.5, 1.0, 2.0], "cnn": [0.0, 0.0, 1.0, 1.0]}, 2, "Before")
+    said = long_range._fading_sentence(
+        {"lstm": [1e-9, 0.5, 1.0, 2.0], "cnn": [0.0, 0.0, 1.0, 1.0]}, 2, "Before"
+    )
     assert "in lstm the gradient all but vanishes" in said
     assert "in cnn nothing of the first token" in said
-    assert "in gru the gradient is kept" in long_range._fading_sentence({"gru": [0.9, 1.0, 1.0, 1.0]}, 2, "Before")
+    assert "in gru the gradient is kept" in long_range._fading_sentence(
+        {"gru": [0.9, 1.0, 1.0, 1.0]}, 2, "Before"
+    )
 
 
 def test_threads_words():
@@ -96,7 +100,9 @@ def test_threads_words():
 
 
 def test_a_difference_within_the_margin_is_no_difference():
-    assert bias.leaders({"cnn": share([0.92], 359), "gru": share([0.90], 359)}).startswith("no difference is seen")
+    assert bias.leaders({"cnn": share([0.92], 359), "gru": share([0.90], 359)}).startswith(
+        "no difference is seen"
+    )
     assert (
         bias.leaders({"cnn": share([0.92], 359), "gru": share([0.60], 359)})
         == "cnn leads (92.0%), ahead of gru (60.0%)"

@@ -32,7 +32,9 @@ def test_random_cases_have_random_sizes_and_outputs_that_are_not_trivial(name):
     what = EQUIVALENCES[name]
     random = np.random.default_rng(0)
     cases = [what.sample(random) for _ in range(30)]
-    shapes = {tuple(np.shape(value) for value in case.values() if isinstance(value, np.ndarray)) for case in cases}
+    shapes = {
+        tuple(np.shape(value) for value in case.values() if isinstance(value, np.ndarray)) for case in cases
+    }
     assert len(shapes) > 5
     first = what.left.run(exact_inputs(what.small, what.left)).array
     assert any(entry != 0 for entry in first.flat)

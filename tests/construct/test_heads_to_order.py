@@ -14,10 +14,14 @@ SAMPLE, FULL = 60, 300
 def other_attention(data, content):
     """Multi-head attention in plain numpy, from nothing but the JSON; content is batch x token x width."""
     positions = np.array(data["positions"]).reshape(data["tokens"], -1)
-    tokens = np.concatenate([content, np.broadcast_to(positions, (*content.shape[:-1], positions.shape[1]))], axis=-1)
+    tokens = np.concatenate(
+        [content, np.broadcast_to(positions, (*content.shape[:-1], positions.shape[1]))], axis=-1
+    )
     asking = np.array(data["queries"])
     total = 0
-    for W_q, W_k, W_v, W_o in zip(*(map(np.array, data[name]) for name in ("W_q", "W_k", "W_v", "W_o")), strict=True):
+    for W_q, W_k, W_v, W_o in zip(
+        *(map(np.array, data[name]) for name in ("W_q", "W_k", "W_v", "W_o")), strict=True
+    ):
         query = np.einsum("kw,btw->btk", W_q, tokens[:, asking])
         key = np.einsum("kw,btw->btk", W_k, tokens)
         if data["rotary"]:
@@ -27,7 +31,10 @@ def other_attention(data, content):
             )
         scores = np.einsum("bik,bjk->bij", query * data["beta"], key)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
-        mixed = np.einsum("bij,bjc->bic", powers, content @ W_v[:, : content.shape[-1]].T) / powers.sum(-1)[..., None]
+        mixed = (
+            np.einsum("bij,bjc->bic", powers, content @ W_v[:, : content.shape[-1]].T)
+            / powers.sum(-1)[..., None]
+        )
         total = total + np.einsum("oc,bic->bio", W_o, mixed)
     return total
 
@@ -80,11 +87,15 @@ def random_ask(random):
     else:
         ask["tokens"] = count
     if target == "shift":
-        ask["by"] = int(random.integers(-count, count + 1)) if ask["ends"] == "wrap" else int(random.integers(-3, 4))
+        ask["by"] = (
+            int(random.integers(-count, count + 1)) if ask["ends"] == "wrap" else int(random.integers(-3, 4))
+        )
     if target == "running-mean":
         ask |= {"window": int(random.integers(1, count + 1)), "causal": bool(random.integers(2))}
         ask["ends"] = str(
-            random.choice(["shrink", "clamp", "none"] if ask["causal"] else ["shrink", "clamp", "none", "wrap"])
+            random.choice(
+                ["shrink", "clamp", "none"] if ask["causal"] else ["shrink", "clamp", "none", "wrap"]
+            )
         )
     if target == "convolution":
         ask["taps"] = random.normal(size=int(random.integers(1, min(count, 5) + 1))).round(2) + 0.001
@@ -133,7 +144,9 @@ def test_an_independent_attention_keeps_the_certificate_in_full(number):
     check(number, 1000)
 
 
-@pytest.mark.parametrize(("count", "tolerance", "norm"), [(2, 0.1, 1), (3, 1e-3, 1), (32, 1e-6, 5), (128, 1e-3, 0.5)])
+@pytest.mark.parametrize(
+    ("count", "tolerance", "norm"), [(2, 0.1, 1), (3, 1e-3, 1), (32, 1e-6, 5), (128, 1e-3, 0.5)]
+)
 def test_the_smallest_beta_of_a_permutation_is_the_closed_form(count, tolerance, norm):
     for target in (
         {"target": "identity", "tokens": count},
@@ -161,7 +174,8 @@ def test_running_mean_of_the_hand_out():
 
 def test_ends_are_what_is_said():
     rows = {
-        ends: build("running-mean", tokens=4, window=3, ends=ends).matrix[0] for ends in ("shrink", "wrap", "clamp")
+        ends: build("running-mean", tokens=4, window=3, ends=ends).matrix[0]
+        for ends in ("shrink", "wrap", "clamp")
     }
     assert np.allclose(rows["shrink"], [1 / 2, 1 / 2, 0, 0])
     assert np.allclose(rows["wrap"], [1 / 3, 1 / 3, 0, 1 / 3])
@@ -169,7 +183,9 @@ def test_ends_are_what_is_said():
     causal = build("running-mean", tokens=3, window=3, causal=True)
     assert np.allclose(causal.matrix, [[1, 0, 0], [1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]])
     assert np.allclose(build("shift", tokens=3, by=1, ends="wrap").matrix, [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
-    assert np.allclose(build("shift", tokens=3, by=-1, ends="clamp").matrix, [[1, 0, 0], [1, 0, 0], [0, 1, 0]])
+    assert np.allclose(
+        build("shift", tokens=3, by=-1, ends="clamp").matrix, [[1, 0, 0], [1, 0, 0], [0, 1, 0]]
+    )
 
 
 def test_convolution_has_one_head_per_tap_and_its_target_is_the_convolution():
@@ -183,7 +199,12 @@ def test_convolution_has_one_head_per_tap_and_its_target_is_the_convolution():
 
 def test_convolution_over_a_grid():
     result = build(
-        "convolution-2d", grid="3x4", kernel="0 1 0; 1 -4 1; 0 1 0", positions="grid", ends="wrap", tolerance=1e-4
+        "convolution-2d",
+        grid="3x4",
+        kernel="0 1 0; 1 -4 1; 0 1 0",
+        positions="grid",
+        ends="wrap",
+        tolerance=1e-4,
     )
     image = np.random.default_rng(0).uniform(-0.5, 0.5, size=(3, 4))
     wanted = -4 * image + sum(np.roll(image, s, axis) for s in (1, -1) for axis in (0, 1))
@@ -227,12 +248,16 @@ def test_zeros_of_a_given_matrix_are_limits():
     assert any("zeros" in remark for remark in result.remarks)
 
 
-@pytest.mark.parametrize(("tolerance", "count"), [(1e-3, None), (1e-6, None), (0.1, None), (1e-4, 2), (1e-2, 9)])
+@pytest.mark.parametrize(
+    ("tolerance", "count"), [(1e-3, None), (1e-6, None), (0.1, None), (1e-4, 2), (1e-2, 9)]
+)
 def test_copying_by_content(tolerance, count):
     details = {} if count is None else {"tokens": count}
     result = build("copy", tolerance=tolerance, **details)
     squared, others = (10, 2) if count is None else (count * (count - 1), count - 1)
-    assert result.norm == pytest.approx(math.sqrt(math.log(math.sqrt(squared) / tolerance - others)), rel=1e-8)
+    assert result.norm == pytest.approx(
+        math.sqrt(math.log(math.sqrt(squared) / tolerance - others)), rel=1e-8
+    )
     assert result.holds
 
     def relative(norm):
@@ -247,19 +272,26 @@ def test_copying_as_the_hand_out_asks():
     result = build("copy")
     assert result.norm_exact == "sqrt(ln(sqrt(10)*1000 - 2))"
     assert f"{result.norm:.3f}" == "2.839"
-    assert np.allclose(np.linalg.norm(result.worst_input, axis=1) / result.norm, [math.sqrt(2), 1, math.sqrt(2)])
+    assert np.allclose(
+        np.linalg.norm(result.worst_input, axis=1) / result.norm, [math.sqrt(2), 1, math.sqrt(2)]
+    )
 
 
-@pytest.mark.parametrize("ask", [
-    {"target": "permutation", "order": "2 3 1"},
-    {"target": "convolution", "tokens": 7, "taps": "1 0 -1", "positions": "sinusoidal"},
-    {"target": "convolution", "tokens": 7, "taps": "1 0 -1", "positions": "rotary"},
-    {"target": "running-mean", "tokens": 6},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ask",
+    [
+        {"target": "permutation", "order": "2 3 1"},
+        {"target": "convolution", "tokens": 7, "taps": "1 0 -1", "positions": "sinusoidal"},
+        {"target": "convolution", "tokens": 7, "taps": "1 0 -1", "positions": "rotary"},
+        {"target": "running-mean", "tokens": 6},
+    ],
+)
 def test_a_moved_key_changes_what_is_said(ask):
     details = dict(ask)
     for delta in (1e-3, 0.1, 3.0):
-        move = build(details["target"], delta=delta, **{k: v for k, v in details.items() if k != "target"}).perturbation
+        move = build(
+            details["target"], delta=delta, **{k: v for k, v in details.items() if k != "target"}
+        ).perturbation
         assert move.measured == pytest.approx(move.change, rel=1e-6)
         assert 0 < move.change <= move.bound * (1 + 1e-12)
 
@@ -273,7 +305,9 @@ def test_stacked_matrices_start_a_layer_of_a_model():
     content = result.example()
     tokens = np.zeros((5, width))
     tokens[:, : 2 + 5] = result.input(content)
-    split = [W.reshape(heads, width // heads, width) for W in (matrices["W_q"], matrices["W_k"], matrices["W_v"])]
+    split = [
+        W.reshape(heads, width // heads, width) for W in (matrices["W_q"], matrices["W_k"], matrices["W_v"])
+    ]
     joined = []
     for W_q, W_k, W_v in zip(*split, strict=True):
         powers = np.exp(beta * (tokens @ W_q.T) @ (tokens @ W_k.T).T)
@@ -300,7 +334,19 @@ def test_renderers_say_the_certificate():
 
 def test_json_has_the_keys_that_a_program_needs():
     data = json.loads(build("identity", tokens=3).to_json())
-    keys = {"possible", "W_q", "W_k", "W_v", "W_o", "positions", "beta", "heads", "bound", "measured", "worst_input"}
+    keys = {
+        "possible",
+        "W_q",
+        "W_k",
+        "W_v",
+        "W_o",
+        "positions",
+        "beta",
+        "heads",
+        "bound",
+        "measured",
+        "worst_input",
+    }
     assert keys <= data.keys()
     assert data["possible"] is True
     assert len(data["W_q"]) == data["heads"]

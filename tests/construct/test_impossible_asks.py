@@ -16,12 +16,16 @@ def ask(target, **details):
 
 IMPOSSIBLE = {
     "negative weights in one head: entry [0,1] is -0.5": ask("matrix", matrix="1.5 -0.5; 0 1"),
-    "negative weights in one head: softmax weights are positive": ask("convolution", tokens=5, taps="1 -1", heads=1),
+    "negative weights in one head: softmax weights are positive": ask(
+        "convolution", tokens=5, taps="1 -1", heads=1
+    ),
     "rows that do not sum to 1: row 1 sums to 0.9": ask("matrix", matrix="1/2 1/2; 0.4 0.5"),
     "commutes with every permutation": ask("shift", tokens=4, positions="none"),
     "a token of content 0 has score 0": ask("identity", tokens=4, positions="none"),
     "zero padding at the ends": ask("convolution", tokens=5, taps="1 1 1", ends="zero"),
-    "a window that needs more heads": ask("convolution", tokens=5, taps="1 2 1", heads=2, positions="sinusoidal"),
+    "a window that needs more heads": ask(
+        "convolution", tokens=5, taps="1 2 1", heads=2, positions="sinusoidal"
+    ),
     "a window that shrinks": ask("running-mean", tokens=5, positions="rotary"),
     "a rank too small: the row-centred scores": ask("matrix", matrix=OF_RANK_2, head_width=1, tolerance=1e-3),
     "a rank too small: sinusoidal codes": ask("permutation", order=SHUFFLED, positions="sinusoidal"),
@@ -101,7 +105,7 @@ MALFORMED = {
     "not made of pairs": {"target": "identity", "tokens": 3, "positions": "sinusoidal", "position_width": 5},
     "one-hot positions only": {"target": "matrix", "matrix": "1/2 1/2; 1/2 1/2", "positions": "sinusoidal"},
     "heads is 0": {"target": "convolution", "tokens": 3, "taps": "1 1", "heads": 0},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", MALFORMED)

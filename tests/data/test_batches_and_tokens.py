@@ -40,9 +40,13 @@ PINNED = [1, 0, 2, 7, 5, 3, 6, 4]
 
 def test_batches_by_length_need_little_padding():
     lengths = shuffled(20_000, 1) % 400 + 1
-    padded = [sum(len(b) * lengths[b].max() for b in cut) / lengths.sum() for cut in (
-        batches(20_000, 32, seed=0, epoch=0, lengths=lengths), batches(20_000, 32, seed=0, epoch=0),
-    )]  # fmt: skip
+    padded = [
+        sum(len(b) * lengths[b].max() for b in cut) / lengths.sum()
+        for cut in (
+            batches(20_000, 32, seed=0, epoch=0, lengths=lengths),
+            batches(20_000, 32, seed=0, epoch=0),
+        )
+    ]
     assert padded[0] < 1.05
     assert padded[1] > 1.5
     means = [lengths[b].mean() for b in batches(20_000, 32, seed=0, epoch=0, lengths=lengths)]
@@ -75,7 +79,9 @@ def test_neighbours_are_held_out_together():
             inside = np.isin(np.flatnonzero(labels == label), held)
             assert inside.sum() == count
             assert (inside != np.roll(inside, 1)).sum() == 2, "one stretch, perhaps over the end"
-    assert set(held_out(labels, 0.2, 0, neighbours=True)[1]) != set(held_out(labels, 0.2, 1, neighbours=True)[1])
+    assert set(held_out(labels, 0.2, 0, neighbours=True)[1]) != set(
+        held_out(labels, 0.2, 1, neighbours=True)[1]
+    )
 
 
 def test_parts_are_mixed_from_end_to_end():
@@ -146,7 +152,9 @@ def test_a_pretrained_tokenizer_keeps_none_of_its_own_padding(tmp_path):
     tokenizer.inner.enable_truncation(4)
     (tmp_path / "tokenizer.json").write_text(tokenizer.inner.to_str())
     assert (
-        read_tokenizer(tmp_path / "tokenizer.json").encoded(["bad", "a bad film, a very bad film"]).lengths.tolist()[0]
+        read_tokenizer(tmp_path / "tokenizer.json")
+        .encoded(["bad", "a bad film, a very bad film"])
+        .lengths.tolist()[0]
         == 2
     )
     assert read_tokenizer(tmp_path / "tokenizer.json").encoded(TEXTS).lengths.max() > 4

@@ -96,7 +96,9 @@ def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, said):
     (tree / "usr/share/two.bin").symlink_to("/etc/hostname")
     package = tmp_path / "hand" / "made-up_1_all.deb"
     package.parent.mkdir()
-    subprocess.run(["dpkg-deb", "--build", "--root-owner-group", tree, package], check=True, capture_output=True)
+    subprocess.run(
+        ["dpkg-deb", "--build", "--root-owner-group", tree, package], check=True, capture_output=True
+    )
     apt = Package("apt", "made-up", {"one.bin": "usr/share/one.bin.gz"})
     fetch(made_up(apt, files=FILES[:1]), from_folder=package.parent, say=said.append)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
@@ -164,7 +166,9 @@ def server(tmp_path):
         def log_message(self, *_):
             pass
 
-    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    running = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    )
     thread = threading.Thread(target=running.serve_forever, daemon=True)
     thread.start()
     yield folder, f"http://127.0.0.1:{running.server_port}"
@@ -196,7 +200,9 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
     monkeypatch.setattr(fetching, "_run", run)
     monkeypatch.setattr(fetching.shutil, "which", lambda _: None)
     apt = Package("apt", "made-up", {file.name: file.name for file in FILES})
-    known = made_up(Installed("/nowhere"), apt, WHEEL, Address({f.name: f"http://127.0.0.1:9/{f.name}" for f in FILES}))
+    known = made_up(
+        Installed("/nowhere"), apt, WHEEL, Address({f.name: f"http://127.0.0.1:9/{f.name}" for f in FILES})
+    )
     with pytest.raises(InputError) as error:
         fetch(known, from_folder=tmp_path, say=said.append)
     told = str(error.value)
@@ -232,7 +238,9 @@ def test_what_is_needed_together_stands_together(monkeypatch, said):
         "     pip download --no-deps second==1\n"
         "copy what it brings"
     ) in str(error.value)
-    with pytest.raises(InputError, match=r"with a network this:\n  A\) pip download --no-deps made-up==1\.0\ncopy"):
+    with pytest.raises(
+        InputError, match=r"with a network this:\n  A\) pip download --no-deps made-up==1\.0\ncopy"
+    ):
         fetch(made_up(WHEEL), say=said.append)
 
 
@@ -240,7 +248,9 @@ def test_a_wrong_digest_is_refused_and_nothing_is_kept(tmp_path, cache, said):
     hand = tmp_path / "hand"
     hand.mkdir()
     (hand / "one.bin").write_bytes(ONE[:-1] + b"!")
-    with pytest.raises(InputError, match=r"one\.bin has sha256 \w{64}, expected \w{64} \(600 bytes, expected 600\)"):
+    with pytest.raises(
+        InputError, match=r"one\.bin has sha256 \w{64}, expected \w{64} \(600 bytes, expected 600\)"
+    ):
         fetch(made_up(files=FILES[:1]), from_folder=hand, say=said.append)
     assert files_in(cache) == []
 

@@ -50,7 +50,9 @@ def test_fashion_mnist_has_its_official_test_part(small_fashion):
     assert np.bincount(data.validation.labels).tolist() == [1] * 10, "validation has each class"
     whole = np.concatenate([data.train.images, data.validation.images])
     read = idx_array((small_fashion / "train-images-idx3-ubyte").read_bytes(), 3, "")
-    assert sorted(map(bytes, whole)) == sorted(map(bytes, read)), "train and validation together are the training file"
+    assert sorted(map(bytes, whole)) == sorted(map(bytes, read)), (
+        "train and validation together are the training file"
+    )
     assert (
         data.test.images.tobytes()
         == idx_array((small_fashion / "t10k-images-idx3-ubyte").read_bytes(), 3, "").tobytes()
@@ -134,9 +136,15 @@ def test_npz_with_parts_classes_and_floats(tmp_path):
     images = np.linspace(0, 1, 16).reshape(4, 2, 2)
     labels = np.array([0, 1, 0, 1])
     np.savez_compressed(
-        tmp_path / "own.npz", train_images=images, train_labels=labels, val_images=images, val_labels=labels,
-        test_images=images, test_labels=labels, classes=np.array(["cat", "dog"]),
-    )  # fmt: skip
+        tmp_path / "own.npz",
+        train_images=images,
+        train_labels=labels,
+        val_images=images,
+        val_labels=labels,
+        test_images=images,
+        test_labels=labels,
+        classes=np.array(["cat", "dog"]),
+    )
     data = load_images(tmp_path / "own.npz")
     assert data.classes == ("cat", "dog")
     assert [len(part) for part in (data.train, data.validation, data.test)] == [4, 4, 4]
@@ -207,7 +215,9 @@ def test_bad_npz(tmp_path, kind, said):
 
 def test_an_npz_that_unpacks_to_gigabytes(tmp_path, monkeypatch):
     monkeypatch.setattr("headwork.data.pictures.MOST_BYTES", 1_000_000)
-    np.savez_compressed(tmp_path / "bomb.npz", images=np.zeros((2, 1000, 1000), np.uint8), labels=np.array([0, 1]))
+    np.savez_compressed(
+        tmp_path / "bomb.npz", images=np.zeros((2, 1000, 1000), np.uint8), labels=np.array([0, 1])
+    )
     assert (tmp_path / "bomb.npz").stat().st_size < 10_000
     with pytest.raises(TooLarge, match="unpacks to"):
         load(tmp_path / "bomb.npz")
@@ -273,7 +283,10 @@ def enormous_png(width, height):
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + chunk(b"IEND", b"")
     )
 
 
@@ -299,7 +312,9 @@ def test_a_folder_of_one_class_or_none(tmp_path):
 
 def test_pictures_of_every_mode(tmp_path):
     Image.new("RGBA", (2, 2), (255, 0, 0, 0)).save(tmp_path / "clear.png")
-    assert read_image(tmp_path / "clear.png")[:, 0, 0].tolist() == [255, 255, 255], "what is clear shows white paper"
+    assert read_image(tmp_path / "clear.png")[:, 0, 0].tolist() == [255, 255, 255], (
+        "what is clear shows white paper"
+    )
     Image.fromarray(np.full((2, 2), 0x8000, np.uint16)).save(tmp_path / "deep.png")
     assert read_image(tmp_path / "deep.png", channels=1).tolist() == [[[128, 128], [128, 128]]]
     Image.new("P", (2, 2), 0).save(tmp_path / "palette.gif")

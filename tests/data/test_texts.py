@@ -28,11 +28,16 @@ def written(path, rows=ROWS, columns=("text", "label")):
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
 def test_own_files(tmp_path, kind):
-    data = load_texts(written(tmp_path / f"own.{kind}", columns=("Review", "stars")), columns=("Review", "stars"))
+    data = load_texts(
+        written(tmp_path / f"own.{kind}", columns=("Review", "stars")), columns=("Review", "stars")
+    )
     assert data.classes == ("bad", "good")
     assert [len(part) for part in (data.train, data.validation, data.test)] == [16, 2, 2]
-    everything = [(text, data.classes[label]) for part in (data.train, data.validation, data.test)
-                  for text, label in zip(part.texts, part.labels, strict=True)]  # fmt: skip
+    everything = [
+        (text, data.classes[label])
+        for part in (data.train, data.validation, data.test)
+        for text, label in zip(part.texts, part.labels, strict=True)
+    ]
     assert sorted(everything) == sorted(ROWS)
     assert data.digest == load(tmp_path / f"own.{kind}", columns=("Review", "stars")).digest
 
@@ -69,10 +74,18 @@ BAD = {
     "no text": ("csv", GOOD + b",good\n", "no text in line 12"),
     "fields": ("csv", GOOD + b"a, b,good\n", "bad.csv, line 12: 3 fields; the head has 2"),
     "quote": ("csv", GOOD + b'"never closed,good\nfine,good\n', "bad.csv, line 12: not well-formed"),
-    "latin": ("csv", GOOD + "café,good\n".encode("latin-1"), "line 12: byte 0xe9 is not UTF-8. The lines before"),
+    "latin": (
+        "csv",
+        GOOD + "café,good\n".encode("latin-1"),
+        "line 12: byte 0xe9 is not UTF-8. The lines before",
+    ),
     "utf-16": ("csv", GOOD.decode().encode("utf-16"), "is UTF-16. Save it as UTF-8"),
     "zero": ("csv", GOOD + b"a\0b,good\n", "line 12: holds a zero byte"),
-    "classes": ("csv", b"text,label\n" + b"".join(b"t,%d\n" % n for n in range(1500)), "1,500 different labels"),
+    "classes": (
+        "csv",
+        b"text,label\n" + b"".join(b"t,%d\n" % n for n in range(1500)),
+        "1,500 different labels",
+    ),
     "semicolons": ("csv", b"text;label\nfine, indeed;good\n", "Is ';' the separator? Save it with commas"),
     "tabs": ("csv", b"text\tlabel\nfine\tgood\n", "Is a tab the separator?"),
     "commas": ("tsv", GOOD, "Is ',' the separator? Save it with tabs, or name it .csv"),
@@ -80,11 +93,19 @@ BAD = {
     "json": ("jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "bad.jsonl, line 2: not JSON"),
     "deep": ("jsonl", b"[" * 100_000, "line 1: not JSON"),
     "list": ("jsonl", b"[1, 2]\n", "line 1: expected an object"),
-    "null": ("jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": null}\n{"text": "c"}', "no label in line 2"),
-    "half": ("jsonl", b'\n{"text": "\\ud83d!", "label": 2}\n', "line 2: 'text' holds \\ud83d, half of a character"),
+    "null": (
+        "jsonl",
+        b'{"text": "a", "label": 1}\n{"text": "b", "label": null}\n{"text": "c"}',
+        "no label in line 2",
+    ),
+    "half": (
+        "jsonl",
+        b'\n{"text": "\\ud83d!", "label": 2}\n',
+        "line 2: 'text' holds \\ud83d, half of a character",
+    ),
     "half label": ("jsonl", b'{"text": "a", "label": "\\udc00"}\n', "line 1: 'label' holds \\udc00"),
     "kind": ("jsonl", b'{"text": ["a"], "label": 1}\n', "line 1: 'text' is list. Expected text"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -100,7 +121,9 @@ def test_bad_files_are_told_by_file_and_line(tmp_path, name):
 def test_too_few_examples_are_met_with_advice_that_helps(tmp_path):
     for each in (1, 2):
         (tmp_path / "own.csv").write_bytes(b"text,label\n" + b"fine,good\nawful,bad\n" * each)
-        with pytest.raises(InputError, match=r"one of each class, leave none to hold out\. Give three or more of each"):
+        with pytest.raises(
+            InputError, match=r"one of each class, leave none to hold out\. Give three or more of each"
+        ):
             load(tmp_path / "own.csv")
     (tmp_path / "own.csv").write_bytes(b"text,label\n" + b"fine,good\nawful,bad\n" * 3)
     assert len(load(tmp_path / "own.csv").train) == 2
@@ -148,7 +171,9 @@ def cached(tmp_path, monkeypatch):
         for file, data in files.items():
             (tmp_path / "films" / file).write_bytes(data)
             entries.append(File(file, "sha256:" + hashlib.sha256(data).hexdigest(), len(data)))
-        monkeypatch.setitem(KNOWN, name, Known(name, "texts", "", "", "", "films", (Form(tuple(entries), ()),)))
+        monkeypatch.setitem(
+            KNOWN, name, Known(name, "texts", "", "", "", "films", (Form(tuple(entries), ()),))
+        )
 
     return put
 
@@ -161,10 +186,17 @@ def table(columns, rows):
 
 def test_imdb_test_part_is_what_the_training_table_lacks(cached):
     train = [(f"review  {n}<br /><br />end", n // 20, "imdb") for n in range(40)]
-    train += [("the same", 1, "imdb"), ("the same", 1, "imdb"), ("the same", 0, "imdb"), ("one more", 0, "imdb")]
+    train += [
+        ("the same", 1, "imdb"),
+        ("the same", 1, "imdb"),
+        ("the same", 0, "imdb"),
+        ("one more", 0, "imdb"),
+    ]
     others = [(f"sentence {n}", n % 2, "rotten_tomatoes") for n in range(10)]
     test = [(f"other {n}", ("negative", "positive")[n % 2]) for n in range(43)] + [("the same", "positive")]
-    everything = [(text.replace("  ", " ") + " ", ("negative", "positive")[label]) for text, label, _ in train] + test
+    everything = [
+        (text.replace("  ", " ") + " ", ("negative", "positive")[label]) for text, label, _ in train
+    ] + test
     cached(
         "imdb",
         reviews=table(("text", "label", "source"), train + others),
@@ -174,7 +206,9 @@ def test_imdb_test_part_is_what_the_training_table_lacks(cached):
     assert data.classes == ("negative", "positive")
     assert len(data.train) + len(data.validation) == 44
     assert "review 7 end" in {*data.train.texts, *data.validation.texts}
-    read = [(text, data.classes[label]) for text, label in zip(data.test.texts, data.test.labels, strict=True)]
+    read = [
+        (text, data.classes[label]) for text, label in zip(data.test.texts, data.test.labels, strict=True)
+    ]
     assert sorted(read) == sorted(test)
     assert len(set(data.train.labels[:20].tolist())) == 2, "the table is sorted by label, the part is not"
 
@@ -195,7 +229,9 @@ def test_imdb_from_its_authors_archive(cached):
         for part in ("train", "test"):
             for kind in ("neg", "pos", "unsup"):
                 for number in random.Random(0).sample(range(30), 30):
-                    data = f"{part} {kind} {7 * number % 30} {number}<br />".encode()  # by text in another order
+                    data = (
+                        f"{part} {kind} {7 * number % 30} {number}<br />".encode()
+                    )  # by text in another order
                     entry = tarfile.TarInfo(f"aclImdb/{part}/{kind}/{number}_1.txt")
                     entry.size = len(data)
                     archive.addfile(entry, io.BytesIO(data))

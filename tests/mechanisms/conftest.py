@@ -30,7 +30,9 @@ class Example:
     exact: bool = True  # whether working it exactly is quick
 
     def __str__(self) -> str:
-        told = ",".join(f"{k}={v if isinstance(v, (str, int, float)) else 'given'}" for k, v in self.options.items())
+        told = ",".join(
+            f"{k}={v if isinstance(v, (str, int, float)) else 'given'}" for k, v in self.options.items()
+        )
         return f"{self.slug}({told})"
 
 
@@ -50,11 +52,21 @@ PROJECTED = {"W_q": some(3, 2, start=3), "W_k": some(3, 2, start=5), "W_v": some
 WIDE = {f"W_{k}": some(4, 4, start=3 + i) for i, k in enumerate("qkvo")}
 BIASES = {f"b_{k}": some(4, start=8 + i) for i, k in enumerate("qkvo")}
 SMALL = {f"W_{k}": some(2, 2, start=3 + i) for i, k in enumerate("qkvo")}
-FEED = {"W_1": some(2, 3, start=4), "W_2": some(3, 2, start=5), "b_1": some(3, start=6), "b_2": some(2, start=9)}
+FEED = {
+    "W_1": some(2, 3, start=4),
+    "W_2": some(3, 2, start=5),
+    "b_1": some(3, start=6),
+    "b_2": some(2, start=9),
+}
 NORMS = {f"{n}_{k}": some(2, start=3 * k + i) for k in (1, 2) for i, n in enumerate(("scale", "shift"))}
 THIRD = {"scale_3": some(2, start=5), "shift_3": some(2, start=8)}
 CROSS = {f"cross_{name}": value for name, value in SMALL.items()}
-GATED = {"inputs": some(3, 2), "W_x": some(8, 2, start=2), "W_h": some(8, 2, start=3), "bias": some(8, start=4)}
+GATED = {
+    "inputs": some(3, 2),
+    "W_x": some(8, 2, start=2),
+    "W_h": some(8, 2, start=3),
+    "bias": some(8, start=4),
+}
 RESET = {
     "inputs": some(3, 2),
     "W_x": some(6, 2, start=2),
@@ -71,25 +83,44 @@ EXAMPLES = [
     Example("attention", {"query": QUERY, "key": KEY, "value": VALUE}, {"beta": "1", "mask": "causal"}),
     Example("attention", {"query": QUERY, "key": KEY, "value": VALUE}, {"mask": MASK}),
     Example("attention", {"query": QUERY, "key": KEY, "value": VALUE}, {"beta": "0"}),
-    Example("attention", {"query": QUERY, "key": KEY, "value": VALUE}, {"beta": math.inf, "mask": MASK}, smooth=False),
+    Example(
+        "attention",
+        {"query": QUERY, "key": KEY, "value": VALUE},
+        {"beta": math.inf, "mask": MASK},
+        smooth=False,
+    ),
     Example("cross-attention", {"tokens": TOKENS, "memory": MEMORY, **PROJECTED}, {"beta": "1"}),
     Example("cross-attention", {"tokens": TOKENS, "memory": MEMORY}, {"mask": "causal"}),
     Example("self-attention", {"tokens": TOKENS, **PROJECTED}),
-    Example("self-attention", {"tokens": TOKENS, "W_q": some(2, 3), "W_k": some(2, 3, start=2)}, {"convention": "x W"}),
+    Example(
+        "self-attention",
+        {"tokens": TOKENS, "W_q": some(2, 3), "W_k": some(2, 3, start=2)},
+        {"convention": "x W"},
+    ),
     Example("self-attention", {"tokens": TOKENS, **PROJECTED}, {"beta": "1/2", "mask": "causal"}),
     Example("multi-head-attention", {"tokens": some(3, 4)}, {"heads": 2}),
     Example("multi-head-attention", {"tokens": some(2, 4), **WIDE, **BIASES}, {"heads": 2, "mask": "causal"}),
     Example(
-        "multi-head-attention", {"tokens": some(2, 4), "memory": some(3, 4, start=6), **WIDE}, {"heads": 4, "beta": "1"}
+        "multi-head-attention",
+        {"tokens": some(2, 4), "memory": some(3, 4, start=6), **WIDE},
+        {"heads": 4, "beta": "1"},
     ),
     Example("linear-attention", {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)}),
     Example("linear-attention", {"query": QUERY, "key": KEY, "value": VALUE}, {"features": "elu+1"}),
-    Example("linear-attention", {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)}, {"mask": "causal"}),
     Example(
-        "linear-attention-recurrent", {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)}, {"mask": "causal"}
+        "linear-attention", {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)}, {"mask": "causal"}
     ),
-    Example("linear-attention-recurrent", {"query": QUERY, "key": KEY, "value": VALUE}, {"features": "elu+1"}),
-    Example("linear-attention-chunked", {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)}, {"chunk": 2}),
+    Example(
+        "linear-attention-recurrent",
+        {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)},
+        {"mask": "causal"},
+    ),
+    Example(
+        "linear-attention-recurrent", {"query": QUERY, "key": KEY, "value": VALUE}, {"features": "elu+1"}
+    ),
+    Example(
+        "linear-attention-chunked", {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)}, {"chunk": 2}
+    ),
     Example(
         "linear-attention-chunked",
         {"query": POSITIVE, "key": POSITIVE, "value": some(3, 2)},
@@ -99,7 +130,9 @@ EXAMPLES = [
     Example("natural-positions", {"places": ["0", "1", "2"]}),
     Example("normalised-positions", {"places": ["0", "1", "2", "3"]}),
     Example("sinusoidal-positions", {"places": ["0", "1", "5"]}, {"width": 4}),
-    Example("sinusoidal-positions-2d", {"rows": ["0", "1", "2"], "columns": ["0", "3"]}, {"width": 4, "base": 16}),
+    Example(
+        "sinusoidal-positions-2d", {"rows": ["0", "1", "2"], "columns": ["0", "3"]}, {"width": 4, "base": 16}
+    ),
     Example("learned-positions", {"tokens": TOKENS, "table": some(5, 2, start=3)}),
     Example("relative-positions", {"scores": some(3, 3), "bias": some(5, start=2)}),
     Example("alibi-positions", {"scores": some(2, 3, 3)}),
@@ -118,7 +151,9 @@ EXAMPLES = [
     Example("feed-forward", {"tokens": TOKENS, **FEED}),
     Example("feed-forward", {"tokens": TOKENS, **FEED}, {"activation": "gelu"}),
     Example("feed-forward", {"tokens": TOKENS, "W_1": some(3, 2), "W_2": some(2, 3)}, {"convention": "W x"}),
-    Example("encoder-layer", {"tokens": some(2, 2), **SMALL, **FEED, **NORMS}, {"heads": 1, "epsilon": "1/10"}),
+    Example(
+        "encoder-layer", {"tokens": some(2, 2), **SMALL, **FEED, **NORMS}, {"heads": 1, "epsilon": "1/10"}
+    ),
     Example(
         "encoder-layer",
         {"tokens": some(3, 2), **SMALL, **FEED, **NORMS},
@@ -141,7 +176,11 @@ EXAMPLES = [
     Example("patches", {"image": some(4, 6)}, {"size": 2}),
     Example("patches-inverse", {"rows": some(6, 8)}, {"size": 2, "columns": 3}),
     Example("convolution-1d", {"signal": some(6), "kernel": some(3, start=2)}, {"stride": 2, "padding": 1}),
-    Example("convolution-1d", {"signal": some(4, 5), "kernel": some(6, 2, 3, start=2), "bias": some(6)}, {"groups": 2}),
+    Example(
+        "convolution-1d",
+        {"signal": some(4, 5), "kernel": some(6, 2, 3, start=2), "bias": some(6)},
+        {"groups": 2},
+    ),
     Example("convolution-2d", {"image": some(4, 5), "kernel": some(2, 3, start=2)}),
     Example(
         "convolution-2d",
@@ -151,11 +190,17 @@ EXAMPLES = [
     Example("toeplitz", {"signal": some(5), "kernel": some(3, start=2)}, {"padding": 1}),
     Example("toeplitz", {"signal": some(6), "kernel": some(2, start=2)}, {"stride": 2}),
     Example("locally-connected", {"signal": some(5), "kernels": some(3, 3, start=2)}),
-    Example("locally-connected", {"signal": some(5), "kernels": some(3, 3, start=2)}, {"stride": 2, "padding": 1}),
+    Example(
+        "locally-connected", {"signal": some(5), "kernels": some(3, 3, start=2)}, {"stride": 2, "padding": 1}
+    ),
     Example("average-pooling", {"image": some(4, 6)}, {"size": 2}),
     Example("average-pooling", {"image": some(2, 4, 5)}, {"size": 3, "stride": 1}),
     Example("max-pooling", {"image": some(2, 2, 4)}, {"size": 1, "stride": 2}),
-    Example("max-pooling", {"image": [["1", "4", "2"], ["-3", "0", "5"], ["7", "6", "-1"]]}, {"size": 2, "stride": 1}),
+    Example(
+        "max-pooling",
+        {"image": [["1", "4", "2"], ["-3", "0", "5"], ["7", "6", "-1"]]},
+        {"size": 2, "stride": 1},
+    ),
     Example("recurrence", {"inputs": some(3, 2), "W_x": some(3, 2, start=2), "W_h": some(3, 3, start=3)}),
     Example(
         "recurrence",
@@ -170,7 +215,10 @@ EXAMPLES = [
         {"activation": "tanh"},
     ),
     Example("recurrence", {"inputs": some(4), "W_x": "1/2", "W_h": "-2"}, {"output": "step"}, smooth=False),
-    Example("recurrence-closed-form", {"inputs": some(3, 2), "W_x": some(3, 2, start=2), "W_h": some(3, 3, start=3)}),
+    Example(
+        "recurrence-closed-form",
+        {"inputs": some(3, 2), "W_x": some(3, 2, start=2), "W_h": some(3, 3, start=3)},
+    ),
     Example("lstm-cell", {**GATED, "inputs": some(2), "state": some(2, start=5), "cell": some(2, start=6)}),
     Example("lstm", GATED, exact=False),
     Example("gru-cell", {**RESET, "inputs": some(2), "state": some(2, start=5)}),

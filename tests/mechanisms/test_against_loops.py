@@ -115,7 +115,11 @@ def test_rotary_positions() -> None:
 def test_rotated_queries_and_keys_see_only_their_distance() -> None:
     Q, K = random(1, 6), random(1, 6, seed=1)
     products = [
-        float((m.rotary_positions(hand(Q), hand([i])) @ m.rotary_positions(hand(K), hand([i + 3])).mT).array[0, 0])
+        float(
+            (m.rotary_positions(hand(Q), hand([i])) @ m.rotary_positions(hand(K), hand([i + 3])).mT).array[
+                0, 0
+            ]
+        )
         for i in (0, 1, 50)
     ]
     assert products == pytest.approx([products[0]] * 3, abs=1e-12)
@@ -141,7 +145,9 @@ def test_alibi_positions() -> None:
     for h in range(4):
         for i in range(3):
             for j in range(3):
-                assert ours[h, i, j] == pytest.approx(S[h, i, j] - 2 ** (-8 * (h + 1) / 4) * abs(i - j), abs=1e-12)
+                assert ours[h, i, j] == pytest.approx(
+                    S[h, i, j] - 2 ** (-8 * (h + 1) / 4) * abs(i - j), abs=1e-12
+                )
 
 
 def slid_by_loops(x: Any, kernels: Any, stride: int, padding: int) -> list[float]:
@@ -157,7 +163,8 @@ def slid_by_loops(x: Any, kernels: Any, stride: int, padding: int) -> list[float
 
 
 @pytest.mark.parametrize(
-    ("length", "size", "stride", "padding"), [(5, 3, 1, 0), (5, 3, 1, 2), (7, 2, 2, 1), (6, 4, 3, 3), (3, 5, 1, 2)]
+    ("length", "size", "stride", "padding"),
+    [(5, 3, 1, 0), (5, 3, 1, 2), (7, 2, 2, 1), (6, 4, 3, 3), (3, 5, 1, 2)],
 )
 def test_toeplitz_and_locally_connected(length: int, size: int, stride: int, padding: int) -> None:
     x, k = random(length), random(size, seed=1)

@@ -48,7 +48,9 @@ def test_attention_causal() -> None:
 def test_attention_causal_with_fewer_queries_than_keys() -> None:
     query, key, value = randn(2, 6), randn(5, 6, seed=1), randn(5, 3, seed=2)
     allowed = torch.ones(2, 5, dtype=torch.bool).tril(3)
-    theirs = functional.scaled_dot_product_attention(query[None], key[None], value[None], attn_mask=allowed)[0]
+    theirs = functional.scaled_dot_product_attention(query[None], key[None], value[None], attn_mask=allowed)[
+        0
+    ]
     same(m.attention(query, key, value, mask="causal"), theirs)
 
 
@@ -201,7 +203,13 @@ def test_activations() -> None:
 
 
 def test_feed_forward() -> None:
-    tokens, W_1, W_2, b_1, b_2 = randn(3, 4), randn(4, 7, seed=1), randn(7, 4, seed=2), randn(7), randn(4, seed=3)
+    tokens, W_1, W_2, b_1, b_2 = (
+        randn(3, 4),
+        randn(4, 7, seed=1),
+        randn(7, 4, seed=2),
+        randn(7),
+        randn(4, seed=3),
+    )
     same(
         m.feed_forward(tokens, W_1, W_2, b_1, b_2),
         functional.linear(functional.relu(functional.linear(tokens, W_1.T, b_1)), W_2.T, b_2),
@@ -213,7 +221,9 @@ def test_feed_forward() -> None:
 def test_convolutions(stride: int, padding: int, groups: int, batch: tuple[int, ...]) -> None:
     options = {"stride": stride, "padding": padding, "groups": groups}
     signal, kernel, bias = randn(*batch, 4, 9), randn(6, 4 // groups, 3, seed=1), randn(6, seed=2)
-    same(m.convolution_1d(signal, kernel, bias, **options), functional.conv1d(signal, kernel, bias, **options))
+    same(
+        m.convolution_1d(signal, kernel, bias, **options), functional.conv1d(signal, kernel, bias, **options)
+    )
     image, kernel = randn(*batch, 4, 7, 9), randn(6, 4 // groups, 3, 2, seed=1)
     same(m.convolution_2d(image, kernel, bias, **options), functional.conv2d(image, kernel, bias, **options))
     same(m.convolution_2d(image, kernel, **options), functional.conv2d(image, kernel, **options))

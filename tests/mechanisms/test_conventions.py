@@ -33,7 +33,9 @@ def kinds() -> Any:
 def test_x_W_with_W_equals_W_x_with_W_turned(slug: str, tokens: Any, options: Any) -> None:
     matrices = {**MATRICES, **({"W_o": W_O} if "heads" in options else {})}
     ours = explain(slug, **tokens, **matrices, **options)
-    other = explain(slug, **tokens, **{n: turned(W) for n, W in matrices.items()}, **options, convention="x W")
+    other = explain(
+        slug, **tokens, **{n: turned(W) for n, W in matrices.items()}, **options, convention="x W"
+    )
     for path, noted in ours.steps.items():
         assert np.array_equal(noted.values, other[path].values), path
     assert r"W_q^\top" in ours["query"].formula
@@ -46,7 +48,12 @@ def test_columns_give_the_rows_turned(slug: str, tokens: Any, options: Any, exac
     matrices = {**MATRICES, **({"W_o": W_O} if "heads" in options else {})}
     rows = explain(slug, **tokens, **matrices, **options, exact=exact)
     columns = explain(
-        slug, **{n: turned(X) for n, X in tokens.items()}, **matrices, **options, exact=exact, tokens_as="columns"
+        slug,
+        **{n: turned(X) for n, X in tokens.items()},
+        **matrices,
+        **options,
+        exact=exact,
+        tokens_as="columns",
     )
     assert list(rows.steps) == list(columns.steps)
     assert np.array_equal(columns["output"].values, rows["output"].values.T)
@@ -57,7 +64,9 @@ def test_columns_give_the_rows_turned(slug: str, tokens: Any, options: Any, exac
 
 def test_columns_name_the_same_cell() -> None:
     rows = explain("self-attention", tokens=TOKENS, **MATRICES, beta=1, exact=True)
-    columns = explain("self-attention", tokens=turned(TOKENS), **MATRICES, beta=1, exact=True, tokens_as="columns")
+    columns = explain(
+        "self-attention", tokens=turned(TOKENS), **MATRICES, beta=1, exact=True, tokens_as="columns"
+    )
     ours, other = rows.cell("scores", 0, 1), columns.cell("scores", 1, 0)
     assert (ours.name, other.name) == ("S[0,1]", "S[1,0]")
     assert ours.in_numbers == other.in_numbers
@@ -70,7 +79,9 @@ def test_the_numbers_tell_the_conventions_apart() -> None:
     ours = explain("self-attention", tokens=TOKENS, **square)
     other = explain("self-attention", tokens=TOKENS, **square, convention="x W")
     assert not np.allclose(ours.output.values, other.output.values)
-    flipped = explain("self-attention", tokens=TOKENS, W_q=square["W_k"], W_k=square["W_q"], W_v=square["W_v"])
+    flipped = explain(
+        "self-attention", tokens=TOKENS, W_q=square["W_k"], W_k=square["W_q"], W_v=square["W_v"]
+    )
     assert not np.allclose(ours.output.values, flipped.output.values)
 
 

@@ -118,7 +118,9 @@ def test_exact_equals_decimals(working: Any, example: Any) -> None:
     assert list(by_hand) == list(exact)
     for path, value in exact.items():
         assert value.exact
-        assert not any(x.is_Float for cell in value.array.flat for x in cell.atoms()), f"{path}: a float crept in"
+        assert not any(x.is_Float for cell in value.array.flat for x in cell.atoms()), (
+            f"{path}: a float crept in"
+        )
         np.testing.assert_allclose(floats(value), by_hand[path].array, err_msg=path, **CLOSE)
 
 
@@ -171,12 +173,22 @@ def test_gradients(given: Any, example: Any) -> None:
 # --- how each cell came about -------------------------------------------------------------------------
 
 OPERATIONS = {
-    "sum": math.fsum, "product": math.prod, "max": max,
-    "difference": lambda p: p[0] - p[1], "quotient": lambda p: p[0] / p[1], "power": lambda p: p[0] ** p[1],
-    "negative": lambda p: -p[0], "exp": lambda p: math.exp(p[0]), "sqrt": lambda p: math.sqrt(p[0]),
-    "sin": lambda p: math.sin(p[0]), "cos": lambda p: math.cos(p[0]), "tanh": lambda p: math.tanh(p[0]),
-    "erf": lambda p: math.erf(p[0]), "abs": lambda p: abs(p[0]), "sigmoid": lambda p: 1 / (1 + math.exp(-p[0])),
-}  # fmt: skip
+    "sum": math.fsum,
+    "product": math.prod,
+    "max": max,
+    "difference": lambda p: p[0] - p[1],
+    "quotient": lambda p: p[0] / p[1],
+    "power": lambda p: p[0] ** p[1],
+    "negative": lambda p: -p[0],
+    "exp": lambda p: math.exp(p[0]),
+    "sqrt": lambda p: math.sqrt(p[0]),
+    "sin": lambda p: math.sin(p[0]),
+    "cos": lambda p: math.cos(p[0]),
+    "tanh": lambda p: math.tanh(p[0]),
+    "erf": lambda p: math.erf(p[0]),
+    "abs": lambda p: abs(p[0]),
+    "sigmoid": lambda p: 1 / (1 + math.exp(-p[0])),
+}
 
 
 def worked_out(tree: Tree) -> float:
@@ -193,7 +205,9 @@ def leaves(tree: Tree) -> list[Cell]:
 
 def test_every_cell_can_be_worked_out_again(given: Any, example: Any) -> None:
     kept: dict[str, HandTensor] = {}
-    values = {n: v.labelled(n) if isinstance(v, HandTensor) else v for n, v in given(example, "decimal").items()}
+    values = {
+        n: v.labelled(n) if isinstance(v, HandTensor) else v for n, v in given(example, "decimal").items()
+    }
     MECHANISMS[example.slug].function(**values, note=recorder(kept))
     order = [*values, *kept]
     for path, tensor in kept.items():
@@ -216,7 +230,10 @@ def test_the_arithmetic_of_an_exact_cell_can_be_typed_in(example: Any) -> None:
     for path, noted in trace.steps.items():
         for index in np.ndindex(noted.shape):
             cell = trace.cell(path, *index)
-            if any(sign in cell.in_numbers for sign in ("...", "oo", "sigmoid")) or len(cell.in_numbers) > 500:
+            if (
+                any(sign in cell.in_numbers for sign in ("...", "oo", "sigmoid"))
+                or len(cell.in_numbers) > 500
+            ):
                 continue
             value = decimal(noted.raw.array[noted.inner(index)])
             assert decimal(read_number(cell.in_numbers, exact=True)) == pytest.approx(value, abs=1e-12), cell

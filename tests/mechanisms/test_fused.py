@@ -24,7 +24,9 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
-def check(twin: Callable[..., Tensor], mechanism: Callable[..., Tensor], *given: Tensor | None, **options: Any) -> None:
+def check(
+    twin: Callable[..., Tensor], mechanism: Callable[..., Tensor], *given: Tensor | None, **options: Any
+) -> None:
     """Equal values to 1e-5 and gradients to 1e-4 for every input, in float32; in float64 to 1e-10."""
     for dtype, values, gradients in ((torch.float32, VALUES, GRADIENTS), (torch.float64, 1e-10, 1e-10)):
         results = []
@@ -50,7 +52,13 @@ def padding(batch: int, keys: int) -> Tensor:
 
 # --- attention ----------------------------------------------------------------------------------------
 
-SIZES = [(1, 1, 1, 1, 1, 1), (1, 2, 7, 7, 3, 5), (3, 2, 5, 9, 4, 4), (2, 4, 50, 50, 16, 16), (1, 3, 33, 65, 5, 2)]
+SIZES = [
+    (1, 1, 1, 1, 1, 1),
+    (1, 2, 7, 7, 3, 5),
+    (3, 2, 5, 9, 4, 4),
+    (2, 4, 50, 50, 16, 16),
+    (1, 3, 33, 65, 5, 2),
+]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -58,7 +66,9 @@ SIZES = [(1, 1, 1, 1, 1, 1), (1, 2, 7, 7, 3, 5), (3, 2, 5, 9, 4, 4), (2, 4, 50, 
 @pytest.mark.parametrize("beta", [None, 0.3])
 def test_attention(size: tuple[int, ...], mask: str, beta: float | None) -> None:
     batch, heads, queries, keys, width, value_width = size
-    q, k, v = (torch.randn(batch, heads, n, w) for n, w in ((queries, width), (keys, width), (keys, value_width)))
+    q, k, v = (
+        torch.randn(batch, heads, n, w) for n, w in ((queries, width), (keys, width), (keys, value_width))
+    )
     allowed: Any = {"none": None, "causal": "causal", "padding": padding(batch, keys)}.get(mask)
     if mask in ("given", "whole numbers"):
         allowed = (torch.rand(queries, keys) > 0.4).float()
@@ -73,8 +83,11 @@ def test_attention_of_plain_matrices_and_of_a_trained_beta() -> None:
     check(
         lambda q, k, v, beta: fused.attention(q, k, v, beta=beta),
         lambda q, k, v, beta: plain.attention(q, k, v, beta=beta),
-        q, k, v, beta,
-    )  # fmt: skip
+        q,
+        k,
+        v,
+        beta,
+    )
 
 
 def test_hard_attention_has_no_twin() -> None:
@@ -117,8 +130,11 @@ def test_multi_head_attention_to_a_memory(kind: Any) -> None:
     check(
         lambda *g: fused.multi_head_attention(*g, heads=2, mask=mask, kind=kind),
         lambda *g: mechanism(*g, heads=2, mask=mask),
-        tokens, *matrices, memory, *biases,
-    )  # fmt: skip
+        tokens,
+        *matrices,
+        memory,
+        *biases,
+    )
 
 
 # --- linear attention ---------------------------------------------------------------------------------
@@ -132,8 +148,10 @@ def test_linear_attention(length: int, chunk: int | None, mask: str | None) -> N
     check(
         lambda *g: fused.linear_attention(*g, features="elu+1", mask=mask, chunk=chunk or length),
         lambda *g: plain.linear_attention(*g, features="elu+1", mask=mask),
-        q, k, v,
-    )  # fmt: skip
+        q,
+        k,
+        v,
+    )
     ours = fused.linear_attention(q, k, v, features="elu+1", mask=mask, chunk=chunk or length)
     for form in (plain.linear_attention_recurrent, plain.linear_attention_chunked):
         torch.testing.assert_close(ours, form(q, k, v, features="elu+1", mask=mask), rtol=1e-5, atol=1e-5)
@@ -174,7 +192,14 @@ def test_linear_attention_in_many_blocks(mask: str, chunk: int, monkeypatch: pyt
     options: dict[str, Any] = {"features": "elu+1", "mask": allowed}
     check(partial(fused.linear_attention, chunk=chunk), plain.linear_attention, q, k, v, **options)
     if mask != "padding":
-        check(partial(fused.linear_attention, chunk=chunk), plain.linear_attention, q, k[0, :1], v[0, :1], **options)
+        check(
+            partial(fused.linear_attention, chunk=chunk),
+            plain.linear_attention,
+            q,
+            k[0, :1],
+            v[0, :1],
+            **options,
+        )
     exactly = [rows[:1, :1, :11].double().requires_grad_() for rows in (q, k, v)]
     kept = None if mask == "none" else "causal" if mask == "causal" else allowed[:1, ..., :11].double()
     torch.autograd.gradcheck(
@@ -188,7 +213,14 @@ def test_linear_attention_in_many_blocks(mask: str, chunk: int, monkeypatch: pyt
 @pytest.mark.parametrize("shape", [(1, 1, 2), (3, 7), (2, 5, 64)], ids=str)
 def test_normalisation_gelu_and_feed_forward(shape: tuple[int, ...]) -> None:
     x, width = torch.randn(*shape), shape[-1]
-    check(fused.layer_normalisation, plain.layer_normalisation, x, torch.randn(width), torch.randn(width), epsilon=1e-5)
+    check(
+        fused.layer_normalisation,
+        plain.layer_normalisation,
+        x,
+        torch.randn(width),
+        torch.randn(width),
+        epsilon=1e-5,
+    )
     check(fused.layer_normalisation, plain.layer_normalisation, x, epsilon=1e-5)
     check(fused.gelu, plain.gelu, x)
     given = (torch.randn(width, 3) / width**0.5, torch.randn(3, width), torch.randn(3), torch.randn(width))
@@ -212,8 +244,10 @@ def test_patch_embedding() -> None:
     check(
         fused.patch_embedding,
         lambda i, f, b: plain.convolution_2d(i, f, b, stride=4).reshape(2, 5, -1).mT,
-        images, filters, bias,
-    )  # fmt: skip
+        images,
+        filters,
+        bias,
+    )
 
 
 @pytest.mark.parametrize("length", [1, 6])
@@ -231,8 +265,11 @@ def test_recurrences(length: int) -> None:
     check(
         lambda *g: fused.recurrent(*g, cell="plain")[:, -1],
         lambda x, W_x, W_h, b: plain.recurrence(x, W_x, W_h, bias=b, activation="tanh"),
-        x, W_x, W_h, bias,
-    )  # fmt: skip
+        x,
+        W_x,
+        W_h,
+        bias,
+    )
 
 
 # --- the compiler -------------------------------------------------------------------------------------
@@ -243,7 +280,9 @@ def everything(x: Tensor, m: Tensor, b: Tensor) -> Tensor:
     y = fused.multi_head_attention(x, m, m, m, m, None, b, b, b, b, heads=2)
     y = y + fused.multi_head_attention(x, m, m, m, m, heads=2, mask="causal", kind="linear")
     y = y + fused.multi_head_attention(x, m, m, m, m, x[:, :3], heads=2, mask=torch.ones(2, 1, 1, 3))
-    y = fused.layer_normalisation(y, b, b, epsilon=1e-5) + fused.feed_forward(y, m, m, b, b, activation="gelu")
+    y = fused.layer_normalisation(y, b, b, epsilon=1e-5) + fused.feed_forward(
+        y, m, m, b, b, activation="gelu"
+    )
     y = y + fused.convolution_1d(y.mT, m[:, :, None], b).mT
     images = y.reshape(2, 5, 2, 2)
     y = y + fused.patch_embedding(images, m.repeat(1, 5).reshape(4, 5, 2, 2), b)
@@ -260,7 +299,9 @@ def test_twins_compile_into_one_graph(backend: str) -> None:
     expected = everything(*again)
     ours = torch.compile(everything, fullgraph=True, backend=backend)(*given)
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
-    for a, e in zip(torch.autograd.grad(ours.sum(), given), torch.autograd.grad(expected.sum(), again), strict=True):
+    for a, e in zip(
+        torch.autograd.grad(ours.sum(), given), torch.autograd.grad(expected.sum(), again), strict=True
+    ):
         torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-4)
 
 
@@ -295,6 +336,8 @@ def test_the_softmax_of_ours_is_a_proper_operation() -> None:
 def test_the_mechanisms_never_load_the_twins() -> None:
     told = subprocess.run(
         [sys.executable, "-c", "import sys, headwork.mechanisms; print('torch' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert told.stdout.strip() == "False"

@@ -80,7 +80,11 @@ def test_a_gate_too_few_is_told(mechanism: str) -> None:
 @pytest.mark.parametrize("mechanism", ["lstm", "gru"])
 def test_gates_exactly_are_the_decimals(mechanism: str) -> None:
     rows = 4 if mechanism == "lstm" else 3
-    given = {"inputs": "1 -1/2", "W_x": [[k / 2 - 1] for k in range(rows)], "W_h": [[1 - k / 2] for k in range(rows)]}
+    given = {
+        "inputs": "1 -1/2",
+        "W_x": [[k / 2 - 1] for k in range(rows)],
+        "W_h": [[1 - k / 2] for k in range(rows)],
+    }
     exact, decimal = explain(mechanism, exact=True, **given), explain(mechanism, **given)
     for path, noted in exact.steps.items():
         assert abs(noted.values - decimal[path].values).max() < 1e-12, path
@@ -104,7 +108,9 @@ def test_slopes_of_alibi_are_the_published_ones() -> None:
     assert slopes(8) == pytest.approx([2.0**-k for k in range(1, 9)])
     assert slopes(2) == pytest.approx([2.0**-4, 2.0**-8])
     # 12 heads: the eight of 8, then every other one of 16.
-    assert slopes(12) == pytest.approx([2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)])
+    assert slopes(12) == pytest.approx(
+        [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
+    )
 
 
 def test_alibi_takes_the_distance() -> None:
@@ -158,7 +164,9 @@ def test_a_mask_hides_keys_from_linear_attention() -> None:
     mask = torch.ones(2, 1, 9)
     mask[..., 6:] = 0
     torch.testing.assert_close(
-        linear_attention(query, key, value, mask=mask), linear_attention(query, key[:, :6], value[:, :6]), **CLOSE
+        linear_attention(query, key, value, mask=mask),
+        linear_attention(query, key[:, :6], value[:, :6]),
+        **CLOSE,
     )
 
 
@@ -214,21 +222,33 @@ def test_encoder_layer_is_torchs(placement: str, activation: str) -> None:
     )
     tokens, named = torch.randn(2, 4, 6), layer_of(theirs, 2)
     ours = encoder_layer(
-        tokens, heads=3, normalisation=placement, activation=activation, epsilon=1e-5, **named  # type: ignore[arg-type]
-    )  # fmt: skip
+        tokens,
+        heads=3,
+        normalisation=placement,
+        activation=activation,
+        epsilon=1e-5,
+        **named,  # type: ignore[arg-type]
+    )
     torch.testing.assert_close(ours, theirs(tokens), **CLOSE)
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_decoder_layer_is_torchs(placement: str) -> None:
-    theirs: Any = nn.TransformerDecoderLayer(6, 3, 10, dropout=0.0, norm_first=placement == "pre", batch_first=True)
+    theirs: Any = nn.TransformerDecoderLayer(
+        6, 3, 10, dropout=0.0, norm_first=placement == "pre", batch_first=True
+    )
     tokens, memory = torch.randn(2, 4, 6), torch.randn(2, 5, 6)
     named = layer_of(theirs, 3) | attention_of(theirs.multihead_attn, "cross_")
     hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
     ours = decoder_layer(
-        tokens, memory, heads=3, normalisation=placement, epsilon=1e-5, memory_mask=~hidden[:, None, None, :],  # type: ignore[arg-type]
+        tokens,
+        memory,
+        heads=3,
+        normalisation=placement,
+        epsilon=1e-5,
+        memory_mask=~hidden[:, None, None, :],  # type: ignore[arg-type]
         **named,
-    )  # fmt: skip
+    )
     later = nn.Transformer.generate_square_subsequent_mask(4)
     expected = theirs(tokens, memory, tgt_mask=later, tgt_is_causal=True, memory_key_padding_mask=hidden)
     torch.testing.assert_close(ours, expected, **CLOSE)

@@ -101,7 +101,9 @@ def translation(name: str, **changes: Any) -> Case:
         source, mask = sentences()
         return source, words(BATCH, 5), mask
 
-    return Case(name, EncoderDecoder, EncoderDecoderConfig(**SMALL, **TEXT, **changes), pair, (BATCH, 5, WORDS))
+    return Case(
+        name, EncoderDecoder, EncoderDecoderConfig(**SMALL, **TEXT, **changes), pair, (BATCH, 5, WORDS)
+    )
 
 
 def recurrent(name: str, **changes: Any) -> Case:
@@ -111,7 +113,13 @@ def recurrent(name: str, **changes: Any) -> Case:
 CASES = [
     Case("encoder", Encoder, TransformerConfig(**SMALL), vectors, STATES),
     Case("encoder, pre", Encoder, TransformerConfig(**SMALL, normalisation="pre"), vectors, STATES),
-    Case("decoder", Decoder, TransformerConfig(**SMALL), lambda: (torch.randn(*STATES), torch.randn(4, 3, 16)), STATES),
+    Case(
+        "decoder",
+        Decoder,
+        TransformerConfig(**SMALL),
+        lambda: (torch.randn(*STATES), torch.randn(4, 3, 16)),
+        STATES,
+    ),
     translation("encoder-decoder"),
     translation("encoder-decoder, pre", normalisation="pre"),
     translation("encoder-decoder, linear", attention="linear"),
@@ -121,13 +129,23 @@ CASES = [
     vision("vision"),
     vision("vision, mean", pooling="mean", positions="sinusoidal"),
     vision("vision, linear", attention="linear"),
-    Case("convolutional", ConvolutionalClassifier, ConvolutionalConfig(**SEEN, width=6, depth=2), images, SCORES),
+    Case(
+        "convolutional",
+        ConvolutionalClassifier,
+        ConvolutionalConfig(**SEEN, width=6, depth=2),
+        images,
+        SCORES,
+    ),
     recurrent("recurrent, plain", cell="plain"),
     recurrent("recurrent, lstm", cell="lstm"),
     recurrent("recurrent, gru both ways", cell="gru", bidirectional=True),
-    Case("text encoder", TextEncoder,
-         TextEncoderConfig(**SMALL, **TEXT, normalisation="post", embedding_normalisation=True, token_types=2),
-         sentences, STATES),
+    Case(
+        "text encoder",
+        TextEncoder,
+        TextEncoderConfig(**SMALL, **TEXT, normalisation="post", embedding_normalisation=True, token_types=2),
+        sentences,
+        STATES,
+    ),
     text("text, transformer"),
     text("text, linear, first", attention="linear", pooling="first"),
     text("text, plain", encoder="plain"),
@@ -135,7 +153,7 @@ CASES = [
     text("text, gru", encoder="gru"),
     text("text, convolution", encoder="convolution"),
     text("text, phrases", phrases=40),
-]  # fmt: skip
+]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -21,9 +21,15 @@ from headwork.models import (
 
 CONFIGS: list[tuple[Callable[[], Any], str]] = [
     (lambda: TransformerConfig(width=10, heads=4), r"width 10 cannot be cut into 4 heads.*divides 10"),
-    (lambda: VisionTransformerConfig(heads=3), r"VisionTransformerConfig: width 64 cannot be cut into 3 heads"),
+    (
+        lambda: VisionTransformerConfig(heads=3),
+        r"VisionTransformerConfig: width 64 cannot be cut into 3 heads",
+    ),
     (lambda: VisionTransformerConfig(patch=5), r"28 x 28 cannot be cut into patches of 5"),
-    (lambda: VisionTransformerConfig(pooling="clas token"), r"pooling 'clas token'. Did you mean 'class token'\?"),  # type: ignore[arg-type]
+    (
+        lambda: VisionTransformerConfig(pooling="clas token"),
+        r"pooling 'clas token'. Did you mean 'class token'\?",
+    ),  # type: ignore[arg-type]
     (lambda: VisionTransformerConfig(kernel="fast"), r"kernel 'fast'.*Known: plain, fused"),  # type: ignore[arg-type]
     (lambda: VisionTransformerConfig(positions="rotary"), r"Known: learned, sinusoidal"),  # type: ignore[arg-type]
     (lambda: TransformerConfig(attention="quadratic"), r"attention 'quadratic'"),  # type: ignore[arg-type]
@@ -92,7 +98,9 @@ def test_bad_batches_are_refused(case: Any, kernel: str) -> None:
 def test_a_sequence_longer_than_the_positions(cases: dict[str, Any], name: str) -> None:
     model = cases[name].model()
     tokens = torch.zeros(1, 10, dtype=torch.long)
-    with pytest.raises(InputError, match=r"a sequence of 10 tokens, but there are positions for 9.*'longest'"):
+    with pytest.raises(
+        InputError, match=r"a sequence of 10 tokens, but there are positions for 9.*'longest'"
+    ):
         model(*([tokens, tokens] if name == "encoder-decoder" else [tokens]))
     if name.startswith("language"):
         caches: list[Any] = [{}, {}]

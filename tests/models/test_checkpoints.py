@@ -45,7 +45,9 @@ def with_manifest(folder: Path, **files: bytes) -> None:
     """Write files as somebody would who also mends the manifest."""
     told = json.loads((folder / "manifest.json").read_text())
     for name, data in files.items():
-        name = {"config": "config.json", "parameters": "model.safetensors", "tokenizer": "tokenizer.json"}[name]
+        name = {"config": "config.json", "parameters": "model.safetensors", "tokenizer": "tokenizer.json"}[
+            name
+        ]
         (folder / name).write_bytes(data)
         told["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     (folder / "manifest.json").write_text(json.dumps(told))
@@ -156,7 +158,10 @@ def test_tensors_that_do_not_fit_are_named(saved: Path) -> None:
         ({"format": "other 7"}, "not the config of a Headwork model"),
         ({"config": {"widht": 3}}, "'widht'. Did you mean 'width'"),
         ({"config": {"image": 4, "width": "2"}}, "width is '2'. Give a whole number"),
-        ({"config": {"image": 4, "width": 2, "depth": 10**12}}, "depth 1,000,000,000,000, but .* holds only 4 tensors"),
+        (
+            {"config": {"image": 4, "width": 2, "depth": 10**12}},
+            "depth 1,000,000,000,000, but .* holds only 4 tensors",
+        ),
     ],
 )
 def test_configs_that_do_not_fit_are_named(saved: Path, change: dict[str, Any], told: str) -> None:

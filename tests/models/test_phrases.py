@@ -92,7 +92,8 @@ def test_some_places_are_ordered_real_and_begin_with_the_first() -> None:
     assert (places.diff(dim=1) > 0).all()
     assert at_places(mask, places).sum(1).tolist() == [10, 10, 3]
     counts = sum(
-        torch.zeros(20).index_add(0, some_places(mask[:1], mask[:1], 0.5)[0], torch.ones(10)) for _ in range(400)
+        torch.zeros(20).index_add(0, some_places(mask[:1], mask[:1], 0.5)[0], torch.ones(10))
+        for _ in range(400)
     )
     assert (counts[1:] > 120).all(), "every place has its chance"  # type: ignore[index]
 

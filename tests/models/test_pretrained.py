@@ -100,9 +100,13 @@ def test_bert_with_a_head_for_pretraining_and_old_names(padded: Any, tmp_path: P
     theirs = scattered(transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=50, **SMALL)))
     theirs.save_pretrained(tmp_path)
     state = load_file(tmp_path / "model.safetensors")
-    old = {n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): p
-           for n, p in state.items()}  # fmt: skip
-    save_file({**old, "bert.embeddings.position_ids": torch.arange(512)[None]}, tmp_path / "model.safetensors")
+    old = {
+        n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): p
+        for n, p in state.items()
+    }
+    save_file(
+        {**old, "bert.embeddings.position_ids": torch.arange(512)[None]}, tmp_path / "model.safetensors"
+    )
     tokens, mask = padded
     hidden = theirs.bert(input_ids=tokens, attention_mask=mask).last_hidden_state
     assert largest((from_transformers(tmp_path)(tokens, mask) - hidden)[mask.bool()]) < 1e-5
@@ -138,8 +142,10 @@ def test_a_tokenizer_goes_along(bert: Any, tmp_path: Path) -> None:
     vectors = sentence_vectors(ours, TEXTS)
     for text, vector in zip(TEXTS, vectors, strict=True):
         assert largest(sentence_vectors(ours, [text])[0] - vector) < 1e-5
-    for again in (from_pretrained(ours.save_pretrained(tmp_path / "own")),
-                  from_transformers(to_transformers(ours, tmp_path / "theirs"))):  # fmt: skip
+    for again in (
+        from_pretrained(ours.save_pretrained(tmp_path / "own")),
+        from_transformers(to_transformers(ours, tmp_path / "theirs")),
+    ):
         assert torch.equal(sentence_vectors(again, TEXTS), vectors)
     assert TextClassifier.on(ours, classes=3)(tokens, mask).shape == (5, 3)
 
@@ -153,13 +159,27 @@ def test_no_tokenizer_and_no_text(bert: Any) -> None:
 # --- the real one, where it is at hand ----------------------------------------------------------
 
 SENTENCES = [
-    "A cat.", "The quick brown fox jumps over the lazy dog.", "Attention is all you need, they said.", "Hello", "ok",
-    "Numbers: 1, 22, 333 and 4,444.", "How many heads does it have, and how wide is each one of them?", "Short text.",
-    "naïve café résumé", "What is a transformer?", "I left after twenty minutes and do not regret it for a second.",
-    "One two three four five six seven eight nine ten eleven twelve thirteen.", "Paris is the capital of France.",
-    "def f(x): return x * 2", "It rained all day. " * 20, "She sells sea shells by the sea shore.", "E = mc^2",
-    "Antidisestablishmentarianism is a long word.", "word " * 150, "The end.",
-]  # fmt: skip
+    "A cat.",
+    "The quick brown fox jumps over the lazy dog.",
+    "Attention is all you need, they said.",
+    "Hello",
+    "ok",
+    "Numbers: 1, 22, 333 and 4,444.",
+    "How many heads does it have, and how wide is each one of them?",
+    "Short text.",
+    "naïve café résumé",
+    "What is a transformer?",
+    "I left after twenty minutes and do not regret it for a second.",
+    "One two three four five six seven eight nine ten eleven twelve thirteen.",
+    "Paris is the capital of France.",
+    "def f(x): return x * 2",
+    "It rained all day. " * 20,
+    "She sells sea shells by the sea shore.",
+    "E = mc^2",
+    "Antidisestablishmentarianism is a long word.",
+    "word " * 150,
+    "The end.",
+]
 
 
 @torch.no_grad()
@@ -198,7 +218,9 @@ def test_minilm_fetched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("image", "patch", "channels"), [(224, 16, 3), (20, 4, 1)])
 @torch.no_grad()
 def test_vit_in_and_out_again(image: int, patch: int, channels: int, tmp_path: Path) -> None:
-    config = transformers.ViTConfig(image_size=image, patch_size=patch, num_channels=channels, num_labels=5, **SMALL)
+    config = transformers.ViTConfig(
+        image_size=image, patch_size=patch, num_channels=channels, num_labels=5, **SMALL
+    )
     theirs = scattered(transformers.ViTForImageClassification(config))
     theirs.save_pretrained(tmp_path / "theirs")
     ours = from_transformers(tmp_path / "theirs")
@@ -206,7 +228,9 @@ def test_vit_in_and_out_again(image: int, patch: int, channels: int, tmp_path: P
     scores = theirs(images).logits
     assert largest(ours(images) - scores) < 1e-5
     assert largest(ours.with_kernel("fused")(images) - scores) < 1e-5
-    back = transformers.ViTForImageClassification.from_pretrained(to_transformers(ours, tmp_path / "out")).eval()
+    back = transformers.ViTForImageClassification.from_pretrained(
+        to_transformers(ours, tmp_path / "out")
+    ).eval()
     assert torch.equal(back(images).logits, scores)
 
 

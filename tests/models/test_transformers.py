@@ -54,7 +54,10 @@ def test_before_each_part_means_two_normalisations_more() -> None:
 def test_final_normalisation_can_be_asked_for() -> None:
     assert Encoder(TransformerConfig(**SMALL)).normalisation is None
     assert Encoder(TransformerConfig(**SMALL, final_normalisation=True)).normalisation is not None
-    assert Encoder(TransformerConfig(**SMALL, normalisation="pre", final_normalisation=False)).normalisation is None
+    assert (
+        Encoder(TransformerConfig(**SMALL, normalisation="pre", final_normalisation=False)).normalisation
+        is None
+    )
 
 
 # --- a block is a mechanism ---------------------------------------------------------------------------
@@ -160,7 +163,9 @@ def test_a_cache_gives_the_same_tokens(causal_case: Any) -> None:
         assert torch.equal(greedy[:, :7], tokens)
         assert torch.equal(greedy, model.generate(tokens, 30, cached=False))
         drawn = [
-            model.generate(tokens, 30, temperature=1.5, cached=cached, generator=torch.Generator().manual_seed(3))
+            model.generate(
+                tokens, 30, temperature=1.5, cached=cached, generator=torch.Generator().manual_seed(3)
+            )
             for cached in (True, False)
         ]
         assert torch.equal(drawn[0], drawn[1])
@@ -196,7 +201,9 @@ def test_generating_leaves_the_model_as_it_was() -> None:
 
 
 def test_a_classifier_on_a_given_encoder_shares_it() -> None:
-    encoder = TextEncoder(TextEncoderConfig(**SMALL, vocabulary=11, token_types=2, embedding_normalisation=True))
+    encoder = TextEncoder(
+        TextEncoderConfig(**SMALL, vocabulary=11, token_types=2, embedding_normalisation=True)
+    )
     model = TextClassifier.on(encoder, classes=3, pooling="first")
     assert model.encoder is encoder
     assert model(torch.tensor([[1, 2, 3]])).shape == (1, 3)

@@ -17,7 +17,9 @@ from headwork.numbers.typed import read_number
 x, b = sympy.Symbol("x", real=True), sympy.Symbol("beta", real=True)
 atoms = st.one_of(
     st.fractions(-9, 9, max_denominator=9).map(lambda f: sympy.Rational(f.numerator, f.denominator)),
-    st.sampled_from([sympy.E, sympy.pi, sympy.sqrt(2), sympy.exp(-3), x, b, sympy.sqrt(x**2 + 1), sympy.exp(b / 2)]),
+    st.sampled_from(
+        [sympy.E, sympy.pi, sympy.sqrt(2), sympy.exp(-3), x, b, sympy.sqrt(x**2 + 1), sympy.exp(b / 2)]
+    ),
 )
 
 
@@ -53,7 +55,9 @@ def near(value: Any) -> float:
 def test_text_can_be_typed_back_in(value: Any) -> None:
     if value.has(sympy.zoo, sympy.nan) or value.count_ops() > 60:
         return
-    assert near(read_number(exact_text(value), exact=True)) == pytest.approx(near(value), rel=1e-12, abs=1e-12)
+    assert near(read_number(exact_text(value), exact=True)) == pytest.approx(
+        near(value), rel=1e-12, abs=1e-12
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -135,7 +139,9 @@ def test_an_expression_too_large_to_multiply_out_is_left_as_it_is() -> None:
     power = 1 / (sum(letters[:6]) ** 100 + 1)
     for value in (product, nested, many, power, sympy.exp(product), 1 / (x**1000 + 1), sympy.exp(nested)):
         tidied = tidy(value)
-        numbers = {letter: sympy.Rational(k + 1, 7) for k, letter in enumerate(letters)} | {x: sympy.Rational(3, 2)}
+        numbers = {letter: sympy.Rational(k + 1, 7) for k, letter in enumerate(letters)} | {
+            x: sympy.Rational(3, 2)
+        }
         assert decimal(tidied.xreplace(numbers)) == pytest.approx(decimal(value.xreplace(numbers)), rel=1e-12)
 
 
@@ -183,7 +189,9 @@ def test_the_limit_of_softmax_is_one_hot_with_ties_shared(scores: list[int]) -> 
 @settings(max_examples=30, deadline=None)
 @given(weights, weights)
 def test_limits_of_quotients_are_those_far_out(above: list[int], below: list[int]) -> None:
-    value = sum((k + 1) * sympy.exp(b * s) for k, s in enumerate(above)) / sum(sympy.exp(b * s) for s in below)
+    value = sum((k + 1) * sympy.exp(b * s) for k, s in enumerate(above)) / sum(
+        sympy.exp(b * s) for s in below
+    )
     found, far = limit(value, b, sympy.oo), float(sympy.N(value.subs(b, 60), 20))
     if found.is_finite:
         assert far == pytest.approx(float(found), abs=1e-9)

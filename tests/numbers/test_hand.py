@@ -29,7 +29,9 @@ def exact(array: Any) -> HandTensor:
 
 def floats(tensor: HandTensor) -> Any:
     return (
-        np.array([decimal(x) for x in tensor.array.flat], float).reshape(tensor.shape) if tensor.exact else tensor.array
+        np.array([decimal(x) for x in tensor.array.flat], float).reshape(tensor.shape)
+        if tensor.exact
+        else tensor.array
     )
 
 
@@ -47,24 +49,54 @@ def agree(body: Any, *operands: Any) -> None:
 
 
 SIMPLE = {
-    "exp": lambda x: x.exp(), "tanh": lambda x: x.tanh(), "sin": lambda x: x.sin(), "cos": lambda x: x.cos(),
-    "erf": lambda x: x.erf(), "abs": lambda x: x.abs(), "relu": lambda x: x.relu(), "sigmoid": lambda x: x.sigmoid(),
-    "sqrt": lambda x: (x * x + 1).sqrt(), "negative": lambda x: -x, "mT": lambda x: x.mT, "sum": lambda x: x.sum(-1),
-    "sum of rows": lambda x: x.sum(-2, keepdim=True), "mean": lambda x: x.mean(0),
-    "amax": lambda x: x.amax(-1, keepdim=True), "cumsum": lambda x: x.cumsum(-1), "softmax": lambda x: x.softmax(-1),
-    "softmax of columns": lambda x: x.softmax(0), "transpose": lambda x: x.transpose(0, -1),
-    "unsqueeze": lambda x: x.unsqueeze(1), "squeeze": lambda x: x.unsqueeze(-1).squeeze(-1),
-    "reshape": lambda x: x.reshape(-1, x.shape[-1]), "first": lambda x: x[0], "last": lambda x: x[..., -1],
-    "slice": lambda x: x[..., ::2], "range": lambda x: x[1:], "tril": lambda x: x.tril(),
-    "tril 1": lambda x: x.tril(1), "unfold": lambda x: x.unfold(-1, 1 if x.shape[-1] == 1 else 2, 1),
-    "unfold rows": lambda x: x.unfold(0, 1, 2), "plus": lambda x: x + 2, "from": lambda x: 2 - x,
-    "times": lambda x: 3 * x, "over": lambda x: x / 4, "under": lambda x: 1 / (x * x + 1), "power": lambda x: x**2,
-    "base": lambda x: x.new_tensor(2) ** x, "greater": lambda x: (x > 0).to(x), "at least": lambda x: (x >= 1).to(x),
-    "equal": lambda x: (x == 0).to(x), "filled": lambda x: x.masked_fill(x > 1, -7),
-    "zeros": lambda x: x + x.new_zeros(*x.shape), "ones": lambda x: x * x.new_ones(x.shape[-1]),
-    "gram": lambda x: x @ x.mT, "cat": lambda x: cat([x, -x], -1), "stack": lambda x: stack([x, 2 * x], 0),
+    "exp": lambda x: x.exp(),
+    "tanh": lambda x: x.tanh(),
+    "sin": lambda x: x.sin(),
+    "cos": lambda x: x.cos(),
+    "erf": lambda x: x.erf(),
+    "abs": lambda x: x.abs(),
+    "relu": lambda x: x.relu(),
+    "sigmoid": lambda x: x.sigmoid(),
+    "sqrt": lambda x: (x * x + 1).sqrt(),
+    "negative": lambda x: -x,
+    "mT": lambda x: x.mT,
+    "sum": lambda x: x.sum(-1),
+    "sum of rows": lambda x: x.sum(-2, keepdim=True),
+    "mean": lambda x: x.mean(0),
+    "amax": lambda x: x.amax(-1, keepdim=True),
+    "cumsum": lambda x: x.cumsum(-1),
+    "softmax": lambda x: x.softmax(-1),
+    "softmax of columns": lambda x: x.softmax(0),
+    "transpose": lambda x: x.transpose(0, -1),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "squeeze": lambda x: x.unsqueeze(-1).squeeze(-1),
+    "reshape": lambda x: x.reshape(-1, x.shape[-1]),
+    "first": lambda x: x[0],
+    "last": lambda x: x[..., -1],
+    "slice": lambda x: x[..., ::2],
+    "range": lambda x: x[1:],
+    "tril": lambda x: x.tril(),
+    "tril 1": lambda x: x.tril(1),
+    "unfold": lambda x: x.unfold(-1, 1 if x.shape[-1] == 1 else 2, 1),
+    "unfold rows": lambda x: x.unfold(0, 1, 2),
+    "plus": lambda x: x + 2,
+    "from": lambda x: 2 - x,
+    "times": lambda x: 3 * x,
+    "over": lambda x: x / 4,
+    "under": lambda x: 1 / (x * x + 1),
+    "power": lambda x: x**2,
+    "base": lambda x: x.new_tensor(2) ** x,
+    "greater": lambda x: (x > 0).to(x),
+    "at least": lambda x: (x >= 1).to(x),
+    "equal": lambda x: (x == 0).to(x),
+    "filled": lambda x: x.masked_fill(x > 1, -7),
+    "zeros": lambda x: x + x.new_zeros(*x.shape),
+    "ones": lambda x: x * x.new_ones(x.shape[-1]),
+    "gram": lambda x: x @ x.mT,
+    "cat": lambda x: cat([x, -x], -1),
+    "stack": lambda x: stack([x, 2 * x], 0),
     "stack last": lambda x: stack([x, x], -1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SIMPLE)
@@ -77,7 +109,9 @@ def test_one_operand(name: str, array: Any) -> None:
 @given(st.data())
 def test_arithmetic_broadcasts(data: Any) -> None:
     left = data.draw(matrices)
-    shape = tuple(data.draw(st.sampled_from([1, size])) for size in left.shape[data.draw(st.integers(0, 2)) :])
+    shape = tuple(
+        data.draw(st.sampled_from([1, size])) for size in left.shape[data.draw(st.integers(0, 2)) :]
+    )
     right = data.draw(arrays(float, shape, elements=numbers.filter(lambda x: x != 0)))
     for body in (
         lambda a, b: a + b,
@@ -94,7 +128,11 @@ def test_products_of_matrices_broadcast(data: Any) -> None:
     rows, inner, columns, batch = (data.draw(st.integers(1, 3)) for _ in range(4))
     left = data.draw(arrays(float, (batch, rows, inner), elements=numbers))
     right = data.draw(
-        arrays(float, data.draw(st.sampled_from([(inner, columns), (1, inner, columns), (inner,)])), elements=numbers)
+        arrays(
+            float,
+            data.draw(st.sampled_from([(inner, columns), (1, inner, columns), (inner,)])),
+            elements=numbers,
+        )
     )
     agree(lambda a, b: a @ b, left, right)
 

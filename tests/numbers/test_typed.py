@@ -19,19 +19,73 @@ from headwork.numbers.exact import decimal, exact_text
 from headwork.numbers.typed import SymbolFound, nested_array, read_array, read_number
 
 NUMBERS = [
-    ("2", 2), ("-3", -3), ("+3", 3), ("0.5", 0.5), (".5", 0.5), ("5.", 5), ("1e-3", 1e-3), ("2E2", 200),
-    ("1/3", 1 / 3), ("-1/2", -0.5), ("--2", 2), ("1-2-3", -4), ("2/3/4", 1 / 6), ("2*3+4", 10), ("2+3*4", 14),
-    ("(2+3)*4", 20), ("2^3^2", 512), ("2**3", 8), ("-2^2", -4), ("(-2)^2", 4), ("2^-1", 0.5), ("4^(1/2)", 2),
-    ("2*-3", -6), ("1 + 2", 3), ("1 - 2", -1), ("6 / 3", 2), ("sqrt(2)", math.sqrt(2)), ("sqrt(0)", 0), ("e", math.e),
-    ("E", math.e), ("e^2", math.e**2), ("exp(2)", math.e**2), ("pi", math.pi), ("π/2", math.pi / 2),
-    ("ln(2)", math.log(2)), ("log(2)", math.log(2)), ("sin(1)", math.sin(1)), ("cos(1)", math.cos(1)),
-    ("tanh(1)", math.tanh(1)), ("erf(1)", math.erf(1)), ("max(1, 3, 2)", 3), ("max(7)", 7), ("abs(-4)", 4),
-    ("e^2/(e + 1)^2", math.e**2 / (math.e + 1) ** 2), ("oo", math.inf), ("-oo", -math.inf), ("inf", math.inf),
-    ("∞", math.inf), ("−2", -2), ("–2", -2), ("2·3", 6), ("2×3", 6), ("6÷3", 2), (" 2 ", 2), ("\u00a02", 2),
-    (r"\frac{1}{2}", 0.5), (r"\frac{1}{\sqrt{2}}", 0.5**0.5), (r"\dfrac{1}{2}^{2}", 0.25), (r"2 \cdot 3", 6),
-    (r"$-\frac12$", None), (r"\pi", math.pi), (r"\sin(1)", math.sin(1)), (r"\max(1, 2)", 2), (r"-\infty", -math.inf),
-    (r"e^{2}", math.e**2), (r"\left(1+2\right)", 3),
-]  # fmt: skip
+    ("2", 2),
+    ("-3", -3),
+    ("+3", 3),
+    ("0.5", 0.5),
+    (".5", 0.5),
+    ("5.", 5),
+    ("1e-3", 1e-3),
+    ("2E2", 200),
+    ("1/3", 1 / 3),
+    ("-1/2", -0.5),
+    ("--2", 2),
+    ("1-2-3", -4),
+    ("2/3/4", 1 / 6),
+    ("2*3+4", 10),
+    ("2+3*4", 14),
+    ("(2+3)*4", 20),
+    ("2^3^2", 512),
+    ("2**3", 8),
+    ("-2^2", -4),
+    ("(-2)^2", 4),
+    ("2^-1", 0.5),
+    ("4^(1/2)", 2),
+    ("2*-3", -6),
+    ("1 + 2", 3),
+    ("1 - 2", -1),
+    ("6 / 3", 2),
+    ("sqrt(2)", math.sqrt(2)),
+    ("sqrt(0)", 0),
+    ("e", math.e),
+    ("E", math.e),
+    ("e^2", math.e**2),
+    ("exp(2)", math.e**2),
+    ("pi", math.pi),
+    ("π/2", math.pi / 2),
+    ("ln(2)", math.log(2)),
+    ("log(2)", math.log(2)),
+    ("sin(1)", math.sin(1)),
+    ("cos(1)", math.cos(1)),
+    ("tanh(1)", math.tanh(1)),
+    ("erf(1)", math.erf(1)),
+    ("max(1, 3, 2)", 3),
+    ("max(7)", 7),
+    ("abs(-4)", 4),
+    ("e^2/(e + 1)^2", math.e**2 / (math.e + 1) ** 2),
+    ("oo", math.inf),
+    ("-oo", -math.inf),
+    ("inf", math.inf),
+    ("∞", math.inf),
+    ("−2", -2),
+    ("–2", -2),
+    ("2·3", 6),
+    ("2×3", 6),
+    ("6÷3", 2),
+    (" 2 ", 2),
+    ("\u00a02", 2),
+    (r"\frac{1}{2}", 0.5),
+    (r"\frac{1}{\sqrt{2}}", 0.5**0.5),
+    (r"\dfrac{1}{2}^{2}", 0.25),
+    (r"2 \cdot 3", 6),
+    (r"$-\frac12$", None),
+    (r"\pi", math.pi),
+    (r"\sin(1)", math.sin(1)),
+    (r"\max(1, 2)", 2),
+    (r"-\infty", -math.inf),
+    (r"e^{2}", math.e**2),
+    (r"\left(1+2\right)", 3),
+]
 
 
 @pytest.mark.parametrize(("text", "value"), NUMBERS)
@@ -51,7 +105,9 @@ def test_exact_numbers_are_what_was_written(text: str, exact: str) -> None:
     assert exact_text(read_number(text, exact=True)) == exact
 
 
-@pytest.mark.parametrize("name", ["x", "beta", "k1", "x_2", "W_q", "lambda", "x12", "theta_1", "β", "S", "N", "I", "Q"])
+@pytest.mark.parametrize(
+    "name", ["x", "beta", "k1", "x_2", "W_q", "lambda", "x12", "theta_1", "β", "S", "N", "I", "Q"]
+)
 def test_symbols(name: str) -> None:
     value = read_number(name, exact=True)
     assert value.is_Symbol
@@ -65,14 +121,30 @@ def test_a_symbol_is_the_same_wherever_it_is_typed() -> None:
 
 
 MATRICES = [
-    ("5", ()), ("1 2 3", (3,)), ("1, 2, 3", (3,)), ("1,2,", (2,)), ("1 2; 2 0", (2, 2)), ("1 2;", (1, 2)),
-    ("1; 2; 3", (3, 1)), ("[[1,2],[2,0]]", (2, 2)), ("[1, 2]", (2,)), ("[[1 2], [2 0]]", (2, 2)),
-    ("[[1. 2.]\n [2. 0.]]", (2, 2)), ("[1 2; 2 0]", (2, 2)), ("[[[1],[2]],[[3],[4]]]", (2, 2, 1)),
-    ("1\t2\n2\t0", (2, 2)), ("1,2\r\n2,0\r\n", (2, 2)), ("max(1, 2), 3", (2,)),
-    (r"\begin{bmatrix} 1 & 2 \\ 2 & 0 \end{bmatrix}", (2, 2)), (r"\begin{pmatrix}1&2\\2&0\\\end{pmatrix}", (2, 2)),
-    (r"\left[\begin{array}{cc} 1 & \frac{1}{2} \\ 2 & 0 \end{array}\right]", (2, 2)), ("1/2 sqrt(2)", (2,)),
-    ("-1 -2; 3 -4", (2, 2)), ("1 + 2 3", (2,)), ("1 -2", (2,)),
-]  # fmt: skip
+    ("5", ()),
+    ("1 2 3", (3,)),
+    ("1, 2, 3", (3,)),
+    ("1,2,", (2,)),
+    ("1 2; 2 0", (2, 2)),
+    ("1 2;", (1, 2)),
+    ("1; 2; 3", (3, 1)),
+    ("[[1,2],[2,0]]", (2, 2)),
+    ("[1, 2]", (2,)),
+    ("[[1 2], [2 0]]", (2, 2)),
+    ("[[1. 2.]\n [2. 0.]]", (2, 2)),
+    ("[1 2; 2 0]", (2, 2)),
+    ("[[[1],[2]],[[3],[4]]]", (2, 2, 1)),
+    ("1\t2\n2\t0", (2, 2)),
+    ("1,2\r\n2,0\r\n", (2, 2)),
+    ("max(1, 2), 3", (2,)),
+    (r"\begin{bmatrix} 1 & 2 \\ 2 & 0 \end{bmatrix}", (2, 2)),
+    (r"\begin{pmatrix}1&2\\2&0\\\end{pmatrix}", (2, 2)),
+    (r"\left[\begin{array}{cc} 1 & \frac{1}{2} \\ 2 & 0 \end{array}\right]", (2, 2)),
+    ("1/2 sqrt(2)", (2,)),
+    ("-1 -2; 3 -4", (2, 2)),
+    ("1 + 2 3", (2,)),
+    ("1 -2", (2,)),
+]
 
 
 @pytest.mark.parametrize(("text", "shape"), MATRICES)
@@ -86,34 +158,77 @@ def test_matrices(text: str, shape: tuple[int, ...], exact: bool) -> None:
 
 
 def test_what_python_gives() -> None:
-    for nested in ([[1, 2.5], [Fraction(1, 3), "1/4"]], np.array([[1, 2], [3, 4]]).tolist(), ((1, 2), (3, 4))):
+    for nested in (
+        [[1, 2.5], [Fraction(1, 3), "1/4"]],
+        np.array([[1, 2], [3, 4]]).tolist(),
+        ((1, 2), (3, 4)),
+    ):
         assert nested_array(nested).shape == nested_array(nested, exact=True).shape == (2, 2)
-    assert str(nested_array([0.1, np.float64(0.25), np.int64(3)], exact=True).array.tolist()) == "[1/10, 1/4, 3]"
+    assert (
+        str(nested_array([0.1, np.float64(0.25), np.int64(3)], exact=True).array.tolist()) == "[1/10, 1/4, 3]"
+    )
     assert nested_array([-math.inf], exact=True).array[0] == -sympy.oo
     assert nested_array([sympy.sqrt(2)], exact=True).array[0] == sympy.sqrt(2)
 
 
 ERRORS = [
-    ("", "empty"), ("  ", "empty"), ("[]", "empty"), ("1 2; 3", r"ragged rows: row 0 has 2 entries and row 1 has 1"),
-    ("0,5 1,5; 2", "decimal comma"), ("1 2, 3 4", "Two entries in one"), ("1,,2", "empty"), ("[[1,2],[3]]", "ragged"),
-    ("[1,[2]]", "ragged"), ("[1,2", "a ']' is missing"), ("1]", "not expected|unexpected"), ("[1]]", "too many"),
-    ("[1],[2]", "side by side"), ("[1[2]]", "comma is missing"), ("[1] 2", "outside"), ("(1", r"'\)' is missing"),
-    ("1)", "not expected"), ("1+", "ends where a number is expected"), ("*2", "stands where"),
-    ("2x", "not expected there"), ("2 3x", "not expected there"), ("1 +", "ends where"),
-    ("foo", "unknown name 'foo'"), ("foo(2)", "unknown name 'foo'"), ("sqrt", r"'\(' is missing"),
-    ("sqrt()", "stands where"), ("sqrt(1,2)", "takes one number"), ("sqrt(-1)", "not positive"),
-    ("ln(0)", "not positive"), ("1/0", "division by zero"), ("1/(2-2)", "division by zero"),
-    ("0^-1", "zero to a power|not a number"), ("(-8)^(1/3)", "root of a negative"), ("nan", "nan is not a number"),
-    ("oo-oo", "not a real number"), ("0*oo", "not a real number"), ("1e999", "exponent beyond 100"),
-    ("9^999", "exponent beyond 100"), ("9**9**9", "exponent beyond 100"), ("e^e^e^e", "exponent beyond"),
-    ("1" * 31, "more than 30 digits"), ("1+" * 600 + "1", "an entry may have 1000"),
-    ("(" * 40 + "1" + ")" * 40, "nested more than 30 deep"), ("-" * 40 + "1", "nested more than 30 deep"),
-    ("[" * 9 + "1" + "]" * 9, "more than 5 axes"), ("x.y", "unexpected character '.'"),
-    ("x!", "unexpected character '!'"), ("a\x00b", "unexpected character"), ("е", "cyrillic small letter ie"),
-    ("１", "fullwidth digit one"), ("x1234", "unknown name"), ("__x__", "unexpected character '_'"),
-    ("1_000", "unexpected character '_'"), ("0x10", "not expected"), ("1;" * 120_000, "more than 100000 entries"),
+    ("", "empty"),
+    ("  ", "empty"),
+    ("[]", "empty"),
+    ("1 2; 3", r"ragged rows: row 0 has 2 entries and row 1 has 1"),
+    ("0,5 1,5; 2", "decimal comma"),
+    ("1 2, 3 4", "Two entries in one"),
+    ("1,,2", "empty"),
+    ("[[1,2],[3]]", "ragged"),
+    ("[1,[2]]", "ragged"),
+    ("[1,2", "a ']' is missing"),
+    ("1]", "not expected|unexpected"),
+    ("[1]]", "too many"),
+    ("[1],[2]", "side by side"),
+    ("[1[2]]", "comma is missing"),
+    ("[1] 2", "outside"),
+    ("(1", r"'\)' is missing"),
+    ("1)", "not expected"),
+    ("1+", "ends where a number is expected"),
+    ("*2", "stands where"),
+    ("2x", "not expected there"),
+    ("2 3x", "not expected there"),
+    ("1 +", "ends where"),
+    ("foo", "unknown name 'foo'"),
+    ("foo(2)", "unknown name 'foo'"),
+    ("sqrt", r"'\(' is missing"),
+    ("sqrt()", "stands where"),
+    ("sqrt(1,2)", "takes one number"),
+    ("sqrt(-1)", "not positive"),
+    ("ln(0)", "not positive"),
+    ("1/0", "division by zero"),
+    ("1/(2-2)", "division by zero"),
+    ("0^-1", "zero to a power|not a number"),
+    ("(-8)^(1/3)", "root of a negative"),
+    ("nan", "nan is not a number"),
+    ("oo-oo", "not a real number"),
+    ("0*oo", "not a real number"),
+    ("1e999", "exponent beyond 100"),
+    ("9^999", "exponent beyond 100"),
+    ("9**9**9", "exponent beyond 100"),
+    ("e^e^e^e", "exponent beyond"),
+    ("1" * 31, "more than 30 digits"),
+    ("1+" * 600 + "1", "an entry may have 1000"),
+    ("(" * 40 + "1" + ")" * 40, "nested more than 30 deep"),
+    ("-" * 40 + "1", "nested more than 30 deep"),
+    ("[" * 9 + "1" + "]" * 9, "more than 5 axes"),
+    ("x.y", "unexpected character '.'"),
+    ("x!", "unexpected character '!'"),
+    ("a\x00b", "unexpected character"),
+    ("е", "cyrillic small letter ie"),
+    ("１", "fullwidth digit one"),
+    ("x1234", "unknown name"),
+    ("__x__", "unexpected character '_'"),
+    ("1_000", "unexpected character '_'"),
+    ("0x10", "not expected"),
+    ("1;" * 120_000, "more than 100000 entries"),
     ("1 " * 200_000, "at most 300000"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "words"), ERRORS, ids=[repr(text[:20]) for text, _ in ERRORS])
@@ -125,13 +240,17 @@ def test_errors_in_words(text: str, words: str) -> None:
 
 
 EXACT_ERRORS = [
-    ("sin(oo)", "not a real number"), ("x*oo", "Infinity stands alone"), ("0^x", "zero to a power"),
-    ("0^(-x)", "zero to a power"), ("((((2*x)^99)^99)^99)^99", "too many digits"),
-    ("((((sqrt(2)^99)^99)^99)^99)^99", "too many digits"), ("(x^50)^50", "powers of powers|too many digits"),
+    ("sin(oo)", "not a real number"),
+    ("x*oo", "Infinity stands alone"),
+    ("0^x", "zero to a power"),
+    ("0^(-x)", "zero to a power"),
+    ("((((2*x)^99)^99)^99)^99", "too many digits"),
+    ("((((sqrt(2)^99)^99)^99)^99)^99", "too many digits"),
+    ("(x^50)^50", "powers of powers|too many digits"),
     ("1e100*1e100*1e100", "too many digits"),
     ("max(" + ",".join(f"x{i}" for i in range(20)) + ")", "max of more than 16"),
     ("1 " * 11_000, "at most 20000 are read as exact"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "words"), EXACT_ERRORS, ids=[text[:20] for text, _ in EXACT_ERRORS])
@@ -162,10 +281,48 @@ def test_errors_of_what_python_gives(value: Any, exact: bool) -> None:
 # --- at random ------------------------------------------------------------------------------------------
 
 PIECES = [
-    "1", "2.5", "x", "beta", "e", "pi", "oo", "(", ")", "+", "-", "*", "/", "^", "**", ",", " ", ";", "[", "]",
-    "sqrt(", "max(", "exp(", "ln(", "\\frac{", "}", "{", "&", "\\\\", "_", ".", "!", "1e9", "\n", "\t", "'", "nan",
-    "k1", "abs(", "·", "β",
-]  # fmt: skip
+    "1",
+    "2.5",
+    "x",
+    "beta",
+    "e",
+    "pi",
+    "oo",
+    "(",
+    ")",
+    "+",
+    "-",
+    "*",
+    "/",
+    "^",
+    "**",
+    ",",
+    " ",
+    ";",
+    "[",
+    "]",
+    "sqrt(",
+    "max(",
+    "exp(",
+    "ln(",
+    "\\frac{",
+    "}",
+    "{",
+    "&",
+    "\\\\",
+    "_",
+    ".",
+    "!",
+    "1e9",
+    "\n",
+    "\t",
+    "'",
+    "nan",
+    "k1",
+    "abs(",
+    "·",
+    "β",
+]
 typing_errors = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 

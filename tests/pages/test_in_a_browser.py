@@ -14,7 +14,9 @@ from headwork.pages import Table
 from headwork.pages import page as page_of
 from headwork.readings.sliding import slide_frames
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
+)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
 
@@ -37,12 +39,16 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
     def opening(text: str, width: int = 1280, touch: bool = False) -> Any:
         file = tmp_path / "page.html"
         file.write_text(text, encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 844}, has_touch=touch, is_mobile=touch)
+        context = browser.new_context(
+            viewport={"width": width, "height": 844}, has_touch=touch, is_mobile=touch
+        )
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append(r.url))
+        page.on(
+            "request", lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append(r.url)
+        )
         page.goto(file.as_uri())
         return page
 
@@ -117,7 +123,11 @@ def test_exact_and_decimal(opened: Any) -> None:
 
 def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
     page = opened(slide_frames("self-attention", "beta", {"exact": True}, A2))
-    cell, panel, slider = _cell(page, "weights", 0, 1), page.locator(".arithmetic"), page.get_by_role("slider")
+    cell, panel, slider = (
+        _cell(page, "weights", 0, 1),
+        page.locator(".arithmetic"),
+        page.get_by_role("slider"),
+    )
     cell.click()
     slider.focus()
     assert panel.is_visible(), "the cell stays while the slider moves"

@@ -97,7 +97,9 @@ def test_a_page_is_whole_escaped_and_asks_for_nothing() -> None:
         "&lt;about&gt;",
     ):
         assert escaped in text
-    assert not re.search(r"https?:|//[a-z]+\.|@import|url\((?!#)|<link(?! rel=\"icon\" href=\"data:,\")|\ssrc=", text)
+    assert not re.search(
+        r"https?:|//[a-z]+\.|@import|url\((?!#)|<link(?! rel=\"icon\" href=\"data:,\")|\ssrc=", text
+    )
 
 
 def test_a_plot_is_the_same_every_time_and_shares_no_ids_with_another() -> None:
@@ -134,7 +136,9 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
         [Entry("1", heat=1.0), None, Entry("-2", heat=-0.5)],
         [Entry("<b>"), None, Entry("0.5", Markup("<math/>"), 0.25)],
     ]
-    text = str(matrix_table(Grid(cells, (0, 1), (0, None, 7), "query", "key", label="weights", caption="head 0")))
+    text = str(
+        matrix_table(Grid(cells, (0, 1), (0, None, 7), "query", "key", label="weights", caption="head 0"))
+    )
     assert "query ↓" in text
     assert "key →" in text
     assert re.findall(r'<th scope="(?:col|row)">(.*?)</th>', text) == ["0", "…", "7", "0", "1"]
@@ -177,7 +181,8 @@ def test_text_on_the_strongest_tint_is_readable(dark: bool, tint: str) -> None:
     )  # type: ignore[union-attr]
     strong = alpha + least
     behind = tuple(
-        strong * c + (1 - strong) * p for c, p in zip(_rgb(colours[tint]), _rgb(colours["panel"]), strict=True)
+        strong * c + (1 - strong) * p
+        for c, p in zip(_rgb(colours[tint]), _rgb(colours["panel"]), strict=True)
     )
     lights = sorted((_luminance(behind), _luminance(_rgb(colours["ink"]))))
     assert (lights[1] + 0.05) / (lights[0] + 0.05) >= 4.5

@@ -41,7 +41,8 @@ def test_a_row_with_everything_masked(exact: bool) -> None:
 def test_everything_masked_under_hard_attention() -> None:
     for exact in (False, True):
         assert any(
-            "hides every key from query 1" in w for w in warnings(mask="1 0 1; 0 0 0; 1 1 1", beta="oo", exact=exact)
+            "hides every key from query 1" in w
+            for w in warnings(mask="1 0 1; 0 0 0; 1 1 1", beta="oo", exact=exact)
         )
 
 
@@ -61,7 +62,9 @@ def test_linear_attention_with_a_sum_of_zero_or_negative_weights(exact: bool) ->
 
 def test_a2_has_a_sum_of_zero_under_linear_attention() -> None:
     tokens = "1 2; 2 0; 0 1; 1 1"
-    found = warnings("linear-attention", query=tokens, key="1 0; 2 0; 0 0; 1 0", value="0 2; 0 0; 0 1; 0 1", exact=True)
+    found = warnings(
+        "linear-attention", query=tokens, key="1 0; 2 0; 0 0; 1 0", value="0 2; 0 0; 0 1; 0 1", exact=True
+    )
     assert any("query 2 sum to zero" in w for w in found)
 
 

@@ -97,7 +97,9 @@ def test_each_source_is_the_cell_that_the_arithmetic_names(name: str) -> None:
     trace = TRACES[name]()
     records = Shown(trace.to_html()).records()
     shown = {record[3].split(" = ")[0]: record for record in records if record[3]}
-    cells = {(n.path, place): trace.cell(n.path, *place) for n in trace.shown() for place in np.ndindex(n.shape)}
+    cells = {
+        (n.path, place): trace.cell(n.path, *place) for n in trace.shown() for place in np.ndindex(n.shape)
+    }
     seen = 0
     for cell in cells.values():
         if cell.name not in shown:  # left out of a large matrix
@@ -207,7 +209,9 @@ def test_two_traces_on_one_page_have_their_own_data() -> None:
 # --- the slider -------------------------------------------------------------------------------------
 
 
-def _frames(slide: str, given: dict[str, Any], mechanism: str = "self-attention", **settings: Any) -> tuple[Shown, str]:
+def _frames(
+    slide: str, given: dict[str, Any], mechanism: str = "self-attention", **settings: Any
+) -> tuple[Shown, str]:
     page = slide_frames(mechanism, slide, settings, given)
     return Shown(page), page
 
@@ -215,8 +219,16 @@ def _frames(slide: str, given: dict[str, Any], mechanism: str = "self-attention"
 def test_a_slider_of_beta_goes_from_the_mean_to_the_winner() -> None:
     shown, page = _frames("beta", A2, exact=True)
     assert re.findall(r"<span>([^<]*)</span>", page.split('class="ticks"')[1].split("</label>")[0]) == [
-        "0", "0.1", "0.2", "0.5", "1", "2", "5", "10", "∞",
-    ]  # fmt: skip
+        "0",
+        "0.1",
+        "0.2",
+        "0.5",
+        "1",
+        "2",
+        "5",
+        "10",
+        "∞",
+    ]
     assert 'type="range" min="0" max="8" step="1" value="4"' in page
 
     def weights(frame: int) -> list[str]:
@@ -265,14 +277,24 @@ def test_usual_values_that_cannot_be_are_left_out_and_told() -> None:
 @pytest.mark.parametrize(
     ("slide", "mechanism", "given", "said"),
     [
-        ("gamma", "self-attention", A2, r"'gamma' is neither an option of self-attention \(beta, .*there are none"),
+        (
+            "gamma",
+            "self-attention",
+            A2,
+            r"'gamma' is neither an option of self-attention \(beta, .*there are none",
+        ),
         ("y", "softmax", {"scores": "x 1"}, r"nor a symbol among the inputs \(x\)"),
         ("tokens", "self-attention", A2, "'tokens' is neither"),
         ("mask", "self-attention", A2, "which values of mask"),
         ("beta=1", "self-attention", A2, "1 value of beta. Give 2 to 40"),
         ("beta=1,frog", "self-attention", A2, "cannot read 'frog'"),
         ("beta", "self-attention", {}, "tokens missing"),
-        ("padding=0,1", "convolution-1d", {"signal": "1 2 3", "kernel": "1 1"}, "changes the steps or their shapes"),
+        (
+            "padding=0,1",
+            "convolution-1d",
+            {"signal": "1 2 3", "kernel": "1 1"},
+            "changes the steps or their shapes",
+        ),
         ("beta", "atention", A2, "Did you mean 'attention'"),
     ],
 )

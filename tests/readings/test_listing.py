@@ -20,4 +20,6 @@ def test_every_mechanism_is_listed_with_its_steps():
 
 
 def test_no_formula_keeps_its_latex():
-    assert "\\" not in "".join(line.split("|")[3] for line in mechanism_table().splitlines() if line.count("|") == 5)
+    assert "\\" not in "".join(
+        line.split("|")[3] for line in mechanism_table().splitlines() if line.count("|") == 5
+    )

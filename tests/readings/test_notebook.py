@@ -28,12 +28,24 @@ def _ints(*shape: int) -> Any:
 TRACES = {
     "A2": lambda: explain("self-attention", **A2, exact=True),
     "columns": lambda: explain(
-        "multi-head-attention", tokens=_ints(4, 3), W_q=_ints(4, 4) / 3, W_k=_ints(4, 4), heads=2, tokens_as="columns",
-        mask=[[1, 0, 1], [1, 1, 0], [0, 1, 1]], convention="x W", beta=float("inf"), digits=6,
+        "multi-head-attention",
+        tokens=_ints(4, 3),
+        W_q=_ints(4, 4) / 3,
+        W_k=_ints(4, 4),
+        heads=2,
+        tokens_as="columns",
+        mask=[[1, 0, 1], [1, 1, 0], [0, 1, 1]],
+        convention="x W",
+        beta=float("inf"),
+        digits=6,
     ),
     "exact columns": lambda: explain(
-        "multi-head-attention", tokens="1 2 0; 0 1 1; 1 0 3; 1/2 1 0", tokens_as="columns",
-        heads=2, mask="causal", exact=True,
+        "multi-head-attention",
+        tokens="1 2 0; 0 1 1; 1 0 3; 1/2 1 0",
+        tokens_as="columns",
+        heads=2,
+        mask="causal",
+        exact=True,
     ),
     "symbols": lambda: explain("self-attention", tokens=[["x1", "1"], ["sqrt(2)", "e+1"]], beta="b"),
     "three symbols": lambda: explain("self-attention", tokens="x1 1; x2 2", exact=True),
@@ -44,7 +56,7 @@ TRACES = {
     "large": lambda: explain("self-attention", tokens=random.normal(size=(30, 8))),
     "limit": lambda: explain("self-attention", **A2, exact=True).limit("beta", "oo"),
     "what if": lambda: explain("self-attention", **A2, exact=True).what_if("scores", SWAPPED),
-}  # fmt: skip
+}
 
 
 def _code(text: str) -> list[str]:
@@ -91,7 +103,17 @@ def test_a_step_that_was_replaced_is_replaced_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1 2; 2 0", "[[1, 2]]", "1 2 3", "[5]", "7", "[[[1, 2], [3, 4]]]", "1; 2", "-oo 1/3; sqrt(2)+1 e^2/(e+1)"]
+    "text",
+    [
+        "1 2; 2 0",
+        "[[1, 2]]",
+        "1 2 3",
+        "[5]",
+        "7",
+        "[[[1, 2], [3, 4]]]",
+        "1; 2",
+        "-oo 1/3; sqrt(2)+1 e^2/(e+1)",
+    ],
 )
 def test_numbers_are_written_as_they_are_typed(text: str) -> None:
     for exact in (True, False):

@@ -86,7 +86,9 @@ def test_a_cell_that_is_not_there(a2: Trace, place: tuple[int, ...]) -> None:
 
 
 def test_a_step_that_is_not_there(a2: Trace) -> None:
-    with pytest.raises(InputError, match=r"unknown step of self-attention 'wieghts'\. Did you mean 'weights'"):
+    with pytest.raises(
+        InputError, match=r"unknown step of self-attention 'wieghts'\. Did you mean 'weights'"
+    ):
         a2["wieghts"]
 
 
@@ -184,8 +186,12 @@ PROBLEMS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("slug", "given"), PROBLEMS, ids=[f"{i} {p[0]}" for i, p in enumerate(PROBLEMS)])
 @pytest.mark.parametrize("exact", [False, True])
-def test_json_is_json_and_exact_strings_can_be_typed_back_in(slug: str, given: dict[str, Any], exact: bool) -> None:
-    problem = {name: f"{v};" if slug == "attention" and name in ("query", "mask") else v for name, v in given.items()}
+def test_json_is_json_and_exact_strings_can_be_typed_back_in(
+    slug: str, given: dict[str, Any], exact: bool
+) -> None:
+    problem = {
+        name: f"{v};" if slug == "attention" and name in ("query", "mask") else v for name, v in given.items()
+    }
     trace = explain(slug, **problem, exact=exact)
     data = strict(trace.to_json())
     assert set(data) >= {"mechanism", "inputs", "steps", "output", "warnings"}
@@ -197,7 +203,9 @@ def test_json_is_json_and_exact_strings_can_be_typed_back_in(slug: str, given: d
         assert len(step["axes"]) == len(step["shape"])
         assert ("exact" in step) == trace.exact
         if trace.exact:
-            for text, value in zip(np.ravel(step["exact"]), np.ravel(np.array(step["values"], object)), strict=True):
+            for text, value in zip(
+                np.ravel(step["exact"]), np.ravel(np.array(step["values"], object)), strict=True
+            ):
                 typed_back(text, value)
 
 
@@ -229,13 +237,17 @@ def test_minus_infinity_is_a_string_and_a_symbol_is_null() -> None:
 
 @pytest.mark.parametrize(("slug", "given"), PROBLEMS, ids=[f"{i} {p[0]}" for i, p in enumerate(PROBLEMS)])
 def test_latex_is_balanced(slug: str, given: dict[str, Any]) -> None:
-    problem = {name: f"{v};" if slug == "attention" and name in ("query", "mask") else v for name, v in given.items()}
+    problem = {
+        name: f"{v};" if slug == "attention" and name in ("query", "mask") else v for name, v in given.items()
+    }
     trace = explain(slug, **problem, exact=True)
     whole, fragment = trace.to_latex(), trace.to_latex(fragment=True)
     assert whole.startswith(r"\documentclass")
     assert fragment in whole
     assert "documentclass" not in fragment
-    cells = [trace.cell(path, *place).latex for path, n in trace.steps.items() for place in np.ndindex(n.shape)]
+    cells = [
+        trace.cell(path, *place).latex for path, n in trace.steps.items() for place in np.ndindex(n.shape)
+    ]
     for text in (whole, fragment, *cells):
         plain = re.sub(r"\\[{}]", "", text)
         assert plain.count("{") == plain.count("}")
@@ -248,7 +260,9 @@ def test_latex_is_balanced(slug: str, given: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("slug", "given"), PROBLEMS, ids=[f"{i} {p[0]}" for i, p in enumerate(PROBLEMS)])
 def test_text_and_markdown_name_every_step(slug: str, given: dict[str, Any]) -> None:
-    problem = {name: f"{v};" if slug == "attention" and name in ("query", "mask") else v for name, v in given.items()}
+    problem = {
+        name: f"{v};" if slug == "attention" and name in ("query", "mask") else v for name, v in given.items()
+    }
     trace = explain(slug, **problem)
     for shown in (trace.to_text(), trace.to_markdown()):
         for path in trace.steps:
@@ -261,7 +275,8 @@ def test_text_and_markdown_name_every_step(slug: str, given: dict[str, Any]) -> 
 def test_exact_work_beyond_a_size_is_refused_and_decimals_are_offered() -> None:
     tokens = np.arange(64 * 64).reshape(64, 64).tolist()
     with pytest.raises(
-        TooLarge, match=r"about [\d,]+ exact operations; at most 8,000 .* Leave out --exact to work in decimals"
+        TooLarge,
+        match=r"about [\d,]+ exact operations; at most 8,000 .* Leave out --exact to work in decimals",
     ):
         explain("multi-head-attention", tokens=tokens, heads=4, exact=True)
     trace = explain("multi-head-attention", tokens=(np.array(tokens) / 4096).tolist(), heads=4)
@@ -311,7 +326,11 @@ def test_a_whole_encoder_layer_is_worked_exactly() -> None:
         ("self-attention", {}, "tokens missing"),
         ("self-attention", {"tokens": "1 2", "W_z": "1"}, "unknown input of self-attention 'W_z'"),
         ("self-attention", {"tokens": "1 2; 3 4", "W_q": "1 2 3; 4 5 6"}, "Transpose W_q"),
-        ("attention", {"query": "1 2;", "key": "1 2 3;", "value": "1;"}, "key width 3 differs from query width 2"),
+        (
+            "attention",
+            {"query": "1 2;", "key": "1 2 3;", "value": "1;"},
+            "key width 3 differs from query width 2",
+        ),
         ("attention", {"query": "1 2;", "key": "1 2;", "value": "1; 2"}, "1 keys but 2 values"),
         ("self-attention", {"tokens": "1 2; 3 4", "mask": "sideways"}, "Expected causal, or a matrix"),
         ("self-attention", {"tokens": "1 2; 3 4", "mask": "1 2; 3 4"}, "other numbers than 0 and 1"),
@@ -319,7 +338,11 @@ def test_a_whole_encoder_layer_is_worked_exactly() -> None:
         ("self-attention", {"tokens": "1 2; 3 4", "convention": "Wx"}, "Did you mean 'W x'"),
         ("self-attention", {"tokens": "1 2; 3 4", "beta": "-oo"}, "minus infinity"),
         ("self-attention", {"tokens": "1 2; 3 4", "beta": "1 2"}, "single number"),
-        ("multi-head-attention", {"tokens": "1 2 3; 3 4 5", "heads": 2}, "width 3 cannot be cut into 2 heads"),
+        (
+            "multi-head-attention",
+            {"tokens": "1 2 3; 3 4 5", "heads": 2},
+            "width 3 cannot be cut into 2 heads",
+        ),
         ("multi-head-attention", {"tokens": "1 2; 3 4", "heads": "1/2"}, "whole number"),
         ("multi-head-attention", {"tokens": "1 2; 3 4", "heads": "oo"}, "whole number"),
         ("multi-head-attention", {"tokens": "1 2; 3 4"}, "heads missing"),

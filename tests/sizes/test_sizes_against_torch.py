@@ -47,7 +47,12 @@ def test_a_convolution_has_the_shape_parameters_and_flops_of_torch(data):
     height, width = draw(st.integers(4, 12)), draw(st.integers(4, 12))
     layer = nn.Conv2d(channels, filters, kernel, stride=stride, padding=padding, groups=groups, device="meta")
     ledger = sizes.convolution(
-        (channels, height, width), filters=filters, kernel=kernel, stride=stride, padding=padding, groups=groups
+        (channels, height, width),
+        filters=filters,
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        groups=groups,
     )
     row = ledger.row("as a convolution")
     assert ledger["output"] == tuple(layer(meta(1, channels, height, width)).shape[1:])
@@ -64,11 +69,15 @@ def test_a_convolution_of_a_signal_too():
     assert ledger.row("as a convolution").flops == flops(layer, meta(1, 4, 9))
 
 
-@pytest.mark.parametrize(("tokens", "memory", "width", "heads", "batch"), [(5, 5, 768, 12, 1), (7, 3, 24, 4, 2)])
+@pytest.mark.parametrize(
+    ("tokens", "memory", "width", "heads", "batch"), [(5, 5, 768, 12, 1), (7, 3, 24, 4, 2)]
+)
 def test_multi_head_attention_has_the_parameters_and_flops_of_torch(tokens, memory, width, heads, batch):
     layer = nn.MultiheadAttention(width, heads, batch_first=True, device="meta")
     asked = None if memory == tokens else memory
-    ledger = sizes.attention_ledger(tokens=tokens, width=width, heads=heads, batch=batch, memory=asked, biases=True)
+    ledger = sizes.attention_ledger(
+        tokens=tokens, width=width, heads=heads, batch=batch, memory=asked, biases=True
+    )
     queries, keys = meta(batch, tokens, width), meta(batch, memory, width)
     assert ledger.total.parameters == parameters(layer)
     assert ledger.total.flops == flops(layer, queries, keys, keys)
@@ -100,7 +109,9 @@ class Vision(nn.Module):
         self.class_token = nn.Parameter(torch.empty(1, 1, 24)) if class_token else None
         self.positions = nn.Parameter(torch.empty(1, 24 + class_token, 24))
         layer = nn.TransformerEncoderLayer(24, 3, 56, activation="gelu", batch_first=True, norm_first=True)
-        self.layers = nn.ModuleList([layer, nn.TransformerEncoderLayer(24, 3, 56, batch_first=True, norm_first=True)])
+        self.layers = nn.ModuleList(
+            [layer, nn.TransformerEncoderLayer(24, 3, 56, batch_first=True, norm_first=True)]
+        )
         self.norm, self.head = nn.LayerNorm(24), nn.Linear(24, 10)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:

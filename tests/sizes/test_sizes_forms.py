@@ -76,8 +76,11 @@ def test_latex_compiles(tmp_path):
     for name in ("all", "transformer"):
         run = subprocess.run(
             ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert run.returncode == 0, run.stdout[-2000:]
     assert "Overfull" not in (tmp_path / "transformer.log").read_text()
 

@@ -83,7 +83,12 @@ def test_a_layer_of_the_transformer_is_the_encoder_layer():
 
 @pytest.mark.parametrize(
     ("width", "depth", "heads", "parameters"),
-    [(192, 12, 3, 5_717_416), (384, 12, 6, 22_050_664), (768, 12, 12, 86_567_656), (1024, 24, 16, 304_326_632)],
+    [
+        (192, 12, 3, 5_717_416),
+        (384, 12, 6, 22_050_664),
+        (768, 12, 12, 86_567_656),
+        (1024, 24, 16, 304_326_632),
+    ],
 )
 def test_published_vision_transformers(width, depth, heads, parameters):
     assert sizes.vit(width=width, depth=depth, heads=heads)["parameters"] == parameters
@@ -115,12 +120,19 @@ def test_whole_numbers_stay_whole_however_large():
 
 
 def test_channels_may_stand_apart():
-    assert sizes.convolution((28, 28), channels=4, kernel=3).facts == sizes.convolution((4, 28, 28), kernel=3).facts
+    assert (
+        sizes.convolution((28, 28), channels=4, kernel=3).facts
+        == sizes.convolution((4, 28, 28), kernel=3).facts
+    )
 
 
 def test_what_the_stride_leaves_over_is_said():
-    assert any("the last 1 of 256" in note for note in sizes.convolution((3, 256, 256), kernel=5, stride=2).notes)
-    assert not any("never read" in note for note in sizes.convolution((3, 255, 255), kernel=5, stride=2).notes)
+    assert any(
+        "the last 1 of 256" in note for note in sizes.convolution((3, 256, 256), kernel=5, stride=2).notes
+    )
+    assert not any(
+        "never read" in note for note in sizes.convolution((3, 255, 255), kernel=5, stride=2).notes
+    )
 
 
 GROWTH = {
@@ -162,7 +174,9 @@ def test_every_growing_mechanism_is_counted_and_verified():
     for mechanism in sizes.growing():
         assert sizes.growth(mechanism)["order"].startswith("O(")
     assert (
-        {"self-attention", "encoder-layer", "recurrence", "convolution-2d"} <= set(sizes.growing()) <= set(MECHANISMS)
+        {"self-attention", "encoder-layer", "recurrence", "convolution-2d"}
+        <= set(sizes.growing())
+        <= set(MECHANISMS)
     )
 
 

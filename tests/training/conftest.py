@@ -19,8 +19,17 @@ from headwork.training import loop
 from headwork.training.progress import quiet
 
 HERE = Path(__file__).parent
-SMALL = ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "batch=128", "epochs=2", "save_every=4",
-         "augmentation.shift=1", "threads=0"]  # fmt: skip
+SMALL = [
+    "model.width=8",
+    "model.hidden=8",
+    "model.depth=1",
+    "model.heads=2",
+    "batch=128",
+    "epochs=2",
+    "save_every=4",
+    "augmentation.shift=1",
+    "threads=0",
+]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -19,7 +19,10 @@ from headwork.training.progress import quiet
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-GOOD, BAD = ["a fine film", "fine fine acting", "a good fine plot"], ["a dull film", "dull dull plot", "a weak film"]
+GOOD, BAD = (
+    ["a fine film", "fine fine acting", "a good fine plot"],
+    ["a dull film", "dull dull plot", "a weak film"],
+)
 
 
 def films(count=20):
@@ -42,8 +45,10 @@ def test_ratios_by_hand():
     start_with_counts(model, examples)
     tokens = torch.from_numpy(tokenizer.encoded(["fine film"]).ids.astype(np.int64))[None]
     word, pair, _ = model.phrases.rows(tokens, None).unbind(-1)
-    ratio = {name: model.phrases.ratios[row].tolist() for name, row in
-             (("fine", word[0, 1]), ("film", word[0, 2]), ("fine film", pair[0, 2]))}  # fmt: skip
+    ratio = {
+        name: model.phrases.ratios[row].tolist()
+        for name, row in (("fine", word[0, 1]), ("film", word[0, 2]), ("fine film", pair[0, 2]))
+    }
     # Texts of three and three; "fine" stands in all the good ones and in no other, twice in one of them.
     assert ratio["fine"] == pytest.approx([-math.log(4), math.log(4)])
     assert ratio["film"] == pytest.approx([math.log(3 / 2), -math.log(3 / 2)])
@@ -55,9 +60,19 @@ def test_ratios_by_hand():
 def recipe(*settings):
     return training.changed(
         training.text("films"),
-        ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "model.vocabulary=300", "longest=8",
-         "batch=16", "epochs=2", "model.phrases=1000", *settings],
-    )  # fmt: skip
+        [
+            "model.width=8",
+            "model.hidden=8",
+            "model.depth=1",
+            "model.heads=2",
+            "model.vocabulary=300",
+            "longest=8",
+            "batch=16",
+            "epochs=2",
+            "model.phrases=1000",
+            *settings,
+        ],
+    )
 
 
 def test_a_run_starts_with_them_and_keeps_them(tmp_path):

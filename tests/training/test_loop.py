@@ -113,9 +113,10 @@ def test_what_is_no_number_stops_the_run_and_names_the_batch(where, small, tmp_p
     else:
         clip = torch.nn.utils.clip_grad_norm_
         monkeypatch.setattr(
-            torch.nn.utils, "clip_grad_norm_",
+            torch.nn.utils,
+            "clip_grad_norm_",
             lambda *a: torch.tensor(float("inf")) if next(count) == number else clip(*a),
-        )  # fmt: skip
+        )
     with pytest.raises(training.DivergedError) as told:
         training.train(small(), tmp_path / "run", say=quiet)
     message = str(told.value)
@@ -145,7 +146,9 @@ def test_parameters_that_are_no_numbers_are_never_saved(small, tmp_path, monkeyp
 
 def test_metrics_and_what_a_run_leaves(finished):
     names = {path.name for path in finished.iterdir()}
-    expected = "config.json data.json metrics.jsonl result.json curves.png curves.svg report.html model checkpoints"
+    expected = (
+        "config.json data.json metrics.jsonl result.json curves.png curves.svg report.html model checkpoints"
+    )
     assert names >= set(expected.split())
     lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
     ended = [line for line in lines if line.get("ended")]

@@ -80,7 +80,9 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
     command = f"torchrun --nproc-per-node 2 -m headwork resume {folder}"
     assert str(told.value) == ("" if rank else f"stopped and saved at step 1 of 22. Go on with: {command}")
     if rank == 0:
-        with pytest.raises(InputError, match=r"holds a run already .* Go on with: torchrun --nproc-per-node 2"):
+        with pytest.raises(
+            InputError, match=r"holds a run already .* Go on with: torchrun --nproc-per-node 2"
+        ):
             training.train(small(), folder, say=quiet)
 
 
@@ -111,7 +113,9 @@ def test_a_worker_killed_under_torchrun(tmp_path):
         train = [str(HERE / "command.py"), "train", "vision", "--data", "digits", "--out", str(folder)]
         command = [*torchrun, "2", *train, *settings]
         with (tmp_path / f"{folder.name}.log").open("w") as log:
-            agent = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            agent = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}
+            )
             if folder.name == "killed":
                 while agent.poll() is None and not (folder / "checkpoints" / "step-00000030").exists():
                     time.sleep(0.02)

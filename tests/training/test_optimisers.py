@@ -22,7 +22,9 @@ def test_singular_values_come_near_one_and_directions_stay(shape):
     # The independent truth: U V^T of the singular value decomposition, which the iteration shares its directions with.
     left, _, right = torch.linalg.svd(given, full_matrices=False)
     inside = left.mT @ made @ right.mT
-    torch.testing.assert_close(inside, torch.diag_embed(inside.diagonal(dim1=-2, dim2=-1)), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        inside, torch.diag_embed(inside.diagonal(dim1=-2, dim2=-1)), rtol=0, atol=1e-10
+    )
 
 
 def test_a_first_step_is_the_orthogonal_gradient_and_the_decay():
@@ -37,7 +39,10 @@ def test_a_first_step_is_the_orthogonal_gradient_and_the_decay():
 def test_descent_is_torchs_own():
     start = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     ours, theirs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
-    both = (Optimiser([{"params": [ours], "by": "descent"}], lr=0.3), torch.optim.SGD([theirs], lr=0.3, momentum=0.9))
+    both = (
+        Optimiser([{"params": [ours], "by": "descent"}], lr=0.3),
+        torch.optim.SGD([theirs], lr=0.3, momentum=0.9),
+    )
     for seed in range(4):
         for parameter, optimiser in zip((ours, theirs), both, strict=True):
             parameter.grad = torch.randn(5, 2, generator=torch.Generator().manual_seed(seed))

@@ -13,7 +13,13 @@ from headwork.training.recipes import read_run, settable
 
 def test_the_default_is_the_course_s_model_and_only_epochs_differ():
     run = vision()
-    assert (run.data, run.model.patch, run.model.depth, run.model.heads, run.epochs) == ("fashion-mnist", 4, 6, 4, 10)
+    assert (run.data, run.model.patch, run.model.depth, run.model.heads, run.epochs) == (
+        "fashion-mnist",
+        4,
+        6,
+        4,
+        10,
+    )
     assert changed(run, ["epochs=50"]) == vision(epochs=50)
     assert {name for name in vars(run) if vars(run)[name] != vars(vision(epochs=50))[name]} == {"epochs"}
 
@@ -24,15 +30,30 @@ def test_a_known_name_written_otherwise_gets_the_same_recipe():
     assert vision("My_Pictures").data == "My_Pictures"
 
 
-@pytest.mark.parametrize("run", [vision(), vision("digits", "cnn"), vision(model="gru"), text(), text(model="lstm"),
-                                 text(encoder="minilm"), text("a.csv", columns=("review", "stars"))])  # fmt: skip
+@pytest.mark.parametrize(
+    "run",
+    [
+        vision(),
+        vision("digits", "cnn"),
+        vision(model="gru"),
+        text(),
+        text(model="lstm"),
+        text(encoder="minilm"),
+        text("a.csv", columns=("review", "stars")),
+    ],
+)
 def test_a_run_goes_through_json(run):
     assert read_run(as_text(run), "config.json") == run
 
 
 def test_fields_are_set_together():
     run = changed(vision(), ["model.width=90", "model.heads=5", "augmentation.flip=no", "learning_rate=1e-4"])
-    assert (run.model.width, run.model.heads, run.augmentation.flip, run.learning_rate) == (90, 5, False, 1e-4)
+    assert (run.model.width, run.model.heads, run.augmentation.flip, run.learning_rate) == (
+        90,
+        5,
+        False,
+        1e-4,
+    )
     assert changed(vision(), ["model.final_normalisation=none"]).model.final_normalisation is None
 
 

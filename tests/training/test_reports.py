@@ -19,7 +19,14 @@ from headwork.training.trained import evaluate_run, predict
 
 def test_the_page_is_whole_and_offline(finished):
     page = (finished / "report.html").read_text()
-    for word in ("test accuracy", "confusion matrix", "The surest mistakes", "touched once", "model.width", "shifted"):
+    for word in (
+        "test accuracy",
+        "confusion matrix",
+        "The surest mistakes",
+        "touched once",
+        "model.width",
+        "shifted",
+    ):
         assert word in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page
@@ -64,7 +71,9 @@ def test_several_runs_on_one_picture(finished, tmp_path):
     assert [row[0] for row in rows] == ["finished", "other"]
     assert rows[1][4] == "not finished"
     with pytest.raises(InputError, match="named twice"):
-        curves_of([finished, finished.parent / ".." / finished.parent.name / "finished"], tmp_path / "both.svg")
+        curves_of(
+            [finished, finished.parent / ".." / finished.parent.name / "finished"], tmp_path / "both.svg"
+        )
     with pytest.raises(InputError, match=r"Known: \.png, \.svg"):
         curves_of([finished], tmp_path / "both.pdf")
 
@@ -81,8 +90,16 @@ def test_the_notebook_is_valid_and_its_code_runs(finished):
     codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in codes] == list(range(1, len(codes) + 1))
     assert [kind for cell in codes for kind in shown(cell)] == [
-        "html", "html", "png", "png", "html", "html", "png", "html", "stream"
-    ]  # fmt: skip
+        "html",
+        "html",
+        "png",
+        "png",
+        "html",
+        "html",
+        "png",
+        "html",
+        "stream",
+    ]
     assert "confusion" in codes[6].source
     space: dict[str, object] = {}
     for cell in codes:
@@ -164,7 +181,13 @@ def test_an_unfinished_run_is_not_tested(stopped, tmp_path):
 
 def test_other_data_of_other_classes_is_refused(finished, tmp_path):
     images = np.zeros((40, 8, 8), np.uint8)
-    np.savez(tmp_path / "two.npz", x_train=images, y_train=np.arange(40) % 2, x_test=images, y_test=np.arange(40) % 2)
+    np.savez(
+        tmp_path / "two.npz",
+        x_train=images,
+        y_train=np.arange(40) % 2,
+        x_test=images,
+        y_test=np.arange(40) % 2,
+    )
     with pytest.raises(InputError, match="Give data of the same classes"):
         evaluate_run(finished, data=str(tmp_path / "two.npz"), say=quiet)
 
@@ -180,7 +203,9 @@ def test_other_images_are_measured_whole(finished, digits, tmp_path):
         scores = training.load_model(finished)(digits.normalised(torch.from_numpy(images)))
     truth = torch.from_numpy(labels)
     assert found.accuracy == pytest.approx(float((scores.argmax(-1) == truth).double().mean()))
-    assert found.loss == pytest.approx(float(torch.nn.functional.cross_entropy(scores.double(), truth)), rel=1e-5)
+    assert found.loss == pytest.approx(
+        float(torch.nn.functional.cross_entropy(scores.double(), truth)), rel=1e-5
+    )
     np.savez(tmp_path / "large.npz", images=images.repeat(2, 2).repeat(2, 3), labels=labels)
     with pytest.raises(InputError, match=r"large\.npz: images of 1 x 16 x 16 .* the run takes 1 x 8 x 8"):
         evaluate_run(finished, data=str(tmp_path / "large.npz"), say=quiet)
@@ -188,7 +213,9 @@ def test_other_images_are_measured_whole(finished, digits, tmp_path):
         (tmp_path / "photos" / str(label)).mkdir(parents=True, exist_ok=True)
         side = 8 + place % 3
         Image.new("L", (side, side)).save(tmp_path / "photos" / str(label) / f"{place}.png")
-    assert evaluate_run(finished, data=str(tmp_path / "photos"), say=quiet)[2] == "all 60 of photos", "scaled to 8 x 8"
+    assert evaluate_run(finished, data=str(tmp_path / "photos"), say=quiet)[2] == "all 60 of photos", (
+        "scaled to 8 x 8"
+    )
 
 
 def test_a_picture_is_recognised(finished, digits, tmp_path):
@@ -233,7 +260,9 @@ def test_onnx_of_a_run(finished, digits, tmp_path):
     import onnx
 
     told = {
-        p.key: json.loads(p.value) for p in onnx.load(tmp_path / "model.onnx").metadata_props if "headwork" in p.key
+        p.key: json.loads(p.value)
+        for p in onnx.load(tmp_path / "model.onnx").metadata_props
+        if "headwork" in p.key
     }
     assert told["headwork.classes"] == list("0123456789")
     assert told["headwork.mean"] == list(digits.mean)
@@ -249,7 +278,9 @@ def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkey
         return twin
 
     monkeypatch.setattr(export, "onward", wrong)
-    with pytest.raises(export.MismatchError, match=r"not written: its scores differ from the model's by 1\.0e-02"):
+    with pytest.raises(
+        export.MismatchError, match=r"not written: its scores differ from the model's by 1\.0e-02"
+    ):
         export.export_run(finished, "onnx", tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 
@@ -257,13 +288,24 @@ def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkey
 SIZE = {"width": 16, "hidden": 24, "heads": 2, "depth": 2}
 FAMILIES = [
     ("VisionTransformer", {**SIZE, "image": 8}),
-    ("VisionTransformer", {**SIZE, "image": 8, "attention": "linear", "pooling": "mean", "positions": "sinusoidal"}),
+    (
+        "VisionTransformer",
+        {**SIZE, "image": 8, "attention": "linear", "pooling": "mean", "positions": "sinusoidal"},
+    ),
     ("ConvolutionalClassifier", {"image": 8, "width": 6, "depth": 2}),
-    *[("RecurrentClassifier", {"image": 8, "width": 12, "cell": cell, "bidirectional": both})
-      for cell in ("plain", "lstm", "gru") for both in (False, True)],
-    *[("TextClassifier", {**SIZE, "vocabulary": 50, "longest": 24, "encoder": kind, "bidirectional": kind == "lstm"})
-      for kind in ("transformer", "plain", "lstm", "gru", "convolution")],
-]  # fmt: skip
+    *[
+        ("RecurrentClassifier", {"image": 8, "width": 12, "cell": cell, "bidirectional": both})
+        for cell in ("plain", "lstm", "gru")
+        for both in (False, True)
+    ],
+    *[
+        (
+            "TextClassifier",
+            {**SIZE, "vocabulary": 50, "longest": 24, "encoder": kind, "bidirectional": kind == "lstm"},
+        )
+        for kind in ("transformer", "plain", "lstm", "gru", "convolution")
+    ],
+]
 
 
 @pytest.mark.soak

@@ -35,7 +35,9 @@ def test_resumed_to_the_bit_in_mid_epoch_and_between(step, finished, stopped, tm
     assert model_bytes(folder) == model_bytes(finished)
     whole = training.Result.read(finished)
     for one, two in zip(whole.metrics, result.metrics, strict=True):
-        assert {k: v for k, v in one.items() if k != "seconds"} == {k: v for k, v in two.items() if k != "seconds"}
+        assert {k: v for k, v in one.items() if k != "seconds"} == {
+            k: v for k, v in two.items() if k != "seconds"
+        }
     assert result.told["confusion"] == whole.told["confusion"]
 
 
@@ -198,7 +200,11 @@ def flips(folder: Path, count: int, seed: int) -> None:
         # By turns, for else nearly all would fall into the tensors.
         file = files[number % len(files)]
         at, bit = draw.randrange(file.stat().st_size), 1 << draw.randrange(8)
-        damaged_at(folder, file.name, lambda good, at=at, bit=bit: good[:at] + bytes([good[at] ^ bit]) + good[at + 1 :])
+        damaged_at(
+            folder,
+            file.name,
+            lambda good, at=at, bit=bit: good[:at] + bytes([good[at] ^ bit]) + good[at + 1 :],
+        )
 
 
 def truncations(folder: Path, most: int) -> None:
@@ -269,7 +275,9 @@ def test_a_checkpoint_that_vanishes_while_it_is_read_is_not_damaged(copied, monk
 def test_what_is_dropped_goes_in_one_move(copied, monkeypatch):
     seen: list[str] = []
     monkeypatch.setattr(shutil, "rmtree", lambda place, **_: seen.append(place.name))
-    files = {path.name: path.read_bytes() for path in step_folders(copied)[-1].iterdir() if path.suffix != ".json"}
+    files = {
+        path.name: path.read_bytes() for path in step_folders(copied)[-1].iterdir() if path.suffix != ".json"
+    }
     checkpoints.save(copied, 24, files, keep=3)
     assert ".step-00000016.old" in seen
     assert [step_of(place) for place in step_folders(copied)] == [20, 22, 24]

@@ -28,7 +28,9 @@ def test_each_head_looks_at_its_neighbour(pooling):
     first = int(pooling == "class token")
     for number in range(12):
         block, head = divmod(number, 4)
-        weights = torch.as_tensor(trace[f"block {block}/attention/weights"].raw.array.copy())[0, head, first:, first:]
+        weights = torch.as_tensor(trace[f"block {block}/attention/weights"].raw.array.copy())[
+            0, head, first:, first:
+        ]
         down, right = divmod((4 + number) % 9, 3)
         for row, column in ((1, 1), (3, 3), (5, 2), (0, 6)):
             wanted = 7 * min(max(row + down - 1, 0), 6) + min(max(column + right - 1, 0), 6)

@@ -15,8 +15,19 @@ from headwork.training.trained import evaluate_run, predict
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-SMALL = ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "model.vocabulary=300", "longest=12",
-         "model.phrases=500", "batch=16", "epochs=4", "learning_rate=0.02", "save_every=5"]  # fmt: skip
+SMALL = [
+    "model.width=8",
+    "model.hidden=8",
+    "model.depth=1",
+    "model.heads=2",
+    "model.vocabulary=300",
+    "longest=12",
+    "model.phrases=500",
+    "batch=16",
+    "epochs=4",
+    "learning_rate=0.02",
+    "save_every=5",
+]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +38,9 @@ def reviews(tmp_path_factory):
     for _ in range(150):
         label = draw.choice(["one", "five"])
         word = draw.choice(["awful", "dull", "weak"] if label == "one" else ["lovely", "great", "fine"])
-        filling = [draw.choice(["the", "film", "was", "a", "story", "plot"]) for _ in range(draw.randrange(2, 9))]
+        filling = [
+            draw.choice(["the", "film", "was", "a", "story", "plot"]) for _ in range(draw.randrange(2, 9))
+        ]
         filling.insert(draw.randrange(len(filling) + 1), word)
         lines.append(f'"{" ".join(filling)}",{label}')
     path = tmp_path_factory.mktemp("texts") / "reviews.csv"
@@ -65,7 +78,9 @@ def test_a_file_of_one_s_own(trained):
 def test_other_texts_are_measured_whole_unless_they_come_with_a_test_part(trained, reviews, tmp_path):
     rows = ["a great film,five", "an awful plot,one", "the fine story was great,five"] * 20
     (tmp_path / "rev2.csv").write_text("\n".join(["words,verdict", *rows]) + "\n")
-    found, _, told = evaluate_run(trained, data=str(tmp_path / "rev2.csv"), columns=("words", "verdict"), say=quiet)
+    found, _, told = evaluate_run(
+        trained, data=str(tmp_path / "rev2.csv"), columns=("words", "verdict"), say=quiet
+    )
     assert told == "all 60 of rev2"
     assert [sum(row) for row in found.confusion] == [40, 20]
     chosen, _, told = evaluate_run(
@@ -168,13 +183,26 @@ def test_a_pretrained_encoder_is_fine_tuned(reviews, tmp_path):
 
     tokenizer = train_tokenizer(load_texts(reviews, columns=("review", "stars")).train.texts, vocabulary=300)
     encoder = TextEncoder(
-        TextEncoderConfig(vocabulary=tokenizer.vocabulary, longest=16, width=8, hidden=8, heads=2, depth=1, dropout=0.1,
-                          normalisation="post", embedding_normalisation=True, token_types=2, epsilon=1e-12)
-    )  # fmt: skip
+        TextEncoderConfig(
+            vocabulary=tokenizer.vocabulary,
+            longest=16,
+            width=8,
+            hidden=8,
+            heads=2,
+            depth=1,
+            dropout=0.1,
+            normalisation="post",
+            embedding_normalisation=True,
+            token_types=2,
+            epsilon=1e-12,
+        )
+    )
     encoder.tokenizer = tokenizer.inner
     to_transformers(encoder, tmp_path / "encoder")
     run = training.text(str(reviews), encoder=str(tmp_path / "encoder"), columns=("review", "stars"))
-    run = training.changed(run, ["longest=12", "batch=16", "epochs=1", "learning_rate=1e-9", "weight_decay=0.0"])
+    run = training.changed(
+        run, ["longest=12", "batch=16", "epochs=1", "learning_rate=1e-9", "weight_decay=0.0"]
+    )
     result = training.train(run, tmp_path / "run", say=quiet)
     model = training.load_model(result.folder)
     # At so low a rate the encoder is still what it was.

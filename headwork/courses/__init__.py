@@ -1,0 +1,1 @@
+"""Courses: a sheet per student, a cohort's marks, and the files of the course systems that teachers have."""

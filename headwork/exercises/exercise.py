@@ -1,0 +1,269 @@
+"""An exercise: a mechanism, its numbers, and which steps are asked for how many points.
+
+The key is the recorded trace, so an exercise holds no answers. It is written as TOML; a teacher's own has the
+same entries.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+import numpy as np
+
+from headwork.errors import InputError, unknown
+from headwork.exercises.case import Case, Steps
+from headwork.exercises.challenges import CHALLENGES
+from headwork.exercises.formulas import FORMULAS
+from headwork.files import read_text
+from headwork.note import MECHANISMS, Mechanism
+from headwork.numbers import HandTensor
+from headwork.numbers.typed import read_array
+from headwork.readings import Trace, explain
+from headwork.readings.recording import recorder
+from headwork.readings.trace import Noted
+
+Rounding = Literal["free", "part", "wrong"]
+ROUNDING = ("free", "part", "wrong")
+MOST_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. ``points`` names the asked steps; with none, every step is asked for one point.
+
+    >>> exercise = Exercise("softmax", {"scores": "0 0"}, points={"weights": 2})
+    >>> exercise.key["weights"].tolist()
+    [0.5, 0.5]
+    """
+
+    mechanism: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    points: Mapping[str, float] = field(default_factory=dict)
+    kind: str = ""
+    title: str = ""
+    question: str = ""
+    seed: int | None = None
+    difficulty: int = 1
+    digits: int = 4
+    rounding: Rounding = "free"
+    hints: int = 3
+    tokens_as: Literal["rows", "columns"] = "rows"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Only what it was made from goes to another process; what was worked out is worked out again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The worked exercise in decimals."""
+        return self.worked(exact=False)
+
+    def worked(self, *, exact: bool, replacing: Mapping[str, Any] | None = None) -> Trace:
+        """The worked exercise; ``replacing`` goes on from a person's own steps."""
+        slug = self.mechanism.replace("_", "-")
+        if slug in FORMULAS:
+            return _formula_trace(FORMULAS[slug], {**self.inputs, **self.options}, exact, self.digits)
+        if slug not in MECHANISMS:
+            raise unknown("mechanism", self.mechanism, [*MECHANISMS, *FORMULAS])
+        return explain(
+            slug,
+            exact=exact,
+            tokens_as=self.tokens_as,
+            digits=self.digits,
+            replacing=replacing,
+            **{**self.inputs, **self.options},
+        )
+
+    @cached_property
+    def case(self) -> Case:
+        """The exercise ready to run on its own numbers."""
+        what = self.trace.mechanism
+        kinds = get_type_hints(what.function) if what.slug in FORMULAS else {}
+        inputs = {
+            name: int(noted.raw.array) if kinds.get(name) is int else noted.raw
+            for name, noted in self.trace.inputs.items()
+        }
+        return Case(what, inputs, {name: _plain(value) for name, value in self.trace.options.items()})
+
+    @cached_property
+    def key(self) -> Steps:
+        """The right value of every step."""
+        return self.case.run()
+
+    @cached_property
+    def asked(self) -> dict[str, float]:
+        """The asked steps with their points, in the order in which they come about."""
+        if self.challenge:
+            return dict(self.points) or {"answer": 2.0}
+        wanted = self.points or dict.fromkeys(self.trace.steps, 1.0)
+        for path in wanted:
+            if path not in self.trace.steps:
+                raise unknown(f"step of {self.mechanism}", path, self.trace.steps)
+        return {path: float(wanted[path]) for path in self.trace.steps if path in wanted}
+
+    @property
+    def challenge(self) -> bool:
+        """Whether anything that works is right, so that there is no key."""
+        return self.mechanism in CHALLENGES
+
+    @property
+    def full(self) -> float:
+        return sum(self.asked.values())
+
+    # --- as TOML ------------------------------------------------------------------------------------
+
+    def to_toml(self, table: str = "") -> str:
+        """The exercise as TOML that ``exercise_from`` reads back, in a table of its own where one is named."""
+        plain = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if not isinstance(getattr(self, f.name), Mapping)
+        }
+        lines = [f"[{table}]"] if table else []
+        lines += [f"{name} = {json.dumps(value)}" for name, value in plain.items() if value not in ("", None)]
+        for name in ("inputs", "options", "points"):
+            if entries := getattr(self, name):
+                lines += ["", f"[{table}.{name}]" if table else f"[{name}]"]
+                lines += [f"{json.dumps(k)} = {json.dumps(v)}" for k, v in entries.items()]
+        return "\n".join(lines) + "\n"
+
+
+def read_toml(path: str | Path, *, most: int = 1_000_000) -> dict[str, Any]:
+    """A TOML file with decimals kept as typed."""
+    text = read_text(path, most=most)
+    try:
+        return tomllib.loads(text, parse_float=str)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}.") from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(
+            f"{path}: cannot be read as TOML ({type(error).__name__}): nested too deep, or a number too long."
+        ) from None
+
+
+def read_exercise(path: str | Path) -> Exercise:
+    """An exercise from its file, checked by working it once."""
+    return exercise_from(read_toml(path), str(path))
+
+
+def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
+    """An exercise from its entries; ``kind`` with a ``seed`` and no numbers is generated."""
+    known = [f.name for f in fields(Exercise)]
+    for name in data:
+        if name not in known:
+            raise InputError(f"{where}: {unknown('entry', name, known)}")
+    if "mechanism" not in data:
+        if "kind" not in data:
+            raise InputError(
+                f'{where}: neither a mechanism nor a kind. Expected mechanism = "self-attention", or kind and seed.'
+            )
+        from headwork.exercises.kinds import generate
+
+        return generate(
+            str(data["kind"]), _whole(data, "seed", 0, where), _whole(data, "difficulty", 1, where)
+        )
+    tables = {name: data.get(name, {}) for name in ("inputs", "options", "points")}
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            raise InputError(f"{where}: {name} is {table!r}. Expected a table [{name}].")
+    try:
+        points = {path: float(value) for path, value in tables["points"].items()}
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: [points] takes one number a step, such as weights = 2.") from None
+    if any(not 0 <= value < 1e6 for value in points.values()):
+        raise InputError(f"{where}: [points] holds a number below 0 or far too large.")
+    exercise = Exercise(
+        mechanism=str(data["mechanism"]).replace("_", "-"),
+        inputs=tables["inputs"],
+        options=tables["options"],
+        points=points,
+        **{name: str(data[name]) for name in ("kind", "title", "question") if name in data},
+        seed=data.get("seed"),
+        difficulty=_whole(data, "difficulty", 1, where),
+        digits=_whole(data, "digits", 4, where, most=MOST_DIGITS),
+        hints=_whole(data, "hints", 3, where, most=3),
+        rounding=_choice(data, "rounding", ROUNDING, where),
+        tokens_as=_choice(data, "tokens_as", ("rows", "columns"), where),
+    )
+    try:
+        _ = exercise.asked
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    return exercise
+
+
+def _whole(data: Mapping[str, Any], name: str, default: int, where: str, most: int = 2**63) -> int:
+    value = data.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise InputError(f"{where}: {name} is {value!r}. Expected a whole number from 0 to {most}.")
+    return value
+
+
+def _choice(data: Mapping[str, Any], name: str, choices: tuple[str, ...], where: str) -> Any:
+    value = data.get(name, choices[0])
+    if value not in choices:
+        raise InputError(f"{where}: {unknown(name, value, choices)}")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """An option as the mechanisms take it: numbers plain, masks as tensors."""
+    if value is None or isinstance(value, (str, int, HandTensor)):
+        return value
+    return float(value)
+
+
+def _formula_trace(what: Mechanism, given: Mapping[str, Any], exact: bool, digits: int) -> Trace:
+    """A formula worked as ``explain`` works a mechanism."""
+    kinds = get_type_hints(what.function)
+    known = [c.name for c in what.givens] + list(what.options)
+    for name in given:
+        if name not in known:
+            raise unknown(f"input of {what.slug}", name, known)
+    for name in what.required:
+        if given.get(name) is None:
+            raise InputError(f"{what.slug}: {name} missing.")
+
+    def value(name: str) -> Any:
+        tensor = read_array(
+            str(given[name]), exact=exact and kinds[name] is not int, where=f"{what.slug}: {name}"
+        )
+        if kinds[name] is not int:
+            return tensor
+        if tensor.shape != () or tensor.array != int(tensor.array) or not 0 <= tensor.array < 1e9:
+            raise InputError(f"{what.slug}: {name} is {given[name]}. Expected a whole number.")
+        return int(tensor.array)
+
+    values = {name: value(name) for name in known if given.get(name) is not None}
+    kept: dict[str, Any] = {}
+    try:
+        what.function(**values, note=recorder(kept))
+    except InputError:
+        raise
+    except (ValueError, IndexError, ZeroDivisionError) as error:
+        raise InputError(f"{what.slug}: the numbers do not fit together ({error}).") from None
+
+    def noted(path: str, card: Any, number: Any) -> Noted:
+        raw = number if isinstance(number, HandTensor) else HandTensor(np.asarray(number, float))
+        return Noted(path, card, raw, tuple(range(len(raw.shape))), card.symbol, getattr(card, "formula", ""))
+
+    options = {n: p.default for n, p in what.options.items() if p.default is not p.empty}
+    options |= {
+        n: v.array[()] if isinstance(v, HandTensor) else v for n, v in values.items() if n in what.options
+    }
+    return Trace(
+        mechanism=what,
+        inputs={c.name: noted(c.name, c, values[c.name]) for c in what.givens if c.name in values},
+        options=options,
+        steps={path: noted(path, what.step(path), number) for path, number in kept.items()},
+        warnings=[],
+        exact=exact,
+        digits=digits,
+    )

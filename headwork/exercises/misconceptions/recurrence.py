@@ -1,0 +1,123 @@
+"""Mistakes in recurrences and their closed form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwork.exercises.case import Seen
+from headwork.exercises.misconceptions.registry import misconception
+
+UNROLLED = ("recurrence",)
+CLOSED = ("recurrence-closed-form",)
+STEPS = {"mechanism": "recurrence", "inputs": "1 2 4", "W_x": "2", "W_h": "3", "h_0": "[1]"}
+SUM = {"mechanism": "recurrence-closed-form", "inputs": "1 2 4", "W_x": "2", "W_h": "3"}
+PLACES = {"mechanism": "alternation", "inputs": "1 2 4 5"}
+
+
+@misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
+def recurrence_backwards(s: Seen) -> Any:
+    """the inputs are read backwards, the last one first"""
+    return {"inputs": s.inputs[::-1]}
+
+
+@misconception(on=UNROLLED, counter=STEPS)
+def first_state_forgotten(s: Seen) -> Any:
+    """the state before the first step, h_0, is left out"""
+    return {"h_0": None} if s.has("h_0") else None
+
+
+@misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
+def recurrence_weights_swapped(s: Seen) -> Any:
+    """W_x and W_h are exchanged"""
+    return {"W_x": s.W_h, "W_h": s.W_x}
+
+
+@misconception(on=UNROLLED, at="sum", counter=STEPS)
+def state_forgotten(s: Seen) -> Any:
+    """the last state is not carried on: each step uses only its own input"""
+    return (np.atleast_1d(s.inputs[int(s.path.split("/")[0].split()[1])]) @ np.atleast_2d(s.W_x).T).reshape(
+        s.now.shape
+    )
+
+
+@misconception(on=UNROLLED, counter=STEPS)
+def state_weight_forgotten(s: Seen) -> Any:
+    """the last state is added without its weight W_h"""
+    return {"W_h": np.eye(len(np.atleast_2d(s.W_h))).reshape(np.shape(s.W_h))}
+
+
+@misconception(on=UNROLLED, counter={**STEPS, "W_y": "2"})
+def output_weight_forgotten(s: Seen) -> Any:
+    """the output's weight W_y is left out"""
+    return {"W_y": None} if s.has("W_y") else None
+
+
+@misconception(on=UNROLLED, counter={**STEPS, "output": "step"})
+def step_function_forgotten(s: Seen) -> Any:
+    """the step function is left out: the output is 1 or 0"""
+    return {"output": "linear"} if s.output == "step" else None
+
+
+@misconception(on=UNROLLED, at="output", counter={**STEPS, "output": "step"})
+def step_upside_down(s: Seen) -> Any:
+    """the output is 1 where the state is negative; it is 1 where it is positive"""
+    return 1 - s.now if s.output == "step" else None
+
+
+@misconception(on=CLOSED, at="powers", counter=SUM)
+def powers_reversed(s: Seen) -> Any:
+    """the powers run the wrong way: w^t for w^(T-t); the oldest input passes through W_h most often"""
+    return s.now[::-1]
+
+
+@misconception(on=CLOSED, at="powers", counter=SUM)
+def powers_by_time(s: Seen) -> Any:
+    """the power is the time, counted from 1: w^t for w^(T-t)"""
+    return s.now[::-1] @ np.atleast_2d(s.W_h)
+
+
+@misconception(on=CLOSED, at="powers", counter=SUM)
+def powers_one_too_high(s: Seen) -> Any:
+    """the powers are one too high: the last input does not pass through W_h at all"""
+    return s.now @ np.atleast_2d(s.W_h)
+
+
+@misconception(on=CLOSED, at="powers", counter=SUM)
+def product_for_power(s: Seen) -> Any:
+    """the power is taken for a product: w^3 is w w w, not 3 w"""
+    count = len(s.now)
+    return np.stack([np.atleast_2d(s.W_h) * (count - 1 - t) for t in range(count)])
+
+
+@misconception(on=CLOSED, counter=SUM)
+def input_weight_forgotten(s: Seen) -> Any:
+    """W_x is left out of the terms"""
+    return {"W_x": np.ones_like(s.W_x)} if np.size(s.W_x) == 1 else None
+
+
+@misconception(
+    on=("alternation",), at="odd places", counter=PLACES, also={"even places": lambda s: s.inputs[0::2].sum()}
+)
+def parity_from_zero(s: Seen) -> Any:
+    """the places are counted from 0, so odd and even are exchanged; here they count from 1"""
+    return s.inputs[1::2].sum()
+
+
+@misconception(on=("alternation",), at="state", counter=PLACES)
+def difference_backwards(s: Seen) -> Any:
+    """the difference is taken the wrong way round"""
+    return -s.now
+
+
+@misconception(on=("alternation",), at="state", counter=PLACES)
+def signs_forgotten(s: Seen) -> Any:
+    """everything is added; w_h = -1 turns the sign at every step"""
+    return s.odd_places + s.even_places
+
+
+@misconception(on=("alternation",), at="output", counter=PLACES)
+def alternation_upside_down(s: Seen) -> Any:
+    """the output is 1 where the state is negative; it is 1 where it is positive"""
+    return 1 - s.now

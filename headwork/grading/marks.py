@@ -1,0 +1,63 @@
+"""The marks of an exercise and of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headwork.exercises.exercise import Exercise
+from headwork.grading.diagnosis import Cause
+
+Array = Any
+State = Literal["right", "wrong", "again", "missing", "unreadable"]
+
+
+@dataclass(frozen=True)
+class StepMark:
+    """The mark of one step. ``expected`` is what follows from the student's own earlier numbers."""
+
+    path: str
+    state: State
+    points: float
+    full: float
+    remark: str = ""
+    causes: tuple[Cause, ...] = ()
+    cells: tuple[tuple[int, ...], ...] = ()
+    expected: Array = None
+
+    @property
+    def right(self) -> bool:
+        return self.state == "right"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The mark of one exercise, step by step."""
+
+    exercise: Exercise
+    steps: tuple[StepMark, ...]
+    own: Mapping[str, Array] = field(
+        default_factory=dict
+    )  # what the student wrote, as far as it could be carried on
+
+    @property
+    def points(self) -> float:
+        return sum(step.points for step in self.steps)
+
+    @property
+    def full(self) -> float:
+        return sum(step.full for step in self.steps)
+
+    @property
+    def first_wrong(self) -> StepMark | None:
+        """The first step that neither is the key's nor follows from own numbers; else the first left open."""
+        off = [step for step in self.steps if not step.right]
+        return next((step for step in off if step.state != "missing"), off[0] if off else None)
+
+    @property
+    def all_right(self) -> bool:
+        return self.first_wrong is None
+
+    def step(self, path: str) -> StepMark:
+        return next(step for step in self.steps if step.path == path)

@@ -1,0 +1,236 @@
+"""The ledger of a real model: each part that owns parameters or does work, in the order in which it runs.
+
+Parameters are the model's own, shared ones counted once; FLOPs are those of matrix products, two a multiply-add, as
+torch's own counter counts them in a forward pass on shapes alone: nothing is computed, and no memory is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import torch
+from torch import Tensor, nn
+
+from headwork.errors import InputError, TooLarge, unknown
+from headwork.inspection.tracing import inputs_by_name, quiet, slug
+from headwork.models import Model, TextClassifier, TextEncoder
+from headwork.models.checkpoints import MODELS
+from headwork.sizes import Ledger, Row
+from headwork.sizes.counting import BIASES, axes_of
+
+NAMES = {
+    "encoder": "Encoder",
+    "decoder": "Decoder",
+    "encoder-decoder": "EncoderDecoder",
+    "language": "LanguageModel",
+    "vision": "VisionTransformer",
+    "convolutional": "ConvolutionalClassifier",
+    "recurrent": "RecurrentClassifier",
+    "text": "TextClassifier",
+    "text-encoder": "TextEncoder",
+}
+AXES = {
+    "Attention": "token width",
+    "FeedForward": "token width",
+    "Normalisation": "token width",
+    "Head": "class",
+    "Positions": "token width",
+    "ImagePositions": "token width",
+    "TokenEmbedding": "token width",
+    "PatchEmbedding": "patch width",
+    "Recurrence": "time state",
+    "LanguageModel": "token word",
+    "EncoderDecoder": "token word",
+}
+WORDS = {"feed_forward": "feed-forward", "cross_attention": "cross-attention"}
+MOST_LAYERS = 1000
+UNNAMED = ("transformer", "recurrent", "reading")  # parts that note their steps in their owner's scope
+
+
+def ledger(model: Model, /, *inputs: Tensor, **more: Tensor) -> Ledger:
+    """What each part of a model holds and does, on an input of this shape.
+
+    >>> from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
+    >>> model = ConvolutionalClassifier(ConvolutionalConfig(width=4, depth=1))
+    >>> counted = ledger(model, torch.zeros(1, 1, 28, 28))
+    >>> [(row.name, row.parameters, row.flops) for row in counted.rows]
+    [('block 0', 40, 56448), ('head', 50, 80)]
+    """
+    if not isinstance(model, Model):
+        raise InputError(f"ledger: {type(model).__name__} is no model of Headwork's.")
+    named = inputs_by_name(model, inputs, more)
+    ran = _ran(model, named)
+    owned = _owned(model)
+    # Some parameters belong to no part that runs: a class token, a table that others look into.
+    alone = [name for name in owned if not name or name not in ran]
+    rows = [
+        _row(_path(model, f"{n}.{own}".strip(".")), "", {own: p}, p.shape, 0)
+        for n in alone
+        for own, p in owned.pop(n).items()
+    ]
+    for name, (shape, flops) in ran.items():
+        if name in owned or flops:
+            kind = type(model.get_submodule(name)).__name__
+            rows.append(_row(_path(model, name) or "scores", kind, owned.get(name, {}), shape, flops))
+    total = sum(count for _, count in ran.values())
+    shapes = ", ".join(
+        f"{name} {' x '.join(map(str, value.shape))}" for name, value in named.items() if _sized(value)
+    )
+    return Ledger(
+        title=f"{slug(model)}: {shapes}",
+        rows=tuple(rows),
+        facts={"parameters": model.parameter_count, "FLOPs": total},
+        notes=(
+            "FLOPs: two for each multiply-add of a matrix product, in one forward pass of the whole batch.",
+        ),
+        summed=True,
+    )
+
+
+def _sized(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def named_model(name: str, settings: dict[str, Any] | None = None) -> Model:
+    """A model by its short name and some fields of its config, without storage: enough to count.
+
+    >>> named_model("vision").parameter_count
+    205962
+    """
+    if name not in NAMES:
+        raise unknown("model", name, NAMES)
+    kind = MODELS[NAMES[name]]
+    make = get_type_hints(kind.__init__)["config"]
+    known = {entry.name: get_type_hints(make)[entry.name] for entry in fields(make)}
+    for setting in settings or {}:
+        if setting not in known:
+            raise unknown(f"field of {make.__name__}", setting, known)
+    config = make(**{field: _typed(field, value, known[field]) for field, value in (settings or {}).items()})
+    if getattr(config, "depth", 1) > MOST_LAYERS:
+        raise TooLarge(f"{name}: depth {config.depth:,}; at most {MOST_LAYERS:,} layers are laid out.")
+    try:
+        with torch.device("meta"):
+            return kind(config)
+    except RuntimeError as error:
+        raise TooLarge(
+            f"{name}: sizes too large to count ({str(error).splitlines()[0]}). Take smaller ones."
+        ) from None
+
+
+def _typed(field: str, value: Any, kind: Any) -> Any:
+    """What was typed, as the field's own kind."""
+    if not isinstance(value, str) or kind is str:
+        return value
+    if kind is bool or "bool" in str(kind):
+        if value not in ("true", "false"):
+            raise InputError(f"{field} is '{value}'. Give true or false.")
+        return value == "true"
+    if kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            raise InputError(
+                f"{field} is '{value}'. Give a {'whole ' if kind is int else ''}number."
+            ) from None
+    return value
+
+
+def example(model: Model, *, tokens: int = 128, batch: int = 1) -> dict[str, Tensor]:
+    """Inputs of the right shape for a model, without storage."""
+    config, kind = model.config, type(model).__name__
+    words, vectors = (batch, tokens), (batch, tokens, getattr(config, "width", 1))
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
+        "Encoder": {"tokens": vectors},
+        "Decoder": {"tokens": vectors, "memory": vectors},
+        "EncoderDecoder": {"source": words, "target": words},
+    }
+    if hasattr(config, "image"):
+        return {"images": torch.empty(batch, config.channels, config.image, config.image, device="meta")}
+    if kind in ("Encoder", "Decoder"):
+        return {name: torch.empty(shape, device="meta") for name, shape in shapes[kind].items()}
+    return {
+        name: torch.empty(shape, device="meta", dtype=torch.long)
+        for name, shape in shapes.get(kind, {"tokens": words}).items()
+    }
+
+
+def _ran(model: Model, named: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Each part in the order in which it ended: the shape it gave, and the FLOPs done in it but in no part of it."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counter = FlopCounterMode(display=False)
+    ran: dict[str, tuple[tuple[int, ...], int]] = {}
+    starts: list[int] = []
+    inside: list[int] = []
+
+    def enter(*_: Any) -> None:
+        inside.append(0)
+        starts.append(counter.get_total_flops())
+
+    def leave(part: nn.Module, _: Any, result: Any) -> None:
+        whole, within = counter.get_total_flops() - starts.pop(), inside.pop()
+        if inside:
+            inside[-1] += whole
+        _, before = ran.get(names[part], ((), 0))
+        ran[names[part]] = tuple(result.shape), before + whole - within
+
+    names = {part: name for name, part in model.named_modules()}
+    state = {name: value.to("meta") for name, value in (*model.named_parameters(), *model.named_buffers())}
+    shapes = {name: value.to("meta") if isinstance(value, Tensor) else value for name, value in named.items()}
+    with quiet(model), _hooked(model, enter, leave), counter:
+        torch.func.functional_call(model, state, (), shapes)
+    return ran
+
+
+@contextmanager
+def _hooked(model: nn.Module, enter: Any, leave: Any) -> Iterator[None]:
+    hooks = [part.register_forward_pre_hook(enter) for part in model.modules()]
+    hooks += [part.register_forward_hook(leave) for part in model.modules()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _owned(model: nn.Module) -> dict[str, dict[str, Tensor]]:
+    """The parameters of each part by its name, without those of the parts inside it; shared ones once."""
+    owned: dict[str, dict[str, Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        part, _, own = name.rpartition(".")
+        owned.setdefault(part, {})[own] = parameter
+    return owned
+
+
+def _row(name: str, kind: str, owned: dict[str, Tensor], shape: Sequence[int], flops: int) -> Row:
+    biases = sum(p.numel() for own, p in owned.items() if BIASES.fullmatch(own))
+    weights = sum(p.numel() for p in owned.values()) - biases
+    axes = AXES.get(kind, "")
+    if kind == "Convolution":
+        axes = "channel height width" if len(shape) == 4 else "channel place"
+    return Row(
+        name=name,
+        shape=tuple(shape),
+        axes=axes_of(axes, shape) if axes else "",
+        weights=weights if owned else None,
+        biases=biases if owned else None,
+        multiply_adds=flops // 2,
+    )
+
+
+def _path(model: Model, name: str) -> str:
+    """A part's name in the words of the steps' paths: transformer.blocks.0.feed_forward is block 0/feed-forward."""
+    words: list[str] = []
+    part: Any = model
+    for piece in name.split(".") if name else []:
+        owner, part = part, getattr(part, piece)
+        if piece.isdigit():
+            words[-1] = f"block {piece}"
+        elif isinstance(owner, TextEncoder) and piece == "normalisation":
+            words.append("embedding normalisation")
+        elif piece not in UNNAMED and not (isinstance(owner, TextClassifier) and piece == "encoder"):
+            words.append(WORDS.get(piece, piece.replace("_", " ")))
+    return "/".join(words)

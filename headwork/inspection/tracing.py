@@ -1,0 +1,260 @@
+"""``headwork.trace``: a model of ours and its input in, the ``Trace`` of one whole forward pass out.
+
+Paths are those that the model notes: ``block 0/attention/weights``; ``block 0/attention/head 2/weights`` takes one
+head along its axis. A fused or compiled model keeps no steps, and is refused rather than traced empty; so is a filter
+that fits nothing, and a trace larger than its budget.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headwork.errors import HeadworkError, InputError, TooLarge
+from headwork.models import Model
+from headwork.note import Given, Mechanism, Note, Step
+from headwork.numbers import HandTensor
+from headwork.pages.formulas import formula_for
+from headwork.readings import Noted, Trace, replacer
+
+BUDGET = 2**28  # bytes of recorded numbers
+INPUTS = {
+    "images": ("I", "batch channel height width"),
+    "tokens": ("x", "batch token width"),
+    "memory": ("M", "batch key width"),
+    "source": ("s", "batch token"),
+    "target": ("t", "batch token"),
+    "mask": ("m", "batch token"),
+    "types": ("u", "batch token"),
+}
+
+
+@dataclass(frozen=True)
+class ModelTrace(Trace):
+    """A trace of a model; ``result`` is what the model gave back, whatever was recorded."""
+
+    result: Any = field(default=None, repr=False, compare=False)
+
+    def to_notebook(self) -> str:
+        raise InputError(
+            "a model's trace has no notebook: a notebook works a typed problem again, and a model is not typed. "
+            "Take text, markdown, latex, html or json."
+        )
+
+
+def trace(
+    model: Model,
+    /,
+    *inputs: Tensor,
+    only: str | Sequence[str] = "*",
+    budget: int = BUDGET,
+    replacing: Mapping[str, Any] | None = None,
+    **more: Tensor,
+) -> ModelTrace:
+    """Every step of one forward pass, with dropout off.
+
+    ``only`` keeps the steps whose paths fit one of these shell patterns (``*`` goes over slashes too). The recorded
+    numbers take at most ``budget`` bytes. ``replacing`` swaps the values of some steps before the model goes on.
+
+    >>> from headwork.models import LanguageModel, LanguageModelConfig
+    >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=8, hidden=16, heads=2, depth=1))
+    >>> steps = trace(model, torch.tensor([[1, 2, 3]]), only="block 0/attention/*")
+    >>> steps["block 0/attention/weights"].shape, steps["block 0/attention/head 1/weights"].shape
+    ((1, 2, 3, 3), (1, 3, 3))
+    """
+    check_traceable(model)
+    named = inputs_by_name(model, inputs, more)
+    swaps = _swaps(model, replacing or {})
+    kept = Recording([only] if isinstance(only, str) else list(only), budget)
+    note: Note = kept.note  # type: ignore[assignment]
+    with quiet(model):
+        result = model(**named, note=replacer(note, swaps) if swaps else note)
+    kept.check(*swaps)
+    cards = Mechanism(slug(model), type(model), _givens(named), model.steps)
+    return ModelTrace(
+        mechanism=cards,
+        inputs={c.name: _noted(c.name, c, numbers(named[c.name])) for c in cards.givens},
+        options={},
+        steps={path: _noted(path, cards.step(path), value) for path, value in kept.values.items()},
+        warnings=[],
+        exact=False,
+        title=f"{len(kept.taken)} of {len(kept.taken) + len(kept.others)} steps kept" if kept.others else "",
+        again=partial(_again, model, named, {"only": only, "budget": budget}),
+        result=result,
+    )
+
+
+@dataclass
+class Recording:
+    """What a trace keeps: the steps that fit a pattern, as long as they fit the budget."""
+
+    patterns: Sequence[str]
+    budget: int
+    values: dict[str, Any] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    total: int = 0
+
+    def note(self, name: str, value: Tensor, /) -> Tensor:
+        if name in self.taken or name in self.others:
+            raise HeadworkError(f"the step '{name}' was noted twice: give the second a scope of its own.")
+        if not any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            self.others.add(name)
+            return value
+        self.taken[name] = value.numel() * max(value.element_size(), 4)
+        self.total += self.taken[name]
+        if self.total <= self.budget:
+            self.values[name] = numbers(value)
+        else:
+            # Go on, keeping nothing: the whole size is worth telling.
+            self.values.clear()
+        return value
+
+    def check(self, *replaced: str) -> None:
+        """Nothing is left out silently: not a pattern that fits no step, not what the budget does not hold."""
+        paths = [*self.taken, *self.others]
+        for pattern in (*self.patterns, *replaced):
+            if pattern not in paths and not any(fnmatchcase(path, pattern) for path in paths):
+                raise _unfitting(pattern, paths)
+        if self.total > self.budget:
+            largest = sorted(self.taken, key=lambda path: -self.taken[path])[:3]
+            told = ", ".join(f"'{path}' ({_megabytes(self.taken[path])})" for path in largest)
+            raise TooLarge(
+                f"trace: {len(self.taken)} steps take {_megabytes(self.total)}, the budget is "
+                f"{_megabytes(self.budget)}. Largest: {told}. Keep fewer with only='block 0/attention/*', give a "
+                "smaller batch, or a larger budget (in bytes)."
+            )
+
+
+def _unfitting(pattern: str, paths: Sequence[str]) -> InputError:
+    close = get_close_matches(pattern, paths, n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    heads = (
+        " Heads are an axis: keep the whole step, then take the head from the trace."
+        if "head " in pattern
+        else ""
+    )
+    return InputError(
+        f"trace: no step fits '{pattern}'.{hint}{heads} There are {len(paths)}, such as "
+        f"{', '.join(repr(path) for path in paths[:3])}."
+    )
+
+
+def check_traceable(model: Any) -> None:
+    """Refuse what would record nothing, and say how to switch."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"trace: {type(model).__name__} is no model. Give a model of headwork.models.")
+    compiled = hasattr(model, "_orig_mod") or any(m._compiled_call_impl is not None for m in model.modules())
+    if compiled or any(hasattr(part, "_orig_mod") for part in model.modules()):
+        raise InputError(
+            "trace: a compiled model keeps no steps. Trace the model that was given to torch.compile: it has the same "
+            "parameters (of the compiled one it is model._orig_mod; after model.compile() load it anew)."
+        )
+    if not isinstance(model, Model):
+        raise InputError(
+            f"trace: {type(model).__name__} is no model of Headwork's, so it notes no steps. Unwrap it (model.module), "
+            "or read its checkpoint with headwork.models.pretrained."
+        )
+    if torch.compiler.is_compiling():
+        raise InputError("trace: nothing is traced inside torch.compile. Call it outside.")
+    fused = [name or "the model" for name, part in model.named_modules() if _kernel(part) == "fused"]
+    if fused:
+        raise InputError(
+            f"trace: {fused[0]} is fused, and a fused kernel keeps no steps. Trace model.with_kernel('plain'), which "
+            "has the same parameters."
+        )
+
+
+def _kernel(part: nn.Module) -> Any:
+    return part.config.kernel if isinstance(part, Model) else getattr(part, "kernel", None)
+
+
+@contextmanager
+def quiet(model: nn.Module) -> Iterator[None]:
+    """Without gradients and dropout; each part is afterwards as it was."""
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def inputs_by_name(model: Model, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs by the names that ``forward`` gives them."""
+    parameters = [name for name in inspect.signature(model.forward).parameters if name != "note"]
+    if len(inputs) > len(parameters):
+        raise InputError(
+            f"trace: {len(inputs)} inputs, but {type(model).__name__} takes {', '.join(parameters)}."
+        )
+    named = {**dict(zip(parameters, inputs, strict=False)), **more}
+    for name, value in named.items():
+        if name not in parameters:
+            raise InputError(
+                f"trace: {type(model).__name__} takes no '{name}'. It takes {', '.join(parameters)}."
+            )
+        if value is not None and not isinstance(value, (Tensor, str)):
+            raise InputError(f"trace: {name} is a {type(value).__name__}. Give a tensor.")
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 2**20:,.1f} MiB"
+
+
+def numbers(value: Tensor) -> Any:
+    """A copy as an array, in the precision that it has (at least single): nobody's later step can change it."""
+    single = value.detach().float() if value.dtype in (torch.float16, torch.bfloat16) else value.detach()
+    return single.cpu().numpy().copy()
+
+
+def _swaps(model: Model, replacing: Mapping[str, Any]) -> dict[str, Tensor]:
+    like = next(model.parameters())
+    return {path: torch.as_tensor(np.asarray(value)).to(like) for path, value in replacing.items()}
+
+
+def _again(model: Model, named: Mapping[str, Any], options: Mapping[str, Any], **changes: Any) -> ModelTrace:
+    return trace(model, **{**named, **options, **changes})
+
+
+def slug(model: Model) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(model).__name__).lower()
+
+
+def _givens(named: Mapping[str, Any]) -> tuple[Given, ...]:
+    """Cards of the inputs; token numbers have no width."""
+    cards = []
+    for name, value in named.items():
+        if isinstance(value, Tensor):
+            symbol, axes = INPUTS.get(name, (name[0], "batch"))
+            words = (
+                axes.split()[: value.dim()] if name != "mask" or value.dim() == 2 else ["batch"] * value.dim()
+            )
+            cards.append(Given(name, symbol, " ".join(words)))
+    return tuple(cards)
+
+
+def _noted(path: str, card: Given | Step, array: Any) -> Noted:
+    # Attention's matrices are applied as W x, those of the feed-forward layer as x W.
+    convention = "x W" if "feed-forward/" in path else "W x"
+    missing = () if "cross-attention/" in path else ("memory",)
+    formula = ""
+    if isinstance(card, Step):
+        formula = formula_for(card.formula, "", columns=False, convention=convention, missing=missing)
+    when = re.search(r"(?:^|/)step (\d+)/", path)
+    symbol = card.symbol.replace("_t", f"_{{{when[1]}}}") if when else card.symbol
+    tensor = HandTensor(array).labelled(path)
+    return Noted(path, card, tensor, tuple(range(array.ndim)), symbol, formula)

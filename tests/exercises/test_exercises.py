@@ -1,0 +1,168 @@
+"""Exercises: every kind draws, reads back, is asked in every form, and is the same everywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import pytest
+
+from headwork.courses.answer_page import answer_page, question_page
+from headwork.errors import InputError
+from headwork.exercises import Exercise, exercise_from, generate, kinds, questions
+from headwork.exercises.formulas import FORMULAS
+from headwork.exercises.kinds import KINDS
+from headwork.exercises.revealing import revealed
+from headwork.grading import grade
+
+# Mistakes that some numbers cannot show or tell apart, whichever they are: named both, or not asked for.
+ALWAYS_HIDDEN = {"copying": {"scores-transposed"}}
+
+
+@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("difficulty", [1, 2, 3])
+def test_every_kind_draws_at_every_difficulty_and_reads_back(kind: str, difficulty: int) -> None:
+    exercise = generate(kind, 5, difficulty)
+    assert exercise.full > 0
+    again = exercise_from(tomllib.loads(exercise.to_toml()), "test")
+    assert again == exercise
+
+
+def test_numbers_do_not_depend_on_the_process() -> None:
+    code = "from headwork.exercises import generate; print(generate('self-attention', 11, 2).to_toml())"
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert runs == {generate("self-attention", 11, 2).to_toml() + "\n"}
+
+
+def test_grading_needs_neither_torch_nor_sympy() -> None:
+    code = (
+        "import sys; from headwork.exercises import generate; from headwork.grading import grade, feedback; from headwork.courses import cohort\n"
+        "e = generate('self-attention', 3); feedback(grade(e, {'weights': '1 2; 3 4'}), 2)\n"
+        "print([name for name in ('torch', 'sympy') if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "[]"
+
+
+def test_seed_and_difficulty_change_the_numbers() -> None:
+    texts = {generate("self-attention", seed, level).to_toml() for seed in range(5) for level in (1, 2)}
+    assert len(texts) == 10
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_known_mistakes_change_the_answer(kind: str) -> None:
+    hidden = [
+        set(revealed(generate(kind, seed, 1)).hidden) - ALWAYS_HIDDEN.get(kind, set()) for seed in range(3)
+    ]
+    assert sum(map(len, hidden)) <= 2, hidden
+
+
+@pytest.mark.parametrize("slug", list(FORMULAS))
+def test_a_formula_notes_the_steps_of_its_card(slug: str) -> None:
+    kind = next(kind for kind in KINDS.values() if kind.mechanism == slug)
+    exercise = generate(kind.slug, 1)
+    for path in exercise.key:
+        assert FORMULAS[slug].step(path)
+
+
+def test_counts_agree_with_the_sizes_room() -> None:
+    from headwork.sizes.images import convolution, output_size
+
+    key = Exercise(
+        "convolution-counts",
+        {"height": 256, "width": 256, "channels": 3, "filters": 32, "kernel": 5},
+        {"stride": 2},
+    ).key
+    ledger = convolution((256, 256), channels=3, filters=32, kernel=5, stride=2)
+    assert (key["weights"], key["dense"]) == (ledger.facts["weights"], ledger.facts["dense weights"])
+    assert Exercise("output-size", {"size": 9, "kernel": 3}, {"stride": 2, "padding": 1}).key[
+        "output"
+    ] == output_size(9, 3, 2, 1)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_a_question_in_every_form_and_an_empty_sheet(kind: str) -> None:
+    exercise = generate(kind, 2, 2)
+    asked = questions.question(exercise)
+    for written in (
+        questions.text(asked),
+        questions.markdown(asked),
+        questions.latex(asked),
+        question_page(exercise),
+    ):
+        assert all(
+            blank.name.replace("_", "") in written.replace("\\_", "").replace("_", "")
+            for blank in asked.blanks
+        )
+    assert json.loads(questions.notebook(asked))["nbformat"] == 4
+    sheet = tomllib.loads(questions.answer_sheet({kind: exercise}))
+    assert {step.state for step in grade(exercise, sheet["answers"][kind]).steps} == {"missing"}
+    page = answer_page({kind: exercise})
+    assert "http" not in page.replace("http://www.w3.org", ""), "the page must open offline"
+
+
+def test_the_notebook_runs_and_marks(capsys: pytest.CaptureFixture[str]) -> None:
+    exercise = generate("output-size", 4)
+    cells = json.loads(questions.notebook(questions.question(exercise)))["cells"]
+    space: dict[str, object] = {}
+    exec(cells[1]["source"], space)
+    space["answers"] = {path: str(float(exercise.key[path])) for path in exercise.asked}
+    exec(cells[2]["source"], space)
+    assert "2 of 2 points" in capsys.readouterr().out
+
+
+def test_a_question_tells_no_answers() -> None:
+    exercise = generate("self-attention", 7)
+    told = questions.text(questions.question(exercise)) + questions.answer_sheet({"a": exercise})
+    assert f"{exercise.key['weights'][0, 0]:.4f}" not in told
+
+
+@pytest.mark.parametrize(
+    ("entries", "wording"),
+    [
+        ({"mechanism": "self-atention"}, "Did you mean 'self-attention'"),
+        (
+            {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "points": {"weight": 1}},
+            "Did you mean 'weights'",
+        ),
+        (
+            {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "points": {"weights": "many"}},
+            "one number a step",
+        ),
+        (
+            {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "rounding": "maybe"},
+            "Known: free, part, wrong",
+        ),
+        ({"mechanism": "softmax", "inputs": {"scores": "0 1"}, "digits": 99}, "whole number from 0 to 12"),
+        ({"mechanism": "output-size", "inputs": {"size": 9}}, "kernel missing"),
+        ({"mechanism": "output-size", "inputs": {"size": "9.5", "kernel": 3}}, "whole number"),
+        ({"title": "nothing"}, "neither a mechanism nor a kind"),
+        ({"mechanism": "softmax", "colour": 1}, "unknown entry 'colour'"),
+    ],
+)
+def test_a_teachers_own_exercise_is_checked(entries: dict[str, object], wording: str) -> None:
+    with pytest.raises(InputError, match="own") as error:
+        exercise_from(entries, "own.toml")
+    assert wording in str(error.value)
+
+
+def test_tokens_as_columns() -> None:
+    exercise = Exercise("self-attention", {"tokens": "1 0; 2 1"}, {"beta": 1}, tokens_as="columns")
+    rows = Exercise("self-attention", {"tokens": "1 2; 0 1"}, {"beta": 1})
+    assert np.allclose(exercise.key["output"], rows.key["output"])
+    shown = {path: str(exercise.trace[path].values.round(4).tolist()) for path in exercise.asked}
+    assert grade(exercise, shown).all_right
+    declared = {path: str(rows.trace[path].values.T.round(4).tolist()) for path in rows.asked}
+    assert grade(rows, declared, tokens_as="columns").all_right

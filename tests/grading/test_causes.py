@@ -1,0 +1,146 @@
+"""Causes: each known mistake has a counter-example and is recognised; slips, pairs and rounding are told apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from benchmarks.grading import judged, misconceived, slipped, texts
+from headwork.exercises import Exercise, generate
+from headwork.exercises.draws import Draws
+from headwork.exercises.kinds import KINDS
+from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, bent, counter_example
+from headwork.exercises.misconceptions.registry import same
+from headwork.grading import grade
+
+
+@pytest.mark.parametrize("slug", list(MISCONCEPTIONS))
+def test_every_mistake_has_a_sentence_and_a_counter_example(slug: str) -> None:
+    mistake = MISCONCEPTIONS[slug]
+    assert len(mistake.sentence) > 10
+    path, right, wrong = counter_example(mistake)
+    assert not same(right, wrong), path
+
+
+def test_every_mistake_can_be_made_in_some_exercise() -> None:
+    made = set()
+    for kind in KINDS:
+        for seed, difficulty in ((1, 1), (2, 2), (3, 3), (4, 1)):
+            exercise = generate(kind, seed, difficulty)
+            for mistake in applicable(exercise.case, exercise.key):
+                if mistake.slug not in made and bent(exercise.case, mistake):
+                    made.add(mistake.slug)
+    # Biases of convolutions are asked for only in exercises of a teacher's own.
+    assert set(MISCONCEPTIONS) - made <= {"convolution-bias-forgotten"}
+
+
+def found(kind: str, seeds: range) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for seed in seeds:
+        exercise = generate(kind, seed, 1 + seed % 3)
+        for wrong in [*misconceived(exercise, 4), *slipped(exercise, 4, Draws("test", kind, seed))]:
+            total.update(judged(wrong))
+    return total
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_first_wrong_step_and_cause_are_found(kind: str) -> None:
+    total = found(kind, range(700, 702))
+    assert total["step"] >= 0.99 * total["answers"]
+    assert total["cause"] >= 0.95 * total["answers"]
+    assert total["once"] >= 0.99 * total["answers"]
+    assert total["named"] <= 3 * total["answers"], "naming everything is naming nothing"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_first_wrong_step_and_cause_are_found_for_many_seeds(kind: str) -> None:
+    total = found(kind, range(1000, 1040))
+    assert total["step"] >= 0.99 * total["answers"]
+    assert total["cause"] >= 0.95 * total["answers"]
+    assert total["once"] >= 0.99 * total["answers"]
+
+
+EXERCISE = Exercise(
+    "self-attention",
+    {"tokens": "1 2; 2 0; 0 1", "W_q": "1 1; 0 1", "W_k": "1 0; 1 1", "W_v": "2 1; 0 1"},
+    {"beta": "1/2"},
+    {"scores": 1, "weights": 1, "output": 1},
+)
+
+
+def causes(answers: dict[str, str], step: str) -> list[str]:
+    return [cause.slug for cause in grade(EXERCISE, answers).step(step).causes]
+
+
+def with_steps(**steps: object) -> dict[str, str]:
+    return texts(
+        EXERCISE, EXERCISE.case.run({name: np.asarray(value, float) for name, value in steps.items()}), 4
+    )
+
+
+def test_equal_numbers_name_both_causes() -> None:
+    assert set(causes(with_steps(scores=EXERCISE.key["scores"].T), "scores")) == {
+        "scores-transposed",
+        "queries-and-keys-swapped",
+    }
+
+
+def test_two_mistakes_at_once() -> None:
+    both = -(EXERCISE.key["scores"].T)
+    assert "scores-transposed + wrong-sign" in [
+        " + ".join(sorted(slug.split(" + "))) for slug in causes(with_steps(scores=both), "scores")
+    ]
+
+
+def test_two_mistakes_in_two_steps_are_two_causes() -> None:
+    scores = EXERCISE.key["scores"] * 2
+    powers = np.exp(scores)
+    answers = with_steps(scores=scores, weights=powers / powers.sum(0))
+    assert causes(answers, "scores") == ["no-scaling"]
+    assert causes(answers, "weights") == ["softmax-over-columns"]
+    assert grade(EXERCISE, answers).points == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "cause"),
+    [
+        ("0.8348", "digits-swapped"),
+        ("0.8439", "misrounded"),
+        ("0.8437", "cut-off"),
+        ("-0.8438", "sign-slip"),
+        ("8.438", "point-slip"),
+        ("0.7438", "slip"),
+    ],
+)
+def test_slips_are_told_apart(written: str, cause: str) -> None:
+    exercise = Exercise("softmax", {"scores": "0 1 3"}, points={"weights": 1})
+    assert grade(exercise, {"weights": "0.0420 0.1142 0.8438"}).all_right
+    step = grade(exercise, {"weights": f"0.0420 0.1142 {written}"}).steps[0]
+    assert (step.causes[0].slug, step.cells) == (cause, ((2,),))
+
+
+def test_numbers_that_nothing_explains_are_told_by_their_entries() -> None:
+    answers = {**texts(EXERCISE, EXERCISE.key, 4), "output": "9 8; 7 6; 5 4"}
+    step = grade(EXERCISE, answers).step("output")
+    assert step.causes[0].slug == "unknown"
+    assert len(step.cells) == 6
+
+
+def test_rows_and_columns_exchanged() -> None:
+    answers = texts(EXERCISE, EXERCISE.key, 4)
+    step = grade(EXERCISE, {**answers, "output": str(EXERCISE.key["output"].T.round(4).tolist())}).step(
+        "output"
+    )
+    assert [cause.slug for cause in step.causes] == ["transposed"]
+
+
+def test_a_transposed_matrix_of_another_shape_is_recognised() -> None:
+    exercise = generate("toeplitz", 1)
+    answers = texts(exercise, exercise.key, 4)
+    mark = grade(exercise, {**answers, "matrix": str(exercise.key["matrix"].T.tolist())})
+    assert mark.first_wrong is not None
+    assert mark.first_wrong.causes[0].slug == "toeplitz-transposed"
+    assert mark.step("output").right
