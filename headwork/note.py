@@ -2,7 +2,7 @@
 
 ``note(name, value)`` returns the value. ``silent`` is the identity; a recorder keeps each value; a
 replacer swaps one for another. Scopes nest: ``inside(note, "block 0")`` notes ``block 0/weights``.
-Beside each function sits its card: one ``Given`` an input, one ``Step`` a noted value, with what a
+Beside each function sits its card: one ``Input`` an input, one ``Step`` a noted value, with what a
 name cannot say (symbol, formula, axes). Every reading (text, LaTeX, page, exercise, shape ledger)
 reads cards and nothing else.
 """
@@ -52,7 +52,7 @@ def inside(note: Note, scope: str) -> Note:
 
 
 @dataclass(frozen=True)
-class Given:
+class Input:
     """The card of one input: its name, symbol, axes and meaning. ``trained`` marks parameters."""
 
     name: str
@@ -90,7 +90,7 @@ class Mechanism:
 
     slug: str
     function: Callable[..., Any]
-    givens: tuple[Given, ...]
+    inputs: tuple[Input, ...]
     steps: tuple[Step, ...]
     options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as th
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def mechanism(*cards: Given | Step) -> Callable[[Function], Function]:
+def mechanism(*cards: Input | Step) -> Callable[[Function], Function]:
     """Register a function under its slug and return it as it is."""
 
     def register(function: Function) -> Function:
@@ -131,7 +131,7 @@ def mechanism(*cards: Given | Step) -> Callable[[Function], Function]:
         MECHANISMS[slug] = Mechanism(
             slug,
             function,
-            tuple(c for c in cards if isinstance(c, Given)),
+            tuple(c for c in cards if isinstance(c, Input)),
             tuple(c for c in cards if isinstance(c, Step)),
             options,
         )

@@ -16,11 +16,11 @@ import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.errors import InputError, unknown
-from headwork.note import Given, Mechanism, Step, card, silent
+from headwork.note import Input, Mechanism, Step, card, silent
 from headwork.numbers import HandTensor, ShapeTensor, Work
 from headwork.numbers.typed import read_array
 from headwork.pages.formulas import formula_for
-from headwork.readings import Noted, Trace, recorder
+from headwork.readings import Trace, TraceValue, recorder
 
 if TYPE_CHECKING:
     from headwork.readings.report import Report
@@ -52,14 +52,14 @@ class Side:
         )
 
 
-def side(*cards: Given | Step, stored: str = "") -> Callable[[Callable[..., Any]], Side]:
+def side(*cards: Input | Step, stored: str = "") -> Callable[[Callable[..., Any]], Side]:
     """A side of its own, with its cards; it is no mechanism that people look up."""
 
     def made(function: Callable[..., Any]) -> Side:
-        givens = tuple(c for c in cards if isinstance(c, Given))
+        inputs = tuple(c for c in cards if isinstance(c, Input))
         steps = tuple(c for c in cards if isinstance(c, Step))
         return Side(
-            Mechanism(function.__name__.replace("_", "-"), function, givens, steps), tuple(stored.split())
+            Mechanism(function.__name__.replace("_", "-"), function, inputs, steps), tuple(stored.split())
         )
 
     return made
@@ -241,7 +241,7 @@ def difference(what: Equivalence, case: Inputs) -> float:
 
 def exact_inputs(small: Inputs, *sides: Side) -> dict[str, Any]:
     """The small case, typed arrays read exactly; the rest are options."""
-    names = {given.name for one in sides for given in one.what.givens}
+    names = {given.name for one in sides for given in one.what.inputs}
     return {
         name: read_array(v, exact=True).labelled(name) if name in names else v for name, v in small.items()
     }
@@ -281,7 +281,7 @@ def vanishes(value: Any) -> bool:
 def cost(one: Side, case: Inputs) -> Cost:
     """Weights kept and work done, from shapes alone; an array is typed text or its shape."""
     work = Work()
-    names = {given.name for given in one.what.givens}
+    names = {given.name for given in one.what.inputs}
     shapes = {
         name: value if isinstance(value, tuple) else read_array(value, exact=True).shape
         for name, value in case.items()
@@ -298,17 +298,17 @@ def side_trace(one: Side, small: Inputs) -> Trace:
     known = inspect.signature(one.what.function).parameters
     kept: dict[str, HandTensor] = {}
     one.run(given, recorder(kept))
-    cards = {c.name: c for c in one.what.givens}
+    cards = {c.name: c for c in one.what.inputs}
     inputs = {n: _noted(n, cards[n], v) for n, v in given.items() if isinstance(v, HandTensor) and n in known}
     steps = {path: _noted(path, one.what.step(path), value) for path, value in kept.items()}
     options = {n: v for n, v in given.items() if n in known and isinstance(v, (int, str))}
     return Trace(one.what, inputs, options, steps, [], exact=True)
 
 
-def _noted(path: str, what: Given | Step, tensor: HandTensor) -> Noted:
+def _noted(path: str, what: Input | Step, tensor: HandTensor) -> TraceValue:
     formula = (
         formula_for(what.formula, what.columns, columns=False, convention="W x")
         if isinstance(what, Step)
         else ""
     )
-    return Noted(path, what, tensor, tuple(range(len(tensor.shape))), what.symbol, formula)
+    return TraceValue(path, what, tensor, tuple(range(len(tensor.shape))), what.symbol, formula)

@@ -10,13 +10,13 @@ import numpy as np
 from headwork.construct.proving import equivalence, plain_side, side
 from headwork.mechanisms import attention, hardmax, self_attention, sinusoidal_positions
 from headwork.mechanisms.positions import frequencies
-from headwork.note import Given, Note, Step, card, silent, steps_of
+from headwork.note import Input, Note, Step, card, silent, steps_of
 from headwork.numbers import stack
 
 Tensor = Any
 Random = np.random.Generator
 
-VALUE = Given("value", "V", "key value_width", "one row a value")
+VALUE = Input("value", "V", "key value_width", "one row a value")
 
 
 def one_hot(like: Tensor, picks: tuple[int, ...], count: int) -> Tensor:
@@ -102,7 +102,7 @@ def linear_attention_chunks(random: Random) -> dict[str, Any]:
 
 
 @side(
-    *card("layer-normalisation").givens,
+    *card("layer-normalisation").inputs,
     Step("projection", "P", r"I - \tfrac{1}{d} 1 1^\top", "width width"),
     Step("projected", "X'", r"X P", "token width"),
     Step("length", r"\ell", r"|x'|", "token one"),
@@ -140,8 +140,8 @@ def layer_normalisation_projection(random: Random) -> dict[str, Any]:
 
 
 PLACES = (
-    Given("places", "t", "token", "where each token stands"),
-    Given("by", "s", "one", "how far to shift"),
+    Input("places", "t", "token", "where each token stands"),
+    Input("by", "s", "one", "how far to shift"),
 )
 SINUSOIDS = steps_of(sinusoidal_positions)
 
@@ -199,12 +199,12 @@ def sinusoidal_rotation(random: Random) -> dict[str, Any]:
     }
 
 
-SCORES = Given("scores", "S", "query key", "one row a query")
+SCORES = Input("scores", "S", "query key", "one row a query")
 
 
 @side(
     SCORES,
-    Given("beta", r"\beta", "one", "the hardness"),
+    Input("beta", r"\beta", "one", "the hardness"),
     Step("scaled", r"\beta S", r"\beta\, S", "query key"),
     Step("weights", "A", r"\operatorname{softmax}(\beta S)", "query key"),
 )
@@ -234,7 +234,7 @@ def softmax_argmax(random: Random) -> dict[str, Any]:
     return {"scores": random.integers(-5, 6, size=(rows, columns)).astype(float), "beta": np.array(100.0)}
 
 
-SMOOTHED = (*card("attention").givens, Given("beta", r"\beta", "one", "the hardness"))
+SMOOTHED = (*card("attention").inputs, Input("beta", r"\beta", "one", "the hardness"))
 
 
 @side(*SMOOTHED, *steps_of(attention))
@@ -276,7 +276,7 @@ def attention_kernel_smoothing(random: Random) -> dict[str, Any]:
     return {**case, "beta": np.array(random.uniform(0.1, 2.0))}
 
 
-TOKENS = card("self-attention").givens
+TOKENS = card("self-attention").inputs
 
 
 @side(

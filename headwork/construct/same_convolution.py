@@ -8,14 +8,14 @@ import numpy as np
 
 from headwork.construct.proving import equivalence, plain_side, side
 from headwork.mechanisms import convolution_1d, convolution_2d, patches, recurrence
-from headwork.note import Given, Note, Step, silent, steps_of
+from headwork.note import Input, Note, Step, silent, steps_of
 from headwork.numbers import cat, stack
 
 Tensor = Any
 Random = np.random.Generator
 
-SIGNAL = Given("signal", "x", "place", "one channel")
-IMAGE = Given("image", "I", "channel height width", "")
+SIGNAL = Input("signal", "x", "place", "one channel")
+IMAGE = Input("image", "I", "channel height width", "")
 
 
 @equivalence(
@@ -39,7 +39,7 @@ def convolution_toeplitz(random: Random) -> dict[str, Any]:
 
 @side(
     SIGNAL,
-    Given("kernels", "k", "output tap", "a row of taps for each output", trained=True),
+    Input("kernels", "k", "output tap", "a row of taps for each output", trained=True),
     Step("windows", "X", r"X_{i,j} = x_{s i + j}", "output tap"),
     Step("output", "y", r"\textstyle\sum_j k_{i,j} X_{i,j}", "output"),
     stored="kernels",
@@ -101,7 +101,7 @@ def average_pooling_mean_filter(random: Random) -> dict[str, Any]:
     }
 
 
-EMBEDDING = Given("W", "W", "width feature", "one row an embedded feature", trained=True)
+EMBEDDING = Input("W", "W", "width feature", "one row an embedded feature", trained=True)
 
 
 @side(
@@ -157,11 +157,11 @@ def patch_embedding_convolution(random: Random) -> dict[str, Any]:
 
 
 HEAD_INPUTS = (
-    Given("tokens", "X", "token width", "one row a token"),
-    Given(
+    Input("tokens", "X", "token width", "one row a token"),
+    Input(
         "W_v", "W_v", "joined_width width", "value projections of all heads, one below another", trained=True
     ),
-    Given(
+    Input(
         "blocks",
         "B",
         "joined_width slice",
@@ -231,9 +231,9 @@ def heads_convolution(random: Random) -> dict[str, Any]:
 
 
 RECURRENCE = (
-    Given("inputs", "x", "time", "one number a step"),
-    Given("W_x", "w_x", "one", "weight of the input", trained=True),
-    Given("W_h", "w_h", "one", "weight of the state", trained=True),
+    Input("inputs", "x", "time", "one number a step"),
+    Input("W_x", "w_x", "one", "weight of the input", trained=True),
+    Input("W_h", "w_h", "one", "weight of the state", trained=True),
 )
 
 

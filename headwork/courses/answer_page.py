@@ -10,7 +10,7 @@ from markupsafe import Markup
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, Question, _named, _points, question
 from headwork.pages import Entry, Grid, heading, mathml, matrix_table, page
-from headwork.readings.trace import Noted
+from headwork.readings.trace import TraceValue
 from headwork.readings.writing import number_text
 
 STYLE = """
@@ -69,14 +69,14 @@ def question_blocks(asked: Question) -> list[Markup | str]:
     blocks: list[Markup | str] = [heading(asked.title), *asked.words]
     if asked.told:
         blocks.append(asked.told_text)
-    for noted in asked.givens:
+    for noted in asked.inputs:
         blocks.append(Markup("<p>{} {}</p>").format(mathml(noted.symbol), _named(noted)))
         shown = Markup("").join(_matrix(caption, matrix) for caption, matrix in noted.matrices())
         blocks.append(Markup('<div class="headwork">{}</div>').format(shown))
     return blocks
 
 
-def _matrix(caption: str, noted: Noted) -> Markup:
+def _matrix(caption: str, noted: TraceValue) -> Markup:
     """A matrix with its places round it; a single number stands alone."""
     array = np.atleast_2d(noted.tensor.array)
     cells = [[Entry(number_text(value, 4)) for value in row] for row in array]

@@ -35,9 +35,9 @@ class Seen:
     """
 
     def __init__(
-        self, givens: Mapping[str, Any], kept: Mapping[str, Any], path: str = "", now: Any = None
+        self, inputs: Mapping[str, Any], kept: Mapping[str, Any], path: str = "", now: Any = None
     ) -> None:
-        self._givens, self._kept, self.path, self.now = givens, kept, path, now
+        self._inputs, self._kept, self.path, self.now = inputs, kept, path, now
 
     def __getattr__(self, name: str) -> Any:
         scope = self.path.rpartition("/")[0]
@@ -45,24 +45,24 @@ class Seen:
             for path in (f"{scope}/{step}", step):
                 if path in self._kept:
                     return self._kept[path]
-        if name in self._givens:
-            value = self._givens[name]
+        if name in self._inputs:
+            value = self._inputs[name]
             return value.array if isinstance(value, HandTensor) else value
         raise Inapplicable(name)
 
     def has(self, name: str) -> bool:
         """Whether an input or option was given at all."""
-        return self._givens.get(name) is not None
+        return self._inputs.get(name) is not None
 
 
 @dataclass(frozen=True)
 class Bend:
-    """A change to a run: ``givens`` returns changed inputs or options, ``steps`` the bent value of a step.
+    """A change to a run: ``inputs`` returns changed inputs or options, ``steps`` the bent value of a step.
 
     A step is named by its path or by the last part of it; ``*`` is any step. None means "not here".
     """
 
-    givens: Callable[[Seen], Mapping[str, Any] | None] | None = None
+    inputs: Callable[[Seen], Mapping[str, Any] | None] | None = None
     steps: Mapping[str, Callable[[Seen], Any]] = field(default_factory=dict)
 
     def at(self, path: str) -> Callable[[Seen], Any] | None:
@@ -83,20 +83,20 @@ class Case:
         swaps = swaps or {}
         inputs, options = dict(self.inputs), dict(self.options)
         for bend in bends:
-            if bend.givens:
-                changed = bend.givens(Seen({**inputs, **options}, {}))
+            if bend.inputs:
+                changed = bend.inputs(Seen({**inputs, **options}, {}))
                 if changed is None:
                     raise Inapplicable
                 for name, value in changed.items():
                     place = inputs if name in self.inputs else options
                     place[name] = _like(place.get(name), value)
-        givens = {**inputs, **options}
+        everything = {**inputs, **options}
 
         def note(name: str, value: Any, /) -> Any:
             array = _array(value)
             for bend in bends:
                 if name not in swaps and (change := bend.at(name)):
-                    new = change(Seen(givens, kept, name, array))
+                    new = change(Seen(everything, kept, name, array))
                     if new is None:
                         raise Inapplicable
                     array = np.asarray(new, float)

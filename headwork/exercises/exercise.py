@@ -26,7 +26,7 @@ from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_array
 from headwork.readings import Trace, explain
 from headwork.readings.recording import recorder
-from headwork.readings.trace import Noted
+from headwork.readings.trace import TraceValue
 
 Rounding = Literal["free", "part", "wrong"]
 ROUNDING = ("free", "part", "wrong")
@@ -223,7 +223,7 @@ def _plain(value: Any) -> Any:
 def _formula_trace(what: Mechanism, given: Mapping[str, Any], exact: bool, digits: int) -> Trace:
     """A formula worked as ``explain`` works a mechanism."""
     kinds = get_type_hints(what.function)
-    known = [c.name for c in what.givens] + list(what.options)
+    known = [c.name for c in what.inputs] + list(what.options)
     for name in given:
         if name not in known:
             raise unknown(f"input of {what.slug}", name, known)
@@ -250,9 +250,11 @@ def _formula_trace(what: Mechanism, given: Mapping[str, Any], exact: bool, digit
     except (ValueError, IndexError, ZeroDivisionError) as error:
         raise InputError(f"{what.slug}: the numbers do not fit together ({error}).") from None
 
-    def noted(path: str, card: Any, number: Any) -> Noted:
+    def noted(path: str, card: Any, number: Any) -> TraceValue:
         raw = number if isinstance(number, HandTensor) else HandTensor(np.asarray(number, float))
-        return Noted(path, card, raw, tuple(range(len(raw.shape))), card.symbol, getattr(card, "formula", ""))
+        return TraceValue(
+            path, card, raw, tuple(range(len(raw.shape))), card.symbol, getattr(card, "formula", "")
+        )
 
     options = {n: p.default for n, p in what.options.items() if p.default is not p.empty}
     options |= {
@@ -260,7 +262,7 @@ def _formula_trace(what: Mechanism, given: Mapping[str, Any], exact: bool, digit
     }
     return Trace(
         mechanism=what,
-        inputs={c.name: noted(c.name, c, values[c.name]) for c in what.givens if c.name in values},
+        inputs={c.name: noted(c.name, c, values[c.name]) for c in what.inputs if c.name in values},
         options=options,
         steps={path: noted(path, what.step(path), number) for path, number in kept.items()},
         warnings=[],

@@ -15,12 +15,12 @@ import numpy as np
 
 from headwork.mechanisms.attention import Number, Tensor, attention
 from headwork.mechanisms.normalisation import layer_normalisation
-from headwork.note import Function, Given, Mechanism, Note, Step, inside, silent, steps_of
+from headwork.note import Function, Input, Mechanism, Note, Step, inside, silent, steps_of
 
 FORMULAS: dict[str, Mechanism] = {}
 
 
-def formula(*cards: Given | Step) -> Callable[[Function], Function]:
+def formula(*cards: Input | Step) -> Callable[[Function], Function]:
     """Register a formula beside its card, as ``mechanism`` does, but only for exercises."""
 
     def register(function: Function) -> Function:
@@ -29,7 +29,7 @@ def formula(*cards: Given | Step) -> Callable[[Function], Function]:
         FORMULAS[slug] = Mechanism(
             slug,
             function,
-            tuple(c for c in cards if isinstance(c, Given)),
+            tuple(c for c in cards if isinstance(c, Input)),
             tuple(c for c in cards if isinstance(c, Step)),
             {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n != "note"},
         )
@@ -42,10 +42,10 @@ def formula(*cards: Given | Step) -> Callable[[Function], Function]:
 
 
 @formula(
-    Given("height", "H", "", "of the image"),
-    Given("width", "W", "", "of the image"),
-    Given("patch", "P", "", "side of a square patch"),
-    Given("channels", "C", "", "of the image"),
+    Input("height", "H", "", "of the image"),
+    Input("width", "W", "", "of the image"),
+    Input("patch", "P", "", "side of a square patch"),
+    Input("channels", "C", "", "of the image"),
     Step("down", "n_H", r"H / P", ""),
     Step("across", "n_W", r"W / P", ""),
     Step("patches", "n", r"n_H n_W", ""),
@@ -68,8 +68,8 @@ def patch_counts(
 
 
 @formula(
-    Given("size", "n", "", "places of the input"),
-    Given("kernel", "k", "", "taps"),
+    Input("size", "n", "", "places of the input"),
+    Input("kernel", "k", "", "taps"),
     Step("span", "m", r"n + 2p - k", ""),
     Step("output", "o", r"\lfloor m / s \rfloor + 1", ""),
 )
@@ -84,11 +84,11 @@ def output_size(size: int, kernel: int, *, stride: int = 1, padding: int = 0, no
 
 
 @formula(
-    Given("height", "H", "", "of the image"),
-    Given("width", "W", "", "of the image"),
-    Given("channels", "C", "", "of the image"),
-    Given("filters", "F", "", "output channels"),
-    Given("kernel", "k", "", "side of a filter"),
+    Input("height", "H", "", "of the image"),
+    Input("width", "W", "", "of the image"),
+    Input("channels", "C", "", "of the image"),
+    Input("filters", "F", "", "output channels"),
+    Input("kernel", "k", "", "side of a filter"),
     Step("output height", "o_H", r"\lfloor (H + 2p - k) / s \rfloor + 1", ""),
     Step("output width", "o_W", r"\lfloor (W + 2p - k) / s \rfloor + 1", ""),
     Step("filter", "f", r"C k^2", ""),
@@ -120,8 +120,8 @@ def convolution_counts(
 
 
 @formula(
-    Given("size", "n", "", "places of the signal"),
-    Given("kernel", "k", "", "taps"),
+    Input("size", "n", "", "places of the signal"),
+    Input("kernel", "k", "", "taps"),
     Step("outputs", "o", r"\lfloor (n + 2p - k) / s \rfloor + 1", ""),
     Step("shared", "w", r"k", ""),
     Step("unshared", "u", r"o\, k", ""),
@@ -140,10 +140,10 @@ def sharing_counts(size: int, kernel: int, *, stride: int = 1, padding: int = 0,
 
 
 @formula(
-    Given("batch", "B", "", "sequences"),
-    Given("tokens", "n", "", "a sequence"),
-    Given("width", "d", "", "of a token"),
-    Given("heads", "h", "", ""),
+    Input("batch", "B", "", "sequences"),
+    Input("tokens", "n", "", "a sequence"),
+    Input("width", "d", "", "of a token"),
+    Input("heads", "h", "", ""),
     Step("head width", "d_h", r"d / h", ""),
     Step("query", "Q", r"[B, n, h, d_h]", "axis"),
     Step("weights", "A", r"[B, h, n, n]", "axis"),
@@ -164,8 +164,8 @@ def head_shapes(batch: int, tokens: int, width: int, heads: int, *, note: Note =
 
 
 @formula(
-    Given("width", "d", "", "of a token"),
-    Given("heads", "h", "", ""),
+    Input("width", "d", "", "of a token"),
+    Input("heads", "h", "", ""),
     Step("head width", "d_h", r"d / h", ""),
     Step("one head", "w", r"d\, d_h", ""),
     Step("projection", "p", r"d^2 \;(+ d \text{ biases})", ""),
@@ -184,9 +184,9 @@ def attention_parameters(width: int, heads: int, *, biases: int = 0, note: Note 
 
 
 @formula(
-    Given("tokens", "n", "", "in the sequence"),
-    Given("width", "d", "", "of a token"),
-    Given("hidden", "m", "", "hidden width"),
+    Input("tokens", "n", "", "in the sequence"),
+    Input("width", "d", "", "of a token"),
+    Input("hidden", "m", "", "hidden width"),
     Step("first", "w_1", r"d\, m \;(+ m \text{ biases})", ""),
     Step("second", "w_2", r"m\, d \;(+ d \text{ biases})", ""),
     Step("total", "t", r"w_1 + w_2", ""),
@@ -205,9 +205,9 @@ def feed_forward_parameters(
 
 
 @formula(
-    Given("tokens", "n", "", "in the sequence"),
-    Given("width", "d", "", "of a token"),
-    Given("kernel", "k", "", "taps of the convolution"),
+    Input("tokens", "n", "", "in the sequence"),
+    Input("width", "d", "", "of a token"),
+    Input("kernel", "k", "", "taps of the convolution"),
     Step("projections", "c_p", r"3 n d^2", ""),
     Step("scores", "c_s", r"n^2 d", ""),
     Step("mixing", "c_m", r"n^2 d", ""),
@@ -232,9 +232,9 @@ def complexity(tokens: int, width: int, kernel: int, *, note: Note = silent) -> 
 # --- put together from mechanisms -------------------------------------------------------------------
 
 ROWS = (
-    Given("query", "Q", "query width", "one row a query"),
-    Given("key", "K", "key width", "one row a key"),
-    Given("value", "V", "key value_width", "one row a value"),
+    Input("query", "Q", "query width", "one row a query"),
+    Input("key", "K", "key width", "one row a key"),
+    Input("value", "V", "key value_width", "one row a value"),
 )
 
 
@@ -257,7 +257,7 @@ def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silen
 
 @formula(
     *ROWS,
-    Given("delta", r"\Delta", "key width", "what is added to the keys: one row is not zero"),
+    Input("delta", r"\Delta", "key width", "what is added to the keys: one row is not zero"),
     *steps_of(attention, scope="before"),
     *steps_of(attention, scope="after"),
     Step("change", r"\Delta Y", r"Y_{after} - Y_{before}", "query value_width"),
@@ -278,7 +278,7 @@ def sensitivity(
 
 
 @formula(
-    Given("tokens", "X", "token width", "coordinates along a, b, c, d"),
+    Input("tokens", "X", "token width", "coordinates along a, b, c, d"),
     Step("norms", r"\|x\|", r"\sqrt{x \cdot x}", "token one"),
     *steps_of(attention),
     Step("errors", r"\epsilon", r"\|y - x\| / r", "token one"),
@@ -297,8 +297,8 @@ def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
 
 
 @formula(
-    Given("tokens", "X", "token width", "what went in"),
-    Given("sublayer", "F", "token width", "what the sublayer gave"),
+    Input("tokens", "X", "token width", "what went in"),
+    Input("sublayer", "F", "token width", "what the sublayer gave"),
     Step("residual", "R", r"X + F", "token width"),
     *steps_of(layer_normalisation),
 )
@@ -313,7 +313,7 @@ def add_and_normalise(tokens: Tensor, sublayer: Tensor, *, note: Note = silent) 
 
 
 @formula(
-    Given("inputs", "x", "time", "an even number of them"),
+    Input("inputs", "x", "time", "an even number of them"),
     Step("odd places", "o", r"x_1 + x_3 + \ldots", ""),
     Step("even places", "e", r"x_2 + x_4 + \ldots", ""),
     Step("state", "h_T", r"e - o", ""),

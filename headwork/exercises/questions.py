@@ -15,13 +15,13 @@ import numpy as np
 
 from headwork.errors import sizes_in_words
 from headwork.exercises.exercise import Exercise
-from headwork.note import Given
+from headwork.note import Input
 from headwork.numbers import HandTensor
 from headwork.pages.formulas import plain_formula
 from headwork.pages.tables import escaped_latex as escaped
 from headwork.readings.latex import PREAMBLE, matrix_latex
 from headwork.readings.terminal import options_told
-from headwork.readings.trace import Noted, Trace
+from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text
 
 CONVENTIONS = {
@@ -58,7 +58,7 @@ class Question:
     exercise: Exercise
     trace: Trace | None
     words: tuple[str, ...]
-    givens: tuple[Noted, ...]
+    inputs: tuple[TraceValue, ...]
     told: Mapping[str, str]
     blanks: tuple[Blank, ...]
 
@@ -86,7 +86,7 @@ def question(exercise: Exercise) -> Question:
     words.append(FORMS.format(digits=exercise.digits))
     words.append(SEPARATORS)
     masks = [
-        Noted(name, Given(name, "M", "query key"), value, (0, 1), "M")
+        TraceValue(name, Input(name, "M", "query key"), value, (0, 1), "M")
         for name, value in trace.options.items()
         if isinstance(value, HandTensor) and len(value.shape) == 2
     ]
@@ -115,15 +115,15 @@ def _challenge(exercise: Exercise) -> Question:
     from headwork.readings import explain
 
     what = CHALLENGES[exercise.mechanism]
-    trace, givens = None, []
+    trace, inputs = None, []
     if "target" in exercise.inputs:
         # The target is a matrix like any other: borrow a card for it.
         trace = explain("softmax", scores=exercise.inputs["target"])
         noted = trace.inputs["scores"]
-        givens = [Noted("target", Given("target", "A", "query key"), noted.raw, noted.order, "A")]
+        inputs = [TraceValue("target", Input("target", "A", "query key"), noted.raw, noted.order, "A")]
     blanks = tuple(Blank(name, name, about) for name, about in what.fields.items())
     words = (exercise.question, "Whatever works when it is run is right. " + SEPARATORS)
-    return Question(exercise, trace, words, tuple(givens), {}, blanks)
+    return Question(exercise, trace, words, tuple(inputs), {}, blanks)
 
 
 # --- the forms ----------------------------------------------------------------------------------------
@@ -133,21 +133,21 @@ def text(asked: Question) -> str:
     lines = [asked.title, "", *asked.words, ""]
     if asked.told:
         lines += [asked.told_text, ""]
-    for noted in asked.givens:
+    for noted in asked.inputs:
         lines += [_labelled(noted, plain_formula(noted.symbol)), *(f"  {row}" for row in _rows(noted)), ""]
     lines += ["Asked:", *(f"  {line}" for line in _asked(asked))]
     return "\n".join(lines) + "\n"
 
 
-def _labelled(noted: Noted, symbol: str) -> str:
+def _labelled(noted: TraceValue, symbol: str) -> str:
     return _named(noted) if plain_formula(noted.symbol) == noted.path else f"{symbol}, {_named(noted)}"
 
 
-def _named(noted: Noted) -> str:
+def _named(noted: TraceValue) -> str:
     return noted.path + (f": {sizes_in_words(noted.shape, ' '.join(noted.axes))}" if noted.shape else "")
 
 
-def _rows(noted: Noted) -> Iterator[str]:
+def _rows(noted: TraceValue) -> Iterator[str]:
     for caption, matrix in noted.matrices():
         if caption:
             yield caption
@@ -170,7 +170,7 @@ def markdown(asked: Question, level: int = 1) -> str:
     parts = [f"{'#' * level} {asked.title}", *asked.words]
     if asked.told:
         parts.append(asked.told_text)
-    for noted in asked.givens:
+    for noted in asked.inputs:
         parts.append(f"{_labelled(noted, f'${noted.symbol}$')}:\n\n$$\n{_latex(asked, noted)}\n$$")
     rows = "\n".join(
         f"- **{b.name}** {'$' + b.symbol + '$' if b.symbol != b.name else ''}: {b.about}{_points(b)}"
@@ -179,7 +179,7 @@ def markdown(asked: Question, level: int = 1) -> str:
     return "\n\n".join([*parts, "Asked:", rows]) + "\n"
 
 
-def _latex(asked: Question, noted: Noted) -> str:
+def _latex(asked: Question, noted: TraceValue) -> str:
     assert asked.trace is not None
     return r" \qquad ".join(
         (rf"\text{{{escaped(caption)}: }}" if caption else "") + matrix_latex(matrix, asked.trace)
@@ -191,7 +191,7 @@ def latex(asked: Question, *, fragment: bool = False) -> str:
     lines = [rf"\section*{{{escaped(asked.title)}}}", *(escaped(word) + r"\par" for word in asked.words)]
     if asked.told:
         lines.append(escaped(asked.told_text) + r"\par")
-    for noted in asked.givens:
+    for noted in asked.inputs:
         lines += [rf"${noted.symbol}$, {escaped(_named(noted))}:", "\\[\n" + _latex(asked, noted) + "\n\\]"]
     lines.append(r"\begin{itemize}")
     for blank in asked.blanks:

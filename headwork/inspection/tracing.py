@@ -23,10 +23,10 @@ from torch import Tensor, nn
 
 from headwork.errors import HeadworkError, InputError, TooLarge
 from headwork.models import Model
-from headwork.note import Given, Mechanism, Note, Step
+from headwork.note import Input, Mechanism, Note, Step
 from headwork.numbers import HandTensor
 from headwork.pages.formulas import formula_for
-from headwork.readings import Noted, Trace, replacer
+from headwork.readings import Trace, TraceValue, replacer
 
 BUDGET = 2**28  # bytes of recorded numbers
 INPUTS = {
@@ -81,10 +81,10 @@ def trace(
     with quiet(model):
         result = model(**named, note=replacer(note, swaps) if swaps else note)
     kept.check(*swaps)
-    cards = Mechanism(slug(model), type(model), _givens(named), model.steps)
+    cards = Mechanism(slug(model), type(model), _inputs(named), model.steps)
     return ModelTrace(
         mechanism=cards,
-        inputs={c.name: _noted(c.name, c, numbers(named[c.name])) for c in cards.givens},
+        inputs={c.name: _noted(c.name, c, numbers(named[c.name])) for c in cards.inputs},
         options={},
         steps={path: _noted(path, cards.step(path), value) for path, value in kept.values.items()},
         warnings=[],
@@ -234,7 +234,7 @@ def slug(model: Model) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(model).__name__).lower()
 
 
-def _givens(named: Mapping[str, Any]) -> tuple[Given, ...]:
+def _inputs(named: Mapping[str, Any]) -> tuple[Input, ...]:
     """Cards of the inputs; token numbers have no width."""
     cards = []
     for name, value in named.items():
@@ -243,11 +243,11 @@ def _givens(named: Mapping[str, Any]) -> tuple[Given, ...]:
             words = (
                 axes.split()[: value.dim()] if name != "mask" or value.dim() == 2 else ["batch"] * value.dim()
             )
-            cards.append(Given(name, symbol, " ".join(words)))
+            cards.append(Input(name, symbol, " ".join(words)))
     return tuple(cards)
 
 
-def _noted(path: str, card: Given | Step, array: Any) -> Noted:
+def _noted(path: str, card: Input | Step, array: Any) -> TraceValue:
     # Attention's matrices are applied as W x, those of the feed-forward layer as x W.
     convention = "x W" if "feed-forward/" in path else "W x"
     missing = () if "cross-attention/" in path else ("memory",)
@@ -257,4 +257,4 @@ def _noted(path: str, card: Given | Step, array: Any) -> Noted:
     when = re.search(r"(?:^|/)step (\d+)/", path)
     symbol = card.symbol.replace("_t", f"_{{{when[1]}}}") if when else card.symbol
     tensor = HandTensor(array).labelled(path)
-    return Noted(path, card, tensor, tuple(range(array.ndim)), symbol, formula)
+    return TraceValue(path, card, tensor, tuple(range(array.ndim)), symbol, formula)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, sizes_in_words
-from headwork.note import Given, Note, Step, mechanism, silent, steps_of
+from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 
 Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
 Number = Annotated[Any, "number"]  # a plain number or a tensor of one
@@ -24,7 +24,7 @@ TIES = 1e-12  # scores closer than this, relative to the largest, share the weig
 
 
 @mechanism(
-    Given("scores", "S", "key", "one number for each thing to choose from"),
+    Input("scores", "S", "key", "one number for each thing to choose from"),
     Step("exponentials", "E", r"e^{S}", "key"),
     Step("total", "Z", r"\textstyle\sum_j E_j", "one"),
     Step("weights", "A", r"E / Z", "key"),
@@ -60,9 +60,9 @@ def causal(scores: Tensor) -> Tensor:
 
 
 @mechanism(
-    Given("query", "Q", "query width", "one row a query"),
-    Given("key", "K", "key width", "one row a key"),
-    Given("value", "V", "key value_width", "one row a value"),
+    Input("query", "Q", "query width", "one row a query"),
+    Input("key", "K", "key width", "one row a key"),
+    Input("value", "V", "key value_width", "one row a value"),
     Step("scores", "S", r"\beta\, Q K^\top", "query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}(S) \text{ over keys}", "query key"),
@@ -123,15 +123,15 @@ QUERY = Step("query", "Q", r"X {W_q}", "token key_width", columns=r"{W_q} X")
 KEY = Step("key", "K", r"X {W_k}", "token key_width", columns=r"{W_k} X")
 VALUE = Step("value", "V", r"X {W_v}", "token value_width", columns=r"{W_v} X")
 PROJECTIONS = (
-    Given("W_q", "W_q", "key_width width", "query projection; none is the identity", trained=True),
-    Given("W_k", "W_k", "key_width width", "key projection; none is the identity", trained=True),
-    Given("W_v", "W_v", "value_width width", "value projection; none is the identity", trained=True),
+    Input("W_q", "W_q", "key_width width", "query projection; none is the identity", trained=True),
+    Input("W_k", "W_k", "key_width width", "key projection; none is the identity", trained=True),
+    Input("W_v", "W_v", "value_width width", "value projection; none is the identity", trained=True),
 )
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token: these ask"),
-    Given("memory", "M", "key width", "one row a token: these are looked at"),
+    Input("tokens", "X", "token width", "one row a token: these ask"),
+    Input("memory", "M", "key width", "one row a token: these are looked at"),
     *PROJECTIONS,
     QUERY,
     Step("key", "K", r"M {W_k}", "key key_width", columns=r"{W_k} M"),
@@ -158,7 +158,7 @@ def cross_attention(
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token"),
+    Input("tokens", "X", "token width", "one row a token"),
     *PROJECTIONS,
     QUERY,
     KEY,
@@ -184,10 +184,10 @@ def self_attention(
 
 # What every attention with several heads has: biases, the cut into heads, the way back.
 BIASES = (
-    Given("b_q", "b_q", "key_width", "query bias; none is 0", trained=True),
-    Given("b_k", "b_k", "key_width", "key bias; none is 0", trained=True),
-    Given("b_v", "b_v", "value_width", "value bias; none is 0", trained=True),
-    Given("b_o", "b_o", "width", "bias of the mixed heads; none is 0", trained=True),
+    Input("b_q", "b_q", "key_width", "query bias; none is 0", trained=True),
+    Input("b_k", "b_k", "key_width", "key bias; none is 0", trained=True),
+    Input("b_v", "b_v", "value_width", "value bias; none is 0", trained=True),
+    Input("b_o", "b_o", "width", "bias of the mixed heads; none is 0", trained=True),
 )
 SPLIT = (
     Step(
@@ -220,10 +220,10 @@ JOINED = (
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token: these ask"),
+    Input("tokens", "X", "token width", "one row a token: these ask"),
     *PROJECTIONS,
-    Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
-    Given("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
+    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+    Input("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
     *BIASES,
     *SPLIT,
     Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),

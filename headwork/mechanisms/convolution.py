@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
-from headwork.note import Given, Note, Step, mechanism, silent
+from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
-SIGNAL = Given("signal", "x", "channel place", "one channel may be given as a plain row")
-IMAGE = Given("image", "I", "channel height width", "one channel may be given as a plain matrix")
+SIGNAL = Input("signal", "x", "channel place", "one channel may be given as a plain row")
+IMAGE = Input("image", "I", "channel height width", "one channel may be given as a plain matrix")
 
 
 def padded(values: Tensor, padding: int, dim: int) -> Tensor:
@@ -65,8 +65,8 @@ def _grouped(windows: Tensor, kernel: Tensor, groups: int, what: str) -> Tensor:
 
 @mechanism(
     SIGNAL,
-    Given("kernel", "k", "output_channel channel tap", "a plain row for one channel", trained=True),
-    Given("bias", "b", "output_channel", "none is 0", trained=True),
+    Input("kernel", "k", "output_channel channel tap", "a plain row for one channel", trained=True),
+    Input("bias", "b", "output_channel", "none is 0", trained=True),
     Step("output", "y", r"\textstyle\sum_{c,j} k_{c,j}\, x_{c,\, s i + j - p}", "output_channel output"),
 )
 def convolution_1d(
@@ -99,14 +99,14 @@ def convolution_1d(
 
 @mechanism(
     IMAGE,
-    Given(
+    Input(
         "kernel",
         "K",
         "output_channel channel kernel_height kernel_width",
         "a plain matrix for one channel",
         trained=True,
     ),
-    Given("bias", "b", "output_channel", "none is 0", trained=True),
+    Input("bias", "b", "output_channel", "none is 0", trained=True),
     Step(
         "output",
         "Y",
@@ -154,8 +154,8 @@ def _windows(image: Tensor, high: int, wide: int, stride: int) -> Tensor:
 
 
 @mechanism(
-    Given("signal", "x", "place", "one channel"),
-    Given("kernel", "k", "tap", "one row of taps", trained=True),
+    Input("signal", "x", "place", "one channel"),
+    Input("kernel", "k", "tap", "one row of taps", trained=True),
     Step("matrix", "T", r"T_{i,\, s i + j - p} = k_j", "output place"),
     Step("output", "y", r"T x", "output"),
 )
@@ -186,8 +186,8 @@ def _shifted(kernel: Tensor, start: int, length: int) -> Tensor:
 
 
 @mechanism(
-    Given("signal", "x", "place", "one channel"),
-    Given("kernels", "k", "output tap", "a row of taps for each output", trained=True),
+    Input("signal", "x", "place", "one channel"),
+    Input("kernels", "k", "output tap", "a row of taps for each output", trained=True),
     Step("matrix", "T", r"T_{i,\, s i + j - p} = k_{i,j}", "output place"),
     Step("output", "y", r"T x", "output"),
 )

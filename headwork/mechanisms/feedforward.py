@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Literal
 
 from headwork.mechanisms.attention import Convention, Tensor, biased, project
-from headwork.note import Given, Note, Step, mechanism, silent
+from headwork.note import Input, Note, Step, mechanism, silent
 
 Activation = Literal["relu", "gelu"]
 
 
-@mechanism(Given("values", "x", "width", "any numbers"), Step("output", "y", r"\max(0, x)", "width"))
+@mechanism(Input("values", "x", "width", "any numbers"), Step("output", "y", r"\max(0, x)", "width"))
 def relu(values: Tensor, *, note: Note = silent) -> Tensor:
     """The positive part of each number.
 
@@ -26,7 +26,7 @@ def relu(values: Tensor, *, note: Note = silent) -> Tensor:
 
 
 @mechanism(
-    Given("values", "x", "width", "any numbers"),
+    Input("values", "x", "width", "any numbers"),
     Step("probability", r"\Phi", r"\tfrac{1}{2} (1 + \operatorname{erf}(x / \sqrt{2}))", "width"),
     Step("output", "y", r"x\, \Phi(x)", "width"),
 )
@@ -45,11 +45,11 @@ ACTIVATIONS = {"relu": relu, "gelu": gelu}
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token"),
-    Given("W_1", "W_1", "width hidden", "to the hidden width, applied as x W", trained=True),
-    Given("W_2", "W_2", "hidden width", "back again, applied as x W", trained=True),
-    Given("b_1", "b_1", "hidden", "none is 0", trained=True),
-    Given("b_2", "b_2", "width", "none is 0", trained=True),
+    Input("tokens", "X", "token width", "one row a token"),
+    Input("W_1", "W_1", "width hidden", "to the hidden width, applied as x W", trained=True),
+    Input("W_2", "W_2", "hidden width", "back again, applied as x W", trained=True),
+    Input("b_1", "b_1", "hidden", "none is 0", trained=True),
+    Input("b_2", "b_2", "width", "none is 0", trained=True),
     Step("hidden", "H", r"X {W_1} + b_1", "token hidden", columns=r"{W_1} X + b_1"),
     Step("activated", "F", r"\operatorname{activation}(H)", "token hidden"),
     Step("output", "Y", r"F {W_2} + b_2", "token width", columns=r"{W_2} F + b_2"),

@@ -24,23 +24,23 @@ from headwork.mechanisms.attention import (
 )
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.normalisation import layer_normalisation
-from headwork.note import Given, Note, Step, inside, mechanism, silent, steps_of
+from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 
 Placement = Literal["post", "pre"]
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token"),
+    Input("tokens", "X", "token width", "one row a token"),
     *PROJECTIONS,
-    Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
-    Given("W_1", "W_1", "width hidden", "feed-forward, applied as x W; none is the identity", trained=True),
-    Given("W_2", "W_2", "hidden width", "feed-forward, applied as x W; none is the identity", trained=True),
-    Given("b_1", "b_1", "hidden", "none is 0", trained=True),
-    Given("b_2", "b_2", "width", "none is 0", trained=True),
-    Given("scale_1", r"\gamma_1", "width", "of the first normalisation; none is 1", trained=True),
-    Given("shift_1", r"\beta_1", "width", "of the first normalisation; none is 0", trained=True),
-    Given("scale_2", r"\gamma_2", "width", "of the second normalisation; none is 1", trained=True),
-    Given("shift_2", r"\beta_2", "width", "of the second normalisation; none is 0", trained=True),
+    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+    Input("W_1", "W_1", "width hidden", "feed-forward, applied as x W; none is the identity", trained=True),
+    Input("W_2", "W_2", "hidden width", "feed-forward, applied as x W; none is the identity", trained=True),
+    Input("b_1", "b_1", "hidden", "none is 0", trained=True),
+    Input("b_2", "b_2", "width", "none is 0", trained=True),
+    Input("scale_1", r"\gamma_1", "width", "of the first normalisation; none is 1", trained=True),
+    Input("shift_1", r"\beta_1", "width", "of the first normalisation; none is 0", trained=True),
+    Input("scale_2", r"\gamma_2", "width", "of the second normalisation; none is 1", trained=True),
+    Input("shift_2", r"\beta_2", "width", "of the second normalisation; none is 0", trained=True),
     *BIASES,
     *steps_of(layer_normalisation, scope="normalisation 1"),
     *steps_of(multi_head_attention, scope="attention"),
@@ -123,7 +123,7 @@ def encoder_layer(
     return note("output", tokens)
 
 
-def _renamed(cards: tuple[Given, ...], prefix: str) -> tuple[Given, ...]:
+def _renamed(cards: tuple[Input, ...], prefix: str) -> tuple[Input, ...]:
     """The cards of the same parameters for a second attention."""
     return tuple(
         replace(c, name=f"{prefix}_{c.name}", symbol=rf"{c.symbol[0]}_{{{prefix[0]}{c.name[-1]}}}")
@@ -133,25 +133,25 @@ def _renamed(cards: tuple[Given, ...], prefix: str) -> tuple[Given, ...]:
 
 ATTENTION = (
     *PROJECTIONS,
-    Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
     *BIASES,
 )
 FEED_FORWARD = (
-    Given("W_1", "W_1", "width hidden", "feed-forward, applied as x W; none is the identity", trained=True),
-    Given("W_2", "W_2", "hidden width", "feed-forward, applied as x W; none is the identity", trained=True),
-    Given("b_1", "b_1", "hidden", "none is 0", trained=True),
-    Given("b_2", "b_2", "width", "none is 0", trained=True),
+    Input("W_1", "W_1", "width hidden", "feed-forward, applied as x W; none is the identity", trained=True),
+    Input("W_2", "W_2", "hidden width", "feed-forward, applied as x W; none is the identity", trained=True),
+    Input("b_1", "b_1", "hidden", "none is 0", trained=True),
+    Input("b_2", "b_2", "width", "none is 0", trained=True),
 )
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token"),
-    Given("memory", "M", "key width", "what the encoder made, one row a token"),
+    Input("tokens", "X", "token width", "one row a token"),
+    Input("memory", "M", "key width", "what the encoder made, one row a token"),
     *ATTENTION,
     *_renamed(ATTENTION, "cross"),
     *FEED_FORWARD,
     *(
-        Given(f"{name}_{k}", rf"{symbol}_{k}", "width", f"of normalisation {k}; none is {none}", trained=True)
+        Input(f"{name}_{k}", rf"{symbol}_{k}", "width", f"of normalisation {k}; none is {none}", trained=True)
         for k in (1, 2, 3)
         for name, symbol, none in (("scale", r"\gamma", 1), ("shift", r"\beta", 0))
     ),

@@ -24,15 +24,15 @@ from headwork.mechanisms.attention import (
     causal,
     with_heads,
 )
-from headwork.note import Given, Note, Step, inside, mechanism, silent
+from headwork.note import Input, Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
 
 Features = Literal["none", "elu+1"]
 
 INPUTS = (
-    Given("query", "Q", "query width", "one row a query"),
-    Given("key", "K", "key width", "one row a key"),
-    Given("value", "V", "key value_width", "one row a value"),
+    Input("query", "Q", "query width", "one row a query"),
+    Input("key", "K", "key width", "one row a key"),
+    Input("value", "V", "key value_width", "one row a value"),
 )
 FEATURES = (
     Step("query features", r"\Phi_Q", r"\phi(Q)", "query width"),
@@ -196,10 +196,10 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token: these ask"),
+    Input("tokens", "X", "token width", "one row a token: these ask"),
     *PROJECTIONS,
-    Given("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
-    Given("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
+    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+    Input("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
     *BIASES,
     *SPLIT,
     Step("query features", r"\Phi_Q", r"\phi(Q)", "head query head_width"),

@@ -8,13 +8,13 @@ deviation (divided by the width, not by the width less one). RMS normalisation (
 from __future__ import annotations
 
 from headwork.mechanisms.attention import Number, Tensor
-from headwork.note import Given, Note, Step, mechanism, silent
+from headwork.note import Input, Note, Step, mechanism, silent
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token"),
-    Given("scale", r"\gamma", "width", "none is 1", trained=True),
-    Given("shift", r"b", "width", "none is 0", trained=True),
+    Input("tokens", "X", "token width", "one row a token"),
+    Input("scale", r"\gamma", "width", "none is 1", trained=True),
+    Input("shift", r"b", "width", "none is 0", trained=True),
     Step("mean", r"\mu", r"\tfrac{1}{d} \textstyle\sum_j x_j", "token one"),
     Step("centred", "C", r"X - \mu", "token width"),
     Step("deviation", r"\sigma", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j c_j^2 + \epsilon}", "token one"),
@@ -39,8 +39,8 @@ def layer_normalisation(
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token"),
-    Given("scale", r"\gamma", "width", "none is 1", trained=True),
+    Input("tokens", "X", "token width", "one row a token"),
+    Input("scale", r"\gamma", "width", "none is 1", trained=True),
     Step("size", r"\rho", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j x_j^2 + \epsilon}", "token one"),
     Step("normalised", "N", r"X / \rho", "token width"),
     Step("output", "Y", r"\gamma N", "token width"),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
-from headwork.note import Given, Note, Step, mechanism, silent
+from headwork.note import Input, Note, Step, mechanism, silent
 
 
 @mechanism(
-    Given("image", "I", "channel height width", "one channel may be given as a plain matrix"),
+    Input("image", "I", "channel height width", "one channel may be given as a plain matrix"),
     Step("output", "X", r"\text{one row a patch}", "patch feature"),
 )
 def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
@@ -37,7 +37,7 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
 
 
 @mechanism(
-    Given("rows", "X", "patch feature", "one row a patch"),
+    Input("rows", "X", "patch feature", "one row a patch"),
     Step("output", "I", r"\text{patches put back}", "channel height width"),
 )
 def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silent) -> Tensor:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
-from headwork.note import Given, Note, Step, mechanism, silent
+from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
-PLACES = Given("places", "t", "token", "where each token stands, from 0: 0 1 2 ...")
+PLACES = Input("places", "t", "token", "where each token stands, from 0: 0 1 2 ...")
 
 
 @mechanism(PLACES, Step("output", "P", r"t", "token one"))
@@ -74,8 +74,8 @@ def sinusoidal_positions(places: Tensor, *, width: int, base: int = 10000, note:
 
 
 @mechanism(
-    Given("rows", "r", "row", "where each row of the image stands, from 0: 0 1 2 ..."),
-    Given("columns", "c", "column", "where each column of the image stands, from 0: 0 1 2 ..."),
+    Input("rows", "r", "row", "where each row of the image stands, from 0: 0 1 2 ..."),
+    Input("columns", "c", "column", "where each column of the image stands, from 0: 0 1 2 ..."),
     Step("row positions", "R", r"\operatorname{sinusoids}(r)", "row half_width"),
     Step("column positions", "C", r"\operatorname{sinusoids}(c)", "column half_width"),
     Step("output", "P", r"P_{(i,j)} = [R_i, C_j]", "patch width"),
@@ -102,8 +102,8 @@ def sinusoidal_positions_2d(
 
 
 @mechanism(
-    Given("tokens", "X", "token width", "one row a token"),
-    Given("table", "T", "place width", "one learned row a place", trained=True),
+    Input("tokens", "X", "token width", "one row a token"),
+    Input("table", "T", "place width", "one learned row a place", trained=True),
     Step("positions", "P", r"T_{0 \ldots n-1}", "token width"),
     Step("output", "Y", r"X + P", "token width"),
 )
@@ -126,8 +126,8 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
 
 
 @mechanism(
-    Given("scores", "S", "query key", "square: as many queries as keys"),
-    Given("bias", "b", "distance", "2n-1 numbers: for key minus query = -(n-1) ... n-1", trained=True),
+    Input("scores", "S", "query key", "square: as many queries as keys"),
+    Input("bias", "b", "distance", "2n-1 numbers: for key minus query = -(n-1) ... n-1", trained=True),
     Step("biases", "B", r"b_{j-i}", "query key"),
     Step("output", "Y", r"S + B", "query key"),
 )
@@ -151,8 +151,8 @@ def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> 
 
 
 @mechanism(
-    Given("scores", "S", "head query key", "one head may be given as a plain matrix"),
-    Given("slopes", "m", "head", "2^(-8h/n) for head h = 1 ... n unless given"),
+    Input("scores", "S", "head query key", "one head may be given as a plain matrix"),
+    Input("slopes", "m", "head", "2^(-8h/n) for head h = 1 ... n unless given"),
     Step("distances", "D", r"|i - j|", "query key"),
     Step("biases", "B", r"-m\, |i - j|", "head query key"),
     Step("output", "Y", r"S + B", "head query key"),
@@ -190,8 +190,8 @@ def slopes_of_heads(like: Tensor, heads: int) -> Tensor:
 
 
 @mechanism(
-    Given("vectors", "X", "token width", "queries or keys, one row a token"),
-    Given("places", "t", "token", "where each stands; 0 1 2 ... unless given"),
+    Input("vectors", "X", "token width", "queries or keys, one row a token"),
+    Input("places", "t", "token", "where each stands; 0 1 2 ... unless given"),
     Step("angles", r"\theta", r"t\, \omega_k", "token pair"),
     Step(
         "output",

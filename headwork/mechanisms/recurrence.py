@@ -15,16 +15,16 @@ from typing import Literal
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
-from headwork.note import Given, Note, Step, inside, mechanism, silent, steps_of
+from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import stack
 
 Activation = Literal["linear", "tanh"]
 Output = Literal["linear", "step"]
 
 INPUTS = (
-    Given("inputs", "x", "time width", "one row a step, or a plain row of numbers"),
-    Given("W_x", "W_x", "state width", "applied as W x; a single number for width 1", trained=True),
-    Given("W_h", "W_h", "state state", "applied as W h; a single number for one state", trained=True),
+    Input("inputs", "x", "time width", "one row a step, or a plain row of numbers"),
+    Input("W_x", "W_x", "state width", "applied as W x; a single number for width 1", trained=True),
+    Input("W_h", "W_h", "state state", "applied as W h; a single number for one state", trained=True),
 )
 
 
@@ -50,9 +50,9 @@ def _check(inputs: Tensor, W_x: Tensor, W_h: Tensor) -> None:
 
 @mechanism(
     *INPUTS,
-    Given("W_y", "W_y", "output state", "reads the last state; none is the identity", trained=True),
-    Given("bias", "b", "state", "none is 0", trained=True),
-    Given("h_0", "h_0", "state", "the state before the first step; none is 0"),
+    Input("W_y", "W_y", "output state", "reads the last state; none is the identity", trained=True),
+    Input("bias", "b", "state", "none is 0", trained=True),
+    Input("h_0", "h_0", "state", "the state before the first step; none is 0"),
     Step("step */sum", "a_t", r"W_x x_t + W_h h_{t-1} + b", "state"),
     Step("step */state", "h_t", r"\operatorname{activation}(a_t)", "state"),
     Step("output", "y", r"\operatorname{output}(W_y h_T)", "output"),
@@ -142,18 +142,18 @@ def _check_gates(what: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int
 
 
 STACKED = (
-    Given("W_x", "W_x", "gate_states width", "the gates' matrices, one below the other", trained=True),
-    Given("W_h", "W_h", "gate_states state", "the gates' matrices, one below the other", trained=True),
+    Input("W_x", "W_x", "gate_states width", "the gates' matrices, one below the other", trained=True),
+    Input("W_h", "W_h", "gate_states state", "the gates' matrices, one below the other", trained=True),
 )
-STATE = Given("state", "h_{t-1}", "state", "the state before; none is 0")
+STATE = Input("state", "h_{t-1}", "state", "the state before; none is 0")
 
 
 @mechanism(
-    Given("inputs", "x_t", "width", "one input"),
+    Input("inputs", "x_t", "width", "one input"),
     *STACKED,
-    Given("bias", "b", "gate_states", "none is 0", trained=True),
+    Input("bias", "b", "gate_states", "none is 0", trained=True),
     STATE,
-    Given("cell", "c_{t-1}", "state", "what the cell holds before; none is 0"),
+    Input("cell", "c_{t-1}", "state", "what the cell holds before; none is 0"),
     Step("input gate", "i_t", r"\operatorname{sigmoid}(W_x^i x_t + W_h^i h_{t-1} + b^i)", "state"),
     Step("forget gate", "f_t", r"\operatorname{sigmoid}(W_x^f x_t + W_h^f h_{t-1} + b^f)", "state"),
     Step("candidate", "g_t", r"\tanh(W_x^g x_t + W_h^g h_{t-1} + b^g)", "state"),
@@ -194,14 +194,14 @@ def _lstm_step(sums: Tensor, cell: Tensor | None, note: Note) -> tuple[Tensor, T
     return note("new state", given * cell.tanh()), cell
 
 
-SEQUENCE = Given("inputs", "x", "time width", "one row a step, or a plain row of numbers")
+SEQUENCE = Input("inputs", "x", "time width", "one row a step, or a plain row of numbers")
 STATES = Step("output", "H", r"[h_0; h_1; \ldots]", "time state")
 
 
 @mechanism(
     SEQUENCE,
     *STACKED,
-    Given("bias", "b", "gate_states", "none is 0", trained=True),
+    Input("bias", "b", "gate_states", "none is 0", trained=True),
     Step("sums", "U", r"X W_x^\top + b", "time gate_states"),
     *steps_of(lstm_cell, scope="step *"),
     STATES,
@@ -230,13 +230,13 @@ def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note:
 
 
 GRU_BIASES = (
-    Given("b_x", "b_x", "gate_states", "added to W_x x; none is 0", trained=True),
-    Given("b_h", "b_h", "gate_states", "added to W_h h; none is 0", trained=True),
+    Input("b_x", "b_x", "gate_states", "added to W_x x; none is 0", trained=True),
+    Input("b_h", "b_h", "gate_states", "added to W_h h; none is 0", trained=True),
 )
 
 
 @mechanism(
-    Given("inputs", "x_t", "width", "one input"),
+    Input("inputs", "x_t", "width", "one input"),
     *STACKED,
     *GRU_BIASES,
     STATE,

@@ -18,7 +18,7 @@ from headwork.errors import unknown
 from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
 from headwork.pages.tables import Table, escaped_latex
-from headwork.readings import Noted, Trace
+from headwork.readings import Trace, TraceValue
 from headwork.readings.report import Report
 from headwork.readings.writing import number_text
 
@@ -106,7 +106,7 @@ class Worked:
         self, what: str, ours: Any, expected: Any, *, published: str = "", why: str = "", rounded: int = -1
     ) -> None:
         """Compare with the right value: exactly, to ``CLOSE`` in decimals, or to so many digits."""
-        if isinstance(ours, Noted):
+        if isinstance(ours, TraceValue):
             ours = ours.values if ours.exact is None else ours.exact
         if isinstance(ours, (str, bool, int, tuple, list)) or ours is None:
             right, told = ours == expected, _told(ours)

@@ -2,6 +2,6 @@
 
 from headwork.readings.explaining import explain
 from headwork.readings.recording import recorder, replacer
-from headwork.readings.trace import CellArithmetic, Noted, Trace
+from headwork.readings.trace import CellArithmetic, Trace, TraceValue
 
-__all__ = ["CellArithmetic", "Noted", "Trace", "explain", "recorder", "replacer"]
+__all__ = ["CellArithmetic", "TraceValue", "Trace", "explain", "recorder", "replacer"]

@@ -11,13 +11,13 @@ import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
-from headwork.note import Given, Mechanism, Step, card, silent
+from headwork.note import Input, Mechanism, Step, card, silent
 from headwork.numbers import HandTensor, ShapeTensor, Work
 from headwork.numbers.typed import SymbolFound, nested_array, read_array
 from headwork.pages.formulas import formula_for
 from headwork.readings.cautions import cautions
 from headwork.readings.recording import recorder, replacer
-from headwork.readings.trace import TOKEN_AXES, Noted, Trace
+from headwork.readings.trace import TOKEN_AXES, Trace, TraceValue
 
 MOST_EXACT_OPERATIONS = 8_000
 MOST_DECIMAL_OPERATIONS = 200_000_000
@@ -70,9 +70,9 @@ def _worked(
 ) -> Trace:
     columns = tokens_as == "columns"
     inputs = {
-        c.name: _array(given[c.name], exact, c.name) for c in what.givens if given.get(c.name) is not None
+        c.name: _array(given[c.name], exact, c.name) for c in what.inputs if given.get(c.name) is not None
     }
-    rows = {c.name: _turned(inputs[c.name], c, columns) for c in what.givens if c.name in inputs}
+    rows = {c.name: _turned(inputs[c.name], c, columns) for c in what.inputs if c.name in inputs}
     options = {
         name: _option(what, name, given[name], exact) for name in what.options if given.get(name) is not None
     }
@@ -89,9 +89,9 @@ def _worked(
     defaults = {name: p.default for name, p in what.options.items() if p.default is not p.empty}
     convention = {**defaults, **options}.get("convention", "W x")
     noted_inputs = {
-        c.name: _noted(c.name, c, rows[c.name], columns, convention) for c in what.givens if c.name in rows
+        c.name: _noted(c.name, c, rows[c.name], columns, convention) for c in what.inputs if c.name in rows
     }
-    missing = [c.name for c in what.givens if c.name not in rows]
+    missing = [c.name for c in what.inputs if c.name not in rows]
     steps = {
         path: _noted(path, what.step(path), value, columns, convention, missing)
         for path, value in kept.items()
@@ -112,14 +112,14 @@ def _worked(
 
 
 def _check_names(what: Mechanism, given: Mapping[str, Any]) -> None:
-    known = [*(c.name for c in what.givens), *what.options, "tokens_as"]
+    known = [*(c.name for c in what.inputs), *what.options, "tokens_as"]
     for name in given:
         if name not in known:
             raise unknown(f"input of {what.slug}", name, known)
     missing = [name for name in what.required if given.get(name) is None]
     if missing:
         told = "; ".join(
-            f"{c.name}: {c.axes.replace(' ', ' x ')}, {c.about}" for c in what.givens if c.name in missing
+            f"{c.name}: {c.axes.replace(' ', ' x ')}, {c.about}" for c in what.inputs if c.name in missing
         )
         raise InputError(
             f"{what.slug}: {' and '.join(missing)} missing. {told or 'Give a value with --set name=value.'}"
@@ -150,7 +150,7 @@ def _token_axis(axes: str, count: int) -> int | None:
     return None
 
 
-def _turned(tensor: HandTensor, what: Given | Step, columns: bool) -> HandTensor:
+def _turned(tensor: HandTensor, what: Input | Step, columns: bool) -> HandTensor:
     """Tokens typed as columns become rows inside; parameters stay as they are."""
     axis = _token_axis(what.axes, len(tensor.shape))
     if not columns or getattr(what, "trained", False) or axis is None or len(tensor.shape) < 2:
@@ -160,12 +160,12 @@ def _turned(tensor: HandTensor, what: Given | Step, columns: bool) -> HandTensor
 
 def _noted(
     path: str,
-    what: Given | Step,
+    what: Input | Step,
     tensor: HandTensor,
     columns: bool,
     convention: str,
     missing: Sequence[str] = (),
-) -> Noted:
+) -> TraceValue:
     order = list(range(len(tensor.shape)))
     axis = _token_axis(what.axes, len(order))
     if columns and not getattr(what, "trained", False) and axis is not None and len(order) > 1:
@@ -177,7 +177,7 @@ def _noted(
         )
         if path.startswith("step "):
             symbol = symbol.replace("_t", f"_{{{path.split('/')[0].removeprefix('step ')}}}")
-    return Noted(path, what, tensor, tuple(order), symbol, formula)
+    return TraceValue(path, what, tensor, tuple(order), symbol, formula)
 
 
 def _option(what: Mechanism, name: str, value: Any, exact: bool) -> Any:
@@ -244,7 +244,7 @@ def _check_size(
     except InputError:
         raise
     except (ValueError, IndexError) as error:
-        cards = {c.name: c for c in what.givens}
+        cards = {c.name: c for c in what.inputs}
         told = "; ".join(f"{n} is {sizes_in_words(t.shape, cards[n].axes)}" for n, t in rows.items())
         needed = "; ".join(f"{n} is {cards[n].axes.replace(' ', ' x ')}" for n in rows)
         raise InputError(

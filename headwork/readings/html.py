@@ -19,7 +19,7 @@ from headwork.pages.formulas import plain_formula
 from headwork.pages.matrices import heat
 from headwork.pages.shell import read_part
 from headwork.readings.terminal import options_told
-from headwork.readings.trace import Noted, Trace
+from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text
 
 Place = tuple[int, ...]  # the index of a cell in a whole value as shown
@@ -40,7 +40,7 @@ IN_PART = "Shown in part; the whole is in the JSON (--as json)."
 class Matrix:
     """One matrix of a value: which of its rows and columns are shown, and where each cell stands in the whole."""
 
-    noted: Noted
+    noted: TraceValue
     caption: str
 
     @property
@@ -82,7 +82,7 @@ class Matrix:
 class Card:
     """One input or step with the matrices of it that are shown."""
 
-    noted: Noted
+    noted: TraceValue
     matrices: list[Matrix]
     whole: bool
 
@@ -91,7 +91,7 @@ class Card:
             yield from matrix.places()
 
 
-def _card(noted: Noted) -> Card:
+def _card(noted: TraceValue) -> Card:
     every = [Matrix(matrix, caption) for caption, matrix in noted.matrices()]
     shown = [every[i] for i in shortened(len(every), MOST_MATRICES) if i is not None]
     whole = len(shown) == len(every) and all(None not in (*m.rows, *m.columns) for m in shown)

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from headwork.readings.terminal import exact_texts, options_told
-from headwork.readings.trace import Noted, Trace
+from headwork.readings.trace import Trace, TraceValue
 
 
 def json_text(trace: Trace) -> str:
@@ -28,7 +28,7 @@ def as_data(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _entry(noted: Noted) -> dict[str, Any]:
+def _entry(noted: TraceValue) -> dict[str, Any]:
     entry: dict[str, Any] = {"symbol": noted.symbol}
     if noted.formula:
         entry["formula"] = noted.formula

@@ -10,7 +10,7 @@ import numpy as np
 from headwork.errors import sizes_in_words
 from headwork.pages.tables import escaped_latex
 from headwork.readings.terminal import _shortened, options_told
-from headwork.readings.trace import Noted, Trace
+from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_latex, number_text
 
 PREAMBLE = r"""\documentclass{article}
@@ -44,7 +44,7 @@ def _lines(trace: Trace) -> Iterator[str]:
         yield rf"\par\emph{{Careful:}} {escaped_latex(warning)}"
 
 
-def matrix_latex(noted: Noted, trace: Trace) -> str:
+def matrix_latex(noted: TraceValue, trace: Trace) -> str:
     """One matrix; exact with its decimals behind it where the two differ."""
     exact, decimals = noted.exact, noted.tensor.array
     if exact is None:

@@ -25,7 +25,7 @@ def _lines(what: Mechanism) -> Iterator[str]:
 
 
 def _inputs(what: Mechanism) -> Iterator[str]:
-    for given in what.givens:
+    for given in what.inputs:
         yield given.name if given.name in what.required else f"[{given.name}]"
 
 
@@ -58,7 +58,7 @@ def mechanism_table() -> str:
     ]
     for what in MECHANISMS.values():
         lines += [f"## {what.slug}", "", what.about, "", "| input | symbol | axes | |", "|---|---|---|---|"]
-        for given in what.givens:
+        for given in what.inputs:
             need = "" if given.name in what.required else "optional; "
             lines.append(
                 f"| `{given.name}` | ${given.symbol}$ | {given.axes.replace(' ', ' x ')} | {need}{given.about} |"

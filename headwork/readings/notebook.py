@@ -14,7 +14,7 @@ import numpy as np
 from headwork.errors import HeadworkError, InputError, sizes_in_words
 from headwork.numbers import HandTensor
 from headwork.readings.terminal import options_text
-from headwork.readings.trace import Noted, Trace
+from headwork.readings.trace import Trace, TraceValue
 
 LONGEST_LINE = 88
 MOST_STEPS = 40  # with cells of their own; the trace shows them all
@@ -67,7 +67,7 @@ def _cells(trace: Trace) -> Iterator[Cell]:
         yield from _hard(trace)
 
 
-def _explained(noted: Noted) -> str:
+def _explained(noted: TraceValue) -> str:
     formula = f"${noted.symbol} = {noted.formula}$"
     words = sizes_in_words(noted.shape, " ".join(noted.axes))
     return f"## {noted.path}\n\n{formula}: {words}.\n\nThe arithmetic of one cell, and all values:"
@@ -181,7 +181,7 @@ def _literal(value: Any) -> str:
 # --- what to try next ----------------------------------------------------------------------------
 
 
-def _place(noted: Noted) -> tuple[int, ...]:
+def _place(noted: TraceValue) -> tuple[int, ...]:
     """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
     return (*(0 for _ in noted.shape[:-1]), min(1, noted.shape[-1] - 1)) if noted.shape else ()
 

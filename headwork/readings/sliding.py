@@ -79,7 +79,7 @@ def _with_option(slug: str, name: str, given: Mapping[str, Any], value: str) -> 
 def _substituting(what: Mechanism, name: str, given: Mapping[str, Any]) -> Callable[[str], Trace]:
     """The problem with a value in place of a symbol among its inputs and options."""
     symbolic = {}
-    for one in [c.name for c in what.givens] + [
+    for one in [c.name for c in what.inputs] + [
         n for n, kind in what.option_types().items() if _is_number(kind)
     ]:
         if given.get(one) is not None:

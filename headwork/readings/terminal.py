@@ -10,7 +10,7 @@ import numpy as np
 from headwork.errors import sizes_in_words
 from headwork.numbers.hand import mapped
 from headwork.pages.formulas import plain_formula
-from headwork.readings.trace import Noted, Trace
+from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text
 
 MOST_SHOWN = 12  # rows and columns; the whole is in the JSON
@@ -52,13 +52,13 @@ def options_told(trace: Trace) -> dict[str, str]:
     return told
 
 
-def heading(noted: Noted) -> str:
+def heading(noted: TraceValue) -> str:
     symbol = plain_formula(noted.symbol)
     left = f"{symbol} = {plain_formula(noted.formula)}" if noted.formula else symbol
     return f"{left}   {noted.path}, {sizes_in_words(noted.shape, ' '.join(noted.axes))}"
 
 
-def _block(noted: Noted, trace: Trace) -> Iterator[str]:
+def _block(noted: TraceValue, trace: Trace) -> Iterator[str]:
     for caption, matrix in noted.matrices():
         if caption:
             yield f"  {caption}"

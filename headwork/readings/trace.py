@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwork.errors import InputError, unknown
-from headwork.note import Given, Mechanism, Step
+from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
 from headwork.numbers.hand import mapped
@@ -24,7 +24,7 @@ TOKEN_AXES = ("token", "query", "patch")
 
 
 @dataclass(frozen=True)
-class Noted:
+class TraceValue:
     """One input or step as it is shown.
 
     ``order`` lists the axes of ``raw`` in the order in which they are shown; ``taken`` fixes an index
@@ -32,7 +32,7 @@ class Noted:
     """
 
     path: str
-    card: Given | Step
+    card: Input | Step
     raw: HandTensor
     order: tuple[int, ...]
     symbol: str
@@ -82,7 +82,7 @@ class Noted:
 
         return mapped(tidy, self.tensor.array)
 
-    def take(self, axis: str, index: int) -> Noted:
+    def take(self, axis: str, index: int) -> TraceValue:
         """One index along a named axis: ``head 2``."""
         place = self.axes.index(axis)
         if index >= self.shape[place]:
@@ -93,7 +93,7 @@ class Noted:
             self, path=f"{axis} {index}/{self.path}", taken=(*self.taken, (self._left[place], index))
         )
 
-    def matrices(self) -> Iterator[tuple[str, Noted]]:
+    def matrices(self) -> Iterator[tuple[str, TraceValue]]:
         """The value cut into matrices, each with its caption; heads are taken before anything else."""
         if len(self.shape) <= 2:
             yield "", self
@@ -145,9 +145,9 @@ class Trace:
     """The steps of one worked problem. Made by ``headwork.explain``."""
 
     mechanism: Mechanism
-    inputs: dict[str, Noted]
+    inputs: dict[str, TraceValue]
     options: dict[str, Any]
-    steps: dict[str, Noted]
+    steps: dict[str, TraceValue]
     warnings: list[str]
     exact: bool
     digits: int = 4
@@ -157,7 +157,7 @@ class Trace:
 
     # --- looking things up --------------------------------------------------------------------
 
-    def __getitem__(self, path: str) -> Noted:
+    def __getitem__(self, path: str) -> TraceValue:
         """A step or input by its path; ``head 2/weights`` takes one index along that axis."""
         everything = {**self.inputs, **self.steps}
         if path in everything:
@@ -171,7 +171,7 @@ class Trace:
         raise unknown(f"step of {self.mechanism.slug}", path, everything)
 
     @property
-    def output(self) -> Noted:
+    def output(self) -> TraceValue:
         return list(self.steps.values())[-1]
 
     # --- one cell -----------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Trace:
             assert self.again is not None
             trace = self.again(exact=True, replacing=self.replaced, **{symbol: symbol})
 
-        def at_limit(noted: Noted) -> Noted:
+        def at_limit(noted: TraceValue) -> TraceValue:
             return replace(noted, raw=HandTensor(mapped(lambda x: limit(x, name, target), noted.raw.array)))
 
         steps = {path: at_limit(noted) for path, noted in trace.steps.items()}
@@ -307,7 +307,7 @@ class Trace:
     def __repr__(self) -> str:
         return f"<Trace of {self.mechanism.slug}: {', '.join(self.steps)}>"
 
-    def shown(self) -> Iterator[Noted]:
+    def shown(self) -> Iterator[TraceValue]:
         """Inputs, then steps, in the order in which they came about."""
         yield from self.inputs.values()
         yield from self.steps.values()

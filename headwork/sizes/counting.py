@@ -14,7 +14,7 @@ from typing import Any
 
 import headwork.mechanisms  # noqa: F401  (registers the cards)
 from headwork.errors import InputError, TooLarge
-from headwork.note import Given, Mechanism, card
+from headwork.note import Input, Mechanism, card
 from headwork.numbers import ShapeTensor, Work
 from headwork.pages.formulas import formula_for
 from headwork.sizes.ledger import Row, added
@@ -65,7 +65,7 @@ def shapes_of(
     (4, 8)
     """
     shapes = {}
-    for given in what.givens:
+    for given in what.inputs:
         optional = given.name not in what.required
         if given.name in without or (optional and not given.trained and given.name not in sizes):
             continue
@@ -74,7 +74,7 @@ def shapes_of(
     return shapes
 
 
-def _word(given: Given, word: str, sizes: Mapping[str, int]) -> str:
+def _word(given: Input, word: str, sizes: Mapping[str, int]) -> str:
     # A kernel of a grouped convolution reads only the channels of its group.
     return "group_channel" if given.trained and word == "channel" and "group_channel" in sizes else word
 
@@ -101,10 +101,10 @@ def counted(
     what = card(name)
     work = Work()
     shapes = shapes_of(what, sizes, without=without, batch=batch)
-    rows = [_input_row(given, shapes[given.name]) for given in what.givens if given.name in shapes]
+    rows = [_input_row(given, shapes[given.name]) for given in what.inputs if given.name in shapes]
     convention = what.options.get("convention")
     applied = "x W" if convention is None else options.get("convention", convention.default)
-    missing = [given.name for given in what.givens if given.name not in shapes]
+    missing = [given.name for given in what.inputs if given.name not in shapes]
     before = Work()
 
     def note(path: str, value: Any, /) -> Any:
@@ -137,7 +137,7 @@ def counted(
     return rows
 
 
-def _input_row(given: Given, shape: tuple[int, ...]) -> Row:
+def _input_row(given: Input, shape: tuple[int, ...]) -> Row:
     bias = given.trained and BIASES.fullmatch(given.name) is not None
     return Row(
         name=given.name,

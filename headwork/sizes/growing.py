@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from headwork.errors import InputError
-from headwork.note import MECHANISMS, Given, Mechanism, card
+from headwork.note import MECHANISMS, Input, Mechanism, card
 from headwork.sizes.counting import counted, whole
 from headwork.sizes.ledger import Ledger, Row, added
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
@@ -58,14 +58,14 @@ def _countable(what: Mechanism) -> bool:
     words = {word for given in _inputs(what) for word in given.axes.split()}
     known = {
         "heads",
-        *(given.name for given in what.givens),
+        *(given.name for given in what.inputs),
         *(("size",) if "stride" in what.options else ()),
     }
     return words <= {*SIZE_OF, "hidden"} and set(what.required) <= known
 
 
-def _inputs(what: Mechanism) -> list[Given]:
-    return [given for given in what.givens if given.trained or given.name in what.required]
+def _inputs(what: Mechanism) -> list[Input]:
+    return [given for given in what.inputs if given.trained or given.name in what.required]
 
 
 @cache
@@ -129,7 +129,7 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
 
 def _sizes_of(what: Mechanism) -> list[str]:
     """Which of n, m, d, k, s its inputs are made of."""
-    image = any("height" in given.axes.split() for given in what.givens)
+    image = any("height" in given.axes.split() for given in what.inputs)
     words = [word for given in _inputs(what) for word in given.axes.split()]
     used = {"s" if image and word == "width" else SIZE_OF.get(word, "d") for word in words}
     used |= {"k"} if "size" in what.options else set()
@@ -175,7 +175,7 @@ def _notes(
     notes = ["; ".join(f"{name}: {MEANING[name]}" for name in names) + "."]
     if "heads" in what.options:
         notes.append(f"{heads} heads." if heads > 1 else "1 head.")
-    if any("hidden" in given.axes.split() for given in what.givens):
+    if any("hidden" in given.axes.split() for given in what.inputs):
         notes.append(f"The hidden width is {hidden} d.")
     if "padding" in what.options:
         notes.append("Stride 1, padded so that the output has as many places as the input.")

@@ -51,7 +51,7 @@ def test_a_side_that_is_wrong_is_found(name):
         return output + output / 10**9
 
     spoiled.__signature__ = inspect.signature(right.what.function)
-    bad = replace(what, right=side(*right.what.givens)(spoiled))
+    bad = replace(what, right=side(*right.what.inputs)(spoiled))
     case = what.sample(np.random.default_rng(3))
     assert difference(bad, case) > 1e-12
     assert not proved(bad)

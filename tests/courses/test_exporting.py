@@ -515,7 +515,7 @@ def test_the_autograder_runs_by_itself_and_gives_the_marks_of_grade(box):
         graded = grade_file(root / "submission" / "answer.toml", root / "source" / "key.toml")
         assert results["output"] == f"{graded.points:g} of {graded.full:g} points"
     # It was the copy in the zip that ran, without torch: here it cannot even be found.
-    (root / "source" / "headwork" / "practice" / "grading.py").write_text("raise SystemExit(3)")
+    (root / "source" / "headwork" / "grading" / "marking.py").write_text("raise SystemExit(3)")
     assert "marking stopped" in run(root)["output"]
 
 

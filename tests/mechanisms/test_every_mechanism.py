@@ -61,7 +61,7 @@ def test_recorded_shapes_are_the_cards(working: Any, example: Any, given: Any) -
     what = MECHANISMS[example.slug]
     values = given(example, "decimal")
     # A batch before the axes of the inputs' cards stands before those of the steps, too.
-    batch = max(len(values[c.name].shape) - len(c.axes.split()) for c in what.givens if c.name in values)
+    batch = max(len(values[c.name].shape) - len(c.axes.split()) for c in what.inputs if c.name in values)
     sizes: dict[tuple[str, str], int] = {}
     for path, tensor in recorded(working, example, "decimal").items():
         words = what.step(path).axes.split()
@@ -92,7 +92,7 @@ def test_inputs_have_the_axes_of_their_cards(example: Any, given: Any) -> None:
     usual = what.options["convention"].default if "convention" in what.options else None
     turned = usual != example.options.get("convention", usual)
     sizes: dict[str, int] = {}
-    for card in what.givens:
+    for card in what.inputs:
         if card.name in example.inputs:
             words = card.axes.split()[:: -1 if turned and card.trained and card.name.startswith("W_") else 1]
             # With groups, a kernel has the channels of one group.

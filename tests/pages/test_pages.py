@@ -32,7 +32,7 @@ from headwork.pages import (
 )
 
 FORMULAS = sorted(
-    {c.symbol for m in MECHANISMS.values() for c in (*m.givens, *m.steps)}
+    {c.symbol for m in MECHANISMS.values() for c in (*m.inputs, *m.steps)}
     | {
         re.sub(r"\{(W_\w)\}", r"\1^\\top", f)
         for m in MECHANISMS.values()

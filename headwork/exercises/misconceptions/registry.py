@@ -62,7 +62,7 @@ def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:
     """The mistakes that are known for a case's mechanism and bend something that it has."""
     paths = list(steps)
     known = [m for m in MISCONCEPTIONS.values() if case.mechanism.slug in m.on]
-    return [m for m in known if m.bend.givens or any(m.bend.at(path) for path in paths)]
+    return [m for m in known if m.bend.inputs or any(m.bend.at(path) for path in paths)]
 
 
 def bent(case: Case, *mistakes: Misconception, swaps: Mapping[str, Any] | None = None) -> Steps | None:
