@@ -7,14 +7,12 @@ renamed into it, so nobody ever meets half of one. Nothing is ever unpickled: a 
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import math
 import os
 import secrets
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -26,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
 from headwork.files import read_text, write_whole
+from headwork.libc import exchange
 from headwork.models.convolutional import ConvolutionalClassifier
 from headwork.models.model import Model
 from headwork.models.recurrent import RecurrentClassifier
@@ -349,7 +348,7 @@ def _put(fresh: Path, target: Path) -> None:
     moment one of the two is whole in its place; what ``fresh`` then holds is the old one."""
     if not target.exists():
         os.rename(fresh, target)
-    elif not _exchanged(fresh, target):
+    elif not exchange(fresh, target):
         aside = fresh.with_name(f"{fresh.name}.old")
         os.rename(target, aside)
         try:
@@ -358,18 +357,6 @@ def _put(fresh: Path, target: Path) -> None:
             os.rename(aside, target)
             raise
         os.rename(aside, fresh)
-
-
-def _exchanged(first: Path, second: Path) -> bool:
-    """Swap two folders by Linux's renameat2 with RENAME_EXCHANGE, which Python's os module does not offer."""
-    if not sys.platform.startswith("linux"):
-        return False
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    try:
-        done: int = ctypes.CDLL(None).renameat2(here, os.fsencode(first), here, os.fsencode(second), exchange)
-    except (OSError, AttributeError):
-        return False
-    return done == 0
 
 
 def _synced(folder: Path) -> None:

@@ -36,31 +36,6 @@ class Augmentation:
         return bool(self.flip or self.shift or self.erase)
 
 
-def generator(*seeds: int) -> torch.Generator:
-    """Random numbers that the seeds decide.
-
-    >>> torch.rand(1, generator=generator(0, 7)).item() == torch.rand(1, generator=generator(0, 7)).item()
-    True
-    """
-    return torch.Generator().manual_seed(mixed(*seeds))
-
-
-def mixed(*seeds: int) -> int:
-    """One seed of several: neighbours such as (0, 1) and (1, 0) must not meet.
-
-    >>> mixed(0, 1) != mixed(1, 0)
-    True
-    """
-    state = 0x9E3779B97F4A7C15
-    for seed in seeds:
-        # The mixing step of SplitMix64 (Steele, Lea and Flood 2014).
-        state = (state + seed * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) % 2**64
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) % 2**64
-        state ^= state >> 31
-    return state % 2**63
-
-
 def draws(chosen: Augmentation, count: int, source: torch.Generator) -> Draws:
     """What happens to each image of a batch, one row an image."""
     return {

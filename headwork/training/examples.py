@@ -45,13 +45,13 @@ from headwork.models import (
     VisionTransformer,
     VisionTransformerConfig,
 )
-from headwork.training.augmentation import Augmentation, draws, erased, generator, mixed, moved
+from headwork.training.augmentation import Augmentation, draws, erased, moved
 from headwork.training.counting import start_with_counts
 from headwork.training.recipes import Run, TextRun, VisionRun
+from headwork.training.seeds import AUGMENTATION, INITIALISATION, generator, mix
 from headwork.training.starting import cannot_start, start_as_convolution
 
 IN_MEMORY = "given in memory"  # in the place of the data's name
-AUGMENTING, STARTING = 3, 4  # what a draw is for: the same seed draws differently for each
 Batch = tuple[tuple[Tensor, ...], Tensor]
 Say = Callable[[str], None]
 
@@ -128,7 +128,7 @@ class ImageExamples:
         if drawn_by is None or not self.augmentation.active:
             inputs = normalised(images, mean, std)
         else:
-            drawn = draws(self.augmentation, len(chosen), generator(AUGMENTING, *drawn_by))
+            drawn = draws(self.augmentation, len(chosen), generator(AUGMENTATION, *drawn_by))
             drawn = {name: rows[part] for name, rows in drawn.items()}
             inputs = erased(
                 normalised(moved(images, drawn, self.augmentation), mean, std), drawn, self.augmentation
@@ -172,7 +172,7 @@ class Prepared:
         """A new model, its random start decided by the seed; on a pretrained encoder where the run names one."""
         config: Any = self.run.model  # type: ignore[attr-defined]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(mixed(STARTING, self.run.seed))
+            torch.manual_seed(mix(INITIALISATION, self.run.seed))
             if self.encoder is None:
                 model = CLASSIFIERS[type(config)](config)
                 if getattr(self.run, "start", "random") == "convolution":

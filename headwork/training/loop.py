@@ -20,13 +20,12 @@ from torch import Tensor, nn
 from headwork.data.splits import Indices
 from headwork.errors import HeadworkError
 from headwork.models import Model
-from headwork.training.augmentation import mixed
 from headwork.training.distributed import Group
 from headwork.training.examples import Examples, Prepared, Say
 from headwork.training.optimisers import optimiser_of
 from headwork.training.progress import Progress
+from headwork.training.seeds import DROPOUT, mix
 
-DROPPING = 5  # what a draw is for
 NOTED_EVERY = 50  # steps between two lines in metrics.jsonl
 TRIED, TIMED, REHEARSED = 2, 6, 2.0  # steps of the rehearsal that count not, that count, and seconds at least
 
@@ -95,7 +94,7 @@ class Session:
     def step(self, chosen: Indices, step: int) -> tuple[float, float]:
         """One step of gradient descent on a batch; the sums of loss and of right answers over this process's part."""
         run, processes = self.run, self.processes
-        torch.manual_seed(mixed(DROPPING, run.seed, step, processes.rank))
+        torch.manual_seed(mix(DROPOUT, run.seed, step, processes.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
         part, share = (processes.part, 1.0) if processes.rank < len(chosen) else (slice(0, 1), 0.0)
         inputs, labels = self.prepared.training.batch(chosen, part=part, drawn_by=(run.seed, step))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import signal
 import threading
@@ -16,6 +15,7 @@ import torch
 from headwork.data import Images, Texts
 from headwork.errors import InputError
 from headwork.files import write_whole
+from headwork.libc import freed_memory_kept
 from headwork.models import Model
 from headwork.models.checkpoints import PARAMETERS
 from headwork.training import checkpoints
@@ -119,7 +119,7 @@ def _carried_out(
         kind: Any = run.model  # type: ignore[attr-defined]
         model = prepared.tokenized(CLASSIFIERS[type(kind)](kind))
     session = Session(prepared, model, processes, say)
-    with _threads(run.threads), _memory_kept(), _stopping() as stopped:
+    with _threads(run.threads), freed_memory_kept(), _stopping() as stopped:
         if files is None:
             files = checkpoints.packed(session.state(Place(), config), session.model, session.optimiser)
             if processes.first:
@@ -251,29 +251,6 @@ def _threads(wanted: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _memory_kept() -> Iterator[None]:
-    """What one step frees stays with the process for the next.
-
-    glibc gives pieces over 32 MB back to the system at once, and a step on large tensors waits for fresh pages.
-    """
-    try:
-        libc = ctypes.CDLL(None)
-        mallopt, trim = libc.mallopt, libc.malloc_trim
-    except (TypeError, AttributeError):  # another system, another library
-        yield
-        return
-    most_mapped, trimmed_over = -4, -1  # M_MMAP_MAX, M_TRIM_THRESHOLD
-    mallopt(most_mapped, 0)
-    mallopt(trimmed_over, -1)
-    try:
-        yield
-    finally:
-        mallopt(most_mapped, 65_536)
-        mallopt(trimmed_over, 2**26)
-        trim(0)
 
 
 @contextmanager

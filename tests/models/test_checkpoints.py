@@ -244,7 +244,7 @@ def test_the_older_one_stays_when_writing_fails(saved: Path, monkeypatch: pytest
 
 
 def test_without_exchange_two_renames_do(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwork.models.checkpoints._exchanged", lambda *_: False)
+    monkeypatch.setattr("headwork.models.checkpoints.exchange", lambda *_: False)
     small(5).save_pretrained(saved)
     assert from_pretrained(saved).config.classes == 5
     assert sorted(path.name for path in saved.parent.iterdir()) == ["model"]

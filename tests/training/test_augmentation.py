@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from headwork.training.augmentation import Augmentation, draws, erased, generator, mixed, moved
+from headwork.training.augmentation import Augmentation, draws, erased, moved
+from headwork.training.seeds import generator, mix
 
 
 def test_moved_is_what_a_loop_does():
@@ -52,7 +53,7 @@ def test_draws_depend_on_seed_and_step_only():
 
 
 def test_mixed_seeds_do_not_meet():
-    found = {mixed(a, b, c) for a in range(12) for b in range(12) for c in range(12)}
+    found = {mix(a, b, c) for a in range(12) for b in range(12) for c in range(12)}
     assert len(found) == 12**3
     assert all(0 <= seed < 2**63 for seed in found)
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from headwork import training
-from headwork.training import loop, runs
+from headwork.libc import freed_memory_kept
+from headwork.training import loop
 from headwork.training.checkpoints import step_folders, step_of
 from headwork.training.progress import Progress, quiet
 
@@ -226,7 +227,7 @@ def test_large_tensors_need_no_fresh_pages_at_each_step_while_training():
             torch.ones(1 << 24)  # 64 MB
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-    with runs._memory_kept():
+    with freed_memory_kept():
         faults()
         inside = faults()
     assert 4 * inside < faults()  # and afterwards all is as it was
