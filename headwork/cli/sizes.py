@@ -259,7 +259,7 @@ headwork sizes model vision
 
 headwork sizes model encoder-decoder --set vocabulary=32000 --tokens 64
 
-headwork sizes model language --set longest=4096 --set kernel=fused --set attention=linear --tokens 4096"""
+headwork sizes model language --set max_length=4096 --set kernel=fused --set attention=linear --tokens 4096"""
 
 
 @sizes_app.command(epilog=MODEL)

@@ -10,28 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from headwork.errors import InputError
-from headwork.models import (
-    ConvolutionalClassifier,
-    ConvolutionalConfig,
-    Encoder,
-    Model,
-    RecurrentClassifier,
-    RecurrentConfig,
-    TextClassifier,
-    TextClassifierConfig,
-    TransformerConfig,
-    VisionTransformer,
-    VisionTransformerConfig,
-)
+from headwork.models import Encoder, Model, TransformerConfig
 from headwork.models.convolutional import SequenceConvolution
 from headwork.models.parts import Head, Positions, TokenEmbedding
-from headwork.models.recurrent import Cell, Recurrent
+from headwork.models.recurrent import CELLS, Cell, Recurrent
+from headwork.models.registry import build_classifier, classifier_config
 
 WITHIN = 0.05  # how far parameter counts may lie from the wanted one
 HEADS = 4
@@ -52,7 +41,12 @@ class Family:
 
     @property
     def cell(self) -> Cell:
-        return {"rnn": "plain", "lstm": "lstm", "gru": "gru"}[self.name]  # type: ignore[return-value]
+        return CELLS[self.name]
+
+    @property
+    def architecture(self) -> str:
+        """What the registry of models calls it: both kinds of attention are transformers."""
+        return "transformer" if self.kind == "attention" else self.name
 
     @property
     def attention(self) -> Literal["softmax", "linear"]:
@@ -204,33 +198,18 @@ def image_model(family: Family, size: ImageSize) -> Model:
     True
     """
 
+    fields: dict[str, Any] = {"image": size.image, "classes": size.classes, "kernel": "fused"}
+    free_field = "width"
+    if family.kind == "attention":
+        fields |= {"patch": size.patch, "width": size.width, "depth": size.depth, "heads": HEADS}
+        fields |= {"pooling": "mean", "attention": family.attention}
+        free_field = "hidden"
+    elif family.kind == "convolution":
+        fields["depth"] = 2  # the map that is left has a position for every four by four pixels
+
     def make(free: int) -> Model:
-        if family.kind == "attention":
-            return VisionTransformer(
-                VisionTransformerConfig(
-                    image=size.image,
-                    patch=size.patch,
-                    classes=size.classes,
-                    width=size.width,
-                    hidden=free,
-                    depth=size.depth,
-                    heads=HEADS,
-                    pooling="mean",
-                    attention=family.attention,
-                    kernel="fused",
-                )
-            )
-        if family.kind == "convolution":
-            # Two layers: the map that is left has a place for every four by four pixels.
-            return ConvolutionalClassifier(
-                ConvolutionalConfig(
-                    image=size.image, classes=size.classes, width=free, depth=2, kernel="fused"
-                )
-            )
-        return RecurrentClassifier(
-            RecurrentConfig(
-                image=size.image, classes=size.classes, width=free, cell=family.cell, kernel="fused"
-            )
+        return build_classifier(
+            classifier_config("vision", family.architecture, **fields, **{free_field: free})
         )
 
     made = sized(make, size.wanted)
@@ -241,23 +220,23 @@ def image_model(family: Family, size: ImageSize) -> Model:
 def text_model(family: Family, *, vocabulary: int, longest: int, width: int, wanted: int) -> Model:
     """A classifier of texts in two classes of about so many parameters, those of the words included."""
 
+    looks = family.kind == "attention"
+
     def make(free: int) -> Model:
-        looks = family.kind == "attention"
-        encoder = "transformer" if looks else "convolution" if family.kind == "convolution" else family.cell
-        return TextClassifier(
-            TextClassifierConfig(
-                encoder=encoder,
-                attention=family.attention,
-                vocabulary=vocabulary,
-                longest=longest,
-                width=width if looks else free,
-                hidden=free if looks else 1,
-                heads=HEADS if looks else 1,
-                depth=2,
-                dropout=0.1,
-                kernel="fused",
-            )
+        config = classifier_config(
+            "text",
+            family.architecture,
+            attention=family.attention,
+            vocabulary=vocabulary,
+            max_length=longest,
+            width=width if looks else free,
+            hidden=free if looks else 1,
+            heads=HEADS if looks else 1,
+            depth=2,
+            dropout=0.1,
+            kernel="fused",
         )
+        return build_classifier(config)
 
     made = sized(make, wanted)
     assert isinstance(made, Model)

@@ -131,7 +131,7 @@ def text_model_of(family: str) -> Any:
 def reviews() -> tuple[Encoded, Encoded]:
     """Film reviews to train on and to be tested on, as tokens."""
     data = load_texts(REVIEWS, validation=0)
-    tokenizer = train_tokenizer(data.train.texts, vocabulary=VOCABULARY, longest=LONGEST)
+    tokenizer = train_tokenizer(data.train.texts, vocabulary=VOCABULARY, max_length=LONGEST)
     tested = data.test.at(batches(len(data.test), TESTED, seed=0, epoch=0)[0])
     return tokenizer.encoded(data.train), tokenizer.encoded(tested)
 

@@ -72,14 +72,14 @@ class Encoded:
 
 
 class Tokenizer:
-    """Cuts texts into tokens, at most ``longest`` of them; what is longer loses its middle: the end often sums it up.
+    """Cuts texts into tokens, at most ``max_length`` of them; what is longer loses its middle: the end often sums it up.
 
     ``inner`` is the library's own, which by itself would cut off the end.
     """
 
-    def __init__(self, inner: Any, longest: int) -> None:
-        if longest < 2:
-            raise InputError(f"longest {longest}: expected at least 2 tokens.")
+    def __init__(self, inner: Any, max_length: int) -> None:
+        if max_length < 2:
+            raise InputError(f"max_length {max_length}: expected at least 2 tokens.")
         padding = next((name for name in PADDING_NAMES if inner.token_to_id(name) is not None), None)
         if padding is None:
             raise InputError(f"the tokenizer has no token for padding ({', '.join(PADDING_NAMES)}).")
@@ -87,8 +87,8 @@ class Tokenizer:
         inner.no_padding()
         inner.no_truncation()
         self.uncut = copy.deepcopy(inner)
-        inner.enable_truncation(longest)
-        self.inner, self.longest = inner, longest
+        inner.enable_truncation(max_length)
+        self.inner, self.max_length = inner, max_length
         self.padding: int = inner.token_to_id(padding)
 
     @property
@@ -106,7 +106,7 @@ class Tokenizer:
         for start in range(0, len(written), AT_ONCE):
             batch = list(written[start : start + AT_ONCE])
             found = self.uncut.encode_batch_fast(batch)
-            pieces += [np.array(_without_middle(one.ids, self.longest), np.int32) for one in found]
+            pieces += [np.array(_without_middle(one.ids, self.max_length), np.int32) for one in found]
         lengths = [len(piece) for piece in pieces]
         return Encoded(np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64), labels, self.padding)
 
@@ -117,7 +117,7 @@ class Tokenizer:
         ['[CLS]', 'low', 'e', 'r']
         """
         found = self.uncut.encode(text)
-        pairs = _without_middle(list(zip(found.ids, found.tokens, strict=True)), self.longest)
+        pairs = _without_middle(list(zip(found.ids, found.tokens, strict=True)), self.max_length)
         return [
             self.inner.decode([number], skip_special_tokens=False).strip() or token for number, token in pairs
         ]
@@ -127,17 +127,17 @@ class Tokenizer:
         return write_whole(path, self.inner.to_str(pretty=True))
 
 
-def _without_middle(items: list[Item], longest: int) -> list[Item]:
+def _without_middle(items: list[Item], max_length: int) -> list[Item]:
     """Both ends of what is too long.
 
     >>> _without_middle([1, 2, 3, 4, 5], 4)
     [1, 2, 4, 5]
     """
-    half = longest // 2
-    return items if len(items) <= longest else items[: longest - half] + items[-half:]
+    half = max_length // 2
+    return items if len(items) <= max_length else items[: max_length - half] + items[-half:]
 
 
-def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, longest: int = 256) -> Tokenizer:
+def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length: int = 256) -> Tokenizer:
     """A tokenizer for these texts, the training part's alone; the same texts give the same tokenizer.
 
     >>> train_tokenizer(["low lower lowest", "low"], vocabulary=260).vocabulary
@@ -165,17 +165,17 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, longest: in
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
     )
     inner.train_from_iterator(iter(texts), trainer)
-    return Tokenizer(inner, longest)
+    return Tokenizer(inner, max_length)
 
 
-def read_tokenizer(path: str | Path, *, longest: int = 256) -> Tokenizer:
+def read_tokenizer(path: str | Path, *, max_length: int = 256) -> Tokenizer:
     """A tokenizer.json: one that was saved, or a pretrained encoder's."""
     text = read_text(path, most=MOST_TOKENIZER)
     try:
         inner = _library().Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception
         raise InputError(f"{path}: not a tokenizer.json: {error}.") from None
-    return Tokenizer(inner, longest)
+    return Tokenizer(inner, max_length)
 
 
 def _library() -> Any:

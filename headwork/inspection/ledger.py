@@ -6,6 +6,7 @@ torch's own counter counts them in a forward pass on shapes alone: nothing is co
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -17,21 +18,11 @@ from torch import Tensor, nn
 from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.tracing import inputs_by_name, quiet, slug
 from headwork.models import Model, TextClassifier, TextEncoder
-from headwork.models.checkpoints import MODELS
+from headwork.models.model import current_names
+from headwork.models.registry import find_model
 from headwork.sizes import Ledger, Row
 from headwork.sizes.counting import BIASES, axes_of
 
-NAMES = {
-    "encoder": "Encoder",
-    "decoder": "Decoder",
-    "encoder-decoder": "EncoderDecoder",
-    "language": "LanguageModel",
-    "vision": "VisionTransformer",
-    "convolutional": "ConvolutionalClassifier",
-    "recurrent": "RecurrentClassifier",
-    "text": "TextClassifier",
-    "text-encoder": "TextEncoder",
-}
 AXES = {
     "Attention": "token width",
     "FeedForward": "token width",
@@ -100,15 +91,14 @@ def named_model(name: str, settings: dict[str, Any] | None = None) -> Model:
     >>> named_model("vision").parameter_count
     205962
     """
-    if name not in NAMES:
-        raise unknown("model", name, NAMES)
-    kind = MODELS[NAMES[name]]
-    make = get_type_hints(kind.__init__)["config"]
+    kind = find_model(name)
+    make = kind.config_class
     known = {entry.name: get_type_hints(make)[entry.name] for entry in fields(make)}
-    for setting in settings or {}:
+    settings = current_names(make, settings or {})
+    for setting in settings:
         if setting not in known:
             raise unknown(f"field of {make.__name__}", setting, known)
-    config = make(**{field: _typed(field, value, known[field]) for field, value in (settings or {}).items()})
+    config: Any = make(**{field: _typed(field, value, known[field]) for field, value in settings.items()})
     if getattr(config, "depth", 1) > MOST_LAYERS:
         raise TooLarge(f"{name}: depth {config.depth:,}; at most {MOST_LAYERS:,} layers are laid out.")
     try:
@@ -139,21 +129,19 @@ def _typed(field: str, value: Any, kind: Any) -> Any:
 
 
 def example(model: Model, *, tokens: int = 128, batch: int = 1) -> dict[str, Tensor]:
-    """Inputs of the right shape for a model, without storage."""
-    config, kind = model.config, type(model).__name__
-    words, vectors = (batch, tokens), (batch, tokens, getattr(config, "width", 1))
-    shapes: dict[str, dict[str, tuple[int, ...]]] = {
-        "Encoder": {"tokens": vectors},
-        "Decoder": {"tokens": vectors, "memory": vectors},
-        "EncoderDecoder": {"source": words, "target": words},
-    }
-    if hasattr(config, "image"):
-        return {"images": torch.empty(batch, config.channels, config.image, config.image, device="meta")}
-    if kind in ("Encoder", "Decoder"):
-        return {name: torch.empty(shape, device="meta") for name, shape in shapes[kind].items()}
+    """Inputs of the right shape for a model, without storage: those that it cannot do without."""
+    config, parameters = model.config, inspect.signature(model.forward).parameters
+    image = getattr(config, "image", None)
+    sizes = {"batch": batch, "token": tokens, "key": tokens, "height": image, "width": image or config.width}
+    sizes["channel"] = getattr(config, "channels", None)
     return {
-        name: torch.empty(shape, device="meta", dtype=torch.long)
-        for name, shape in shapes.get(kind, {"tokens": words}).items()
+        card.name: torch.empty(
+            [sizes[axis] for axis in card.axes.split()],
+            device="meta",
+            dtype=None if "width" in card.axes else torch.long,
+        )
+        for card in model.inputs
+        if parameters[card.name].default is inspect.Parameter.empty
     }
 
 

@@ -29,15 +29,6 @@ from headwork.pages.formulas import formula_for
 from headwork.readings import Trace, TraceValue, replacer
 
 BUDGET = 2**28  # bytes of recorded numbers
-INPUTS = {
-    "images": ("I", "batch channel height width"),
-    "tokens": ("x", "batch token width"),
-    "memory": ("M", "batch key width"),
-    "source": ("s", "batch token"),
-    "target": ("t", "batch token"),
-    "mask": ("m", "batch token"),
-    "types": ("u", "batch token"),
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ def trace(
     with quiet(model):
         result = model(**named, note=replacer(note, swaps) if swaps else note)
     kept.check(*swaps)
-    cards = Mechanism(slug(model), type(model), _inputs(named), model.steps)
+    cards = Mechanism(slug(model), type(model), _inputs(model, named), model.steps)
     return ModelTrace(
         mechanism=cards,
         inputs={c.name: _noted(c.name, c, numbers(named[c.name])) for c in cards.inputs},
@@ -234,17 +225,15 @@ def slug(model: Model) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(model).__name__).lower()
 
 
-def _inputs(named: Mapping[str, Any]) -> tuple[Input, ...]:
-    """Cards of the inputs; token numbers have no width."""
-    cards = []
-    for name, value in named.items():
-        if isinstance(value, Tensor):
-            symbol, axes = INPUTS.get(name, (name[0], "batch"))
-            words = (
-                axes.split()[: value.dim()] if name != "mask" or value.dim() == 2 else ["batch"] * value.dim()
-            )
-            cards.append(Input(name, symbol, " ".join(words)))
-    return tuple(cards)
+def _inputs(model: Model, named: Mapping[str, Any]) -> tuple[Input, ...]:
+    """Cards of the inputs: the model's own, and for others (masks of attention) their axes from the right."""
+    cards = {card.name: card for card in model.inputs}
+    axes = ["batch", "head", "query", "key"]
+    return tuple(
+        cards.get(name) or Input(name, name[0], " ".join(axes[-value.dim() :]))
+        for name, value in named.items()
+        if isinstance(value, Tensor)
+    )
 
 
 def _noted(path: str, card: Input | Step, array: Any) -> TraceValue:

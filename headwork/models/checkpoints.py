@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,12 +25,8 @@ from torch.overrides import TorchFunctionMode
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
 from headwork.files import read_text, write_whole
 from headwork.libc import exchange
-from headwork.models.convolutional import ConvolutionalClassifier
-from headwork.models.model import Model
-from headwork.models.recurrent import RecurrentClassifier
-from headwork.models.text import SequenceEncoder, TextClassifier, TextEncoder
-from headwork.models.transformer import Decoder, Encoder, EncoderDecoder, LanguageModel
-from headwork.models.vision import VisionTransformer
+from headwork.models.model import Model, current_names
+from headwork.models.registry import MODELS
 
 FORMAT = "headwork checkpoint 1"
 MANIFEST, CONFIG, PARAMETERS, TOKENIZER = (
@@ -41,22 +37,6 @@ MANIFEST, CONFIG, PARAMETERS, TOKENIZER = (
 )
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MOST_UNSAVED = 2**26  # numbers in tables that a config asks for and no file holds, such as sinusoids
-
-MODELS: dict[str, type[Model]] = {
-    kind.__name__: kind
-    for kind in (
-        Encoder,
-        Decoder,
-        EncoderDecoder,
-        LanguageModel,
-        VisionTransformer,
-        TextEncoder,
-        TextClassifier,
-        SequenceEncoder,
-        ConvolutionalClassifier,
-        RecurrentClassifier,
-    )
-}
 
 
 # --- a model ----------------------------------------------------------------------------------
@@ -133,8 +113,9 @@ def unfilled(kind: type[Model], config: Any, state: Mapping[str, Tensor], where:
 
 def filled(model: Model, state: Mapping[str, Tensor], where: str) -> Model:
     """The model with these parameters, in their own precision; what does not fit is named."""
+    state = model.current_parameters(state)
     check_tensors(where, model.state_dict(), state)
-    model.load_state_dict(dict(state), assign=True)
+    model.load_state_dict(state, assign=True)
     kinds = {value.dtype for value in state.values()}
     return model.to(kinds.pop()).eval() if len(kinds) == 1 else model.eval()
 
@@ -169,16 +150,16 @@ def _described(data: Any, where: Path, *, most_layers: int) -> tuple[type[Model]
     if data.get("model") not in MODELS:
         raise unknown(f"model in {where}", data.get("model"), MODELS)
     kind = MODELS[data["model"]]
-    make = get_type_hints(kind.__init__)["config"]
-    known = [entry.name for entry in fields(make)]
-    for name in data["config"]:
+    known = [entry.name for entry in fields(kind.config_class)]
+    settings = current_names(kind.config_class, data["config"])
+    for name in settings:
         if name not in known:
-            raise unknown(f"field of {make.__name__} in {where}", name, known)
-    depth = data["config"].get("depth", 1)
+            raise unknown(f"field of {kind.config_class.__name__} in {where}", name, known)
+    depth = settings.get("depth", 1)
     # Even shapes alone take time to lay out, so a depth that no file could fill is refused first.
     if isinstance(depth, int) and depth > most_layers:
         raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {most_layers} tensors.")
-    return kind, make(**data["config"])
+    return kind, kind.config_class(**settings)
 
 
 def tensors(data: bytes, where: Path) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import convolution_1d, convolution_2d, fused, max_pooling, relu
-from headwork.models.model import Config, Kernel, Model, check_images
+from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
 from headwork.models.parts import Head, matrix, zeros
 from headwork.note import Note, Step, inside, silent, steps_of
 
@@ -65,6 +65,9 @@ class ConvolutionalClassifier(Model):
     >>> tuple(model(torch.zeros(2, 1, 28, 28)).shape)
     (2, 10)
     """
+
+    slug, config_class, inputs = "convolutional", ConvolutionalConfig, (IMAGES,)
+    task, architectures = "vision", {"cnn": {}}
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__(config)

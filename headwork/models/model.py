@@ -7,23 +7,55 @@ such as ``block 0/attention/weights``; ``steps`` lists their cards. A fused mode
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
 from headwork.errors import InputError, sizes_in_words, unknown
-from headwork.note import Note, Step, silent
+from headwork.models.registry import MODELS, Task
+from headwork.note import Input, Note, Step, silent
 
 Kernel = Literal["plain", "fused"]
 Attending = Literal["softmax", "linear"]
 
+IMAGES = Input("images", "I", "batch channel height width")
+VECTORS = Input("tokens", "x", "batch token width")
+TOKENS = Input("tokens", "x", "batch token")
+MASK = Input("mask", "m", "batch token", "1 for each token, 0 for padding")
+
+
+def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a config under their names of today; ``OLD_NAMES`` of its class lists those of earlier versions.
+
+    >>> from headwork.models import LanguageModelConfig
+    >>> current_names(LanguageModelConfig, {"longest": 9, "width": 8})
+    {'max_length': 9, 'width': 8}
+    """
+    names: Mapping[str, str] = getattr(config_class, "OLD_NAMES", {})
+    for old, new in names.items():
+        if old in fields and new in fields:
+            raise InputError(
+                f"{config_class.__name__}: both {old} and {new} are set; {old} is the old name of {new}. Leave it out."
+            )
+    return {names.get(name, name): value for name, value in fields.items()}
+
+
+class ConfigType(type):
+    """Lets a config be made with the old names of its fields."""
+
+    def __call__(cls, **fields: Any) -> Any:
+        return super().__call__(**current_names(cls, fields))
+
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(metaclass=ConfigType):
     """Plain fields, checked when it is made: choices by their names, counts at least 1, shares below 1."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {}
 
     kernel: Kernel = "plain"
 
@@ -54,9 +86,25 @@ class Config:
 
 
 class Model(nn.Module):
-    """Parameters round mechanisms, made from a config."""
+    """Parameters round mechanisms, made from a config. A subclass that names its ``config_class`` is registered."""
+
+    slug: ClassVar[str] = ""  # its short name, as in `headwork sizes model vision`
+    config_class: ClassVar[type[Config]]
+    inputs: ClassVar[tuple[Input, ...]] = ()  # the cards of what ``forward`` takes
+    task: ClassVar[Task | None] = None  # what it classifies, if it is a classifier
+    architectures: ClassVar[
+        Mapping[str, Mapping[str, Any]]
+    ] = {}  # a classifier's: name -> fields of its config
+    OLD_PARAMETERS: ClassVar[
+        dict[str, str]
+    ] = {}  # how parameters' names began in earlier versions -> begin now
 
     tokenizer: Any = None  # what cuts a text into this model's tokens, where it has one
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "config_class" in vars(cls):
+            MODELS[cls.__name__] = cls
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -89,6 +137,20 @@ class Model(nn.Module):
             elif hasattr(part, "kernel"):
                 part.kernel = kernel  # type: ignore[assignment]
         return twin
+
+    @classmethod
+    def current_parameters(cls, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters, or whatever goes by their names, under the names of today."""
+        renamed = {}
+        for name, value in state.items():
+            old = next((old for old in cls.OLD_PARAMETERS if name.startswith(old)), "")
+            renamed[cls.OLD_PARAMETERS.get(old, "") + name.removeprefix(old)] = value
+        return renamed
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        return super().load_state_dict(self.current_parameters(state_dict), strict, assign)
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write config, parameters, tokenizer and manifest into a folder: see ``models.checkpoints``."""

@@ -160,12 +160,12 @@ class Positions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, where: Where, longest: int, width: int) -> None:
+    def __init__(self, where: Where, max_length: int, width: int) -> None:
         super().__init__()
         if where == "learned":
-            self.table = nn.Parameter(0.02 * torch.randn(longest, width))
+            self.table = nn.Parameter(0.02 * torch.randn(max_length, width))
         else:
-            places = torch.arange(longest, dtype=torch.float64)
+            places = torch.arange(max_length, dtype=torch.float64)
             rows = sinusoidal_positions(places, width=width).to(torch.get_default_dtype())
             self.register_buffer("table", rows, persistent=False)
 
@@ -174,7 +174,7 @@ class Positions(nn.Module):
         if end > self.table.shape[0]:
             raise InputError(
                 f"a sequence of {end} tokens, but there are positions for {self.table.shape[0]}. "
-                "Cut it, or build the model with a larger 'longest'."
+                "Cut it, or build the model with a larger 'max_length'."
             )
         result: Tensor = learned_positions(tokens, self.table[start:], note=note)
         return result

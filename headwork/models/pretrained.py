@@ -57,7 +57,7 @@ SIZES = {
     "heads": "num_attention_heads",
     "depth": "num_hidden_layers",
 }
-BERT_SIZES = {**SIZES, "vocabulary": "vocab_size", "longest": "max_position_embeddings"}
+BERT_SIZES = {**SIZES, "vocabulary": "vocab_size", "max_length": "max_position_embeddings"}
 VIT_SIZES = {**SIZES, "image": "image_size", "patch": "patch_size", "channels": "num_channels"}
 
 
@@ -87,7 +87,7 @@ def from_transformers(
         model.tokenizer = tokenizer_of(files[TOKENIZER], place / TOKENIZER)
         # The file may pad and cut as its author's last script did: the model's own length is what counts.
         model.tokenizer.no_padding()
-        model.tokenizer.enable_truncation(config.longest)
+        model.tokenizer.enable_truncation(config.max_length)
     return model  # type: ignore[no-any-return]
 
 
@@ -294,9 +294,9 @@ def tokens_of(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     rows = [encoding.ids for encoding in model.tokenizer.encode_batch(list(texts))]
     if not rows or not all(rows):
         raise InputError("texts: none given, or one of them has no token. Give at least one word each.")
-    longest = max(map(len, rows))
-    tokens = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    length = max(map(len, rows))
+    tokens = torch.tensor([row + [0] * (length - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows])
     return tokens, mask
 
 

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import fused, gru, lstm, recurrence
-from headwork.models.model import Config, Kernel, Model, check_images
+from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
 from headwork.models.parts import Head, matrix, zeros
 from headwork.note import Note, Step, inside, silent, steps_of
 
 Cell = Literal["plain", "lstm", "gru"]
+CELLS: dict[str, Cell] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
 GATES = {"plain": 1, "lstm": 4, "gru": 3}
 MECHANISM: dict[str, Callable[..., Tensor]] = {"plain": recurrence, "lstm": lstm, "gru": gru}
 
@@ -125,6 +126,9 @@ class RecurrentClassifier(Model):
     >>> tuple(model(torch.zeros(2, 1, 28, 28)).shape)
     (2, 10)
     """
+
+    slug, config_class, inputs = "recurrent", RecurrentConfig, (IMAGES,)
+    task, architectures = "vision", {name: {"cell": cell} for name, cell in CELLS.items()}
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)

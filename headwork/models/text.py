@@ -3,14 +3,14 @@
 Token embedding, positions, encoder, pooling over the real tokens, head. With ``embedding_normalisation`` and
 ``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A mask has 1 for a token, 0 for padding.
 
-Beside the encoder a classifier may listen to words, pairs and triples of neighbours one by one, as a linear model does
+Beside the encoder a classifier may add the scores of n-grams (single tokens, pairs and triples), as a linear model does
 (wide and deep: Cheng et al. 2016, arXiv 1606.07792).
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, Self, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,19 +21,21 @@ from headwork.mechanisms import layer_normalisation, learned_positions
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
 from headwork.models.convolutional import SequenceConvolution
-from headwork.models.model import Model, check_tokens
+from headwork.models.model import MASK, TOKENS, Model, check_tokens
 from headwork.models.parts import Head, Normalisation, Positions, TokenEmbedding, Where
-from headwork.models.recurrent import Recurrent
+from headwork.models.recurrent import CELLS, Recurrent
 from headwork.models.transformer import Encoder, TransformerConfig, key_mask
-from headwork.note import Note, Step, inside, silent, steps_of
+from headwork.note import Input, Note, Step, inside, silent, steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextEncoderConfig(TransformerConfig):
     """``token_types`` 0 is none."""
 
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+
     vocabulary: int = 256
-    longest: int = 512
+    max_length: int = 512
     positions: Where = "learned"
     embedding_normalisation: bool = False
     token_types: int = 0
@@ -60,11 +62,14 @@ class TextEncoder(Model):
     (1, 3, 8)
     """
 
+    slug, config_class = "text-encoder", TextEncoderConfig
+    inputs = (TOKENS, MASK, Input("types", "u", "batch token"))
+
     def __init__(self, config: TextEncoderConfig) -> None:
         super().__init__(config)
         self.output_width = config.width
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
-        self.positions = Positions(config.positions, config.longest, config.width)
+        self.positions = Positions(config.positions, config.max_length, config.width)
         self.types = TokenEmbedding(config.token_types, config.width) if config.token_types else None
         self.normalisation = (
             Normalisation(config.width, epsilon=config.epsilon, kernel=config.kernel)
@@ -116,23 +121,30 @@ class TextEncoder(Model):
 class TextClassifierConfig(TextEncoderConfig):
     """``hidden``, ``heads`` and what else shapes a transformer count only where the encoder is one.
 
-    ``word_dropout`` is the share of tokens left out in training, others each time; ``phrases`` how many rows the
-    table of words, pairs and triples has, 0 is none.
+    ``word_dropout`` is the share of tokens left out in training, drawn anew for each batch; ``ngrams`` is the number
+    of rows in the table of n-grams, 0 is none.
     """
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length", "phrases": "ngrams"}
 
     encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
     bidirectional: bool = False
     classes: int = 2
     pooling: Literal["mean", "first"] = "mean"
     word_dropout: float = 0.0
-    phrases: int = 0
+    ngrams: int = 0
 
     def least(self, name: str) -> int:
-        return 0 if name == "phrases" else super().least(name)
+        return 0 if name == "ngrams" else super().least(name)
+
+
+ENCODERS = {"transformer": "transformer", "cnn": "convolution", **CELLS}
 
 
 class SequenceEncoder(Model):
-    """Tokens in, one vector a token out, by recurrence or convolution: order is in the reading, so no positions."""
+    """Tokens in, one vector per token out, by recurrence or convolution: these read in order, so no positions."""
+
+    config_class, inputs = TextClassifierConfig, (TOKENS, MASK)
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__(config)
@@ -169,12 +181,12 @@ class SequenceEncoder(Model):
         return result
 
 
-class Phrases(nn.Module):
-    """What each word, pair and triple of neighbours says for each class by itself: ``table`` times ``ratios``.
+class NGrams(nn.Module):
+    """A score of each n-gram (token, pair, triple) for each class by itself: ``table`` times ``ratios``.
 
-    Phrases are hashed into the rows, and each counts once in a text. ``ratios`` are fixed, 1 unless counted from
-    training texts beforehand: how much likelier a phrase is in a class than elsewhere, as a logarithm (Wang and Manning
-    2012, Baselines and Bigrams), so that telling phrases learn fast and others hardly.
+    N-grams are hashed into the rows, and each counts once in a text. ``ratios`` are fixed, 1 unless counted from
+    training texts beforehand: how much likelier an n-gram is in a class than elsewhere, as a logarithm (Wang and Manning
+    2012, Baselines and Bigrams), so that n-grams that tell classes apart learn fast and others hardly.
     """
 
     ratios: Tensor
@@ -197,9 +209,9 @@ class Phrases(nn.Module):
     def forward(
         self, tokens: Tensor, mask: Tensor | None = None, kept: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What the phrases of each token say (batch, token, class), and by what (batch, class) their sum is divided.
+        """The scores of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
 
-        That is the length of the text's ratios, as a vector: so long texts are not louder than short ones.
+        The divisor (batch, class) is the norm of the text's ratios, so that long texts score no higher than short ones.
         """
         rows = self.rows(tokens, mask)
         new = first_time((rows if mask is None else rows.where(mask[..., None] != 0, -1)).flatten(1)).view_as(
@@ -243,6 +255,10 @@ class TextClassifier(Model):
     (1, 2)
     """
 
+    slug, config_class, inputs = "text", TextClassifierConfig, (TOKENS, MASK)
+    task, architectures = "text", {name: {"encoder": encoder} for name, encoder in ENCODERS.items()}
+    OLD_PARAMETERS: ClassVar[dict[str, str]] = {"phrases.": "ngrams."}
+
     def __init__(self, config: TextClassifierConfig, encoder: Model | None = None) -> None:
         super().__init__(config)
         if encoder is None:
@@ -250,7 +266,7 @@ class TextClassifier(Model):
         self.encoder = encoder
         self.dropout = nn.Dropout(config.dropout)
         self.head = Head(int(encoder.output_width), config.classes)  # type: ignore[arg-type]
-        self.phrases = Phrases(config.phrases, config.vocabulary, config.classes) if config.phrases else None
+        self.ngrams = NGrams(config.ngrams, config.vocabulary, config.classes) if config.ngrams else None
 
     @classmethod
     def on(cls, encoder: TextEncoder, *, classes: int, pooling: Literal["mean", "first"] = "mean") -> Self:
@@ -267,12 +283,12 @@ class TextClassifier(Model):
     @property
     def steps(self) -> tuple[Step, ...]:
         pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
-        if self.phrases is None:
+        if self.ngrams is None:
             return (*self.encoder.steps, pooled, Step("scores", "z", r"W p + b", "class"))
-        phrases = r"\{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\}"
-        said = Step("phrases", "U", rf"\sum_{{v \in {phrases} \text{{, new}}}} r_v u_v", "token class")
-        heard = Step("scores", "z", r"W p + b + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
-        return (*self.encoder.steps, pooled, said, heard)
+        new = r"v \in \{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\} \text{, new}"
+        ngrams = Step("n-grams", "U", rf"\sum_{{{new}}} r_v u_v", "token class")
+        total = Step("scores", "z", r"W p + b + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
+        return (*self.encoder.steps, pooled, ngrams, total)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
         """``mask`` has 1 for each token and 0 for padding."""
@@ -282,9 +298,9 @@ class TextClassifier(Model):
         vectors, left = self.encoder(tokens, mask, kept=kept, note=note), at_places(mask, kept)
         pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, left)
         scores: Tensor = self.head(self.dropout(note("pooled", pooled)))
-        if self.phrases is not None:
-            said, length = self.phrases(tokens, mask, kept)
-            scores = scores + note("phrases", said).sum(1) / length
+        if self.ngrams is not None:
+            by_token, norm = self.ngrams(tokens, mask, kept)
+            scores = scores + note("n-grams", by_token).sum(1) / norm
         return note("scores", scores)
 
 

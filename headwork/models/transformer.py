@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ from headwork.mechanisms import (
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
-from headwork.models.model import Attending, Config, Model, check_tokens
+from headwork.models.model import MASK, TOKENS, VECTORS, Attending, Config, Model, check_tokens
 from headwork.models.parts import (
     Attention,
     Cache,
@@ -36,7 +37,7 @@ from headwork.models.parts import (
     TokenEmbedding,
     Where,
 )
-from headwork.note import Note, Step, inside, silent, steps_of
+from headwork.note import Input, Note, Step, inside, silent, steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +175,8 @@ class Encoder(Model):
     (1, 5, 8)
     """
 
+    slug, config_class, inputs = "encoder", TransformerConfig, (VECTORS,)
+
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.depth))
@@ -215,6 +218,9 @@ class Decoder(Model):
     >>> tuple(decoder(torch.zeros(1, 3, 8), torch.zeros(1, 5, 8)).shape)
     (1, 3, 8)
     """
+
+    slug, config_class = "decoder", TransformerConfig
+    inputs = (VECTORS, Input("memory", "M", "batch key width"))
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
@@ -266,8 +272,10 @@ def key_mask(mask: Tensor | None) -> Tensor | None:
 class EncoderDecoderConfig(TransformerConfig):
     """``depth`` blocks on either side; source, target and output share the vocabulary."""
 
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+
     vocabulary: int = 37000
-    longest: int = 1024
+    max_length: int = 1024
 
 
 EMBEDDING = Step("embedding", "E", r"\sqrt{d}\, T_{x}", "token width")
@@ -282,10 +290,13 @@ class EncoderDecoder(Model):
     (1, 3, 11)
     """
 
+    slug, config_class = "encoder-decoder", EncoderDecoderConfig
+    inputs = (Input("source", "s", "batch token"), Input("target", "t", "batch token"), MASK)
+
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
-        self.positions = Positions("sinusoidal", config.longest, config.width)
+        self.positions = Positions("sinusoidal", config.max_length, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder, self.decoder = Encoder(config), Decoder(config)
 
@@ -340,8 +351,10 @@ class EncoderDecoder(Model):
 class LanguageModelConfig(TransformerConfig):
     """A causal stack over tokens, its output sharing the embedding."""
 
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+
     vocabulary: int = 256
-    longest: int = 256
+    max_length: int = 256
     positions: Where = "learned"
     width: int = 128
     hidden: int = 512
@@ -359,10 +372,12 @@ class LanguageModel(Model):
     (1, 3, 11)
     """
 
+    slug, config_class, inputs = "language", LanguageModelConfig, (TOKENS,)
+
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
-        self.positions = Positions(config.positions, config.longest, config.width)
+        self.positions = Positions(config.positions, config.max_length, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.transformer = Encoder(config)
 
@@ -401,10 +416,10 @@ class LanguageModel(Model):
         check_tokens(type(self).__name__, tokens, self.config.vocabulary)
         if count < 0 or temperature < 0:
             raise InputError(f"generate: count {count}, temperature {temperature}. Neither may be negative.")
-        if tokens.shape[1] + count > self.config.longest:
+        if tokens.shape[1] + count > self.config.max_length:
             raise InputError(
                 f"generate: {tokens.shape[1]} tokens and {count} more, but there are positions for "
-                f"{self.config.longest}. Ask for fewer, or start from a shorter text."
+                f"{self.config.max_length}. Ask for fewer, or start from a shorter text."
             )
         training = self.training
         self.eval()

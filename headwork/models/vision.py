@@ -16,7 +16,7 @@ from headwork.errors import InputError
 from headwork.mechanisms import convolution_2d, fused, learned_positions, sinusoidal_positions_2d
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
-from headwork.models.model import Kernel, Model, check_images
+from headwork.models.model import IMAGES, Kernel, Model, check_images
 from headwork.models.parts import Head, Where, matrix, zeros
 from headwork.models.transformer import Encoder, TransformerConfig
 from headwork.note import Note, Step, inside, silent, steps_of
@@ -81,6 +81,9 @@ class VisionTransformer(Model):
     >>> tuple(model(torch.zeros(2, 1, 28, 28)).shape), model.parameter_count
     ((2, 10), 205962)
     """
+
+    slug, config_class, inputs = "vision", VisionTransformerConfig, (IMAGES,)
+    task, architectures = "vision", {"transformer": {}}
 
     def __init__(self, config: VisionTransformerConfig) -> None:
         super().__init__(config)

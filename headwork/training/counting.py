@@ -1,6 +1,6 @@
-r"""Where the table of phrases starts: with how much likelier each is in a class than in the others.
+r"""Where the table of n-grams starts: with how much likelier each is in a class than in the others.
 
-For a phrase that stands in n_c of the N_c training texts of class c, and in m_c of the M_c others, the ratio is
+For an n-gram that stands in n_c of the N_c training texts of class c, and in m_c of the M_c others, the ratio is
 :math:`\log \frac{(n_c + 1) / (N_c + 2)}{(m_c + 1) / (M_c + 2)}`, naive Bayes with one text added to each count (Wang
 and Manning 2012, Baselines and Bigrams: Simple, Good Sentiment and Topic Classification).
 """
@@ -21,20 +21,20 @@ AT_ONCE = 256  # texts
 
 
 def start_with_counts(model: TextClassifier, examples: Examples) -> None:
-    """Count the phrases of the training texts into a new model's ``phrases.ratios``."""
-    assert model.phrases is not None
-    rows, classes = model.phrases.table.shape
+    """Count the n-grams of the training texts into a new model's ``ngrams.ratios``."""
+    assert model.ngrams is not None
+    rows, classes = model.ngrams.table.shape
     counts = torch.zeros(classes, rows, dtype=torch.float64)
     for chosen in examples.in_order(AT_ONCE):
         (tokens, mask), labels = examples.batch(chosen)
-        found = model.phrases.rows(tokens, mask).flatten(1)
+        found = model.ngrams.rows(tokens, mask).flatten(1)
         texts = torch.arange(len(labels))[:, None].expand_as(found)
         # Once for each text, however often it stands there.
         each = torch.unique((texts * rows + found)[mask.repeat_interleave(3, 1)])
         counts += torch.bincount(labels[each // rows] * rows + each % rows, minlength=classes * rows).view(
             classes, rows
         )
-    model.phrases.ratios.copy_(log_ratios(counts, examples.labels.bincount(minlength=classes)).mT)
+    model.ngrams.ratios.copy_(log_ratios(counts, examples.labels.bincount(minlength=classes)).mT)
 
 
 def log_ratios(counts: Tensor, texts: Tensor) -> Tensor:

@@ -34,17 +34,14 @@ from headwork.data.images import normalised
 from headwork.data.splits import Indices
 from headwork.errors import InputError, unknown
 from headwork.models import (
-    ConvolutionalClassifier,
-    ConvolutionalConfig,
     Model,
-    RecurrentClassifier,
-    RecurrentConfig,
     TextClassifier,
     TextClassifierConfig,
     TextEncoder,
     VisionTransformer,
     VisionTransformerConfig,
 )
+from headwork.models.registry import build_classifier
 from headwork.training.augmentation import Augmentation, draws, erased, moved
 from headwork.training.counting import start_with_counts
 from headwork.training.recipes import Run, TextRun, VisionRun
@@ -54,13 +51,6 @@ from headwork.training.starting import cannot_start, start_as_convolution
 IN_MEMORY = "given in memory"  # in the place of the data's name
 Batch = tuple[tuple[Tensor, ...], Tensor]
 Say = Callable[[str], None]
-
-CLASSIFIERS: dict[type[Any], type[Model]] = {
-    VisionTransformerConfig: VisionTransformer,
-    ConvolutionalConfig: ConvolutionalClassifier,
-    RecurrentConfig: RecurrentClassifier,
-    TextClassifierConfig: TextClassifier,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,14 +164,14 @@ class Prepared:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(INITIALISATION, self.run.seed))
             if self.encoder is None:
-                model = CLASSIFIERS[type(config)](config)
+                model = build_classifier(config)
                 if getattr(self.run, "start", "random") == "convolution":
                     assert isinstance(model, VisionTransformer)
                     start_as_convolution(model)
             else:
                 model = TextClassifier.on(self.encoder, classes=config.classes, pooling=config.pooling)
                 model = TextClassifier(config, model.encoder)
-        if isinstance(model, TextClassifier) and model.phrases is not None:
+        if isinstance(model, TextClassifier) and model.ngrams is not None:
             start_with_counts(model, self.training)
         return self.tokenized(model)
 
@@ -264,13 +254,13 @@ def _with_texts(run: TextRun, data: Texts, kept: bytes | None, say: Say) -> Prep
     elif run.encoder:
         run = replace(run, encoder=_found(run.encoder, KNOWN))
         pretrained, folder = _encoder(run, say)
-        tokenizer = read_tokenizer(folder / "tokenizer.json", longest=run.longest)
+        tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.longest)
         run = replace(run, model=_on_encoder(run, pretrained, len(data.classes)))
     else:
         say(f"training a tokenizer on the {len(data.train):,} training texts ...")
-        tokenizer = train_tokenizer(data.train.texts, vocabulary=run.model.vocabulary, longest=run.longest)
+        tokenizer = train_tokenizer(data.train.texts, vocabulary=run.model.vocabulary, max_length=run.longest)
         config = replace(
-            run.model, vocabulary=tokenizer.vocabulary, longest=run.longest, classes=len(data.classes)
+            run.model, vocabulary=tokenizer.vocabulary, max_length=run.longest, classes=len(data.classes)
         )
         run = replace(run, model=config)
     facts = Facts(
@@ -316,9 +306,9 @@ def _encoder(run: TextRun, say: Say) -> tuple[TextEncoder, Path]:
         raise InputError(
             f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts."
         )
-    if run.longest > encoder.config.longest:
+    if run.longest > encoder.config.max_length:
         raise InputError(
-            f"longest {run.longest}: the encoder has positions for {encoder.config.longest} tokens only."
+            f"longest {run.longest}: the encoder has positions for {encoder.config.max_length} tokens only."
         )
     return encoder, folder
 
@@ -333,11 +323,11 @@ def _on_encoder(run: TextRun, encoder: TextEncoder, classes: int) -> TextClassif
     return TextClassifierConfig(**{**asdict(encoder.config), **chosen})
 
 
-def tokenizer_from(data: bytes, longest: int) -> Tokenizer:
+def tokenizer_from(data: bytes, max_length: int) -> Tokenizer:
     """A tokenizer of its bytes."""
     from headwork.models.checkpoints import tokenizer_of
 
-    return Tokenizer(tokenizer_of(data, Path("tokenizer.json")), longest)
+    return Tokenizer(tokenizer_of(data, Path("tokenizer.json")), max_length)
 
 
 def tokenizer_bytes(tokenizer: Tokenizer) -> bytes:

@@ -61,7 +61,7 @@ def export_onnx(
         ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",),
         _unrolled(model),
     )
-    longest = longest or getattr(model.config, "longest", None)
+    longest = longest or getattr(model.config, "max_length", None)
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
     with _silence(), torch.no_grad():
@@ -114,7 +114,7 @@ def tried(model: Model, count: int, length: int | None) -> tuple[Tensor, ...]:
     draw = torch.Generator().manual_seed(count)
     config: Any = model.config
     if hasattr(config, "vocabulary"):
-        size = length or config.longest
+        size = length or config.max_length
         lengths = torch.randint(1, size + 1, (count, 1), generator=draw)
         lengths[0] = size
         return torch.randint(config.vocabulary, (count, size), generator=draw), torch.arange(size) < lengths

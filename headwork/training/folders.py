@@ -18,8 +18,9 @@ from headwork.errors import InputError
 from headwork.files import read_text
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import PARAMETERS, tensors
+from headwork.models.registry import build_classifier
 from headwork.training import checkpoints
-from headwork.training.examples import CLASSIFIERS, Facts, Say, tokenizer_from
+from headwork.training.examples import Facts, Say, tokenizer_from
 from headwork.training.progress import tell
 from headwork.training.recipes import Run, TextRun, read_run
 
@@ -108,7 +109,7 @@ def load_model(folder: str | Path, *, say: Say = tell) -> Model:
         raise InputError(f"{place}: nothing was trained yet. Go on with: headwork resume {place}")
     run: Any = load_run(place)
     where, files = found
-    model = CLASSIFIERS[type(run.model)](run.model).to(getattr(torch, run.precision)).eval()
+    model = build_classifier(run.model).to(getattr(torch, run.precision)).eval()
     model.load_state_dict(tensors(files[PARAMETERS], where / PARAMETERS))
     if isinstance(run, TextRun):
         model.tokenizer = tokenizer_from((place / TOKENIZER).read_bytes(), run.longest).inner

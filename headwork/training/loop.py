@@ -2,7 +2,7 @@
 
 Everything random in a step is drawn from (seed, step), the order of the batches from (seed, epoch), and the rate is a
 function of the step: so a run is known by its config, its step and its tensors, and resumes to the bit.
-AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, descent with momentum for tables of phrases, warm-up
+AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, descent with momentum for tables of n-grams, warm-up
 and cosine decay, label smoothing, clipped gradients.
 """
 

@@ -5,8 +5,8 @@ has all of them near 1 (Jordan et al. 2024, kellerjordan.github.io/posts/muon). 
 :math:`0.2 \sqrt{\max(\text{rows}, \text{columns})}` it is as large as AdamW's, and one rate serves both (Liu et al.
 2025, arXiv 2502.16982).
 
-Descent with momentum, for tables of phrases: AdamW moves a row that is met once in an epoch as far as one that is met
-in each batch, and so learns rare phrases by heart.
+Descent with momentum, for tables of n-grams: AdamW moves a row that is met once in an epoch as far as one that is met
+in each batch, and so learns rare n-grams by heart.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from headwork.training.recipes import Run
 
 MUON_MOMENTUM, DESCENT_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
-PHRASES = (
-    12_000.0  # times the rate, for tables of phrases: their gradients are small, and descent keeps their size
+NGRAMS = (
+    12_000.0  # times the rate, for tables of n-grams: their gradients are small, and descent keeps their size
 )
 
 
 def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
-    """Of the run's kind; matrices decay, biases, scales and shifts do not, nor do tables of phrases."""
+    """Of the run's kind; matrices decay, biases, scales and shifts do not, nor do tables of n-grams."""
     kinds: dict[str, list[nn.Parameter]] = {"decayed": [], "free": [], "muon": [], "descent": []}
     for name, parameter in model.named_parameters():
         kind = "decayed" if parameter.dim() > 1 else "free"
-        if name == "phrases.table":
+        if name == "ngrams.table":
             kind = "descent"
         elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
             kind = "muon"
@@ -41,7 +41,7 @@ def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
         {"params": kinds["decayed"], "weight_decay": run.weight_decay},
         {"params": kinds["free"], "weight_decay": 0.0},
         {"params": kinds["muon"], "weight_decay": run.weight_decay, "by": "muon"},
-        {"params": kinds["descent"], "by": "descent", "times": PHRASES},
+        {"params": kinds["descent"], "by": "descent", "times": NGRAMS},
     ]
     return Optimiser([group for group in groups if group["params"]], lr=run.learning_rate, fused=True)
 

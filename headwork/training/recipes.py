@@ -22,6 +22,9 @@ from headwork.models import (
     TransformerConfig,
     VisionTransformerConfig,
 )
+from headwork.models.model import current_names
+from headwork.models.recurrent import CELLS
+from headwork.models.registry import classifier_config, classifier_configs
 from headwork.training.augmentation import Augmentation
 
 FORMAT = "headwork run 1"
@@ -135,20 +138,14 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     slug = data.replace("_", "-").lower()
     data = slug if slug in KNOWN else data
     small = data == "digits"
+    sizes: dict[str, int] = {"image": 8} if small else {}
+    sizes |= {"transformer": {"patch": 2}, "cnn": {"depth": 2}}.get(model, {}) if small else {}
     made: dict[str, Any] = {"compiled": False}
+    made["model"] = classifier_config("vision", model, kernel="fused", **sizes)
     if model == "transformer":
-        made["model"] = VisionTransformerConfig(
-            patch=2 if small else 4, image=8 if small else 28, kernel="fused"
-        )
         made["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
         made["start"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
         made |= {"optimiser": "muon", "learning_rate": 3e-3}
-    elif model == "cnn":
-        made["model"] = ConvolutionalConfig(kernel="fused", **({"image": 8, "depth": 2} if small else {}))
-    elif model in CELLS:
-        made["model"] = RecurrentConfig(cell=CELLS[model], kernel="fused", image=8 if small else 28)
-    else:
-        raise unknown("image model", model, ["transformer", "cnn", *CELLS])
     if small:
         # A digit turned over is another digit or none, and one pixel is an eighth of its size.
         still = Augmentation(flip=False, shift=0, erase=0.0)
@@ -163,9 +160,6 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
     >>> text("imdb", "lstm").model.encoder, text("rotten-tomatoes", encoder="minilm").learning_rate
     ('lstm', 5e-05)
     """
-    kinds = {"transformer": "transformer", "cnn": "convolution", **CELLS}
-    if model not in kinds:
-        raise unknown("text model", model, kinds)
     if encoder and model != "transformer":
         raise InputError(
             f"--model {model} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
@@ -177,7 +171,9 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
         "smoothing": 0.0,
         "encoder": encoder,
     }
-    made["model"] = TextClassifierConfig(
+    made["model"] = classifier_config(
+        "text",
+        model,
         vocabulary=8000,
         width=128,
         hidden=256,
@@ -185,24 +181,16 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
         depth=2,
         dropout=0.1,
         kernel="fused",
-        encoder=kinds[model],  # type: ignore[arg-type]
         bidirectional=model in CELLS,
     )
     if model == "transformer" and not encoder:
-        made["model"] = replace(
-            made["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5, phrases=2**20
-        )
+        made["model"] = replace(made["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5, ngrams=2**20)
         made |= {"epochs": 3, "longest": 512}
     if encoder:
         made |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "longest": 128}
     return TextRun(**{**made, "data": data, **changes})
 
 
-CELLS: dict[str, Literal["plain", "lstm", "gru"]] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
-MODELS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (VisionTransformerConfig, ConvolutionalConfig, RecurrentConfig, TextClassifierConfig)
-}
 RUNS: dict[str, type[Run]] = {"vision": VisionRun, "text": TextRun}
 
 
@@ -223,9 +211,11 @@ def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
         path, value = path.strip(), value.strip()
         if not equals or not path:
             raise InputError(f"--set {setting!r}: expected field=value, such as --set model.width=96.")
-        _check_open(run, path)
-        part, _, name = path.rpartition(".")
+        part, dot, name = path.rpartition(".")
         target = _part(run, part, path)
+        (name,) = current_names(type(target), {name: value})
+        path = part + dot + name
+        _check_open(run, path)
         found.setdefault(part, {})[name] = _read(type(target), name, value, path)
     for part in [part for part in found if part]:
         found.setdefault("", {})[part] = replace(getattr(run, part), **found[part])
@@ -243,14 +233,14 @@ def settable(run: Run) -> list[str]:
             else []
         )
         names += inner or [entry.name]
-    return [name for name in names if name not in BY_THE_DATA and name not in ("data", "model.longest")]
+    return [name for name in names if name not in BY_THE_DATA and name not in ("data", "model.max_length")]
 
 
 def _check_open(run: Run, path: str) -> None:
     if path in BY_THE_DATA:
         raise InputError(f"--set {path}: the data decides that.")
-    if path == "model.longest":
-        raise InputError("--set model.longest: set longest, to which each text is cut.")
+    if path == "model.max_length":
+        raise InputError("--set model.max_length: set longest, to which each text is cut.")
     if path in ("data", "encoder", "model", "augmentation"):
         raise InputError(
             f"--set {path}: give it as --{path} NAME."
@@ -353,9 +343,9 @@ def read_run(text: str, where: str) -> Run:
         raise InputError(f"{where}: not the config of a run ('format' is not '{FORMAT}').")
     kind = RUNS.get(data.pop("task", None))
     model = data.get("model")
-    if kind is None or not isinstance(model, dict) or model.get("kind") not in MODELS:
+    if kind is None or not isinstance(model, dict) or model.get("kind") not in classifier_configs():
         raise InputError(f"{where}: its task or its model is none that is known.")
-    make = MODELS[model.pop("kind")]
+    make = classifier_configs()[model.pop("kind")]
     data["model"] = _made(make, model, f"{where}: model")
     if "augmentation" in data:
         data["augmentation"] = _made(Augmentation, data["augmentation"], f"{where}: augmentation")
@@ -366,6 +356,7 @@ def read_run(text: str, where: str) -> Run:
 
 def _made(kind: type, data: Mapping[str, Any], where: str) -> Any:
     known = [entry.name for entry in fields(kind)]
+    data = current_names(kind, data)
     for name in data:
         if name not in known:
             raise unknown(f"field in {where}", name, known)

@@ -303,7 +303,7 @@ def _cells(result: Result, run: Run, facts: Any) -> list[tuple[Any, ...]]:
 
 def _optimiser_told(run: Run) -> str:
     parts = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
-    parts += ["descent with momentum for the table of phrases"] if getattr(run.model, "phrases", 0) else []  # type: ignore[attr-defined]
+    parts += ["descent with momentum for the table of n-grams"] if getattr(run.model, "ngrams", 0) else []  # type: ignore[attr-defined]
     return ", ".join([*parts, "AdamW for all else"]) if parts else "AdamW"
 
 

@@ -18,9 +18,10 @@ from headwork.files import write_whole
 from headwork.libc import freed_memory_kept
 from headwork.models import Model
 from headwork.models.checkpoints import PARAMETERS
+from headwork.models.registry import build_classifier
 from headwork.training import checkpoints
 from headwork.training.distributed import Group, group
-from headwork.training.examples import CLASSIFIERS, Facts, Prepared, Say, prepare, tokenizer_bytes
+from headwork.training.examples import Facts, Prepared, Say, prepare, tokenizer_bytes
 from headwork.training.folders import CONFIG, DATA, METRICS, RESULT, TOKENIZER, Result, load_run
 from headwork.training.loop import DivergedError, InterruptedRunError, Place, Session, descend, rehearse
 from headwork.training.progress import Progress, clock, quiet, tell
@@ -117,7 +118,7 @@ def _carried_out(
         model = prepared.model()
     else:
         kind: Any = run.model  # type: ignore[attr-defined]
-        model = prepared.tokenized(CLASSIFIERS[type(kind)](kind))
+        model = prepared.tokenized(build_classifier(kind))
     session = Session(prepared, model, processes, say)
     with _threads(run.threads), freed_memory_kept(), _stopping() as stopped:
         if files is None:

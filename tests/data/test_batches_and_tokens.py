@@ -104,7 +104,7 @@ TEXTS = ["The film is good, truly good.", "A bad film; a very bad film.", "good 
 def test_tokens_padding_and_mask():
     import torch
 
-    tokenizer = train_tokenizer(TEXTS, vocabulary=300, longest=6)
+    tokenizer = train_tokenizer(TEXTS, vocabulary=300, max_length=6)
     encoded = tokenizer.encoded(TextSplit([*TEXTS[:4], ""], np.array([1, 0, 1, 0, 1])))
     assert encoded.lengths.tolist() == [6, 6, 4, 2, 1], "cut at the longest; an empty text keeps [CLS]"
     tokens, mask, labels = encoded.tensors(np.array([3, 0]))
@@ -118,7 +118,7 @@ def test_tokens_padding_and_mask():
 
 
 def test_a_long_text_loses_its_middle():
-    tokenizer = train_tokenizer(TEXTS, vocabulary=300, longest=5)
+    tokenizer = train_tokenizer(TEXTS, vocabulary=300, max_length=5)
     assert tokenizer.tokens("good film film film film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
     assert tokenizer.encoded(["good film film film film bad bad"]).ids.tolist() == [
         tokenizer.inner.token_to_id(name) for name in ("[CLS]", "Ġgood", "Ġfilm", "Ġbad", "Ġbad")
@@ -134,14 +134,14 @@ def test_no_text_is_unknown_and_case_does_not_matter():
 
 
 def test_a_tokenizer_is_the_same_every_time_and_when_read_again(tmp_path):
-    saved = train_tokenizer(TEXTS, vocabulary=280, longest=5).save(tmp_path / "tokenizer.json")
+    saved = train_tokenizer(TEXTS, vocabulary=280, max_length=5).save(tmp_path / "tokenizer.json")
     code = (
         "import sys; from headwork.data import train_tokenizer\n"
-        f"train_tokenizer({TEXTS!r}, vocabulary=280, longest=5).save(sys.argv[1])"
+        f"train_tokenizer({TEXTS!r}, vocabulary=280, max_length=5).save(sys.argv[1])"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "again.json"], check=True)
     assert (tmp_path / "again.json").read_bytes() == saved.read_bytes()
-    read = read_tokenizer(saved, longest=3)
+    read = read_tokenizer(saved, max_length=3)
     assert read.vocabulary == 280
     assert read.encoded(TEXTS).lengths.max() == 3
 
@@ -166,8 +166,8 @@ def test_what_is_no_tokenizer(tmp_path):
         read_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(InputError, match="expected at least 258"):
         train_tokenizer(TEXTS, vocabulary=10)
-    with pytest.raises(InputError, match="longest 1"):
-        train_tokenizer(TEXTS, vocabulary=300, longest=1)
+    with pytest.raises(InputError, match="max_length 1"):
+        train_tokenizer(TEXTS, vocabulary=300, max_length=1)
 
 
 def test_loading_needs_no_torch():

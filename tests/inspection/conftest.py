@@ -12,7 +12,7 @@ from headwork import models
 torch.set_num_threads(1)
 
 STACK: dict[str, Any] = {"width": 16, "hidden": 24, "heads": 2, "depth": 2}
-TEXT: dict[str, Any] = {**STACK, "vocabulary": 13, "longest": 9}
+TEXT: dict[str, Any] = {**STACK, "vocabulary": 13, "max_length": 9}
 SEEN: dict[str, Any] = {"image": 8, "channels": 2, "classes": 3}
 
 

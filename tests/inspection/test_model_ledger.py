@@ -14,8 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from headwork import sizes
 from headwork.errors import InputError, TooLarge
 from headwork.inspection import ledger, trace
-from headwork.inspection.ledger import NAMES, example, named_model
+from headwork.inspection.ledger import example, named_model
 from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
+from headwork.models.registry import MODELS
 
 
 @torch.no_grad()
@@ -63,7 +64,7 @@ def test_two_independent_counts_agree() -> None:
     assert counted.parameters == 44_138_496 + 512 * 1000
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [model.slug for model in MODELS.values() if model.slug])
 def test_every_name_has_a_model_and_an_example(name: str) -> None:
     model = named_model(name, {"width": "32"})
     assert model.config.width == 32

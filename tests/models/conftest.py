@@ -74,7 +74,7 @@ def sentences() -> tuple[Tensor, ...]:
 
 
 SEEN = {"image": 8, "channels": 2, "classes": CLASSES}
-TEXT = {"vocabulary": WORDS, "longest": 9}
+TEXT = {"vocabulary": WORDS, "max_length": 9}
 SCORES, STATES = (BATCH, CLASSES), (BATCH, TOKENS, 16)
 
 
@@ -152,7 +152,7 @@ CASES = [
     text("text, lstm both ways", encoder="lstm", bidirectional=True),
     text("text, gru", encoder="gru"),
     text("text, convolution", encoder="convolution"),
-    text("text, phrases", phrases=40),
+    text("text, n-grams", ngrams=40),
 ]
 
 

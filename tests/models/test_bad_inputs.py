@@ -41,7 +41,7 @@ CONFIGS: list[tuple[Callable[[], Any], str]] = [
     (lambda: TransformerConfig(dropout=1.0), r"dropout is 1.0"),
     (lambda: TransformerConfig(dropout="much"), r"dropout is 'much'"),  # type: ignore[arg-type]
     (lambda: LanguageModelConfig(vocabulary=-1), r"vocabulary is -1"),
-    (lambda: EncoderDecoderConfig(longest=0), r"longest is 0"),
+    (lambda: EncoderDecoderConfig(max_length=0), r"max_length is 0"),
     (lambda: TextClassifierConfig(encoder="bert"), r"encoder 'bert'"),  # type: ignore[arg-type]
     (lambda: TextClassifierConfig(token_types=-1), r"token_types is -1. Give a whole number, at least 0"),
     (lambda: RecurrentConfig(cell="rnn"), r"cell 'rnn'.*Known: plain, lstm, gru"),  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def test_a_sequence_longer_than_the_positions(cases: dict[str, Any], name: str) 
     model = cases[name].model()
     tokens = torch.zeros(1, 10, dtype=torch.long)
     with pytest.raises(
-        InputError, match=r"a sequence of 10 tokens, but there are positions for 9.*'longest'"
+        InputError, match=r"a sequence of 10 tokens, but there are positions for 9.*'max_length'"
     ):
         model(*([tokens, tokens] if name == "encoder-decoder" else [tokens]))
     if name.startswith("language"):

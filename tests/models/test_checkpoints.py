@@ -71,6 +71,30 @@ def test_every_model_comes_back(case: Any, tmp_path: Path) -> None:
 
 
 @torch.no_grad()
+def test_a_folder_of_an_earlier_version_comes_back(tmp_path: Path, cases: Any) -> None:
+    """``max_length`` and ``ngrams`` were called longest and phrases, in the config and in the parameters."""
+    model, batch = cases["text, n-grams"].model(), cases["text, n-grams"].batch()
+    folder = model.save_pretrained(tmp_path / "model")
+    config = (
+        (folder / "config.json").read_text().replace("max_length", "longest").replace("ngrams", "phrases")
+    )
+    state = load_file(folder / "model.safetensors")
+    state = {name.replace("ngrams.", "phrases."): value for name, value in state.items()}
+    assert "phrases.table" in state
+    with_manifest(folder, config=config.encode(), parameters=save(state))
+    again = from_pretrained(folder)
+    assert again.config == model.config
+    assert torch.equal(again(*batch), model(*batch))
+    again.load_state_dict(state)
+
+
+def test_old_names_of_fields_are_accepted_but_not_beside_the_new() -> None:
+    assert TextClassifierConfig(longest=9, phrases=5) == TextClassifierConfig(max_length=9, ngrams=5)
+    with pytest.raises(InputError, match="both longest and max_length are set"):
+        TextClassifierConfig(longest=9, max_length=9)
+
+
+@torch.no_grad()
 def test_precision_and_kernel_are_kept(tmp_path: Path) -> None:
     model = ConvolutionalClassifier(ConvolutionalConfig(image=4, width=2, depth=1, kernel="fused")).double()
     again = from_pretrained(model.save_pretrained(tmp_path / "model"))
@@ -174,7 +198,7 @@ def test_a_config_cannot_ask_for_all_memory(tmp_path: Path) -> None:
     config = TextClassifierConfig(width=4, hidden=4, heads=1, depth=1, positions="sinusoidal")
     folder = TextClassifier(config).save_pretrained(tmp_path / "model")
     told = json.loads((folder / "config.json").read_text())
-    told["config"]["longest"] = 10**11
+    told["config"]["max_length"] = 10**11
     with_manifest(folder, config=json.dumps(told).encode())
     with pytest.raises(InputError, match="the config asks for 100,000,000,000 numbers"):
         from_pretrained(folder)

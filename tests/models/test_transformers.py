@@ -157,7 +157,7 @@ def test_padding_of_the_source_and_after_the_target_changes_nothing(
 
 def test_a_cache_gives_the_same_tokens(causal_case: Any) -> None:
     for kernel in ("plain", "fused"):
-        model = causal_case.model(kernel=kernel, longest=40)
+        model = causal_case.model(kernel=kernel, max_length=40)
         (tokens,) = causal_case.batch()
         greedy = model.generate(tokens, 30)
         assert torch.equal(greedy[:, :7], tokens)

@@ -1,4 +1,4 @@
-"""Where the table of phrases starts, and what a text model is compared with."""
+"""Where the table of n-grams starts, and what a text model is compared with."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def test_ratios_by_hand():
     from headwork.data import train_tokenizer
 
     data = films(1)
-    tokenizer = train_tokenizer(data.train.texts, vocabulary=300, longest=10)
+    tokenizer = train_tokenizer(data.train.texts, vocabulary=300, max_length=10)
     examples = TextExamples(tokenizer.encoded(data.train))
     model = TextClassifier(
         TextClassifierConfig(
-            vocabulary=tokenizer.vocabulary, longest=10, width=4, hidden=4, heads=1, depth=1, phrases=99991
+            vocabulary=tokenizer.vocabulary, max_length=10, width=4, hidden=4, heads=1, depth=1, ngrams=99991
         )
     )
     start_with_counts(model, examples)
     tokens = torch.from_numpy(tokenizer.encoded(["fine film"]).ids.astype(np.int64))[None]
-    word, pair, _ = model.phrases.rows(tokens, None).unbind(-1)
+    word, pair, _ = model.ngrams.rows(tokens, None).unbind(-1)
     ratio = {
-        name: model.phrases.ratios[row].tolist()
+        name: model.ngrams.ratios[row].tolist()
         for name, row in (("fine", word[0, 1]), ("film", word[0, 2]), ("fine film", pair[0, 2]))
     }
     # Texts of three and three; "fine" stands in all the good ones and in no other, twice in one of them.
     assert ratio["fine"] == pytest.approx([-math.log(4), math.log(4)])
     assert ratio["film"] == pytest.approx([math.log(3 / 2), -math.log(3 / 2)])
     assert ratio["fine film"] == pytest.approx([-math.log(2), math.log(2)])
-    unseen = model.phrases.rows(torch.tensor([[9, 9, 9]]), None)[0, 2, 1]
-    assert model.phrases.ratios[unseen].tolist() == [0, 0]
+    unseen = model.ngrams.rows(torch.tensor([[9, 9, 9]]), None)[0, 2, 1]
+    assert model.ngrams.ratios[unseen].tolist() == [0, 0]
 
 
 def recipe(*settings):
@@ -69,7 +69,7 @@ def recipe(*settings):
             "longest=8",
             "batch=16",
             "epochs=2",
-            "model.phrases=1000",
+            "model.ngrams=1000",
             *settings,
         ],
     )
@@ -78,11 +78,11 @@ def recipe(*settings):
 def test_a_run_starts_with_them_and_keeps_them(tmp_path):
     run = recipe()
     start = prepare(run, say=quiet, data=films()).model()
-    assert start.phrases.ratios.abs().max() > 1
+    assert start.ngrams.ratios.abs().max() > 1
     result = training.train(run, tmp_path / "run", say=quiet, data=films())
     model = training.load_model(result.folder)
-    assert torch.equal(model.phrases.ratios, start.phrases.ratios)
-    assert not torch.equal(model.phrases.table, start.phrases.table)
+    assert torch.equal(model.ngrams.ratios, start.ngrams.ratios)
+    assert not torch.equal(model.ngrams.table, start.ngrams.table)
     assert result.test_accuracy == 1
 
 
@@ -91,7 +91,7 @@ def test_onnx_hashes_alike(tmp_path):
     from headwork.training.export import export_onnx
 
     model = prepare(recipe(), say=quiet, data=films()).model()
-    torch.nn.init.normal_(model.phrases.table)
+    torch.nn.init.normal_(model.ngrams.table)
     assert export_onnx(model.eval(), tmp_path / "model.onnx") < 1e-4
 
 

@@ -9,7 +9,7 @@ import torch
 from headwork.errors import InputError
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.training import changed, text, vision
-from headwork.training.optimisers import PHRASES, Optimiser, optimiser_of, orthogonal
+from headwork.training.optimisers import NGRAMS, Optimiser, optimiser_of, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (2, 20, 8)])
@@ -95,12 +95,12 @@ def test_a_model_without_blocks_takes_adamw(run):
         changed(run, ["optimiser=muon"])
 
 
-def test_a_table_of_phrases_descends_faster_by_a_factor():
+def test_a_table_of_ngrams_descends_faster_by_a_factor():
     run = text("imdb", optimiser="muon")
-    model = TextClassifier(TextClassifierConfig(width=8, hidden=8, heads=2, depth=1, phrases=30))
+    model = TextClassifier(TextClassifierConfig(width=8, hidden=8, heads=2, depth=1, ngrams=30))
     groups = {group.get("by"): group for group in optimiser_of(model, run).param_groups}
-    assert groups["descent"]["params"] == [model.phrases.table]
-    assert groups["descent"]["times"] == PHRASES
+    assert groups["descent"]["params"] == [model.ngrams.table]
+    assert groups["descent"]["times"] == NGRAMS
     assert len(groups["muon"]["params"]) == 6
     total = sum(len(group["params"]) for group in optimiser_of(model, run).param_groups)
     assert total == len(list(model.parameters()))

@@ -98,12 +98,18 @@ def test_wrong_settings_are_refused(setting, said):
         changed(vision(), [setting])
 
 
+def test_old_names_of_model_fields_are_read():
+    assert changed(text(), ["model.phrases=7"]).model.ngrams == 7
+    older = as_text(text()).replace("ngrams", "phrases").replace('"max_length"', '"longest"')
+    assert read_run(older, "config.json") == text()
+
+
 def test_what_a_pretrained_encoder_decides_is_not_set():
     with pytest.raises(InputError, match="'minilm' decides that"):
         changed(text(encoder="minilm"), ["model.width=64"])
     assert changed(text(encoder="minilm"), ["model.dropout=0.2"]).model.dropout == 0.2
     with pytest.raises(InputError, match="set longest"):
-        changed(text(), ["model.longest=64"])
+        changed(text(), ["model.max_length=64"])
     with pytest.raises(InputError, match="Leave one out"):
         text(model="lstm", encoder="minilm")
 

@@ -301,7 +301,7 @@ FAMILIES = [
     *[
         (
             "TextClassifier",
-            {**SIZE, "vocabulary": 50, "longest": 24, "encoder": kind, "bidirectional": kind == "lstm"},
+            {**SIZE, "vocabulary": 50, "max_length": 24, "encoder": kind, "bidirectional": kind == "lstm"},
         )
         for kind in ("transformer", "plain", "lstm", "gru", "convolution")
     ],
@@ -312,13 +312,12 @@ FAMILIES = [
 @pytest.mark.parametrize(("kind", "fields"), FAMILIES, ids=lambda value: str(value)[:60])
 def test_onnx_of_every_family(kind, fields, tmp_path):
     from headwork import models
-    from headwork.training.examples import CLASSIFIERS
 
-    config = next(made for made, built in CLASSIFIERS.items() if built.__name__ == kind)
+    config = getattr(models, kind).config_class
     torch.manual_seed(0)
     model = getattr(models, kind)(config(**fields)).eval()
     assert export.export_onnx(model, tmp_path / "model.onnx") < 1e-4
-    inputs = export.tried(model, 1000, fields.get("longest"))
+    inputs = export.tried(model, 1000, fields.get("max_length"))
     with torch.no_grad():
         ours = model(*inputs)
     assert ours.argmax(-1).tolist() == onnx_scores(tmp_path / "model.onnx", inputs).argmax(-1).tolist()

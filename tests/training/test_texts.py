@@ -22,7 +22,7 @@ SMALL = [
     "model.heads=2",
     "model.vocabulary=300",
     "longest=12",
-    "model.phrases=500",
+    "model.ngrams=500",
     "batch=16",
     "epochs=4",
     "learning_rate=0.02",
@@ -65,7 +65,7 @@ def test_a_file_of_one_s_own(trained):
     assert result.test_accuracy > 0.8
     facts = training.load_facts(trained)
     assert facts.classes == ("five", "one")
-    assert training.load_run(trained).model.longest == 12
+    assert training.load_run(trained).model.max_length == 12
     table = predict(trained, texts=["a great film", "the plot was awful"])
     assert [row[1] for row in table.rows] == ["five", "one"]
     assert sum(table.more["probabilities"][0].values()) == pytest.approx(1)
@@ -185,7 +185,7 @@ def test_a_pretrained_encoder_is_fine_tuned(reviews, tmp_path):
     encoder = TextEncoder(
         TextEncoderConfig(
             vocabulary=tokenizer.vocabulary,
-            longest=16,
+            max_length=16,
             width=8,
             hidden=8,
             heads=2,

@@ -1,4 +1,4 @@
-"""Phrases beside the encoder, and words left out in training."""
+"""N-grams beside the encoder, and words left out in training."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.models.text import at_places, some_places
 
-SMALL: dict[str, Any] = {"width": 8, "hidden": 8, "heads": 2, "depth": 1, "vocabulary": 50, "longest": 20}
+SMALL: dict[str, Any] = {"width": 8, "hidden": 8, "heads": 2, "depth": 1, "vocabulary": 50, "max_length": 20}
 
 
 def classifier(**changes: Any) -> TextClassifier:
     torch.manual_seed(0)
-    model = TextClassifier(TextClassifierConfig(**{**SMALL, "phrases": 500, **changes})).eval()
-    if model.phrases is not None:
-        torch.nn.init.normal_(model.phrases.table, std=1e-2)
+    model = TextClassifier(TextClassifierConfig(**{**SMALL, "ngrams": 500, **changes})).eval()
+    if model.ngrams is not None:
+        torch.nn.init.normal_(model.ngrams.table, std=1e-2)
     return model
 
 
 def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_place() -> None:
-    words = classifier().phrases
+    words = classifier().ngrams
     assert words is not None
     word, pair, triple = words.rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None).unbind(-1)
     assert word[0, 0] == word[0, 2] == word[0, 5]
@@ -33,24 +33,24 @@ def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_place() ->
     assert len({int(row) for row in triple[0]}) == 6, "no triple twice"
 
 
-def test_a_phrase_counts_once_in_a_text() -> None:
-    phrases = classifier().phrases
-    assert phrases is not None
-    torch.nn.init.normal_(phrases.ratios)
+def test_an_ngram_counts_once_in_a_text() -> None:
+    ngrams = classifier().ngrams
+    assert ngrams is not None
+    torch.nn.init.normal_(ngrams.ratios)
     tokens, mask = torch.tensor([[0, 7, 7, 7, 7]]), torch.tensor([[0, 1, 1, 1, 1]])
-    said, length = phrases(tokens, mask)
+    said, length = ngrams(tokens, mask)
     # 7; 7 7 and 0 0 7, 0 7, 0 7 7, 7 7 7: the fourth 7 brings nothing new.
     assert said[0, :2].abs().sum() > 0
     assert said[0, 4].tolist() == [0, 0]
-    rows = phrases.rows(tokens, mask)[mask != 0].unique()
-    torch.testing.assert_close(length[0], phrases.ratios[rows].norm(dim=0) + 1e-6)
-    expected = (phrases.table[rows] * phrases.ratios[rows]).sum(0)
+    rows = ngrams.rows(tokens, mask)[mask != 0].unique()
+    torch.testing.assert_close(length[0], ngrams.ratios[rows].norm(dim=0) + 1e-6)
+    expected = (ngrams.table[rows] * ngrams.ratios[rows]).sum(0)
     torch.testing.assert_close(said.sum(1)[0], expected)
 
 
 def test_pairs_are_spread_over_the_rows() -> None:
-    config = TextClassifierConfig(**{**SMALL, "vocabulary": 30_000, "phrases": 4096})
-    words = TextClassifier(config).phrases
+    config = TextClassifierConfig(**{**SMALL, "vocabulary": 30_000, "ngrams": 4096})
+    words = TextClassifier(config).ngrams
     assert words is not None
     tokens = torch.randint(30_000, (1, 4096), generator=torch.Generator().manual_seed(0)).unique()[None]
     for rows in words.rows(tokens, None).unbind(-1):
@@ -66,7 +66,7 @@ def test_padding_says_nothing_on_either_side(padding: int) -> None:
     behind = torch.cat([tokens, torch.full((1, 3), padding)], 1)
     ahead = torch.cat([torch.full((1, 3), padding), tokens], 1)
     mask = torch.tensor([[1] * 4 + [0] * 3])
-    words = model.phrases
+    words = model.ngrams
     assert words is not None
     torch.testing.assert_close(model(behind, mask), model(tokens, torch.ones_like(tokens)))
     assert torch.equal(words.rows(tokens, None), words.rows(ahead, mask.flip(1))[:, 3:])
@@ -76,11 +76,11 @@ def test_padding_says_nothing_on_either_side(padding: int) -> None:
 
 def test_without_ratios_or_table_only_the_encoder_speaks() -> None:
     model, tokens = classifier(), torch.randint(50, (3, 6))
-    assert model.phrases is not None
+    assert model.ngrams is not None
     heard = model(tokens)
-    torch.nn.init.zeros_(model.phrases.table)
+    torch.nn.init.zeros_(model.ngrams.table)
     assert not torch.equal(model(tokens), heard)
-    assert torch.equal(model(tokens), classifier(phrases=0)(tokens))
+    assert torch.equal(model(tokens), classifier(ngrams=0)(tokens))
 
 
 def test_some_places_are_ordered_real_and_begin_with_the_first() -> None:
