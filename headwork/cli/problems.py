@@ -14,7 +14,7 @@ from headwork.cli.app import app
 from headwork.cli.showing import As, Json, Out, form, show
 
 if TYPE_CHECKING:
-    from headwork.problems import Worked
+    from headwork.problems import Solution
 
 EPILOG = """Examples:
 
@@ -31,7 +31,7 @@ headwork problems --check"""
 def problems(
     slug: Annotated[str, typer.Argument(help="Which problem: A1 to G12. Without it, all are listed.")] = "",
     check: Annotated[
-        bool, typer.Option("--check", help="Work all (or this one) and exit 1 on any mismatch.")
+        bool, typer.Option("--check", help="Solve all (or this one) and exit 1 on any mismatch.")
     ] = False,
     as_: As = "text",
     json: Json = False,
@@ -40,42 +40,42 @@ def problems(
         bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")
     ] = False,
 ) -> None:
-    """The problem book: list the problems, work one, or check all."""
-    from headwork.problems import find, rendering
+    """The problem book: list the problems, solve one, or check all."""
+    from headwork.problems import find, listing, summary
 
     wanted = form(as_, json, ("text", "markdown", "latex", "html", "json"))
     if check:
-        results = {find(slug).slug: find(slug).work()} if slug else work_all()
-        table = rendering.summary(results)
+        results = {find(slug).slug: find(slug).solve()} if slug else solve_all()
+        table = summary(results)
         show(table.to_json() if wanted == "json" else table.to_text(), out)
-        raise typer.Exit(0 if all(worked.right for worked in results.values()) else 1)
+        raise typer.Exit(0 if all(solution.right for solution in results.values()) else 1)
     if not slug:
-        show(rendering.listing(), out)
+        show(listing(), out)
         return
     problem = find(slug)
-    worked = problem.work()
-    report = problem.report(worked)
+    solution = problem.solve()
+    report = problem.report(solution)
     renderers: dict[str, Callable[[], str]] = {
         "text": report.to_text,
         "markdown": report.to_markdown,
         "html": report.to_html,
         "latex": lambda: report.to_latex(fragment),
-        "json": lambda: rendering.json_text(problem, worked),
+        "json": lambda: problem.to_json(solution),
     }
     show(renderers[wanted](), out)
-    if not worked.right:
+    if not solution.right:
         raise typer.Exit(1)
 
 
-def work_all() -> dict[str, Worked]:
-    """Every problem worked, with a line of progress on stderr."""
+def solve_all() -> dict[str, Solution]:
+    """Every problem solved, with a line of progress on stderr."""
     from headwork.problems import entries
 
     results = {}
     for slug, problem in entries().items():
         if sys.stderr.isatty():
-            print(f"\r\033[Kworking {slug} {problem.title}", end="", file=sys.stderr, flush=True)
-        results[slug] = problem.work()
+            print(f"\r\033[Ksolving {slug} {problem.title}", end="", file=sys.stderr, flush=True)
+        results[slug] = problem.solve()
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     return results
@@ -88,12 +88,12 @@ def run(
     ] = None,
     book_only: Annotated[bool, typer.Option("--book-only", help="Leave out the training.")] = False,
 ) -> None:
-    """The main job: work the whole problem book, train a small model, write one report with pictures."""
-    from headwork.problems.rendering import summary
+    """The main job: solve the whole problem book, train a small model, write one report with pictures."""
+    from headwork.problems import summary
     from headwork.problems.report import new_folder, report
 
     folder = out or new_folder(Path.cwd())
-    results = work_all()
+    results = solve_all()
     print(summary(results).to_text())
     trained = None if book_only else _digits(folder)
     written = report(results, folder, trained)
@@ -108,7 +108,7 @@ def run(
     print(
         '  headwork explain self-attention --set tokens="1 2; 2 0; 0 1" --slide beta --as html --out beta.html'
     )
-    if not all(worked.right for worked in results.values()):
+    if not all(solution.right for solution in results.values()):
         raise typer.Exit(1)
 
 

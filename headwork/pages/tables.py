@@ -22,6 +22,7 @@ LATEX = {
     ">": r"\textgreater{}",
     "\\": r"\textbackslash{}",
     "|": r"\textbar{}",
+    "∞": r"$\infty$",
 }
 
 

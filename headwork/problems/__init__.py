@@ -1,5 +1,5 @@
 """The problem book."""
 
-from headwork.problems.book import GROUPS, Finding, Problem, Worked, entries, find
+from headwork.problems.book import GROUPS, Finding, Problem, Solution, entries, find, listing, summary
 
-__all__ = ["GROUPS", "Finding", "Problem", "Worked", "entries", "find"]
+__all__ = ["GROUPS", "Finding", "Problem", "Solution", "entries", "find", "listing", "summary"]

@@ -1,11 +1,12 @@
-"""The problem book: every course problem, worked by our mechanisms, with what was published beside it.
+"""The problem book: every course problem, solved by our mechanisms, with the published values beside ours.
 
-An entry is a function that works its problem into a ``Worked``: it shows traces and tables, says a few
-words, and checks each value against the right one. The checks are the golden tests at the same time.
+An entry is a function that fills a ``Solution``: it shows traces and tables, explains in a few words, and
+checks each value against the correct one. The checks are the golden tests at the same time.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import unknown
+from headwork.numbers import HandTensor
 from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
 from headwork.pages.tables import Table, escaped_latex
 from headwork.readings import Trace, TraceValue
+from headwork.readings.json import as_data as trace_data
 from headwork.readings.report import Report
 from headwork.readings.writing import number_text
 
@@ -31,51 +34,63 @@ GROUPS = {
     "F": "Training on real data",
     "G": "Questions in words",
 }
-CLOSE = 1e-12  # how close a decimal must come to the right value
+MODULES = (
+    *("attention_by_hand", "attention_properties", "transformer", "convolution"),
+    *("recurrence", "training", "questions"),
+)
+CLOSE = 1e-12  # how close a decimal must come to the correct value
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One checked value: ours, whether it is right, and what was published where that differs."""
+    """One checked value: ours, whether it is correct, and what was published where that differs."""
 
-    what: str
+    label: str
     ours: str
     right: bool
     published: str = ""
     why: str = ""
 
+    def __str__(self) -> str:
+        published = f"\n      published: {self.published}. {self.why}" if self.published else ""
+        return f"{self.label}: {self.ours}{published}"
+
+    def as_data(self) -> dict[str, Any]:
+        data = dict(vars(self))
+        return {"what": data.pop("label"), **data}
+
 
 @dataclass(frozen=True)
 class Findings:
-    """All checked values of a problem; what was published stands beside the right value, with the reason."""
+    """All checked values of a problem; a published error stands beside the correct value, with the reason."""
 
-    found: list[Finding]
+    findings: list[Finding]
 
     def table(self) -> Table:
-        rows = [(f.what, f.ours, "right" if f.right else "MISMATCH", f.published, f.why) for f in self.found]
-        keep = [0, 1, 2, *([3, 4] if any(f.published for f in self.found) else [])]
-        columns = ("value", "ours", "checked", "published", "why it differs")
-        return Table("", tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows])
+        columns = {
+            "value": [f.label for f in self.findings],
+            "ours": [f.ours for f in self.findings],
+            "checked": ["yes" if f.right else "MISMATCH" for f in self.findings],
+        }
+        if any(f.published for f in self.findings):
+            columns["published"] = [f.published for f in self.findings]
+            columns["why it differs"] = [f.why for f in self.findings]
+        return Table("", tuple(columns), list(zip(*columns.values(), strict=True)))
 
     def to_text(self) -> str:
-        return "\n".join(f"  {'ok' if f.right else 'MISMATCH'}  {_line(f)}" for f in self.found)
+        return "\n".join(f"  {'ok' if f.right else 'MISMATCH'}  {f}" for f in self.findings)
 
     def to_markdown(self) -> str:
         return self.table().to_markdown()
 
     def to_latex(self, fragment: bool = True) -> str:
-        items = "".join(f"\\item {escaped_latex(_line(f))}\n" for f in self.found)
+        items = "".join(f"\\item {escaped_latex(str(f))}\n" for f in self.findings)
         return f"\\begin{{itemize}}\n{items}\\end{{itemize}}\n"
 
 
-def _line(found: Finding) -> str:
-    slip = f"\n      published: {found.published}. {found.why}" if found.published else ""
-    return f"{found.what}: {found.ours}{slip}"
-
-
 @dataclass
-class Worked:
-    """What an entry shows, says and finds, in order."""
+class Solution:
+    """What an entry shows, explains and checks, in order, and its answer."""
 
     parts: list[Any] = field(default_factory=list)  # str, Trace, Table or a matplotlib figure
     findings: list[Finding] = field(default_factory=list)
@@ -87,38 +102,56 @@ class Worked:
 
     @property
     def verdict(self) -> str:
-        wrong = [f.what for f in self.findings if not f.right]
-        if wrong:
-            return f"MISMATCH: {', '.join(wrong)}"
+        mismatches = [f.label for f in self.findings if not f.right]
+        if mismatches:
+            return f"MISMATCH: {', '.join(mismatches)}"
         if not self.findings:
-            return "pointer"
-        slips = sum(1 for f in self.findings if f.published)
-        return "right" if not slips else f"right; {slips} published slip{'s' if slips > 1 else ''} shown"
+            return "see the commands"
+        errors = sum(1 for f in self.findings if f.published)
+        return f"checked; {_plural(errors, 'error')} in the hand-out's answer" if errors else "checked"
 
     def say(self, words: str) -> None:
         self.parts.append(" ".join(words.split()))
 
     def show(self, part: Any) -> None:
-        """A trace, table, ledger or figure; a report by its parts."""
+        """Add a trace, table, ledger or figure; a report by its parts."""
         self.parts += [part.title, *part.parts] if isinstance(part, Report) else [part]
 
     def check(
-        self, what: str, ours: Any, expected: Any, *, published: str = "", why: str = "", rounded: int = -1
+        self, label: str, ours: Any, expected: Any, *, published: str = "", why: str = "", rounded: int = -1
     ) -> None:
-        """Compare with the right value: exactly, to ``CLOSE`` in decimals, or to so many digits."""
+        """Compare with the correct value: exactly, to ``CLOSE`` in decimals, or to so many digits."""
         if isinstance(ours, TraceValue):
             ours = ours.values if ours.exact is None else ours.exact
         if isinstance(ours, (str, bool, int, tuple, list)) or ours is None:
-            right, told = ours == expected, _told(ours)
+            right, text = ours == expected, _plain_text(ours)
         elif rounded >= 0:
-            digits = _rounded(ours, rounded)
-            right, told = digits == expected.split(), " ".join(digits)
+            digits = _round_all(ours, rounded)
+            right, text = digits == expected.split(), " ".join(digits)
         else:
-            right, told = _same(ours, expected), _written(ours)
-        self.findings.append(Finding(what, told, bool(right), published, " ".join(why.split())))
+            right, text = _same(ours, expected), _array_text(ours)
+        self.findings.append(Finding(label, text, bool(right), published, " ".join(why.split())))
+
+    def confirm(
+        self, label: str, fact: Any, expected: bool = True, *, published: str = "", why: str = ""
+    ) -> None:
+        """Check a yes-or-no question."""
+        self.check(label, bool(fact), expected, published=published, why=why)
 
 
-def _told(value: Any) -> str:
+def tensor(rows: Any) -> HandTensor:
+    return HandTensor(np.asarray(rows, float))
+
+
+def close(a: Any, b: Any) -> bool:
+    return bool(np.abs(a - b).max() <= CLOSE)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _plain_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -128,67 +161,75 @@ def _told(value: Any) -> str:
     return str(value)
 
 
-def _cells(value: Any) -> list[Any]:
-    return list(np.asarray(value, object).flat) if not np.isscalar(value) else [value]
-
-
-def _written(value: Any) -> str:
+def _array_text(value: Any) -> str:
     rows = np.atleast_2d(np.asarray(value, object))
-    return "; ".join(" ".join(_one(x) for x in row) for row in rows.reshape(-1, rows.shape[-1]))
+    return "; ".join(" ".join(_cell_text(x) for x in row) for row in rows.reshape(-1, rows.shape[-1]))
 
 
-def _one(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     return exact_text(tidy(value)) if hasattr(value, "free_symbols") else number_text(value, 4)
 
 
-def _rounded(value: Any, digits: int) -> list[str]:
-    return [f"{decimal(x) if hasattr(x, 'free_symbols') else float(x):.{digits}f}" for x in _cells(value)]
+def _round_all(value: Any, digits: int) -> list[str]:
+    cells = np.asarray(value, object).flat
+    return [f"{decimal(x) if hasattr(x, 'free_symbols') else float(x):.{digits}f}" for x in cells]
 
 
 def _same(ours: Any, expected: Any) -> bool:
-    right = (
-        read_array(expected, exact=True).array if isinstance(expected, str) else np.asarray(expected, object)
-    )
+    typed = isinstance(expected, str)
+    right = read_array(expected, exact=True).array if typed else np.asarray(expected, object)
     mine = np.asarray(ours, object)
-    if mine.shape != right.shape:
-        return False
-    return all(_equal(a, b) for a, b in zip(mine.flat, right.flat, strict=True))
+    return mine.shape == right.shape and all(_equal(a, b) for a, b in zip(mine.flat, right.flat, strict=True))
 
 
 def _equal(ours: Any, right: Any) -> bool:
     if hasattr(ours, "free_symbols") and hasattr(right, "free_symbols"):
         difference = (ours - right).expand()
-        if difference == 0:
-            return True
-        return not difference.free_symbols and sign(difference) == 0
+        return bool(difference == 0 or (not difference.free_symbols and sign(difference) == 0))
     number = decimal(right) if hasattr(right, "free_symbols") else float(right)
     return number is not None and bool(abs(float(ours) - number) <= CLOSE * (1 + abs(number)))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An entry: its slug, title, question in our words, and the function that works it."""
+    """An entry: its slug, title, question in our words, and the function that solves it."""
 
     slug: str
     title: str
     question: str
-    entry: Callable[[Worked], None]
+    entry: Callable[[Solution], None]
 
-    def work(self) -> Worked:
-        worked = Worked()
-        self.entry(worked)
-        return worked
+    def solve(self) -> Solution:
+        solution = Solution()
+        self.entry(solution)
+        return solution
 
-    def report(self, worked: Worked) -> Report:
-        """The question, what was worked, what was found, the answer."""
-        found = [Findings(worked.findings)] if worked.findings else []
-        answer = f"Answer: {worked.answer} ({worked.verdict})"
-        return Report(f"{self.slug}. {self.title}", (self.question, *worked.parts, *found, answer))
+    def report(self, solution: Solution) -> Report:
+        """The question, the work, the checked values, the answer."""
+        findings = [Findings(solution.findings)] if solution.findings else []
+        answer = f"Answer: {solution.answer} ({solution.verdict})"
+        return Report(f"{self.slug}. {self.title}", (self.question, *solution.parts, *findings, answer))
+
+    def as_data(self, solution: Solution) -> dict[str, Any]:
+        return {
+            "problem": self.slug,
+            "title": self.title,
+            "question": self.question,
+            "answer": solution.answer,
+            "verdict": solution.verdict,
+            "right": solution.right,
+            "findings": [finding.as_data() for finding in solution.findings],
+            "words": [part for part in solution.parts if isinstance(part, str)],
+            "traces": [trace_data(part) for part in solution.parts if isinstance(part, Trace)],
+        }
+
+    def to_json(self, solution: Solution) -> str:
+        return json.dumps(self.as_data(solution), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 PROBLEMS: dict[str, Problem] = {}
 
-Entry = Callable[[Worked], None]
+Entry = Callable[[Solution], None]
 
 
 def problem(slug: str, title: str, question: str) -> Callable[[Entry], Entry]:
@@ -204,7 +245,7 @@ def problem(slug: str, title: str, question: str) -> Callable[[Entry], Entry]:
 @cache
 def entries() -> dict[str, Problem]:
     """Every problem by its slug, in order."""
-    for name in ("attention", "making", "transformer", "convolution", "recurrence", "training", "words"):
+    for name in MODULES:
         import_module(f"headwork.problems.{name}")
     return {slug: PROBLEMS[slug] for slug in sorted(PROBLEMS, key=lambda slug: (slug[0], int(slug[1:])))}
 
@@ -217,4 +258,21 @@ def find(slug: str) -> Problem:
     return problems[slug.upper()]
 
 
-__all__ = ["GROUPS", "Finding", "Problem", "Trace", "Worked", "entries", "find", "problem"]
+def listing() -> str:
+    """Every problem by group, one per line."""
+    lines: list[str] = []
+    for group, name in GROUPS.items():
+        lines += [f"{group}. {name}"]
+        lines += [f"  {slug:<4} {entry.title}" for slug, entry in entries().items() if slug[0] == group]
+        lines += [""]
+    return "\n".join([*lines, "headwork problems A2 solves one; headwork problems --check checks all."])
+
+
+def summary(solutions: dict[str, Solution]) -> Table:
+    """Problem, answer, verdict: the short table of the whole book."""
+    rows = [(slug, solution.answer, solution.verdict) for slug, solution in solutions.items()]
+    checks = sum(len(solution.findings) for solution in solutions.values())
+    wrong = sum(not solution.right for solution in solutions.values())
+    outcome = f"{_plural(wrong, 'problem')} with a mismatch" if wrong else "no mismatch"
+    note = f"{checks} values checked in {len(rows)} problems; {outcome}."
+    return Table("", ("problem", "answer", "verdict"), rows, [note])

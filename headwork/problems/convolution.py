@@ -1,10 +1,10 @@
-"""Group D: convolution and weight sharing (cross-correlation, as in every framework: the kernel is not flipped)."""
+"""Group D: convolution and weight sharing (cross-correlation, as in every framework: no flipped kernel)."""
 
 from __future__ import annotations
 
 from headwork import sizes
 from headwork.construct import equal
-from headwork.problems.book import Worked, problem
+from headwork.problems.book import Solution, problem
 from headwork.readings import explain
 
 SIGNAL, KERNEL = "x1 x2 x3 x4 x5 x6 x7 x8 x9", "k1 k2 k3"
@@ -12,25 +12,26 @@ SIGNAL, KERNEL = "x1 x2 x3 x4 x5 x6 x7 x8 x9", "k1 k2 k3"
 
 @problem(
     "D1",
-    "Convolution of a row",
-    "An input of 9 and a kernel k1 k2 k3: outputs without padding and with stride 1; then with padding 1 and stride 2.",
+    "1-D convolution",
+    """An input of length 9 and a kernel k1 k2 k3: the outputs without padding and with stride 1; then with
+    padding 1 and stride 2.""",
 )
-def d1(worked: Worked) -> None:
+def d1(solution: Solution) -> None:
     plain = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)
     strided = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL, padding=1, stride=2)
-    worked.show(plain)
-    worked.show(strided)
+    solution.show(plain)
+    solution.show(strided)
     one, two = plain["output"].exact, strided["output"].exact
-    worked.check("outputs without padding", len(one), 7)
-    worked.check("the first", one[:1], "[k1*x1 + k2*x2 + k3*x3]")
-    worked.check("the last", one[-1:], "[k1*x7 + k2*x8 + k3*x9]")
-    worked.check("outputs with padding 1, stride 2", len(two), 5)
-    worked.check("the first of these", two[:1], "[k2*x1 + k3*x2]")
-    worked.check("the second of these", two[1:2], "[k1*x2 + k2*x3 + k3*x4]")
-    worked.say(
+    solution.check("outputs without padding", len(one), 7)
+    solution.check("the first", one[:1], "[k1*x1 + k2*x2 + k3*x3]")
+    solution.check("the last", one[-1:], "[k1*x7 + k2*x8 + k3*x9]")
+    solution.check("outputs with padding 1, stride 2", len(two), 5)
+    solution.check("the first of these", two[:1], "[k2*x1 + k3*x2]")
+    solution.check("the second of these", two[1:2], "[k1*x2 + k2*x3 + k3*x4]")
+    solution.say(
         "This is cross-correlation, which every framework calls convolution: the kernel is not flipped."
     )
-    worked.answer = "7 outputs; with padding 1 and stride 2: 5"
+    solution.answer = "7 outputs; with padding 1 and stride 2: 5"
 
 
 @problem(
@@ -38,69 +39,64 @@ def d1(worked: Worked) -> None:
     "Convolution as a matrix",
     "Write the convolution of D1 as a matrix. What if the weights are not shared?",
 )
-def d2(worked: Worked) -> None:
+def d2(solution: Solution) -> None:
     shared = explain("toeplitz", signal=SIGNAL, kernel=KERNEL)
-    worked.show(shared)
+    solution.show(shared)
     matrix = shared["matrix"].exact
-    worked.check("shape of the matrix", matrix.shape, (7, 9))
-    worked.check("its first row", matrix[0], "k1 k2 k3 0 0 0 0 0 0")
-    worked.check("its last row", matrix[6], "0 0 0 0 0 0 k1 k2 k3")
-    worked.check(
-        "the same outputs as the convolution",
-        shared["output"],
-        explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)["output"].exact,
-    )
+    solution.check("shape of the matrix", matrix.shape, (7, 9))
+    solution.check("its first row", matrix[0], "k1 k2 k3 0 0 0 0 0 0")
+    solution.check("its last row", matrix[6], "0 0 0 0 0 0 k1 k2 k3")
+    convolved = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)["output"].exact
+    solution.check("the same outputs as the convolution", shared["output"], convolved)
     taps = "; ".join(" ".join(f"k_{3 * i + j + 1}" for j in range(3)) for i in range(7))
     local = explain("locally-connected", signal=SIGNAL, kernels=taps)
-    worked.show(local)
-    own = {str(x) for x in local["matrix"].exact.flat if x != 0}
-    worked.check("weights without sharing", len(own), 21)
-    worked.check("(9 - 3 + 1) * 3", sizes.convolution(inputs=(9,), kernel=3)["locally connected weights"], 21)
-    pattern = bool(((matrix != 0) == (local["matrix"].exact != 0)).all())
-    worked.check("the same pattern of zeros", pattern, True)
+    solution.show(local)
+    distinct = {str(x) for x in local["matrix"].exact.flat if x != 0}
+    solution.check("weights without sharing", len(distinct), 21)
+    counted = sizes.convolution(inputs=(9,), kernel=3)["locally connected weights"]
+    solution.check("(9 - 3 + 1) * 3", counted, 21)
+    solution.confirm("the same pattern of zeros", ((matrix != 0) == (local["matrix"].exact != 0)).all())
     for name in ("convolution-toeplitz", "locally-connected-banded"):
-        worked.check(f"{name}: proved exactly, and equal on 100 random cases", equal(name).holds, True)
-    worked.answer = "a 7 x 9 Toeplitz matrix; 21 weights without sharing"
+        solution.confirm(f"{name}: proved exactly, and equal on 100 random cases", equal(name).holds)
+    solution.answer = "a 7 x 9 Toeplitz matrix; 21 weights without sharing"
 
 
 @problem("D3", "A mean filter", "The filter 1/4 [[1,1],[1,1]] on [[1,2,3],[4,5,6],[7,8,9]].")
-def d3(worked: Worked) -> None:
+def d3(solution: Solution) -> None:
     image = "1 2 3; 4 5 6; 7 8 9"
     trace = explain("convolution-2d", image=image, kernel="1/4 1/4; 1/4 1/4", exact=True)
-    worked.show(trace)
-    worked.check("output", trace["output"], "3 4; 6 7")
-    worked.check(
-        "average pooling with stride 1",
-        explain("average-pooling", image=image, size=2, stride=1, exact=True)["output"],
-        "3 4; 6 7",
-    )
-    worked.answer = "[[3, 4], [6, 7]]"
+    solution.show(trace)
+    solution.check("output", trace["output"], "3 4; 6 7")
+    pooled = explain("average-pooling", image=image, size=2, stride=1, exact=True)
+    solution.check("average pooling with stride 1", pooled["output"], "3 4; 6 7")
+    solution.answer = "[[3, 4], [6, 7]]"
 
 
 @problem(
     "D4",
     "Sizes of a convolution",
-    "RGB 3 x 256 x 256, 32 filters of 5 x 5, stride 2, no padding: sizes and weights, and the same map as a dense layer.",
+    """RGB 3 x 256 x 256, 32 filters of 5 x 5, stride 2, no padding: sizes and weights, and the same map as a
+    dense layer.""",
 )
-def d4(worked: Worked) -> None:
-    counted = sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2)
-    worked.show(counted)
-    worked.check("input", counted["input"], (3, 256, 256))
-    worked.check("one filter", counted["filter"], (3, 5, 5))
-    worked.check("output", counted["output"], (32, 126, 126))
-    worked.check("weights", counted["weights"], 2400)
-    worked.check(
+def d4(solution: Solution) -> None:
+    ledger = sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2)
+    solution.show(ledger)
+    solution.check("input", ledger["input"], (3, 256, 256))
+    solution.check("one filter", ledger["filter"], (3, 5, 5))
+    solution.check("output", ledger["output"], (32, 126, 126))
+    solution.check("weights", ledger["weights"], 2400)
+    solution.check(
         "outputs of the dense layer",
-        counted["numbers out"],
+        ledger["numbers out"],
         508_032,
         published="508302",
         why="Two digits were swapped.",
     )
-    worked.check(
+    solution.check(
         "weights of the dense layer",
-        counted["dense weights"],
+        ledger["dense weights"],
         99_883_155_456,
         published="9.994e10",
-        why="It follows from 508302; rightly it is 9.988e10.",
+        why="It follows from 508302; the correct value is 9.988e10.",
     )
-    worked.answer = "[32,126,126], 2400 weights; dense 99,883,155,456"
+    solution.answer = "[32,126,126], 2400 weights; dense 99,883,155,456"

@@ -1,7 +1,8 @@
-"""What A3, B8, G3 and G8 count and measure: work, longest chain and reach of each family; parts of the comparison."""
+"""What A3, B8, G3 and G8 count and measure: work, longest chain and reach of each family of layers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -9,60 +10,62 @@ import numpy as np
 
 from headwork import sizes
 from headwork.mechanisms import convolution_1d, recurrence, self_attention
-from headwork.numbers import HandTensor, ShapeTensor, Work
+from headwork.numbers import ShapeTensor, Work
 from headwork.pages.tables import Table
-from headwork.problems.book import Worked
+from headwork.problems.book import Solution, tensor
 
 NEEDED = ("torch", "sklearn")  # the latter brings the digits
 
 
 def growth_formulas() -> dict[str, str]:
     """Multiply-adds of each family, counted by running its definition on shapes."""
-    counted = {
+    ledgers = {
         "convolution": sizes.growth("convolution-2d"),
         "depthwise": sizes.growth("convolution-2d", depthwise=True),
         "recurrence": sizes.growth("recurrence"),
         "attention": sizes.growth("multi-head-attention"),
     }
-    return {name: str(ledger.total.multiply_adds) for name, ledger in counted.items()}
+    return {name: str(ledger.total.multiply_adds) for name, ledger in ledgers.items()}
 
 
-def family_table() -> Table:
+def family_table(formulas: Mapping[str, str]) -> Table:
     """Each family's work, and what was published."""
-    found = growth_formulas()
     rows = [
-        ("convolution, k x k kernel", found["convolution"], "k^2 d^2 n", "O(k^2 d n)"),
-        ("depthwise convolution", found["depthwise"], "k^2 d n", ""),
-        ("recurrence", found["recurrence"], "n d^2", "O(n d^2)"),
-        ("self-attention, with projections", found["attention"], "n^2 d + n d^2", "O(n^2 d)"),
+        ("convolution, k x k kernel", formulas["convolution"], "k^2 d^2 n", "O(k^2 d n)"),
+        ("depthwise convolution", formulas["depthwise"], "k^2 d n", ""),
+        ("recurrence", formulas["recurrence"], "n d^2", "O(n d^2)"),
+        ("self-attention, with projections", formulas["attention"], "n^2 d + n d^2", "O(n^2 d)"),
     ]
     notes = [
-        "Counted on shapes; s^2 = n is the number of pixels, d the channels or width, k the kernel's side."
+        "Counted on shapes; s^2 = n is the number of pixels, d the channels or width, k the kernel size."
     ]
-    return Table(
-        "Work of each family", ("family", "multiply-adds counted", "grows as", "published"), rows, notes
-    )
+    columns = ("family", "multiply-adds counted", "grows as", "published")
+    return Table("Work of each family", columns, rows, notes)
 
 
-def chain(function: Any, *shapes: tuple[int, ...], **options: Any) -> int:
-    """Steps that must wait for one another: one, or as many as the mechanism has time steps."""
+def chain(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> int:
+    """Sequential steps of a mechanism: its number of time steps, or 1 where it has none."""
     scopes = set()
 
     def note(name: str, value: Any, /) -> Any:
-        scopes.add(name.split("/")[0] if name.startswith("step ") else "all at once")
+        scopes.add(name.split("/")[0])
         return value
 
     work = Work()
     function(*(ShapeTensor(shape, work) for shape in shapes), **options, note=note)
-    return len({scope for scope in scopes if scope.startswith("step ")}) or 1
+    return sum(scope.startswith("step ") for scope in scopes) or 1
 
 
-def reach(outputs: Any, tokens: Any) -> int:
-    """How far an input reaches: the largest distance at which changing one token changes an output."""
+def reach(layer: Callable[[Any], Any], tokens: Any) -> int:
+    """The largest distance at which changing the first token changes an output."""
     moved = tokens.copy()
     moved[0] += 1
-    changed = np.abs(outputs(tokens) - outputs(moved)).max(axis=-1) > 1e-9
+    changed = np.abs(layer(tokens) - layer(moved)).max(axis=-1) > 1e-9
     return int(np.max(np.nonzero(changed)[0]))
+
+
+def attend(tokens: Any, **options: Any) -> Any:
+    return self_attention(tensor(tokens), **options).array
 
 
 def chain_table(n: int = 16) -> Table:
@@ -71,53 +74,44 @@ def chain_table(n: int = 16) -> Table:
     tokens, square = random.normal(size=(n, 4)), random.normal(size=(4, 4)) / 2
     kernel = random.normal(size=(4, 4, 3))
 
-    def convolved(x: Any) -> Any:
-        return convolution_1d(HandTensor(x.T), HandTensor(kernel), padding=1).array.T
+    def convolve(x: Any) -> Any:
+        return convolution_1d(tensor(x.T), tensor(kernel), padding=1).array.T
 
-    def attended(x: Any) -> Any:
-        return self_attention(HandTensor(x)).array
+    def recur(x: Any) -> Any:
+        return np.stack(
+            [recurrence(tensor(x[: t + 1]), tensor(square), tensor(square)).array for t in range(n)]
+        )
 
-    def recurrent(x: Any) -> Any:
-        last = [
-            recurrence(HandTensor(x[: t + 1]), HandTensor(square), HandTensor(square)).array for t in range(n)
-        ]
-        return np.stack(last)
-
+    convolution_chain = chain(convolution_1d, (4, n), (4, 4, 3), padding=1)
     rows = [
-        (
-            "convolution, kernel 3",
-            chain(convolution_1d, (4, n), (4, 4, 3), padding=1),
-            reach(convolved, tokens),
-        ),
-        ("recurrence", chain(recurrence, (n, 4), (4, 4), (4, 4)), reach(recurrent, tokens)),
-        ("self-attention", chain(self_attention, (n, 4)), reach(attended, tokens)),
+        ("convolution, kernel 3", convolution_chain, reach(convolve, tokens)),
+        ("recurrence", chain(recurrence, (n, 4), (4, 4), (4, 4)), reach(recur, tokens)),
+        ("self-attention", chain(self_attention, (n, 4)), reach(attend, tokens)),
     ]
     notes = [
-        "Parallelism: how many steps wait for one another. Reach: how far away an input changes an output of one layer."
+        "Longest chain: how many steps must wait for one another. Reach: how far away an input can be and "
+        "still change an output of one layer."
     ]
     return Table(f"One layer over {n} tokens", ("family", "longest chain", "reach"), rows, notes)
 
 
-def show_measured(worked: Worked, part: str) -> None:
-    """A part of the comparison, measured here and now where torch is installed; otherwise a line that says so."""
+def show_measured(solution: Solution, part: str) -> None:
+    """A part of the comparison, measured now; without torch, a line that says what is missing."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        worked.say(f"""What is measured is left out here: {" and ".join(missing)} is not installed. Try pip install ".[train]",
-        then headwork compare.""")
+        solution.say(f"""The measured part is left out: {" and ".join(missing)} is not installed. Try
+        pip install ".[train]", then headwork compare.""")
         return
-    from headwork.comparison import book
+    from headwork.comparison import excerpts
 
-    for shown in getattr(book, part)():
-        if isinstance(shown, str):
-            worked.say(shown)
-        else:
-            worked.show(shown)
+    for item in getattr(excerpts, part)():
+        solution.show(item)
 
 
 def torch_flops(name: str, n: int, d: int) -> int | None:
     """The FLOPs of a family's layer by torch's own counter; None without torch."""
     if find_spec("torch") is None:
         return None
-    from headwork.comparison import book
+    from headwork.comparison import excerpts
 
-    return book.torch_flops(name, n, d)
+    return excerpts.torch_flops(name, n, d)

@@ -4,46 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwork.problems.book import Worked, problem
+from headwork.problems.book import Solution, problem
 from headwork.readings import explain
 
 
 @problem(
     "E1",
     "A scalar recurrence",
-    """h_t = w_x x_t + w_h h_(t-1) from h_0 = 0, without biases, and a step at the output. Unroll it, give the closed form, and say what
-    w_x = 1, w_h = -1 decides for an even number of inputs (assumed: the figure of the hand-out is lost).""",
+    """h_t = w_x x_t + w_h h_(t-1) from h_0 = 0, without biases, and a step function at the output. Unroll it,
+    give the closed form, and say what w_x = 1, w_h = -1 decides for an even number of inputs (assumed: the
+    figure of the hand-out is lost).""",
 )
-def e1(worked: Worked) -> None:
+def e1(solution: Solution) -> None:
     symbols: dict[str, Any] = {"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "b"}
     unrolled, closed = explain("recurrence", **symbols), explain("recurrence-closed-form", **symbols)
-    worked.show(unrolled)
-    worked.show(closed)
-    worked.check("h_4 with weights a and b", closed["output"], "[a*b^3*x1 + a*b^2*x2 + a*b*x3 + a*x4]")
-    worked.check(
-        "unrolled = closed form", unrolled["output"].exact[0].expand(), closed["output"].exact[0].expand()
-    )
+    solution.show(unrolled)
+    solution.show(closed)
+    solution.check("h_4 with weights a and b", closed["output"], "[a*b^3*x1 + a*b^2*x2 + a*b*x3 + a*x4]")
+    both = [trace["output"].exact[0].expand() for trace in (unrolled, closed)]
+    solution.check("unrolled = closed form", *both)
     weights: dict[str, Any] = {"W_x": "1", "W_h": "-1", "W_y": "1", "output": "step"}
-    for inputs, expected in (
-        ("3 1 2 4", 0),
-        ("1 3 2 4", 1),
-        ("5 2 1 3", 0),
-        ("1 1 1 1", 0),
-        ("-3 -1 0 -1", 1),
-    ):
+    cases = {"3 1 2 4": 0, "1 3 2 4": 1, "5 2 1 3": 0, "1 1 1 1": 0, "-3 -1 0 -1": 1}
+    for inputs, expected in cases.items():
         numbers = [int(x) for x in inputs.split()]
-        said = int(explain("recurrence", inputs=inputs, **weights)["output"].values[0])
-        worked.check(
-            f"inputs {inputs}: places 2, 4 sum to {sum(numbers[1::2])}, places 1, 3 to {sum(numbers[0::2])}",
-            said,
-            expected,
+        odd, even = sum(numbers[0::2]), sum(numbers[1::2])
+        output = int(explain("recurrence", inputs=inputs, **weights)["output"].values[0])
+        solution.check(
+            f"inputs {inputs}: positions 2, 4 sum to {even}, positions 1, 3 to {odd}", output, expected
         )
-        worked.check(
-            f"inputs {inputs}: that is whether the even places sum to more",
-            said,
-            int(sum(numbers[1::2]) > sum(numbers[0::2])),
+        solution.check(
+            f"inputs {inputs}: the output says whether the even positions sum to more",
+            output,
+            int(even > odd),
         )
-    worked.say(
-        "Places are counted from 1 here, as in the hand-out. For an odd number of inputs the signs swap."
-    )
-    worked.answer = "1 if the inputs at places 2, 4, ... sum to more"
+    solution.say("""Positions are counted from 1 here, as in the hand-out. For an odd number of inputs the
+    signs swap.""")
+    solution.answer = "1 if the inputs at positions 2, 4, ... sum to more"

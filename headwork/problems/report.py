@@ -1,4 +1,4 @@
-"""The report of the main job: the whole book on one offline page, with pictures."""
+"""The report of the main job: the whole book on one offline page, with plots."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from headwork.files import write_whole
-from headwork.problems.attention import A2
-from headwork.problems.book import Worked, entries
-from headwork.problems.rendering import summary
+from headwork.pages import figure, heading, page, plot_svg
+from headwork.problems.attention_by_hand import A2
+from headwork.problems.book import Solution, entries, summary
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
@@ -22,49 +22,46 @@ def weights_figure() -> Any:
     """The weights of A2 for several beta, side by side."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 2.3), layout="constrained")
-    for axes, beta in zip(figure.subplots(1, len(BETAS)), BETAS, strict=True):
+    plot = Figure(figsize=(11, 2.3), layout="constrained")
+    for axes, beta in zip(plot.subplots(1, len(BETAS)), BETAS, strict=True):
         weights = explain("self-attention", **{**A2, "beta": beta})["weights"].values
         axes.imshow(weights, cmap="viridis", vmin=0, vmax=1)
         for i, j in np.ndindex(weights.shape):
             colour = "black" if weights[i, j] > 0.6 else "white"
             axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", color=colour, fontsize=7)
-        axes.set(title=f"beta = {beta}", xticks=range(4), yticks=range(4), xlabel="key")
-    figure.axes[0].set_ylabel("query")
-    return figure
+        title = f"beta = {beta.replace('oo', '∞')}"
+        axes.set(title=title, xticks=range(4), yticks=range(4), xlabel="key")
+    plot.axes[0].set_ylabel("query")
+    return plot
 
 
 def new_folder(parent: Path) -> Path:
-    """A folder that is not there yet: report-2026-11-15, then report-2026-11-15-2."""
+    """A folder that does not exist yet: report-2026-11-15, then report-2026-11-15-2."""
     name = f"report-{date.today().isoformat()}"
-    for count in itertools.count(1):
-        folder = parent / (name if count == 1 else f"{name}-{count}")
-        if not folder.exists():
-            return folder
-    raise AssertionError("unreachable")
+    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
+    return next(folder for name in names if not (folder := parent / name).exists())
 
 
-def report(results: dict[str, Worked], folder: Path, trained: Any = None) -> Path:
-    """Write report.html into the folder and say where; ``trained`` has figures of a model, with their captions."""
-    from headwork.pages import figure, heading, page, plot_svg
-
+def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) -> Path:
+    """Write report.html and return its path; ``trained`` has the plots of a model, with captions."""
     weights = figure(
         plot_svg(weights_figure(), "weights of A2 for several beta"),
         "Row 2 has four equal scores: it never sharpens.",
     )
-    body: list[Any] = [summary(results), heading("The weights of A2 for several beta"), weights]
+    body: list[Any] = [summary(solutions), heading("The weights of A2 for several beta"), weights]
     if trained is not None:
         body += [
             heading("A vision transformer trained on the embedded digits", name="digits"),
-            f"8 x 8 digits in patches of 2 x 2, 6 layers, 4 heads. Test accuracy {trained.test_accuracy:.1%}, looked at once.",
+            "8 x 8 digits in patches of 2 x 2, 6 layers, 4 heads. Test accuracy "
+            f"{trained.test_accuracy:.1%}; the test set was used once, at the end.",
             figure(plot_svg(trained.curves, "loss and accuracy by epoch"), trained.curves_caption),
             figure(plot_svg(trained.predictions, "test images and predictions"), trained.predictions_caption),
         ]
     for slug, problem in entries().items():
-        shown = problem.report(results[slug])
-        body += [heading(shown.title, name=slug), *shown.blocks()]
+        section = problem.report(solutions[slug])
+        body += [heading(section.title, name=slug), *section.blocks()]
     about = (
-        "Every problem of the book, worked by the same few functions that you can call yourself. Published values that are "
-        "wrong stand only beside the right one, with the reason."
+        "Every problem of the book, solved by the same few functions that you can call yourself. Published "
+        "values that are wrong stand only beside the correct one, with the reason."
     )
     return write_whole(folder / "report.html", page("Headwork: the problem book", *body, about=about))

@@ -11,7 +11,7 @@ import headwork.cli.compare  # noqa: F401
 from headwork.comparison import Comparison, Settings, StoppedError, compare, keeping, parallelism
 from headwork.comparison.rows import Measurement
 from headwork.errors import InputError
-from headwork.problems import Worked, families
+from headwork.problems import Solution, families
 
 SMALL = ["--only", "long-range", "--families", "lstm,gru", "--steps", "2"]
 
@@ -158,9 +158,9 @@ def test_a_file_where_the_folder_should_be(tmp_path):
 
 def test_the_book_says_what_is_missing_without_torch(monkeypatch):
     monkeypatch.setattr(families, "find_spec", lambda name: None if name == "torch" else object())
-    worked = Worked()
-    families.show_measured(worked, "shifting")
-    assert worked.parts == [
-        'What is measured is left out here: torch is not installed. Try pip install ".[train]", then headwork compare.'
+    solution = Solution()
+    families.show_measured(solution, "image_shifts")
+    assert solution.parts == [
+        'The measured part is left out: torch is not installed. Try pip install ".[train]", then headwork compare.'
     ]
     assert families.torch_flops("cnn", 16, 2) is None

@@ -5,7 +5,7 @@ import pytest
 import sympy
 
 from headwork.errors import InputError
-from headwork.problems import GROUPS, Problem, Worked, entries, find, rendering
+from headwork.problems import GROUPS, Problem, Solution, entries, find, summary
 
 COUNTS = {"A": 3, "B": 8, "C": 5, "D": 4, "E": 1, "F": 2, "G": 12}
 EXPECTED = [f"{group}{number}" for group, count in COUNTS.items() for number in range(1, count + 1)]
@@ -18,32 +18,32 @@ def test_every_problem_of_the_hand_outs_is_there():
 
 @pytest.mark.parametrize("slug", EXPECTED)
 def test_every_value_is_right(slug):
-    worked = find(slug).work()
-    assert [f for f in worked.findings if not f.right] == []
-    assert worked.answer
+    solution = find(slug).solve()
+    assert [f for f in solution.findings if not f.right] == []
+    assert solution.answer
     if slug[0] != "F":
-        assert worked.findings
+        assert solution.findings
 
 
 @pytest.mark.parametrize("slug", ["A2", "B3", "C3", "D2", "G4", "F1"])
 def test_every_form_can_be_written(slug):
     problem = find(slug)
-    worked = problem.work()
-    report = problem.report(worked)
+    solution = problem.solve()
+    report = problem.report(solution)
     assert problem.title in report.to_text()
     assert report.to_markdown().startswith(f"# {slug}")
     latex = report.to_latex()
     assert latex.startswith(r"\documentclass")
     assert latex.count("{") == latex.count("}")
     assert report.to_html().lstrip().lower().startswith("<!doctype html>")
-    assert rendering.as_data(problem, worked)["right"] is True
+    assert problem.as_data(solution)["right"] is True
 
 
-def test_a_published_slip_stands_only_beside_the_right_value():
-    findings = find("A2").work().findings
-    slip = next(f for f in findings if f.published == "0.6624")
-    assert slip.ours.startswith("0.6622")
-    assert "0.1967" in slip.why
+def test_a_published_error_stands_only_beside_the_correct_value():
+    findings = find("A2").solve().findings
+    published = next(f for f in findings if f.published == "0.6624")
+    assert published.ours.startswith("0.6622")
+    assert "0.1967" in published.why
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_a_published_slip_stands_only_beside_the_right_value():
     ],
 )
 def test_a_check_notices(ours, expected, right):
-    worked = Worked()
-    worked.check("value", ours, expected)
-    assert worked.right is right
-    assert ("MISMATCH" in worked.verdict) is not right
+    solution = Solution()
+    solution.check("value", ours, expected)
+    assert solution.right is right
+    assert ("MISMATCH" in solution.verdict) is not right
 
 
 def test_a_rounded_check_notices_the_last_digit():
-    worked = Worked()
-    worked.check("value", np.array([0.534447]), "0.5343", rounded=4)
-    assert not worked.right
+    solution = Solution()
+    solution.check("value", np.array([0.534447]), "0.5343", rounded=4)
+    assert not solution.right
 
 
 def test_an_unknown_problem_is_named():
@@ -78,7 +78,7 @@ def test_an_unknown_problem_is_named():
 
 
 def test_summary_counts_mismatches():
-    bad = Worked()
+    bad = Solution()
     bad.check("x", 1, 2)
-    good = Problem("X", "x", "x", lambda worked: worked.check("x", 1, 1)).work()
-    assert "1 problems with a mismatch" in rendering.summary({"a": bad, "b": good}).notes[0]
+    good = Problem("X", "x", "x", lambda solution: solution.check("x", 1, 1)).solve()
+    assert "1 problem with a mismatch" in summary({"a": bad, "b": good}).notes[0]

@@ -75,7 +75,7 @@ def _time_plot(fits: dict[str, Fit]) -> Any:
     return figure
 
 
-def attention_measured() -> list[Any]:
+def attention_time() -> list[Any]:
     """B8: the power of n in attention's time, and where its two parts cross."""
     fit = complexity.fits(timed())["transformer"]
     parts = complexity.parts_of_attention((CROSSED,), (16, 32, 64, 128, 256, 512))
@@ -92,7 +92,7 @@ def attention_measured() -> list[Any]:
     return [told, THE_WHOLE]
 
 
-def remembering() -> list[Any]:
+def memory_over_a_gap() -> list[Any]:
     """G3: gradients over a gap before training, and who learns to tell the first symbol after it."""
     names = ("lstm", "transformer")
     found = {
@@ -117,7 +117,7 @@ def remembering() -> list[Any]:
     return [Table(f"A gap of {GAP}, measured", columns, rows, notes), told, weights, THE_WHOLE]
 
 
-def shifting() -> list[Any]:
+def image_shifts() -> list[Any]:
     """G8: what a shift does to a convolutional network and to a vision transformer, untrained and trained."""
     found = {name: classified(name, IMAGES, 0, steps=STEPS, full=False) for name in ("cnn", "transformer")}
     right, lower = (

@@ -1,0 +1,316 @@
+"""Group B: what attention can be made to do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from headwork import sizes
+from headwork.construct import build, equal
+from headwork.mechanisms import attention, convolution_1d
+from headwork.problems.book import Solution, close, problem, tensor
+from headwork.problems.families import show_measured, torch_flops
+from headwork.readings import explain
+from headwork.readings.sensitivity import sensitivity
+
+TOKENS = "1 2; 2 0; 0 1"
+
+
+@problem("B1", "The formula of attention", "Write attention with its hardness beta. Where does softmax go?")
+def b1(solution: Solution) -> None:
+    trace = explain("attention", query=TOKENS, key="1 1; 0 2; 1 0", value="1 0; 0 1; 2 2", exact=True)
+    solution.show(trace)
+    solution.say("Attention(Q, K, V) = softmax(beta Q K^T) V, with beta = 1/sqrt(d_k) by default.")
+    weights, value, output = (trace[name].values for name in ("weights", "value", "output"))
+    powers = np.exp(trace["scores"].values @ value)
+    misplaced = powers / powers.sum(-1, keepdims=True)
+    solution.confirm("rows of the weights sum to 1", np.allclose(weights.sum(-1), 1, atol=1e-15))
+    solution.confirm(
+        "softmax before V differs from softmax of everything",
+        np.abs(output - misplaced).max() > 0.1,
+        published="softmax((Q K^T / sqrt(d_k)) V)",
+        why="A misplaced bracket: then the outputs would sum to 1, not the weights.",
+    )
+    solution.confirm("no output exceeds the largest value", (output.max(0) <= value.max(0)).all())
+    solution.answer = "softmax(beta Q K^T) V, beta = 1/sqrt(d_k)"
+
+
+@problem(
+    "B2",
+    "Hardness",
+    "What happens as beta goes to infinity and as it goes to 0, in self- and in cross-attention?",
+)
+def b2(solution: Solution) -> None:
+    cases: dict[str, Any] = {
+        "self-attention": {"tokens": TOKENS},
+        "cross-attention": {"tokens": TOKENS, "memory": "1 1; 0 3; 1 1; 4 0"},
+    }
+    for name, inputs in cases.items():
+        symbolic = explain(name, beta="beta", **inputs)
+        hard, soft = (explain(name, beta=beta, exact=True, **inputs) for beta in ("oo", 0))
+        for kind, limit, direct in (("hard", "oo", hard), ("soft", "0", soft)):
+            solution.check(
+                f"{name}, {kind}: the limit of the weights is what beta = {limit.replace('oo', '∞')} gives",
+                symbolic.limit("beta", limit)["weights"].exact,
+                direct["weights"].exact,
+            )
+        values = soft["value"].exact
+        mean = sum(values) / len(values)
+        solution.check(
+            f"{name}, soft: every output is the plain mean of the values",
+            soft["output"].exact,
+            np.array([mean] * 3, object),
+            published="the mean of the keys" if name == "self-attention" else "",
+            why="The weights average what they multiply: the values." if name == "self-attention" else "",
+        )
+    tie = explain("attention", query="[[1, 0]]", key="1 0; 1 5; 0 0", value="1; 2; 3", beta="oo", exact=True)
+    solution.show(tie)
+    solution.check("a tie at beta = ∞ is shared", tie["weights"], "[[1/2, 1/2, 0]]")
+    solution.answer = "∞: one-hot, ties shared; 0: mean of the values"
+
+
+@problem(
+    "B3",
+    "Sensitivity to one key",
+    "One key is moved by a small or a large vector. What changes, and how does it depend on beta?",
+)
+def b3(solution: Solution) -> None:
+    clear = sensitivity("1 0; 0 1; -1 0", "1 0; 0.2 0; 0 1", "1 0; 0 1; 0 0", change=1, delta="0.1 0.1")
+    betas = (1, 10, 100, 1000, 10000, 100000)
+    near = sensitivity("[[1, 0]]", "1 0; 0.999 0", "1 0; 0 1", change=1, delta="0.002 0", betas=betas)
+    large = sensitivity("1 0; -1 0", "1 0; 0 1", "1 0; 0 1", change=1, delta="50 0", betas=(1.0,))
+    solution.show(clear.table())
+    solution.show(clear.figure())
+    solution.confirm("one score of every query changes", (clear.alignment != 0).all())
+    within = (clear.moved <= clear.bound + 1e-15).all()
+    solution.confirm("no output moves further than the worst case", within)
+    worst = near.bound[:, 0]
+    solution.confirm(
+        "the worst case grows with beta",
+        (np.diff(worst) > -1e-12).all() and worst[-1] > 100 * worst[0],
+        published="a small perturbation is harmless whatever beta is",
+        why="""The worst case is tanh(beta |q.delta|/4) times the spread of the values: as beta grows it
+        reaches the whole spread.""",
+    )
+    flipped = near.before[-1, 0, 0] > 0.999999 and near.after[-1, 0, 1] > 0.999999
+    solution.confirm("at a near-tie and large beta, 0.002 flips the winner entirely", flipped)
+    solution.show(near.table())
+    peak = int(np.argmax(clear.moved[:, 0]))
+    solution.confirm(
+        "with a clear winner the change first grows, then dies out",
+        0 < peak < len(clear.betas) - 1 and clear.moved[-1, 0] < clear.moved[peak, 0] / 100,
+    )
+    solution.confirm("a large delta dominates where q.delta > 0", large.after[0, 0, 1] > 0.999)
+    solution.confirm(
+        "and vanishes where q.delta < 0",
+        large.after[0, 1, 1] < 1e-9,
+        published="a large perturbation makes its key dominate",
+        why="Only for queries with q.delta > 0; for the others its weight vanishes.",
+    )
+    solution.answer = f"worst case tanh(beta |q.delta|/4) spread; here at most {clear.moved.max():.3f}"
+
+
+@problem(
+    "B4",
+    "Several heads, and grouped convolution",
+    "Write multi-head attention. In what sense is it like a grouped convolution of kernel size 1?",
+)
+def b4(solution: Solution) -> None:
+    trace = explain(
+        "multi-head-attention",
+        tokens="1 2 0 1; 2 0 1 1; 0 1 1 3",
+        W_q="1 0 2 0; 0 1 0 0; 1 1 0 0; 0 0 1 2",
+        W_o="1 0 1 0; 0 2 0 0; 0 0 1 0; 1 0 0 1",
+        heads=2,
+        exact=True,
+    )
+    solution.show(trace)
+    solution.confirm(
+        "W_o mixes the joined heads",
+        np.abs(trace["output"].values - trace["joined"].values).max() > 0.1,
+        published="heads joined, without W_o",
+        why="Joined heads never mix; W_o lets each output read every head.",
+    )
+    random = np.random.default_rng(4)
+    tokens, weights = random.normal(size=(6, 8)), random.normal(size=(8, 8))
+    per_head = np.concatenate([tokens @ weights[4 * h : 4 * h + 4].T for h in range(2)], axis=1)
+    block = weights * np.kron(np.eye(2), np.ones((4, 4)))
+    blocks = np.stack([block[4 * h : 4 * h + 4, 4 * h : 4 * h + 4] for h in range(2)]).reshape(8, 4)
+
+    def convolve(x: Any, kernel: Any, groups: int) -> Any:
+        return convolution_1d(tensor(x.T), tensor(kernel[..., None]), groups=groups).array.T
+
+    solution.confirm(
+        "joined per-head value projections = convolution of kernel size 1 without groups",
+        close(per_head, convolve(tokens, weights, 1)),
+    )
+    solution.confirm(
+        "with groups = heads only if block-diagonal", close(tokens @ block.T, convolve(tokens, blocks, 2))
+    )
+    solution.confirm(
+        "groups = heads on the dense projection gives the same",
+        close(per_head, convolve(tokens, blocks, 2)),
+        expected=False,
+        published="multi-head attention is a grouped convolution",
+        why="Each head reads ALL channels; a group reads only its own.",
+    )
+    solution.confirm(
+        "or with groups = heads on the input repeated for each head",
+        close(per_head, convolve(np.tile(tokens, 2), weights, 2)),
+    )
+    proof = equal("heads-convolution")
+    solution.show(proof.report())
+    solution.confirm("proved exactly on a small case", proof.holds)
+    solution.answer = "join the heads, mix by W_o; kernel size 1 without groups"
+
+
+@problem(
+    "B5",
+    "Identity, permutation, running mean, convolution",
+    "Can self-attention act as the identity? As a permutation? As a running mean? As a convolution?",
+)
+def b5(solution: Solution) -> None:
+    codes, content = np.eye(5), tensor(np.arange(10.0).reshape(5, 2))
+    solution.check("identity", _weights(codes, codes, math.inf), np.eye(5))
+    order = [2, 1, 0, 4, 3]
+    solution.check(
+        "permutation, with a fixed point",
+        _weights(codes[order], codes, math.inf),
+        np.eye(5)[order],
+        published="a permutation, not along the diagonal",
+        why="One 1 in every row and column is all it needs: token 1 stays where it is.",
+    )
+    window = [[float(i <= j < i + 3) for j in range(5)] for i in range(3)]
+    values = content.array.tolist()
+    mean = explain("attention", query=window, key=codes.tolist(), value=values, beta="oo", exact=True)
+    solution.show(mean)
+    solution.check(
+        "running mean of 3 (3 queries over 5 keys)",
+        mean["weights"],
+        "1/3 1/3 1/3 0 0; 0 1/3 1/3 1/3 0; 0 0 1/3 1/3 1/3",
+    )
+    taps = (1.0, 0.0, -1.0)
+    shifts = [np.array([codes[min(max(i + k, 0), 4)] for i in range(5)]) for k in (-1, 0, 1)]
+    heads = sum(
+        tap * attention(tensor(shift), tensor(codes), content, beta=math.inf).array
+        for tap, shift in zip(taps, shifts, strict=True)
+    )
+    clamped = content.array[[0, 0, 1, 2, 3, 4, 4]]
+    kernel = np.stack([np.diag([tap, tap]) for tap in taps], axis=-1)
+    convolved = convolution_1d(tensor(clamped.T), tensor(kernel)).array.T
+    solution.confirm("one head per tap = convolution (ends repeated)", close(heads, convolved))
+    leaks = {beta: 1 - _weights(codes, codes, beta)[0, 0] for beta in (1.0, 5.0, 10.0)}
+    solution.confirm(
+        "softmax alone never gives an exact zero",
+        all(leak > 0 for leak in leaks.values()),
+        published="exact zeros",
+        why=f"They need beta to infinity or a mask; the diagonal misses 1 by {leaks[10.0]:.1e} at beta = 10.",
+    )
+    solution.confirm("it misses by (n-1)/(e^beta + n-1)", close(leaks[5.0], 4 / (math.exp(5) + 4)))
+    permutation = build("permutation", order="3 2 1 5 4", tolerance=1e-3)
+    solution.show(permutation.report())
+    solution.confirm("a head built to order keeps its certificate (error at most 1/1000)", permutation.holds)
+    filtered = build("convolution", taps="1 0 -1", tokens=5, ends="clamp", tolerance=1e-3)
+    solution.confirm("so do the heads of a convolution", filtered.holds)
+    padded = build("convolution", taps="1 0 -1", tokens=5, ends="zero")
+    solution.confirm("softmax heads can do zero padding", padded.possible, expected=False)
+    solution.say(padded.reason)
+    solution.answer = "all four, exactly at beta = ∞; approximately below"
+
+
+def _weights(query: Any, key: Any, beta: float) -> Any:
+    """The matrix A of attention over position codes: its values are the identity."""
+    return attention(tensor(query), tensor(key), tensor(np.eye(len(key))), beta=beta).array
+
+
+@problem(
+    "B6",
+    "Copying with orthogonal vectors",
+    """a, b, c, d are orthogonal with norm r; x1 = d+b, x2 = a, x3 = c+b; q = k = v = x, beta = 1. Show that
+    y -> x as r grows, and find the r that keeps the relative error |y - x|/r below epsilon.""",
+)
+def b6(solution: Solution) -> None:
+    import sympy
+
+    trace = explain("self-attention", tokens="0 r 0 r; r 0 0 0; 0 r r 0", beta=1)
+    solution.show(trace)
+    r = sympy.Symbol("r", real=True)
+    x, y = trace["tokens"].exact, trace["output"].exact
+    norms = np.array([sum(c**2 for c in row) for row in x], object)
+    solution.check("squares of the norms", norms, "2*r^2, r^2, 2*r^2")
+    solution.check("weights as r -> ∞", trace.limit("r", "oo")["weights"], "1 0 0; 0 1 0; 0 0 1")
+    squares = [
+        sympy.together(sum((a - b) ** 2 for a, b in zip(y[i], x[i], strict=True)) / r**2) for i in range(3)
+    ]
+    solution.check("squared relative error of y2", squares[1] - 10 / (sympy.exp(r**2) + 2) ** 2, "0")
+    at_2 = [float(square.subs(r, 2)) for square in squares]
+    solution.confirm("y2 is the worst (at r = 2)", at_2[1] == max(at_2))
+    smallest = sympy.sqrt(sympy.log(sympy.sqrt(10) / sympy.Rational(1, 1000) - 2))
+    solution.check("smallest r for epsilon = 1/1000", np.array([smallest], object), "2.839", rounded=3)
+    error = float(squares[1].subs(r, smallest)) ** 0.5
+    solution.check("at that r the error of y2 is epsilon", error * np.ones(1), "[1/1000]")
+    solution.say("""The error of y2 is sqrt(10)/(e^(r^2) + 2), so r = sqrt(ln(sqrt(10)/epsilon - 2)). The
+    hand-out calls this norm beta.""")
+    copied = build("copy", tolerance=1e-3)
+    solution.check("built to order, the norm is", copied.norm_exact, "sqrt(ln(sqrt(10)*1000 - 2))")
+    solution.answer = "r = sqrt(ln(sqrt(10)/epsilon - 2)); 2.839 for 1e-3"
+
+
+@problem(
+    "B7",
+    "Linear attention",
+    "Drop the exponential and normalise the dot products. What does it cost, and what can go wrong?",
+)
+def b7(solution: Solution) -> None:
+    inputs: dict[str, Any] = {
+        "query": "1 2; 2 0; 0 1; 1 1",
+        "key": "1 0; 2 0; 0 0; 1 0",
+        "value": "0 2; 0 0; 0 1; 0 1",
+    }
+    raw = explain("linear-attention", exact=True, **inputs)
+    solution.show(raw)
+    undefined = np.isnan(raw["weights"].values[2]).all() and raw.warnings
+    solution.confirm("A2's row 2 is 0/0: undefined, with a warning", undefined)
+    solution.check("A2's row 0", raw["weights"].exact[0], "1/4 1/2 0 1/4")
+    others = {"query": "1 2; 2 1; 1 1", "key": "1 1; 2 1; 1 3", "value": "1 0; 0 1; 2 2"}
+    for features in ("none", "elu+1"):
+        for mask in (None, "causal"):
+            options: dict[str, Any] = {**others, "features": features, "mask": mask}
+            parallel, recurrent = (
+                explain(f"linear-attention{form}", exact=True, **options)["output"]
+                for form in ("", "-recurrent")
+            )
+            label = f"parallel = recurrent ({features}, {mask or 'no mask'})"
+            solution.check(label, parallel, recurrent.exact)
+    positive = explain("linear-attention", features="elu+1", **inputs)
+    solution.confirm("elu+1 keeps every weight positive", (positive["weights"].values > 0).all())
+    state, weighed = (sizes.growth(f"linear-attention{form}")["order"] for form in ("-recurrent", ""))
+    solution.check("state form, n queries and m keys: grows as", state, "O(n d^2 + m d^2)")
+    solution.check("the form that shows its weights grows as", weighed, "O(n m d)")
+    solution.answer = "O(n d^2); 0/0 is possible, elu+1 prevents it"
+
+
+@problem(
+    "B8",
+    "What self-attention costs",
+    "Count the work of self-attention over n tokens of width d, projections included.",
+)
+def b8(solution: Solution) -> None:
+    ledger = sizes.growth("multi-head-attention")
+    solution.show(ledger)
+    work = ledger.total.multiply_adds
+    assert isinstance(work, sizes.Polynomial)
+    solution.check("multiply-adds", str(work), "2 n^2 d + 4 n d^2")
+    small, large = work(n=64, d=512), work(n=4096, d=512)
+    solution.check("at n = 64, d = 512", small, 4 * 512**2 * 64 + 2 * 512 * 64**2)
+    solution.confirm("at n = 4096, d = 512 the n^2 part is the larger", large > 2 * (4 * 512**2 * 4096))
+    solution.say("""The two parts are equal at n = 2d: below, the projections cost more; above, the attention
+    matrix does.""")
+    flops = torch_flops("transformer", 96, 16)
+    if flops is not None:
+        label = "FLOPs at n = 96, d = 16 by torch's own counter: two per multiply-add"
+        solution.check(label, flops, 2 * work(n=96, d=16))
+    show_measured(solution, "attention_time")
+    solution.answer = "4 n d^2 + 2 n^2 d multiply-adds"
