@@ -2,8 +2,8 @@
 
 ``note(name, value)`` returns the value. ``silent`` is the identity; a recorder keeps each value; a
 replacer swaps one for another. Scopes nest: ``inside(note, "block 0")`` notes ``block 0/weights``.
-Beside each function sits its card: one ``Input`` an input, one ``Step`` a noted value, with what a
-name cannot say (symbol, formula, axes). Every reading (text, LaTeX, page, exercise, shape ledger)
+Beside each function stand its cards, one ``Input`` per input and one ``Step`` per noted value, with what
+a name cannot say (symbol, formula, axes). Every reading (text, LaTeX, page, exercise, shape ledger)
 reads cards and nothing else.
 """
 
@@ -94,6 +94,18 @@ class Mechanism:
     steps: tuple[Step, ...]
     options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, function: Callable[..., Any], *cards: Input | Step) -> Mechanism:
+        """The function with its cards; its keyword-only parameters are its options."""
+        parameters = inspect.signature(function).parameters
+        return cls(
+            slug=function.__name__.replace("_", "-"),
+            function=function,
+            inputs=tuple(c for c in cards if isinstance(c, Input)),
+            steps=tuple(c for c in cards if isinstance(c, Step)),
+            options={n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n != "note"},
+        )
+
     @property
     def about(self) -> str:
         return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
@@ -121,20 +133,14 @@ MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as th
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def mechanism(*cards: Input | Step) -> Callable[[Function], Function]:
-    """Register a function under its slug and return it as it is."""
+def mechanism(
+    *cards: Input | Step, registry: dict[str, Mechanism] = MECHANISMS
+) -> Callable[[Function], Function]:
+    """Register a function under its slug and return it unchanged."""
 
     def register(function: Function) -> Function:
-        slug = function.__name__.replace("_", "-")
-        parameters = inspect.signature(function).parameters
-        options = {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n != "note"}
-        MECHANISMS[slug] = Mechanism(
-            slug,
-            function,
-            tuple(c for c in cards if isinstance(c, Input)),
-            tuple(c for c in cards if isinstance(c, Step)),
-            options,
-        )
+        built = Mechanism.of(function, *cards)
+        registry[built.slug] = built
         return function
 
     return register
@@ -149,18 +155,21 @@ def card(name: str) -> Mechanism:
 
 
 def steps_of(
-    function: Callable[..., Any], *, scope: str = "", when: str = "", always_x_W: bool = False, **renames: str
+    function: Callable[..., Any], *, scope: str = "", always_x_W: bool = False, memory: str = ""
 ) -> tuple[Step, ...]:
-    """The steps of a mechanism used inside another, under its scope and new names.
+    """The steps of a mechanism used inside another, under its scope.
 
-    ``always_x_W`` fixes its matrices to ``x W``, whatever the convention of the mechanism round it.
+    ``always_x_W`` fixes its matrices to ``x W``, whatever the convention of the mechanism around it;
+    ``memory`` is the symbol of what it attends to.
     """
-    prefix = f"{scope}/" if scope else ""
-    steps = card(function.__name__).steps
-    if always_x_W:
-        plain, turned = r"\1", r"\1^\\top"
-        steps = tuple(
-            replace(s, formula=MATRIX.sub(plain, s.formula), columns=MATRIX.sub(turned, s.columns))
-            for s in steps
-        )
-    return tuple(replace(s, name=prefix + renames.get(s.name, s.name), when=s.when or when) for s in steps)
+
+    def adapt(step: Step) -> Step:
+        formula, columns = step.formula, step.columns
+        if always_x_W:
+            formula, columns = MATRIX.sub(r"\1", formula), MATRIX.sub(r"\1^\\top", columns)
+        if memory:
+            formula, columns = (text.replace("{memory}", memory) for text in (formula, columns))
+        path = f"{scope}/{step.name}" if scope else step.name
+        return replace(step, name=path, formula=formula, columns=columns)
+
+    return tuple(adapt(step) for step in card(function.__name__).steps)

@@ -19,8 +19,8 @@ from headwork.errors import InputError, unknown
 from headwork.note import Input, Mechanism, Step, card, silent
 from headwork.numbers import HandTensor, ShapeTensor, Work
 from headwork.numbers.typed import read_array
-from headwork.pages.formulas import formula_for
-from headwork.readings import Trace, TraceValue, recorder
+from headwork.readings import Trace, recorder
+from headwork.readings.assembling import assemble
 
 if TYPE_CHECKING:
     from headwork.readings.report import Report
@@ -55,14 +55,10 @@ class Side:
 def side(*cards: Input | Step, stored: str = "") -> Callable[[Callable[..., Any]], Side]:
     """A side of its own, with its cards; it is no mechanism that people look up."""
 
-    def made(function: Callable[..., Any]) -> Side:
-        inputs = tuple(c for c in cards if isinstance(c, Input))
-        steps = tuple(c for c in cards if isinstance(c, Step))
-        return Side(
-            Mechanism(function.__name__.replace("_", "-"), function, inputs, steps), tuple(stored.split())
-        )
+    def build(function: Callable[..., Any]) -> Side:
+        return Side(Mechanism.of(function, *cards), tuple(stored.split()))
 
-    return made
+    return build
 
 
 def plain_side(slug: str, stored: str = "") -> Side:
@@ -296,19 +292,8 @@ def side_trace(one: Side, small: Inputs) -> Trace:
     """The steps of one side on the small case, exactly."""
     given = exact_inputs(small, one)
     known = inspect.signature(one.what.function).parameters
-    kept: dict[str, HandTensor] = {}
-    one.run(given, recorder(kept))
-    cards = {c.name: c for c in one.what.inputs}
-    inputs = {n: _noted(n, cards[n], v) for n, v in given.items() if isinstance(v, HandTensor) and n in known}
-    steps = {path: _noted(path, one.what.step(path), value) for path, value in kept.items()}
+    recorded: dict[str, HandTensor] = {}
+    one.run(given, recorder(recorded))
+    inputs = {n: v for n, v in given.items() if isinstance(v, HandTensor) and n in known}
     options = {n: v for n, v in given.items() if n in known and isinstance(v, (int, str))}
-    return Trace(one.what, inputs, options, steps, [], exact=True)
-
-
-def _noted(path: str, what: Input | Step, tensor: HandTensor) -> TraceValue:
-    formula = (
-        formula_for(what.formula, what.columns, columns=False, convention="W x")
-        if isinstance(what, Step)
-        else ""
-    )
-    return TraceValue(path, what, tensor, tuple(range(len(tensor.shape))), what.symbol, formula)
+    return assemble(Trace, one.what, inputs, recorded, options, exact=True)

@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-import numpy as np
-
 from headwork.errors import InputError, unknown
 from headwork.exercises.case import Case, Steps
 from headwork.exercises.challenges import CHALLENGES
@@ -23,10 +21,12 @@ from headwork.exercises.formulas import FORMULAS
 from headwork.files import read_text
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import read_array
+from headwork.numbers.options import read_option
+from headwork.numbers.typed import read_tensor
 from headwork.readings import Trace, explain
+from headwork.readings.assembling import assemble, effective_options
+from headwork.readings.explaining import check_names
 from headwork.readings.recording import recorder
-from headwork.readings.trace import TraceValue
 
 Rounding = Literal["free", "part", "wrong"]
 ROUNDING = ("free", "part", "wrong")
@@ -220,52 +220,35 @@ def _plain(value: Any) -> Any:
     return float(value)
 
 
-def _formula_trace(what: Mechanism, given: Mapping[str, Any], exact: bool, digits: int) -> Trace:
+def _formula_trace(formula: Mechanism, arguments: Mapping[str, Any], exact: bool, digits: int) -> Trace:
     """A formula worked as ``explain`` works a mechanism."""
-    kinds = get_type_hints(what.function)
-    known = [c.name for c in what.inputs] + list(what.options)
-    for name in given:
-        if name not in known:
-            raise unknown(f"input of {what.slug}", name, known)
-    for name in what.required:
-        if given.get(name) is None:
-            raise InputError(f"{what.slug}: {name} missing.")
+    check_names(formula, arguments)
+    hints = get_type_hints(formula.function, include_extras=True)
 
-    def value(name: str) -> Any:
-        tensor = read_array(
-            str(given[name]), exact=exact and kinds[name] is not int, where=f"{what.slug}: {name}"
-        )
-        if kinds[name] is not int:
-            return tensor
-        if tensor.shape != () or tensor.array != int(tensor.array) or not 0 <= tensor.array < 1e9:
-            raise InputError(f"{what.slug}: {name} is {given[name]}. Expected a whole number.")
-        return int(tensor.array)
+    def read(name: str, value: Any) -> Any:
+        where = f"{formula.slug}: {name}"
+        if hints[name] is Any:
+            return read_tensor(value, exact=exact, where=where)
+        number = read_option(hints[name], value, where=where, exact=exact)
+        if hints[name] is int and number < 0:
+            raise InputError(f"{where} is {value}. Expected a whole number.")
+        return number
 
-    values = {name: value(name) for name in known if given.get(name) is not None}
-    kept: dict[str, Any] = {}
+    values = {name: read(name, value) for name, value in arguments.items() if value is not None}
+    recorded: dict[str, Any] = {}
     try:
-        what.function(**values, note=recorder(kept))
+        formula.function(**values, note=recorder(recorded))
     except InputError:
         raise
     except (ValueError, IndexError, ZeroDivisionError) as error:
-        raise InputError(f"{what.slug}: the numbers do not fit together ({error}).") from None
-
-    def noted(path: str, card: Any, number: Any) -> TraceValue:
-        raw = number if isinstance(number, HandTensor) else HandTensor(np.asarray(number, float))
-        return TraceValue(
-            path, card, raw, tuple(range(len(raw.shape))), card.symbol, getattr(card, "formula", "")
-        )
-
-    options = {n: p.default for n, p in what.options.items() if p.default is not p.empty}
-    options |= {
-        n: v.array[()] if isinstance(v, HandTensor) else v for n, v in values.items() if n in what.options
-    }
-    return Trace(
-        mechanism=what,
-        inputs={c.name: noted(c.name, c, values[c.name]) for c in what.inputs if c.name in values},
-        options=options,
-        steps={path: noted(path, what.step(path), number) for path, number in kept.items()},
-        warnings=[],
+        raise InputError(f"{formula.slug}: the numbers do not fit together ({error}).") from None
+    options = {name: value for name, value in values.items() if name in formula.options}
+    return assemble(
+        Trace,
+        formula,
+        values,
+        recorded,
+        effective_options(formula, options),
         exact=exact,
         digits=digits,
     )

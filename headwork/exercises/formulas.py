@@ -6,36 +6,20 @@ attention. Counts take plain whole numbers; the others are put together from mec
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from headwork.mechanisms.attention import Number, Tensor, attention
 from headwork.mechanisms.normalisation import layer_normalisation
-from headwork.note import Function, Input, Mechanism, Note, Step, inside, silent, steps_of
+from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
 
-FORMULAS: dict[str, Mechanism] = {}
+FORMULAS: dict[str, Mechanism] = {}  # only for exercises
 
 
-def formula(*cards: Input | Step) -> Callable[[Function], Function]:
-    """Register a formula beside its card, as ``mechanism`` does, but only for exercises."""
-
-    def register(function: Function) -> Function:
-        parameters = inspect.signature(function).parameters
-        slug = function.__name__.replace("_", "-")
-        FORMULAS[slug] = Mechanism(
-            slug,
-            function,
-            tuple(c for c in cards if isinstance(c, Input)),
-            tuple(c for c in cards if isinstance(c, Step)),
-            {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n != "note"},
-        )
-        return function
-
-    return register
+formula = partial(mechanism, registry=FORMULAS)
 
 
 # --- counts -----------------------------------------------------------------------------------------

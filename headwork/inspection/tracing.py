@@ -23,10 +23,9 @@ from torch import Tensor, nn
 
 from headwork.errors import HeadworkError, InputError, TooLarge
 from headwork.models import Model
-from headwork.note import Input, Mechanism, Note, Step
-from headwork.numbers import HandTensor
-from headwork.pages.formulas import formula_for
-from headwork.readings import Trace, TraceValue, replacer
+from headwork.note import Input, Mechanism, Note
+from headwork.readings import Trace, replacer
+from headwork.readings.assembling import assemble
 
 BUDGET = 2**28  # bytes of recorded numbers
 
@@ -73,12 +72,12 @@ def trace(
         result = model(**named, note=replacer(note, swaps) if swaps else note)
     kept.check(*swaps)
     cards = Mechanism(slug(model), type(model), _inputs(model, named), model.steps)
-    return ModelTrace(
-        mechanism=cards,
-        inputs={c.name: _noted(c.name, c, numbers(named[c.name])) for c in cards.inputs},
-        options={},
-        steps={path: _noted(path, cards.step(path), value) for path, value in kept.values.items()},
-        warnings=[],
+    return assemble(
+        ModelTrace,
+        cards,
+        {c.name: numbers(named[c.name]) for c in cards.inputs},
+        kept.values,
+        {},
         exact=False,
         title=f"{len(kept.taken)} of {len(kept.taken) + len(kept.others)} steps kept" if kept.others else "",
         again=partial(_again, model, named, {"only": only, "budget": budget}),
@@ -234,16 +233,3 @@ def _inputs(model: Model, named: Mapping[str, Any]) -> tuple[Input, ...]:
         for name, value in named.items()
         if isinstance(value, Tensor)
     )
-
-
-def _noted(path: str, card: Input | Step, array: Any) -> TraceValue:
-    # Attention's matrices are applied as W x, those of the feed-forward layer as x W.
-    convention = "x W" if "feed-forward/" in path else "W x"
-    missing = () if "cross-attention/" in path else ("memory",)
-    formula = ""
-    if isinstance(card, Step):
-        formula = formula_for(card.formula, "", columns=False, convention=convention, missing=missing)
-    when = re.search(r"(?:^|/)step (\d+)/", path)
-    symbol = card.symbol.replace("_t", f"_{{{when[1]}}}") if when else card.symbol
-    tensor = HandTensor(array).labelled(path)
-    return TraceValue(path, card, tensor, tuple(range(array.ndim)), symbol, formula)

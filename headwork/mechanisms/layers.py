@@ -43,7 +43,7 @@ Placement = Literal["post", "pre"]
     Input("shift_2", r"\beta_2", "width", "of the second normalisation; none is 0", trained=True),
     *BIASES,
     *steps_of(layer_normalisation, scope="normalisation 1"),
-    *steps_of(multi_head_attention, scope="attention"),
+    *steps_of(multi_head_attention, scope="attention", memory="X"),
     Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
     *steps_of(layer_normalisation, scope="normalisation 2"),
     *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
@@ -156,12 +156,12 @@ FEED_FORWARD = (
         for name, symbol, none in (("scale", r"\gamma", 1), ("shift", r"\beta", 0))
     ),
     *steps_of(layer_normalisation, scope="normalisation 1"),
-    *steps_of(multi_head_attention, scope="attention"),
+    *steps_of(multi_head_attention, scope="attention", memory="X"),
     Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
     *steps_of(layer_normalisation, scope="normalisation 2"),
     *(
         replace(step, when=step.when and "memory_mask")
-        for step in steps_of(multi_head_attention, scope="cross-attention")
+        for step in steps_of(multi_head_attention, scope="cross-attention", memory="M")
     ),
     Step("residual 2", "R_2", r"X' + \operatorname{cross\_attention}", "token width"),
     *steps_of(layer_normalisation, scope="normalisation 3"),

@@ -154,11 +154,11 @@ def block_steps(config: TransformerConfig, layer: object, scope: str) -> tuple[S
     """The cards of a stack's steps, with those of linear attention where that is what runs."""
     steps = steps_of(layer, scope=f"{scope}block *")  # type: ignore[arg-type]
     if config.attention == "linear":
-        for name in ("attention", "cross-attention"):
+        for name, memory in (("attention", "X"), ("cross-attention", "M")):
             within = f"{scope}block */{name}/"
             if any(s.name.startswith(within) for s in steps):
                 steps = tuple(s for s in steps if not s.name.startswith(within))
-                steps += steps_of(multi_head_linear_attention, scope=within.removesuffix("/"))
+                steps += steps_of(multi_head_linear_attention, scope=within.removesuffix("/"), memory=memory)
     return steps + (
         steps_of(layer_normalisation, scope=f"{scope}normalisation") if config.ends_normalised else ()
     )

@@ -26,7 +26,7 @@ from headwork.numbers.entries import (
 )
 from headwork.numbers.hand import HandTensor
 
-__all__ = ["SymbolFound", "nested_array", "nested_texts", "read_array", "read_number"]
+__all__ = ["SymbolFound", "nested_array", "nested_texts", "read_array", "read_number", "read_tensor"]
 
 LONGEST_EXACT_TEXT = 20_000
 MOST_ENTRIES = 100_000
@@ -49,6 +49,22 @@ def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor
         return nested_array(nested_texts(text), exact=exact)
     except InputError as error:
         raise InputError(f"{where}: {error}" if where else str(error)) from None
+
+
+def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTensor:
+    """Typed text, nested lists, an array or a torch tensor, as a HandTensor."""
+    if isinstance(value, str):
+        return read_array(value, exact=exact, where=where)
+    if isinstance(value, HandTensor):
+        value = value.array
+    if hasattr(value, "detach"):  # a torch tensor
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    try:
+        return nested_array(value, exact=exact)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:

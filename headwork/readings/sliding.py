@@ -9,8 +9,8 @@ from typing import Any
 from headwork.errors import InputError
 from headwork.note import Mechanism, card
 from headwork.numbers.hand import mapped
-from headwork.numbers.typed import read_number
-from headwork.readings.explaining import _array, explain
+from headwork.numbers.typed import read_number, read_tensor
+from headwork.readings.explaining import explain
 from headwork.readings.html import html
 from headwork.readings.trace import Trace
 
@@ -83,7 +83,7 @@ def _substituting(what: Mechanism, name: str, given: Mapping[str, Any]) -> Calla
         n for n, kind in what.option_types().items() if _is_number(kind)
     ]:
         if given.get(one) is not None:
-            array = _array(given[one], True, one).array
+            array = read_tensor(given[one], exact=True, where=one).array
             if any(x.free_symbols for x in array.flat):
                 symbolic[one] = array
     symbols = {str(s): s for array in symbolic.values() for x in array.flat for s in x.free_symbols}

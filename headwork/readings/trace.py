@@ -20,8 +20,6 @@ from headwork.readings.writing import number_latex, number_text
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TOKEN_AXES = ("token", "query", "patch")
-
 
 @dataclass(frozen=True)
 class TraceValue:

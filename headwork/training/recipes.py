@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from headwork.data.known import KNOWN
@@ -25,6 +24,7 @@ from headwork.models import (
 from headwork.models.model import current_names
 from headwork.models.recurrent import CELLS
 from headwork.models.registry import classifier_config, classifier_configs
+from headwork.numbers.options import read_option
 from headwork.training.augmentation import Augmentation
 
 FORMAT = "headwork run 1"
@@ -216,7 +216,7 @@ def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
         (name,) = current_names(type(target), {name: value})
         path = part + dot + name
         _check_open(run, path)
-        found.setdefault(part, {})[name] = _read(type(target), name, value, path)
+        found.setdefault(part, {})[name] = read_option(get_type_hints(type(target))[name], value, where=path)
     for part in [part for part in found if part]:
         found.setdefault("", {})[part] = replace(getattr(run, part), **found[part])
     return replace(run, **found.get("", {}))
@@ -268,36 +268,6 @@ def _part(run: Run, part: str, path: str) -> Any:
     if target is None:
         raise unknown("field to --set", path, settable(run))
     return target
-
-
-def _read(kind: type, name: str, value: str, path: str) -> Any:
-    """A typed value by the field's type."""
-    hint = get_type_hints(kind)[name]
-    choices = get_args(hint)
-    if NoneType in choices and value.lower() == "none":
-        return None
-    if get_origin(hint) is Literal:
-        if value not in choices:
-            raise unknown(path, value, choices)
-        return value
-    if hint is bool or bool in choices:
-        if value.lower() not in ("true", "false", "yes", "no"):
-            raise InputError(f"--set {path}={value}: expected true or false.")
-        return value.lower() in ("true", "yes")
-    if name == "columns":
-        names = tuple(part.strip() for part in value.split(","))
-        if len(names) != 2:
-            raise InputError(
-                f"--set {path}={value}: expected the text's and the label's column, such as review,stars."
-            )
-        return names
-    if hint in (int, float):
-        try:
-            return hint(value)
-        except ValueError:
-            word = "a whole number" if hint is int else "a number"
-            raise InputError(f"--set {path}={value}: expected {word}.") from None
-    return value
 
 
 def _check(

@@ -333,7 +333,7 @@ def test_a_whole_encoder_layer_is_worked_exactly() -> None:
         ),
         ("attention", {"query": "1 2;", "key": "1 2;", "value": "1; 2"}, "1 keys but 2 values"),
         ("self-attention", {"tokens": "1 2; 3 4", "mask": "sideways"}, "Expected causal, or a matrix"),
-        ("self-attention", {"tokens": "1 2; 3 4", "mask": "1 2; 3 4"}, "other numbers than 0 and 1"),
+        ("self-attention", {"tokens": "1 2; 3 4", "mask": "1 2; 3 4"}, "numbers other than 0 and 1"),
         ("self-attention", {"tokens": "1 2; 3 4", "mask": "1 0"}, "mask"),
         ("self-attention", {"tokens": "1 2; 3 4", "convention": "Wx"}, "Did you mean 'W x'"),
         ("self-attention", {"tokens": "1 2; 3 4", "beta": "-oo"}, "minus infinity"),

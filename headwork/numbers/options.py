@@ -1,0 +1,96 @@
+"""One option as a person types or passes it, read by the type hint of its parameter or field."""
+
+from __future__ import annotations
+
+import math
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.numbers.typed import read_tensor
+
+LARGEST_WHOLE = 10**9
+YES, NO = ("true", "yes"), ("false", "no")
+
+
+def read_option(hint: Any, value: Any, *, where: str, exact: bool = False) -> Any:
+    """The value that the hint asks for: a choice, whole number, number, truth value, mask, pair of names or text.
+
+    >>> read_option(int, "12", where="heads"), read_option(Literal["pre", "post"], "pre", where="normalisation")
+    (12, 'pre')
+    """
+    if choices := literal_choices(hint):
+        if value not in choices and not (value == "none" and NoneType in get_args(hint)):
+            raise unknown(where, value, choices)
+        return value if value in choices else None
+    kinds = get_args(hint)
+    if NoneType in kinds:
+        if isinstance(value, str) and value.lower() == "none":
+            return None
+        hint = next(kind for kind in kinds if kind is not NoneType)
+    marks = getattr(hint, "__metadata__", ())
+    if "mask" in marks:
+        return _read_mask(value, exact, where)
+    if "number" in marks:
+        return _read_number(value, exact, where)
+    if hint is bool:
+        if str(value).lower() not in YES + NO:
+            raise InputError(f"{where} is {value}. Expected true or false.")
+        return str(value).lower() in YES
+    if hint is int:
+        return _read_whole(value, where)
+    if hint is float:
+        try:
+            return float(value)
+        except ValueError:
+            raise InputError(f"{where} is {value}. Expected a number.") from None
+    if get_origin(hint) is tuple:
+        names = tuple(name.strip() for name in value.split(","))
+        if len(names) != len(get_args(hint)):
+            raise InputError(
+                f"{where} is {value}. Expected {len(get_args(hint))} names with a comma between."
+            )
+        return names
+    return value
+
+
+def literal_choices(hint: Any) -> list[Any]:
+    """The choices of a ``Literal``, also of one that may be None."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [choice for part in get_args(hint) if get_origin(part) is Literal for choice in get_args(part)]
+
+
+def _read_whole(value: Any, where: str) -> int:
+    refused = InputError(f"{where} is {value}. Expected a whole number.")
+    if isinstance(value, str) and value.isidentifier():
+        raise refused
+    number = read_tensor(value, where=where).array
+    if number.shape != () or not abs(number) <= LARGEST_WHOLE or number != int(number):
+        raise refused
+    return int(number)
+
+
+def _read_number(value: Any, exact: bool, where: str) -> Any:
+    """A tensor of one number; infinity as a plain float, because it picks hard attention."""
+    tensor = read_tensor(value, exact=exact, where=where)
+    if tensor.shape != ():
+        raise InputError(f"{where} is {sizes_in_words(tensor.shape, '')}. Expected a single number.")
+    if str(tensor.array) in ("-oo", "-inf"):
+        raise InputError(f"{where} is minus infinity. Expected a number, or oo.")
+    return math.inf if str(tensor.array) in ("oo", "inf") else tensor
+
+
+def _read_mask(value: Any, exact: bool, where: str) -> Any:
+    if isinstance(value, str) and value.isalpha():
+        if value != "causal":
+            raise InputError(
+                f"{where} is '{value}'. Expected causal, or a matrix of 1 (may attend) and 0 (may not)."
+            )
+        return value
+    tensor = read_tensor(value, exact=exact, where=where)
+    if any(x not in (0, 1) for x in tensor.array.flat):
+        raise InputError(
+            f"{where} holds numbers other than 0 and 1. Give 1 where a query may attend and 0 where it may not."
+        )
+    return tensor

@@ -1,0 +1,86 @@
+"""One assembler of traces: a mechanism's cards, its inputs and what was recorded in, a ``Trace`` out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from headwork.note import Input, Mechanism, Step
+from headwork.numbers import HandTensor
+from headwork.pages.formulas import formula_for
+from headwork.readings.trace import Trace, TraceValue
+
+TOKEN_AXES = ("token", "query", "patch")
+TIME_STEP = re.compile(r"(?:^|/)step (\d+)/")
+AnyTrace = TypeVar("AnyTrace", bound=Trace)
+
+
+def assemble(
+    kind: type[AnyTrace],
+    mechanism: Mechanism,
+    inputs: Mapping[str, Any],
+    recorded: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    columns: bool = False,
+    **settings: Any,
+) -> AnyTrace:
+    """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for."""
+    missing = [c.name for c in mechanism.inputs if c.name not in inputs]
+    usual = mechanism.options.get("convention")
+    convention = options.get("convention", usual.default if usual else "W x")
+
+    def shown(path: str, card: Input | Step, value: Any) -> TraceValue:
+        if not isinstance(value, HandTensor):
+            value = HandTensor(value if isinstance(value, np.ndarray) else np.asarray(value, float))
+        order = list(range(len(value.shape)))
+        if (axis := token_axis(card, value)) is not None and columns:
+            order.append(order.pop(axis))
+        symbol, formula = card.symbol, ""
+        if isinstance(card, Step):
+            formula = formula_for(
+                card.formula, card.columns, columns=columns, convention=convention, missing=missing
+            )
+            if time := TIME_STEP.search(path):
+                symbol = symbol.replace("_t", f"_{{{time[1]}}}")
+        return TraceValue(path, card, value, tuple(order), symbol, formula)
+
+    return kind(
+        mechanism=mechanism,
+        inputs={c.name: shown(c.name, c, inputs[c.name]) for c in mechanism.inputs if c.name in inputs},
+        options={name: _plain(value) for name, value in options.items()},
+        steps={path: shown(path, mechanism.step(path), value) for path, value in recorded.items()},
+        warnings=[],
+        **settings,
+    )
+
+
+def effective_options(mechanism: Mechanism, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option as it takes effect, defaults included."""
+    defaults = {n: None if p.default is p.empty else p.default for n, p in mechanism.options.items()}
+    return {**defaults, **options}
+
+
+def token_axis(card: Input | Step, tensor: HandTensor) -> int | None:
+    """Which axis runs over tokens, where one does and it could also be the last; parameters have none."""
+    words = card.axes.split()
+    count = len(tensor.shape)
+    if count < 2 or getattr(card, "trained", False):
+        return None
+    for index, word in enumerate(words):
+        if word in TOKEN_AXES or (word == "key" and index < len(words) - 1):
+            return index + count - len(words)
+    return None
+
+
+def as_rows(tensor: HandTensor, card: Input | Step) -> HandTensor:
+    """What was typed with tokens as columns, with tokens as rows."""
+    axis = token_axis(card, tensor)
+    return tensor if axis is None else HandTensor(np.moveaxis(tensor.array, -1, axis))
+
+
+def _plain(value: Any) -> Any:
+    return value.array[()] if isinstance(value, HandTensor) and value.shape == () else value
