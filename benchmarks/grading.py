@@ -27,10 +27,10 @@ import numpy as np
 from headwork.courses.cohort import grade_class, write_marks
 from headwork.courses.sheets import Course, key_text, sheet_for
 from headwork.exercises import Exercise, generate
+from headwork.exercises.checking import first_change
 from headwork.exercises.draws import Draws
 from headwork.exercises.kinds import KINDS
-from headwork.exercises.misconceptions import applicable, bent
-from headwork.exercises.revealing import first_change
+from headwork.exercises.misconceptions import applicable, run_with_mistakes
 from headwork.files import write_whole
 from headwork.grading import grade
 from headwork.readings.writing import number_text
@@ -111,7 +111,7 @@ class Wrong:
 def misconceived(exercise: Exercise, digits: int, *, short: bool = False) -> Iterator[Wrong]:
     """Each known mistake that changes the numbers by more than rounding can hide."""
     for mistake in applicable(exercise.case, exercise.key):
-        steps = bent(exercise.case, mistake)
+        steps = run_with_mistakes(exercise.case, mistake)
         path = first_change(exercise, steps, 2 * 10.0**-digits) if steps else None
         if steps and path and all(np.isfinite(steps[p]).all() for p in exercise.asked):
             yield Wrong(exercise, texts(exercise, steps, digits, short=short), path, mistake.slug)
@@ -121,11 +121,11 @@ def slipped(exercise: Exercise, digits: int, draws: Draws) -> Iterator[Wrong]:
     """One entry of one step is off, and the later steps are worked out from it."""
     for path in exercise.asked:
         value = exercise.key[path].copy()
-        place = np.unravel_index(draws.whole(0, value.size - 1), value.shape) if value.ndim else ()
+        place = np.unravel_index(draws.integer(0, value.size - 1), value.shape) if value.ndim else ()
         cell = tuple(int(i) for i in place)
         whole = bool(np.all(value == np.round(value)))
-        value[cell] += (1 if draws.whole(0, 1) else -1) * (
-            draws.whole(1, 3) if whole else draws.whole(11, 90) / 100
+        value[cell] += (1 if draws.integer(0, 1) else -1) * (
+            draws.integer(1, 3) if whole else draws.integer(11, 90) / 100
         )
         steps = exercise.case.run({path: value})
         if all(np.isfinite(steps[p]).all() for p in exercise.asked):
@@ -209,7 +209,7 @@ def measured_class(students: int) -> tuple[float, float]:
             lines = [f'student = "s{number}"']
             for place, exercise in sheet.exercises.items():
                 wrong = [*misconceived(exercise, 4), *slipped(exercise, 4, draws)]
-                right = draws.whole(0, 1)
+                right = draws.integer(0, 1)
                 answers = texts(exercise, exercise.key, 4) if right else draws.choice(wrong).answers
                 lines += [
                     f'[answers."{place}"]',

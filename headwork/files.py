@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from headwork.errors import InputError
 
@@ -51,3 +53,18 @@ def read_text(path: str | Path, *, most: int = 10_000_000) -> str:
         raise InputError(f"{source}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
     except OSError as error:
         raise InputError(f"{source}: cannot be read: {error.strerror}.") from None
+
+
+def read_toml(path: str | Path, *, most: int = 10_000_000) -> dict[str, Any]:
+    """A TOML file; a decimal stays text, so that 0.5 is 1/2 in exact work."""
+    text = read_text(path, most=most)
+    try:
+        return tomllib.loads(text, parse_float=str)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f'{path}: not valid TOML: {error}. A matrix is written in quotes: tokens = "1 2; 2 0".'
+        ) from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(
+            f"{path}: cannot be read as TOML ({type(error).__name__}): nested too deep, or a number too long."
+        ) from None

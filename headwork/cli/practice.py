@@ -96,8 +96,8 @@ def check(
     exercise: Annotated[Path, typer.Argument(help="A TOML file: mechanism, [inputs], [options], [points].")],
 ) -> None:
     """Say which mistakes these numbers cannot reveal or tell apart, and the smallest change that can."""
+    from headwork.exercises import read_exercise
     from headwork.exercises.checking import check as look
-    from headwork.exercises.exercise import read_exercise
 
     own = read_exercise(exercise)
     if own.challenge:

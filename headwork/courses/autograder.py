@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from headwork.errors import HeadworkError, InputError
-from headwork.exercises.exercise import Exercise, exercise_from
+from headwork.exercises.exercise import Exercise
+from headwork.exercises.reading import exercise_from
 from headwork.files import read_text, write_whole
-from headwork.grading.answers import LARGEST_FILE, AnswerFile, read_answers, read_typed
+from headwork.grading.answers import LARGEST_FILE, AnswerFile, read_answers, read_entries
 from headwork.grading.feedback import SIGNS, hints
 from headwork.grading.marking import grade
 from headwork.grading.marks import Mark, StepMark
@@ -214,7 +215,9 @@ def require_readable(shapes: Mapping[str, Sequence[int] | None], scope: Scope) -
 
 def _unreadable(value: Any, shape: Sequence[int] | None) -> str:
     try:
-        typed = read_typed(written(value), shape=tuple(shape or ()), axes="" if shape is not None else "axis")
+        typed = read_entries(
+            written(value), shape=tuple(shape or ()), axes="" if shape is not None else "axis"
+        )
     except Exception as error:  # as above
         return f"cannot be read: {error}"
     if typed is None:

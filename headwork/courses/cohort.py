@@ -20,8 +20,9 @@ from typing import Any
 from headwork.courses.parallel import pool, progress
 from headwork.courses.sheets import Sheet, read_key
 from headwork.errors import HeadworkError, InputError
-from headwork.exercises.exercise import Exercise, read_toml
-from headwork.files import write_whole
+from headwork.exercises.exercise import Exercise
+from headwork.exercises.reading import exercise_from, read_exercise
+from headwork.files import read_toml, write_whole
 from headwork.grading.answers import AnswerFile, read_answers
 from headwork.grading.feedback import feedback, feedback_page
 from headwork.grading.marking import grade
@@ -76,8 +77,6 @@ def grade_sheet(sheet: Sheet, answers: AnswerFile) -> dict[str, Mark]:
 
 def own_sheet(path: str | Path, answers: AnswerFile) -> Sheet:
     """The sheet that an answer file says it answers, or the exercise that lies beside it."""
-    from headwork.exercises.exercise import exercise_from, read_exercise
-
     exercises: dict[str, Exercise] = {}
     file = Path(path).parent / "exercise.toml"
     beside = read_exercise(file) if file.is_file() else None

@@ -23,10 +23,11 @@ from headwork.courses.answer_page import answer_page
 from headwork.courses.autograder import variables
 from headwork.courses.sheets import Sheet, key_text, read_key
 from headwork.errors import InputError, unknown
-from headwork.exercises.exercise import Exercise, read_exercise, read_toml
+from headwork.exercises.exercise import Exercise
 from headwork.exercises.kinds import generate
 from headwork.exercises.questions import Blank, answer_sheet, markdown, question
-from headwork.files import write_whole
+from headwork.exercises.reading import read_exercise
+from headwork.files import read_toml, write_whole
 from headwork.grading.marking import PART
 from headwork.readings.notebook import array_text
 

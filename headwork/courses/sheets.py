@@ -21,10 +21,11 @@ from typing import Any
 from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import pool, progress
 from headwork.errors import InputError, unknown
-from headwork.exercises.exercise import ROUNDING, Exercise, exercise_from, read_exercise, read_toml
-from headwork.exercises.kinds import generate, kinds
+from headwork.exercises.exercise import Exercise
+from headwork.exercises.kinds import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, markdown, question
-from headwork.files import read_text, write_whole
+from headwork.exercises.reading import ROUNDING, exercise_from, read_exercise
+from headwork.files import read_text, read_toml, write_whole
 from headwork.readings.notebook import array_text
 
 SHORTEST_SECRET = 12
@@ -81,9 +82,9 @@ def read_course(path: str | Path) -> Course:
                 )
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{path}, exercise {number}: expected either a kind or a file.")
-        if "kind" in part and part["kind"] not in kinds():
+        if "kind" in part and part["kind"] not in kind_slugs():
             raise InputError(
-                f"{path}, exercise {number}: {unknown('kind of exercise', part['kind'], kinds())}"
+                f"{path}, exercise {number}: {unknown('kind of exercise', part['kind'], kind_slugs())}"
             )
     settings = {name: data[name] for name in KEPT if name in data}
     if settings.get("rounding", "free") not in ROUNDING:

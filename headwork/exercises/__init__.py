@@ -1,9 +1,10 @@
-"""Exercises: a mechanism with numbers, and the mistakes that its numbers can show.
+"""Exercises: a mechanism with numbers, and the mistakes that its numbers reveal.
 
-One definition, read once more: the key of an exercise is the recorded trace; a misconception changes one step of it.
+The key of an exercise is the recorded trace; a misconception is an edit of one step of it.
 """
 
-from headwork.exercises.exercise import Exercise, exercise_from, read_exercise
-from headwork.exercises.kinds import generate, kinds
+from headwork.exercises.exercise import Exercise
+from headwork.exercises.kinds import generate, kind_slugs
+from headwork.exercises.reading import exercise_from, read_exercise
 
-__all__ = ["Exercise", "exercise_from", "generate", "kinds", "read_exercise"]
+__all__ = ["Exercise", "exercise_from", "generate", "kind_slugs", "read_exercise"]

@@ -1,7 +1,7 @@
-"""A case: one mechanism with its numbers, run as it is, from a person's own steps, or bent into a mistake.
+"""A case: one mechanism with its numbers, run as it is, from a student's own steps, or with a mistake.
 
-All three are the same run with another note. ``swaps`` puts a person's own values in place of some steps;
-a ``Bend`` changes what goes in, or what one step gives. What was swapped is never bent.
+All three are the same run with another note. ``replacing`` puts a student's own values in place of some steps;
+an ``Edit`` changes the inputs, or the value of one step. A replaced step is never edited.
 """
 
 from __future__ import annotations
@@ -24,48 +24,56 @@ Array = Any  # numpy array of float64
 Steps = dict[str, "NDArray[Any]"]
 
 
-class Inapplicable(Exception):
-    """A bend asked for something that this case does not have."""
+class NotApplicable(Exception):
+    """An edit asked for something that this case does not have."""
 
 
-class Seen:
-    """What a bend may look at: inputs, options and the steps noted so far, by name, as arrays.
+class RunView:
+    """What an edit may read: inputs, options and the steps recorded so far, by name, as arrays.
 
-    ``now`` is the step that is about to be noted. A step is looked for in its own scope first.
+    ``current`` is the value of the step at ``path``. A step is looked up in its own scope first.
     """
 
     def __init__(
-        self, inputs: Mapping[str, Any], kept: Mapping[str, Any], path: str = "", now: Any = None
+        self, inputs: Mapping[str, Any], recorded: Mapping[str, Any], path: str = "", current: Any = None
     ) -> None:
-        self._inputs, self._kept, self.path, self.now = inputs, kept, path, now
+        self._inputs, self.recorded, self.path, self.current = inputs, recorded, path, current
+
+    def _path_of(self, name: str) -> str | None:
+        scope = self.path.rpartition("/")[0]
+        steps = (name, name.replace("_", " "))
+        paths = (path for step in steps for path in (f"{scope}/{step}", step))
+        return next((path for path in paths if path in self.recorded), None)
 
     def __getattr__(self, name: str) -> Any:
-        scope = self.path.rpartition("/")[0]
-        for step in (name, name.replace("_", " ")):
-            for path in (f"{scope}/{step}", step):
-                if path in self._kept:
-                    return self._kept[path]
-        if name in self._inputs:
-            value = self._inputs[name]
-            return value.array if isinstance(value, HandTensor) else value
-        raise Inapplicable(name)
+        path = self._path_of(name)
+        if path is not None:
+            return self.recorded[path]
+        if name not in self._inputs:
+            raise NotApplicable(name)
+        value = self._inputs[name]
+        return value.array if isinstance(value, HandTensor) else value
 
     def has(self, name: str) -> bool:
-        """Whether an input or option was given at all."""
+        """Whether the problem has that input or option."""
         return self._inputs.get(name) is not None
+
+    def has_step(self, name: str) -> bool:
+        """Whether that step has been recorded."""
+        return self._path_of(name) is not None
 
 
 @dataclass(frozen=True)
-class Bend:
-    """A change to a run: ``inputs`` returns changed inputs or options, ``steps`` the bent value of a step.
+class Edit:
+    """A change to a run: ``inputs`` returns changed inputs or options, ``steps`` the changed value of a step.
 
-    A step is named by its path or by the last part of it; ``*`` is any step. None means "not here".
+    A step is named by its path or by the last part of it; ``*`` is any step. None means "not applicable".
     """
 
-    inputs: Callable[[Seen], Mapping[str, Any] | None] | None = None
-    steps: Mapping[str, Callable[[Seen], Any]] = field(default_factory=dict)
+    inputs: Callable[[RunView], Mapping[str, Any] | None] | None = None
+    steps: Mapping[str, Callable[[RunView], Any]] = field(default_factory=dict)
 
-    def at(self, path: str) -> Callable[[Seen], Any] | None:
+    def change_at(self, path: str) -> Callable[[RunView], Any] | None:
         return self.steps.get(path) or self.steps.get(path.rpartition("/")[2]) or self.steps.get("*")
 
 
@@ -77,58 +85,62 @@ class Case:
     inputs: Mapping[str, Any]
     options: Mapping[str, Any]
 
-    def run(self, swaps: Mapping[str, Array] | None = None, bends: Sequence[Bend] = ()) -> Steps:
+    def run(self, replacing: Mapping[str, Array] | None = None, edits: Sequence[Edit] = ()) -> Steps:
         """Every step as an array of decimals."""
-        kept: Steps = {}
-        swaps = swaps or {}
+        recorded: Steps = {}
+        replacing = replacing or {}
         inputs, options = dict(self.inputs), dict(self.options)
-        for bend in bends:
-            if bend.inputs:
-                changed = bend.inputs(Seen({**inputs, **options}, {}))
+        for edit in edits:
+            if edit.inputs:
+                changed = edit.inputs(RunView({**inputs, **options}, {}))
                 if changed is None:
-                    raise Inapplicable
+                    raise NotApplicable
                 for name, value in changed.items():
-                    place = inputs if name in self.inputs else options
-                    place[name] = _like(place.get(name), value)
+                    target = inputs if name in self.inputs else options
+                    target[name] = _like(target.get(name), value)
         everything = {**inputs, **options}
 
         def note(name: str, value: Any, /) -> Any:
             array = _array(value)
-            for bend in bends:
-                if name not in swaps and (change := bend.at(name)):
-                    new = change(Seen(everything, kept, name, array))
+            for edit in edits:
+                if name not in replacing and (change := edit.change_at(name)):
+                    new = change(RunView(everything, recorded, name, array))
                     if new is None:
-                        raise Inapplicable
+                        raise NotApplicable
                     array = np.asarray(new, float)
-            if name in swaps:
-                array = swaps[name]
-            kept[name] = array
-            # A value of another shape is kept as it is, but nothing can be worked out from it.
+            if name in replacing:
+                array = replacing[name]
+            recorded[name] = array
+            # A value of another shape is recorded as it is, but no later step can follow from it.
             return value if array.shape != _array(value).shape else _like(value, array)
 
         try:
             with np.errstate(all="ignore"):
                 self.mechanism.function(**inputs, **options, note=note)
         except (InputError, ValueError, IndexError, ZeroDivisionError, OverflowError) as error:
-            if not bends and not swaps:
+            if not edits and not replacing:
                 raise
-            raise Inapplicable(str(error)) from None
-        return kept
+            raise NotApplicable(str(error)) from None
+        return recorded
 
 
-def spread(
-    case: Case, own: Mapping[str, Array], halves: Mapping[str, Array], path: str, bends: Sequence[Bend] = ()
+def propagated_error(
+    case: Case,
+    own: Mapping[str, Array],
+    half_units: Mapping[str, Array],
+    path: str,
+    edits: Sequence[Edit] = (),
 ) -> Array:
-    """What half a unit of the last digit of every own earlier number may do to each entry of a step."""
-    centre = case.run(own, bends)[path]
+    """How far rounding every own earlier number by half a unit of its last digit may move each entry of a step."""
+    centre = case.run(own, edits)[path]
     total = np.zeros_like(centre)
-    for step, sizes in halves.items():
-        for place in map(tuple, np.argwhere(sizes > 0)):
+    for step, sizes in half_units.items():
+        for index in map(tuple, np.argwhere(sizes > 0)):
             ends = []
             for sign in (1, -1):
                 moved = own[step].copy()
-                moved[place] += sign * sizes[place]
-                ends.append(np.abs(case.run({**own, step: moved}, bends)[path] - centre))
+                moved[index] += sign * sizes[index]
+                ends.append(np.abs(case.run({**own, step: moved}, edits)[path] - centre))
             total = total + np.nan_to_num(np.maximum(*ends), nan=0.0, posinf=0.0)
     return total * (1 + SLACK)
 
@@ -138,7 +150,7 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 def _like(old: Any, new: Any) -> Any:
-    """A new value of the kind that the old one was."""
+    """A new value of the type that the old one had."""
     if new is None or isinstance(new, (str, HandTensor)):
         return new
     array = np.asarray(new, float)

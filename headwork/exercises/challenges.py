@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import InputError
-from headwork.exercises.draws import Draws, typed
+from headwork.exercises.draws import Draws, matrix_text
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.readings.recording import recorder
@@ -105,10 +105,10 @@ def _built(given: Values, values: Values) -> Verdict:
 
 
 def _square(draws: Draws) -> int:
-    return draws.whole(3, 5)
+    return draws.integer(3, 5)
 
 
-@_challenge(BUILT, lambda draws: {"target": typed(np.eye(_square(draws), dtype=int).tolist())})
+@_challenge(BUILT, lambda draws: {"target": matrix_text(np.eye(_square(draws), dtype=int).tolist())})
 def construct_identity(given: Values, values: Values) -> Verdict:
     """Make attention the identity: every token takes its own value. {ASK}"""
     return _built(given, values)
@@ -121,7 +121,7 @@ def _turn(draws: Draws) -> dict[str, Any]:
         matrix = np.eye(count, dtype=int)[order]
         # An order that is its own inverse cannot tell a matrix from its transpose.
         if not np.array_equal(matrix, matrix.T):
-            return {"target": typed(matrix.tolist())}
+            return {"target": matrix_text(matrix.tolist())}
 
 
 @_challenge(BUILT, _turn)
@@ -131,11 +131,11 @@ def construct_permutation(given: Values, values: Values) -> Verdict:
 
 
 def _means(draws: Draws) -> dict[str, Any]:
-    span, count = draws.whole(2, 3), draws.whole(2, 3)
+    span, count = draws.integer(2, 3), draws.integer(2, 3)
     rows = [
         [f"1/{span}" if i <= j < i + span else "0" for j in range(count + span - 1)] for i in range(count)
     ]
-    return {"target": typed(rows)}
+    return {"target": matrix_text(rows)}
 
 
 @_challenge(BUILT, _means)
@@ -145,7 +145,7 @@ def construct_running_mean(given: Values, values: Values) -> Verdict:
 
 
 @_challenge(
-    BUILT, lambda draws: {"target": typed([[1] + [0] * (n - 1)] * n) if (n := _square(draws)) else ""}
+    BUILT, lambda draws: {"target": matrix_text([[1] + [0] * (n - 1)] * n) if (n := _square(draws)) else ""}
 )
 def construct_first_token(given: Values, values: Values) -> Verdict:
     """Make every token look at the first one only. {ASK}"""

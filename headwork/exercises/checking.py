@@ -1,119 +1,162 @@
-"""``practice check``: which mistakes an exercise's numbers cannot reveal or tell apart, and what change would."""
+"""Which mistakes an exercise's numbers reveal, hide or confuse, and what change would reveal more."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
 from headwork.errors import HeadworkError
+from headwork.exercises.case import Steps
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.misconceptions import MISCONCEPTIONS
-from headwork.exercises.revealing import Revealed, revealed
+from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same
 from headwork.readings.notebook import array_text
 
-STEPS = (1, -1, 2, -2)
-MOST_CHANGES = 400  # entries times steps tried
+MOVES = (1, -1, 2, -2)
+MOST_CHANGES = 400  # entries times moves tried
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The mistakes that can be made here: with the asked step they change first, hidden, and confused in pairs."""
+
+    detected: dict[str, str]
+    hidden: tuple[str, ...]
+    alike: tuple[tuple[str, str], ...]
+
+    @property
+    def score(self) -> tuple[int, int]:
+        """How many mistakes are hidden, and how many pairs confused: less is better."""
+        return len(self.hidden), len(self.alike)
+
+
+def first_change(exercise: Exercise, steps: Steps, within: float) -> str | None:
+    """The first asked step that differs from the key."""
+    key = exercise.key
+    changed = (path for path in exercise.asked if path in steps and not same(steps[path], key[path], within))
+    return next(changed, None)
+
+
+def detect(exercise: Exercise) -> Detection:
+    """What these numbers show of each known mistake.
+
+    >>> from headwork.exercises import generate
+    >>> detect(generate("output-size", 1)).hidden
+    ()
+    """
+    within = 2 * 10.0 ** (1 - exercise.digits)  # closer numbers may look alike once rounded to a digit less
+    detected: dict[str, str] = {}
+    hidden: list[str] = []
+    runs: dict[str, Steps] = {}
+    for mistake in applicable(exercise.case, exercise.key):
+        steps = run_with_mistakes(exercise.case, mistake)
+        if steps is None:
+            continue
+        path = first_change(exercise, steps, within)
+        if path is None or np.isnan(steps[path]).any():
+            hidden.append(mistake.slug)
+        else:
+            detected[mistake.slug], runs[mistake.slug] = path, steps
+    alike = [
+        (a, b)
+        for a, b in combinations(detected, 2)
+        if detected[a] == detected[b]
+        and all(same(runs[a][path], runs[b][path], within) for path in exercise.asked)
+    ]
+    return Detection(detected, tuple(hidden), tuple(alike))
 
 
 @dataclass(frozen=True)
 class Change:
-    """One entry changed: the input, its place, the new number, and what is then still hidden or alike."""
+    """One entry changed: the input, its index, both numbers, and what is then still hidden or confused."""
 
     name: str
-    place: tuple[int, ...]
+    index: tuple[int, ...]
     old: float
     new: float
-    exercise: Exercise
-    shown: Revealed
+    detection: Detection
 
     def __str__(self) -> str:
-        where = f"[{','.join(map(str, self.place))}]" if self.place else ""
-        return f"{self.name}{where} from {self.old:g} to {self.new:g}"
+        entry = f"[{','.join(map(str, self.index))}]" if self.index else ""
+        return f"{self.name}{entry} from {self.old:g} to {self.new:g}"
 
 
 @dataclass(frozen=True)
 class Check:
-    """What an exercise's numbers show, and the change of one entry that shows most."""
+    """What an exercise's numbers reveal, and the change of one entry that reveals most."""
 
     exercise: Exercise
-    shown: Revealed
+    detection: Detection
     change: Change | None
 
     @property
     def good(self) -> bool:
-        return not self.shown.hidden and not self.shown.alike
+        return self.detection.score == (0, 0)
 
     def to_text(self) -> str:
         name = self.exercise.title or self.exercise.mechanism
-        lines = [f"{name}: {len(self.shown.changed)} known mistakes change an asked step."]
-        if self.shown.hidden:
+        lines = [f"{name}: {len(self.detection.detected)} known mistakes change an asked step."]
+        if self.detection.hidden:
             lines.append("These numbers cannot reveal:")
-            lines += [
-                f"  {slug.replace('-', ' ')}: {MISCONCEPTIONS[slug].sentence}" for slug in self.shown.hidden
-            ]
-        if self.shown.alike:
+            lines += [f"  {_name(slug)}: {MISCONCEPTIONS[slug].sentence}" for slug in self.detection.hidden]
+        if self.detection.alike:
             lines.append("These numbers cannot tell apart:")
-            lines += [f"  {a.replace('-', ' ')} and {b.replace('-', ' ')}" for a, b in self.shown.alike]
+            lines += [f"  {_name(a)} and {_name(b)}" for a, b in self.detection.alike]
         if self.good:
             lines.append("Every known mistake shows, and each differs from the others.")
         elif self.change is None:
-            lines.append("No change of a single entry by 1 or 2 shows more.")
+            lines.append("No change of a single entry by 1 or 2 reveals more.")
         else:
-            left = [s.replace("-", " ") for s in self.change.shown.hidden] + [
-                f"{a.replace('-', ' ')} = {b.replace('-', ' ')}" for a, b in self.change.shown.alike
-            ]
-            lines.append(
-                f"The smallest change that shows more: {self.change}."
-                + (f" Then still hidden: {', '.join(left)}." if left else "")
-            )
+            left = [_name(slug) for slug in self.change.detection.hidden]
+            left += [f"{_name(a)} = {_name(b)}" for a, b in self.change.detection.alike]
+            rest = f" Then still hidden: {', '.join(left)}." if left else ""
+            lines.append(f"The smallest change that reveals more: {self.change}.{rest}")
         return "\n".join(lines) + "\n"
 
 
+def _name(slug: str) -> str:
+    return slug.replace("-", " ")
+
+
 def check(exercise: Exercise) -> Check:
-    """Look for mistakes that the numbers hide, and for a change that brings them out.
+    """Look for mistakes that the numbers hide, and for a change of one entry that reveals them.
 
     >>> own = Exercise("self-attention", {"tokens": "1 0; 0 1", "W_q": "1 0; 0 1"}, {"beta": 1}, {"query": 1})
-    >>> "matrix-transposed" in check(own).shown.hidden
+    >>> "matrix-transposed" in check(own).detection.hidden
     True
     """
-    shown = revealed(exercise)
+    detection = detect(exercise)
     best: Change | None = None
-    score = _score(shown)
+    score = detection.score
     if score != (0, 0):
         for change in _changes(exercise):
-            if _score(change.shown) < (score if best is None else _score(best.shown)):
-                best = change
-                if _score(change.shown) == (0, 0):
+            if change.detection.score < score:
+                best, score = change, change.detection.score
+                if score == (0, 0):
                     break
-    return Check(exercise, shown, best)
-
-
-def _score(shown: Revealed) -> tuple[int, int]:
-    return len(shown.hidden), len(shown.alike)
+    return Check(exercise, detection, best)
 
 
 def _changes(exercise: Exercise) -> Iterator[Change]:
     tried = 0
-    for step in STEPS:
-        for name, noted in exercise.trace.inputs.items():
-            array = noted.tensor.array
-            for place in np.ndindex(array.shape):
+    for move in MOVES:
+        for name, value in exercise.trace.inputs.items():
+            array = value.tensor.array
+            for index in np.ndindex(array.shape):
                 tried += 1
                 if tried > MOST_CHANGES:
                     return
                 moved = array.copy()
-                moved[place] += step
+                moved[index] += move
                 other = replace(exercise, inputs={**exercise.inputs, name: array_text(moved)})
                 try:
                     if all(
                         np.isfinite(other.key[path]).all() or not math.isfinite(exercise.key[path].sum())
                         for path in other.asked
                     ):
-                        yield Change(
-                            name, place, float(array[place]), float(moved[place]), other, revealed(other)
-                        )
+                        yield Change(name, index, float(array[index]), float(moved[index]), detect(other))
                 except HeadworkError:
                     continue

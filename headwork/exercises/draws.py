@@ -10,9 +10,9 @@ Choice = TypeVar("Choice")
 
 
 class Draws:
-    """A stream of whole numbers that depends only on the words it was made from.
+    """A stream of integers that depends only on its seed words.
 
-    >>> Draws("self-attention", 7).whole(0, 9) == Draws("self-attention", 7).whole(0, 9)
+    >>> Draws("self-attention", 7).integer(0, 9) == Draws("self-attention", 7).integer(0, 9)
     True
     """
 
@@ -20,33 +20,37 @@ class Draws:
         self._start = "/".join(map(str, words)).encode()
         self._count = 0
 
-    def whole(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included."""
+    def integer(self, low: int, high: int) -> int:
+        """An integer from ``low`` to ``high``, both included."""
         self._count += 1
         digest = hashlib.sha256(self._start + b"#%d" % self._count).digest()
         return low + int.from_bytes(digest[:8], "big") % (high - low + 1)
 
     def choice(self, items: Sequence[Choice]) -> Choice:
-        return items[self.whole(0, len(items) - 1)]
+        return items[self.integer(0, len(items) - 1)]
 
     def shuffled(self, items: Sequence[Choice]) -> list[Choice]:
         left, result = list(items), []
         while left:
-            result.append(left.pop(self.whole(0, len(left) - 1)))
+            result.append(left.pop(self.integer(0, len(left) - 1)))
         return result
 
     def row(self, count: int, low: int, high: int) -> list[int]:
-        return [self.whole(low, high) for _ in range(count)]
+        return [self.integer(low, high) for _ in range(count)]
+
+    def vector(self, count: int, low: int, high: int) -> str:
+        """A row as a person would type it."""
+        return " ".join(map(str, self.row(count, low, high)))
 
     def matrix(self, rows: int, columns: int, low: int, high: int) -> str:
         """A matrix as a person would type it."""
-        return typed([self.row(columns, low, high) for _ in range(rows)])
+        return matrix_text([self.row(columns, low, high) for _ in range(rows)])
 
 
-def typed(rows: Sequence[Sequence[object]]) -> str:
-    """Rows of numbers as typed text.
+def matrix_text(rows: Sequence[Sequence[object]]) -> str:
+    """Rows of numbers as a person types them.
 
-    >>> typed([[1, 2], [2, 0]]), typed([[1, 2]])
+    >>> matrix_text([[1, 2], [2, 0]]), matrix_text([[1, 2]])
     ('1 2; 2 0', '[[1, 2]]')
     """
     if len(rows) == 1:

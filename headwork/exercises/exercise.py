@@ -7,18 +7,15 @@ same entries.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from headwork.errors import InputError, unknown
 from headwork.exercises.case import Case, Steps
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.formulas import FORMULAS
-from headwork.files import read_text
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.options import read_option
@@ -29,8 +26,6 @@ from headwork.readings.explaining import check_names
 from headwork.readings.recording import recorder
 
 Rounding = Literal["free", "part", "wrong"]
-ROUNDING = ("free", "part", "wrong")
-MOST_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -133,84 +128,6 @@ class Exercise:
                 lines += ["", f"[{table}.{name}]" if table else f"[{name}]"]
                 lines += [f"{json.dumps(k)} = {json.dumps(v)}" for k, v in entries.items()]
         return "\n".join(lines) + "\n"
-
-
-def read_toml(path: str | Path, *, most: int = 1_000_000) -> dict[str, Any]:
-    """A TOML file with decimals kept as typed."""
-    text = read_text(path, most=most)
-    try:
-        return tomllib.loads(text, parse_float=str)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not valid TOML: {error}.") from None
-    except (RecursionError, ValueError) as error:
-        raise InputError(
-            f"{path}: cannot be read as TOML ({type(error).__name__}): nested too deep, or a number too long."
-        ) from None
-
-
-def read_exercise(path: str | Path) -> Exercise:
-    """An exercise from its file, checked by working it once."""
-    return exercise_from(read_toml(path), str(path))
-
-
-def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
-    """An exercise from its entries; ``kind`` with a ``seed`` and no numbers is generated."""
-    known = [f.name for f in fields(Exercise)]
-    for name in data:
-        if name not in known:
-            raise InputError(f"{where}: {unknown('entry', name, known)}")
-    if "mechanism" not in data:
-        if "kind" not in data:
-            raise InputError(
-                f'{where}: neither a mechanism nor a kind. Expected mechanism = "self-attention", or kind and seed.'
-            )
-        from headwork.exercises.kinds import generate
-
-        return generate(
-            str(data["kind"]), _whole(data, "seed", 0, where), _whole(data, "difficulty", 1, where)
-        )
-    tables = {name: data.get(name, {}) for name in ("inputs", "options", "points")}
-    for name, table in tables.items():
-        if not isinstance(table, Mapping):
-            raise InputError(f"{where}: {name} is {table!r}. Expected a table [{name}].")
-    try:
-        points = {path: float(value) for path, value in tables["points"].items()}
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: [points] takes one number a step, such as weights = 2.") from None
-    if any(not 0 <= value < 1e6 for value in points.values()):
-        raise InputError(f"{where}: [points] holds a number below 0 or far too large.")
-    exercise = Exercise(
-        mechanism=str(data["mechanism"]).replace("_", "-"),
-        inputs=tables["inputs"],
-        options=tables["options"],
-        points=points,
-        **{name: str(data[name]) for name in ("kind", "title", "question") if name in data},
-        seed=data.get("seed"),
-        difficulty=_whole(data, "difficulty", 1, where),
-        digits=_whole(data, "digits", 4, where, most=MOST_DIGITS),
-        hints=_whole(data, "hints", 3, where, most=3),
-        rounding=_choice(data, "rounding", ROUNDING, where),
-        tokens_as=_choice(data, "tokens_as", ("rows", "columns"), where),
-    )
-    try:
-        _ = exercise.asked
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    return exercise
-
-
-def _whole(data: Mapping[str, Any], name: str, default: int, where: str, most: int = 2**63) -> int:
-    value = data.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise InputError(f"{where}: {name} is {value!r}. Expected a whole number from 0 to {most}.")
-    return value
-
-
-def _choice(data: Mapping[str, Any], name: str, choices: tuple[str, ...], where: str) -> Any:
-    value = data.get(name, choices[0])
-    if value not in choices:
-        raise InputError(f"{where}: {unknown(name, value, choices)}")
-    return value
 
 
 def _plain(value: Any) -> Any:

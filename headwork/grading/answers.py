@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import InputError
-from headwork.exercises.exercise import read_toml
+from headwork.files import read_toml
 from headwork.numbers.typed import SymbolFound, nested_array, nested_texts
 
 LARGEST_FILE = 200_000
@@ -27,11 +27,11 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Typed:
+class Entries:
     """One step as it was written. ``half`` is half a unit of the last digit written, 0 where exact."""
 
     values: Array
-    half: Array
+    half_unit: Array
     decimals: Array
     significant: Array
     texts: Array
@@ -43,21 +43,24 @@ class Typed:
     @property
     def finest(self) -> float:
         """Half a unit of the last digit of the most exactly written decimal; 0 where there is none."""
-        decimals = self.half[(self.half > 0) & (self.significant >= 2)]
-        decimals = decimals if decimals.size else self.half[self.half > 0]
+        decimals = self.half_unit[(self.half_unit > 0) & (self.significant >= 2)]
+        decimals = decimals if decimals.size else self.half_unit[self.half_unit > 0]
         return float(decimals.min()) if decimals.size else 0.0
 
     @property
     def open(self) -> Array:
         return np.isnan(self.values)
 
-    def moved(self, move: Any) -> Typed:
+    def moved(self, move: Any) -> Entries:
         """The same entries in other places."""
-        return Typed(
-            *(move(part) for part in (self.values, self.half, self.decimals, self.significant, self.texts))
+        return Entries(
+            *(
+                move(part)
+                for part in (self.values, self.half_unit, self.decimals, self.significant, self.texts)
+            )
         )
 
-    def fitted(self, shape: tuple[int, ...]) -> Typed | None:
+    def fitted(self, shape: tuple[int, ...]) -> Entries | None:
         """The entries in that shape, where they fit: axes of one may be left out, several be written as one."""
         if self.shape == shape:
             return self
@@ -73,11 +76,11 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def read_typed(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> Typed | None:
+def read_entries(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> Entries | None:
     """The entries of one step, or None where nothing was filled in.
 
-    >>> typed = read_typed("1/3 0.25; ? 2")
-    >>> typed.values.round(3).tolist(), typed.half.tolist()
+    >>> entries = read_entries("1/3 0.25; ? 2")
+    >>> entries.values.round(3).tolist(), entries.half_unit.tolist()
     ([[0.333, 0.25], [nan, 2.0]], [[0.0, 0.005], [0.0, 0.005]])
     """
     text = str(text).strip()
@@ -102,15 +105,19 @@ def read_typed(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> Typ
     texts = np.array(nested, dtype=object).reshape(numbers.shape)
     values = np.where(texts == "?", np.nan, numbers)
     written = [_written(str(entry)) for entry in texts.flat]
-    half, decimals, significant = (
+    half_unit, decimals, significant = (
         np.array(part, float).reshape(numbers.shape) for part in zip(*written, strict=True)
     )
     # A bare 0 or 1 among decimals is rounded like them.
-    plain = Typed(values, half, decimals, significant, texts)
-    whole = (half == 0) & (decimals == 0) & (plain.finest > 0)
+    plain = Entries(values, half_unit, decimals, significant, texts)
+    whole = (half_unit == 0) & (decimals == 0) & (plain.finest > 0)
     finest = np.round(-np.log10(2 * plain.finest)) if plain.finest else 0
-    return Typed(
-        values, np.where(whole, plain.finest, half), np.where(whole, finest, decimals), significant, texts
+    return Entries(
+        values,
+        np.where(whole, plain.finest, half_unit),
+        np.where(whole, finest, decimals),
+        significant,
+        texts,
     )
 
 
@@ -139,34 +146,34 @@ def _written(entry: str) -> tuple[float, float, float]:
     significant = len((whole + part).lstrip("0"))
     decimals = len(part) - power
     # A whole number is taken at its word; how many digits it has decides whether it may be a rounded one.
-    half = 0.5 * 10.0**-decimals if part or power else 0.0
-    return half, float(decimals), float(significant)
+    half_unit = 0.5 * 10.0**-decimals if part or power else 0.0
+    return half_unit, float(decimals), float(significant)
 
 
 # --- comparing ----------------------------------------------------------------------------------------
 
 
-def enough(typed: Typed, digits: int) -> Array:
+def has_enough_digits(typed: Entries, digits: int) -> Array:
     """Where at least the asked digits were written, after the point or in all."""
     return (typed.decimals >= digits) | (typed.significant >= digits)
 
 
-def tolerance(typed: Typed, digits: int) -> Array:
+def tolerance(typed: Entries, digits: int) -> Array:
     """How far each entry may be off: half a unit of the last digit written or asked, the larger of both.
 
     Fewer digits than asked still count, down to half as many; fewer than that say too little to be right.
     """
     asked = 0.5 * 10.0**-digits
     least = (digits + 1) // 2
-    rounded = np.where(typed.half > 0, typed.half, np.where(typed.significant < math.inf, 0.5, 0.0))
-    whole = (typed.half == 0) & (typed.significant < max(digits, 3))
+    rounded = np.where(typed.half_unit > 0, typed.half_unit, np.where(typed.significant < math.inf, 0.5, 0.0))
+    whole = (typed.half_unit == 0) & (typed.significant < max(digits, 3))
     sparse = (typed.decimals < least) & (typed.significant < max(least, 2))
     # A short entry among longer ones (0.1 for 0.100, 0.0 for 0.0003) has lost its last zeros: it is as exact as they.
     short = max(asked, typed.finest if typed.finest <= 0.5 * 10.0**-least else 0.0)
     return np.where(sparse | whole, short, np.maximum(asked, rounded))
 
 
-def differing(typed: Typed, reference: Array, allowed: Array) -> Array:
+def mismatches(typed: Entries, reference: Array, allowed: Array) -> Array:
     """Which entries are further off than allowed (a value that is undefined is never met)."""
     with np.errstate(all="ignore"):
         gap = np.abs(typed.values - reference)

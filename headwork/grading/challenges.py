@@ -10,12 +10,12 @@ import numpy as np
 from headwork.errors import InputError
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.exercise import Exercise
-from headwork.grading.answers import read_typed
+from headwork.grading.answers import read_entries
 from headwork.grading.diagnosis import Cause
 from headwork.grading.marks import Mark, StepMark
 
 
-def judge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
+def grade_challenge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
     """Run what was given and say whether it works."""
     what = CHALLENGES[exercise.mechanism]
     full = float(exercise.points.get(ANSWER, 2))
@@ -42,7 +42,7 @@ def judge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
 
 def _value(text: str, name: str) -> Any:
     try:
-        found = read_typed(text)
+        found = read_entries(text)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     if found is None:

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from headwork.exercises.case import Bend, Case, Inapplicable, Seen, spread
-from headwork.exercises.misconceptions import Misconception, applicable, bent
-from headwork.exercises.misconceptions.registry import same
-from headwork.grading.answers import Typed, differing, tolerance
+from headwork.exercises.case import Case, Edit, NotApplicable, RunView, propagated_error
+from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
+from headwork.grading.answers import Entries, mismatches, tolerance
 from headwork.readings.writing import number_text
 
 Array = Any
@@ -61,11 +60,11 @@ class Wrong:
     """
 
     path: str
-    typed: Typed
+    typed: Entries
     reference: Array
     cells: Array
     bases: Sequence[Mapping[str, Array]]
-    halves: Mapping[str, Array]
+    half_units: Mapping[str, Array]
     digits: int
 
 
@@ -101,7 +100,7 @@ def changing(case: Case, wrong: Wrong, base: Mapping[str, Array]) -> Iterator[tu
     """The mistakes that change this step, gone on from these earlier steps, and what they make of it."""
     right = case.run(base)
     for mistake in applicable(case, right):
-        steps = bent(case, mistake, swaps=base)
+        steps = run_with_mistakes(case, mistake, replacing=base)
         if (
             steps
             and wrong.path in steps
@@ -115,20 +114,22 @@ def gives(wrong: Wrong, value: Array, more: Any = 0.0) -> bool:
     typed = wrong.typed.fitted(value.shape)
     if typed is None:
         return False
-    return not (differing(typed, value, tolerance(typed, wrong.digits) + more) & ~typed.open).any()
+    return not (mismatches(typed, value, tolerance(typed, wrong.digits) + more) & ~typed.open).any()
 
 
 def _nearly(case: Case, wrong: Wrong, mistake: Misconception, value: Array) -> bool:
     """Whether the rounding of own earlier numbers makes the difference."""
-    if not any((halves > 0).any() for halves in wrong.halves.values()):
+    if not any((half_units > 0).any() for half_units in wrong.half_units.values()):
         return False
     if not gives(
         wrong,
         value,
-        NEAR * max(float(np.max(h, initial=0)) for h in wrong.halves.values()) * (1 + np.abs(value)),
+        NEAR * max(float(np.max(h, initial=0)) for h in wrong.half_units.values()) * (1 + np.abs(value)),
     ):
         return False
-    return gives(wrong, value, spread(case, wrong.bases[1], wrong.halves, wrong.path, [mistake.bend]))
+    return gives(
+        wrong, value, propagated_error(case, wrong.bases[1], wrong.half_units, wrong.path, [mistake.edit])
+    )
 
 
 def _evidence(case: Case, mistake: Misconception, wrong: Wrong, base: Mapping[str, Array]) -> str:
@@ -136,7 +137,7 @@ def _evidence(case: Case, mistake: Misconception, wrong: Wrong, base: Mapping[st
     if mistake.evidence:
         typed = wrong.typed.fitted(steps[wrong.path].shape)
         if typed is not None:
-            return mistake.evidence(typed.values, Seen({**case.inputs, **case.options}, steps, wrong.path))
+            return mistake.evidence(typed.values, RunView({**case.inputs, **case.options}, steps, wrong.path))
     if wrong.typed.values.size == 1:
         return f"it gives {number_text(wrong.typed.values.reshape(-1)[0], wrong.digits)}, as you have"
     place = (
@@ -155,7 +156,7 @@ def _pairs(case: Case, wrong: Wrong) -> list[Cause]:
         singles = [mistake for mistake, _ in changing(case, wrong, base)]
         for first, second in permutations(singles, 2):
             pair = frozenset((first.slug, second.slug))
-            steps = None if pair in found else bent(case, first, second, swaps=base)
+            steps = None if pair in found else run_with_mistakes(case, first, second, replacing=base)
             if steps and gives(wrong, steps[wrong.path]):
                 sentence = f"{first.sentence}; and {second.sentence}"
                 found[pair] = Cause(
@@ -167,43 +168,43 @@ def _pairs(case: Case, wrong: Wrong) -> list[Cause]:
 # --- rounding -----------------------------------------------------------------------------------------
 
 
-def rounding(digits: int) -> Bend:
+def rounding(digits: int) -> Edit:
     """Every step rounded before it is used."""
-    return Bend(steps={"*": lambda s: np.round(s.now, digits)})
+    return Edit(steps={"*": lambda run: np.round(run.current, digits)})
 
 
-def rounded_exponentials(digits: int) -> Bend:
+def rounded_exponentials(digits: int) -> Edit:
     """The exponentials of a softmax rounded before they are divided by their sum."""
 
-    def weights(s: Seen) -> Array:
+    def weights(run: RunView) -> Array:
         try:
-            scores = s.masked
-        except Inapplicable:
-            scores = s.scores
+            scores = run.masked
+        except NotApplicable:
+            scores = run.scores
         powers = np.round(np.exp(scores), digits)
         total = powers.sum(-1, keepdims=True)
-        if s.path.startswith("beta oo") or not np.allclose(
-            np.exp(scores) / np.exp(scores).sum(-1, keepdims=True), s.now
+        if run.path.startswith("beta oo") or not np.allclose(
+            np.exp(scores) / np.exp(scores).sum(-1, keepdims=True), run.current
         ):
-            return s.now
+            return run.current
         return powers / np.where(total == 0, 1, total)
 
-    return Bend(steps={"weights": weights})
+    return Edit(steps={"weights": weights})
 
 
 def rounded_early(
-    case: Case, path: str, typed: Typed, digits: int, base: Mapping[str, Array], ends: Sequence[int]
+    case: Case, path: str, typed: Entries, digits: int, base: Mapping[str, Array], ends: Sequence[int]
 ) -> int | None:
     """To how many digits earlier numbers must have been rounded to give what was typed, if that explains it."""
     for end in ends:
-        for bend in (rounding(end), rounded_exponentials(end)):
+        for edit in (rounding(end), rounded_exponentials(end)):
             try:
-                value = case.run(base, [bend])[path]
-            except Inapplicable:
+                value = case.run(base, [edit])[path]
+            except NotApplicable:
                 continue
             fitted = typed.fitted(value.shape)
             loose = tolerance(typed, digits) if fitted is not None else 0
-            if fitted is not None and not differing(fitted, value, np.maximum(loose, 0)).any():
+            if fitted is not None and not mismatches(fitted, value, np.maximum(loose, 0)).any():
                 return end
     return None
 
@@ -236,7 +237,7 @@ def _slips(wrong: Wrong) -> list[Cause]:
             str(typed.texts[p]),
             float(typed.values[p]),
             float(reference[p]),
-            float(typed.half[p]),
+            float(typed.half_unit[p]),
             wrong.digits,
         )
         for p in places
@@ -255,39 +256,39 @@ def _transposed(wrong: Wrong) -> list[Cause]:
     turned = wrong.typed.moved(np.transpose)
     if turned.shape != wrong.reference.shape or wrong.typed.values.ndim != 2:
         return []
-    if differing(turned, wrong.reference, tolerance(turned, wrong.digits)).any():
+    if mismatches(turned, wrong.reference, tolerance(turned, wrong.digits)).any():
         return []
     return [Cause("transposed", SLIPS["transposed"], "say so in [conventions] if your tokens are columns")]
 
 
-def _slip(text: str, value: float, right: float, half: float, digits: int) -> str:
-    unit = 2 * half
+def _slip(text: str, value: float, right: float, half_unit: float, digits: int) -> str:
+    unit = 2 * half_unit
     if not np.isfinite(right) or not np.isfinite(value):
         return "slip"
-    if half and abs(value - right) <= 1.5 * unit + 1e-12:
+    if half_unit and abs(value - right) <= 1.5 * unit + 1e-12:
         return "cut-off" if abs(value) < abs(right) and abs(value - right) < unit else "misrounded"
-    if value == -right or (half and abs(value + right) <= half * 1.01):
+    if value == -right or (half_unit and abs(value + right) <= half_unit * 1.01):
         return "sign-slip"
-    if _swapped(text, right, half):
+    if _swapped(text, right, half_unit):
         return "digits-swapped"
     if (
-        any(abs(value - right * 10.0**k) <= max(half, 1e-9 * abs(value)) for k in (-3, -2, -1, 1, 2, 3))
+        any(abs(value - right * 10.0**k) <= max(half_unit, 1e-9 * abs(value)) for k in (-3, -2, -1, 1, 2, 3))
         and right
     ):
         return "point-slip"
-    if half and abs(value - right) <= half and digits:
+    if half_unit and abs(value - right) <= half_unit and digits:
         return "too-few-digits"
     return "slip"
 
 
-def _swapped(text: str, right: float, half: float) -> bool:
+def _swapped(text: str, right: float, half_unit: float) -> bool:
     """Whether exchanging two digits of what was typed gives the right number."""
     decimals = len(text.partition(".")[2]) if "." in text else 0
     target = f"{right:.{decimals}f}"
     typed = text.strip().lstrip("+")
     if typed.startswith((".", "-.")):
         typed = typed.replace(".", "0.", 1)
-    if len(typed) != len(target) or (not half and right != round(right)):
+    if len(typed) != len(target) or (not half_unit and right != round(right)):
         return False
     off = [i for i, (a, b) in enumerate(zip(typed, target, strict=True)) if a != b]
     return len(off) == 2 and typed[off[0]] == target[off[1]] and typed[off[1]] == target[off[0]]

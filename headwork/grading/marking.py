@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import InputError
-from headwork.exercises.case import spread
+from headwork.exercises.case import propagated_error
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.misconceptions import MISCONCEPTIONS, bent
-from headwork.grading.answers import Typed, differing, enough, read_typed, tolerance
-from headwork.grading.challenges import judge
+from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
+from headwork.grading.answers import Entries, has_enough_digits, mismatches, read_entries, tolerance
+from headwork.grading.challenges import grade_challenge
+from headwork.grading.conventions import other_forms
 from headwork.grading.diagnosis import Cause, Wrong, causes, gives, rounded_early
-from headwork.grading.forms import other_forms
 from headwork.grading.marks import Mark, StepMark
 
 Array = Any
@@ -35,13 +35,13 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     (2.0, 'total')
     """
     if exercise.challenge:
-        return judge(exercise, answers)
-    walk = _Walk(exercise, tokens_as or exercise.tokens_as)
+        return grade_challenge(exercise, answers)
+    walk = _Marker(exercise, tokens_as or exercise.tokens_as)
     steps = [walk.mark(path, answers.get(path, ""), full) for path, full in exercise.asked.items()]
     return Mark(exercise, tuple(_paid_once(walk.narrowed(steps))), walk.own)
 
 
-class _Walk:
+class _Marker:
     """One answer read from its first step to its last; remembers what the student has written so far."""
 
     def __init__(self, exercise: Exercise, tokens_as: str) -> None:
@@ -51,8 +51,8 @@ class _Walk:
         self.own: dict[str, Array] = {}  # every step as written
         self.full: dict[str, Array] = {}  # the wrong ones as written, the right ones in full precision
         self.astray = False  # whether a step was wrong
-        self.halves: dict[str, Array] = {}  # how far each entry may be from what was meant
-        self.typed: dict[str, Typed] = {}
+        self.half_units: dict[str, Array] = {}  # how far each entry may be from what was meant
+        self.typed: dict[str, Entries] = {}
         self.before: dict[str, tuple[dict[str, Array], dict[str, Array]]] = {}
 
     def mark(self, path: str, text: str, full: float) -> StepMark:
@@ -74,14 +74,14 @@ class _Walk:
             self.own[path], self.full[path] = values, self._precise(path, fitted) if right else values
             self.astray |= not right
             # How far a number of the key was rounded is known; any other may have been all that rounds to it.
-            rounded = np.where(fitted.half > 0, fitted.finest, 0.0)
-            self.halves[path] = rounded if self.astray else np.abs(values - self.full[path])
+            rounded = np.where(fitted.half_unit > 0, fitted.finest, 0.0)
+            self.half_units[path] = rounded if self.astray else np.abs(values - self.full[path])
         return result or self._wrong(path, fitted or typed, full)
 
-    def _read(self, path: str, text: str, shape: tuple[int, ...]) -> Typed | None:
+    def _read(self, path: str, text: str, shape: tuple[int, ...]) -> Entries | None:
         noted = self.exercise.trace.steps[path]
         shown = tuple(shape[axis] for axis in noted.order)
-        typed = read_typed(text, shape=shown, axes=noted.card.axes)
+        typed = read_entries(text, shape=shown, axes=noted.card.axes)
         if typed is None:
             return None
         fitted = typed.fitted(shown)
@@ -95,16 +95,16 @@ class _Walk:
             else fitted.moved(lambda part: np.transpose(part, np.argsort(noted.order)))
         )
 
-    def _precise(self, path: str, typed: Typed) -> Array:
+    def _precise(self, path: str, typed: Entries) -> Array:
         """A right step before it was rounded."""
         for value in (self.key[path], self.case.run(self.before[path][0])[path]):
-            if not differing(typed, value, tolerance(typed, self.digits)).any():
+            if not mismatches(typed, value, tolerance(typed, self.digits)).any():
                 return value
         return typed.values
 
     # --- is it right? ---------------------------------------------------------------------------
 
-    def _judged(self, path: str, typed: Typed, full: float) -> StepMark | None:
+    def _judged(self, path: str, typed: Entries, full: float) -> StepMark | None:
         """The mark of a step that is right, from the key, from own numbers or in another form; else None."""
         if typed.open.any():
             return None
@@ -116,22 +116,24 @@ class _Walk:
                 return self._paid(path, full, told, early)
         return None
 
-    def _accepted(self, path: str, typed: Typed) -> tuple[bool, str] | None:
+    def _accepted(self, path: str, typed: Entries) -> tuple[bool, str] | None:
         """Whether it is right, and if so whether it was rounded too early and what is to be said."""
         allowed = tolerance(typed, self.digits)
-        if not differing(typed, self.key[path], allowed).any():
-            few = ~enough(typed, self.digits) & differing(
+        if not mismatches(typed, self.key[path], allowed).any():
+            few = ~has_enough_digits(typed, self.digits) & mismatches(
                 typed, self.key[path], np.full(allowed.shape, 0.5 * 10.0**-self.digits)
             )
             return (True, f"{self.digits} digits are asked for") if few.any() else (False, "")
         carried = "follows from your own numbers" if self.astray else ""
-        if self.astray and not differing(typed, self.case.run(self.full)[path], allowed).any():
+        if self.astray and not mismatches(typed, self.case.run(self.full)[path], allowed).any():
             return False, carried
         early = "" if self.astray else "follows from your rounded numbers"
-        if not differing(typed, self.case.run(self.own)[path], allowed).any():
+        if not mismatches(typed, self.case.run(self.own)[path], allowed).any():
             return bool(early), carried or early
-        if not differing(
-            typed, self.case.run(self.own)[path], allowed + spread(self.case, self.own, self.halves, path)
+        if not mismatches(
+            typed,
+            self.case.run(self.own)[path],
+            allowed + propagated_error(self.case, self.own, self.half_units, path),
         ).any():
             return bool(early), carried or early
         least = (self.digits + 1) // 2
@@ -151,7 +153,7 @@ class _Walk:
 
     # --- why is it wrong? -------------------------------------------------------------------------
 
-    def _wrong(self, path: str, typed: Typed, full: float) -> StepMark:
+    def _wrong(self, path: str, typed: Entries, full: float) -> StepMark:
         wrong = self._as_wrong(path, typed)
         places = tuple(tuple(int(i) for i in place) for place in np.argwhere(wrong.cells))
         if typed.open.any():
@@ -166,16 +168,18 @@ class _Walk:
             path, "wrong", 0.0, full, "", tuple(causes(self.case, wrong)), places, wrong.reference
         )
 
-    def _as_wrong(self, path: str, typed: Typed) -> Wrong:
+    def _as_wrong(self, path: str, typed: Entries) -> Wrong:
         bases = self.before[path]
         references = [self.case.run(base)[path] for base in bases]
-        halves = {step: self.halves[step] for step in bases[1]}
+        half_units = {step: self.half_units[step] for step in bases[1]}
         if typed.shape != references[0].shape:
-            return Wrong(path, typed, references[0], np.ones(typed.shape, bool), bases, halves, self.digits)
+            return Wrong(
+                path, typed, references[0], np.ones(typed.shape, bool), bases, half_units, self.digits
+            )
         allowed = tolerance(typed, self.digits)
-        cells = [differing(typed, reference, allowed) for reference in references]
+        cells = [mismatches(typed, reference, allowed) for reference in references]
         fewest = int(np.argmin([c.sum() for c in cells]))
-        return Wrong(path, typed, references[fewest], cells[fewest], bases, halves, self.digits)
+        return Wrong(path, typed, references[fewest], cells[fewest], bases, half_units, self.digits)
 
     def narrowed(self, steps: list[StepMark]) -> list[StepMark]:
         """Where several mistakes give the numbers of a step, keep those that agree best with the other steps."""
@@ -197,16 +201,18 @@ class _Walk:
 
     def _agrees(self, slug: str, path: str) -> bool:
         """Whether another step, too, is what the mistake gives from the student's own numbers."""
-        typed, bend = self.typed[path], MISCONCEPTIONS[slug].bend
+        typed, edit = self.typed[path], MISCONCEPTIONS[slug].edit
         wrong = Wrong(path, typed, typed.values, typed.open, self.before[path], {}, self.digits)
-        made = [bent(self.case, MISCONCEPTIONS[slug], swaps=base) for base in self.before[path]]
+        made = [
+            run_with_mistakes(self.case, MISCONCEPTIONS[slug], replacing=base) for base in self.before[path]
+        ]
         values = [steps[path] for steps in made if steps is not None]
         if len(values) < len(made) or any(gives(wrong, value) for value in values):
             return bool(values)
-        halves = {step: self.halves[step] for step in self.before[path][1]}
-        rounded = any((half > 0).any() for half in halves.values())
+        half_units = {step: self.half_units[step] for step in self.before[path][1]}
+        rounded = any((half_unit > 0).any() for half_unit in half_units.values())
         return rounded and gives(
-            wrong, values[-1], spread(self.case, self.before[path][1], halves, path, [bend])
+            wrong, values[-1], propagated_error(self.case, self.before[path][1], half_units, path, [edit])
         )
 
 

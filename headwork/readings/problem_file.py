@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from headwork.errors import InputError, unknown
-from headwork.files import read_text
+from headwork.files import read_toml
 
 
 def read_problem(path: str | Path) -> tuple[str, dict[str, Any]]:
     """The mechanism's name (it may be missing) and the inputs and options, decimals kept as typed."""
-    try:
-        # A decimal stays text, so that 0.5 is 1/2 under --exact.
-        content = tomllib.loads(read_text(path), parse_float=str)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(
-            f'{path}: not valid TOML: {error}. A matrix is written in quotes: tokens = "1 2; 2 0".'
-        ) from None
-    except RecursionError:
-        raise InputError(f"{path}: nested too deep.") from None
+    content = read_toml(path)
     for key in content:
         if key not in ("mechanism", "inputs", "options"):
             raise InputError(f"{path}: {unknown('entry', key, ['mechanism', 'inputs', 'options'])}")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from headwork.cli import practice  # noqa: F401
 from headwork.cli.app import app
 from headwork.errors import InputError
-from headwork.exercises import kinds
+from headwork.exercises import kind_slugs
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -24,7 +24,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_list_names_every_kind() -> None:
     code, told = run("practice", "list")
     assert code == 0
-    assert [line.split()[0] for line in told.splitlines()] == kinds()
+    assert [line.split()[0] for line in told.splitlines()] == kind_slugs()
 
 
 def test_new_writes_the_question_and_the_sheets(tmp_path: Path) -> None:

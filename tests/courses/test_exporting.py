@@ -31,7 +31,7 @@ from headwork.courses.autograder import (
 from headwork.courses.cohort import grade_file
 from headwork.courses.exporting import FORMATS, export, read_exercises
 from headwork.errors import InputError
-from headwork.exercises import Exercise, generate, kinds
+from headwork.exercises import Exercise, generate, kind_slugs
 from headwork.grading import Mark, StepMark, grade
 from headwork.grading.answers import read_answers
 
@@ -212,7 +212,7 @@ def test_what_is_told_is_text_that_any_page_takes():
 
 
 def test_variables_are_names_and_each_is_its_own():
-    for kind in kinds():
+    for kind in kind_slugs():
         names = list(variables(made(kind)).values())
         assert all(name.isidentifier() and name.isascii() for name in names), kind
         assert len(set(names)) == len(names), kind
@@ -221,7 +221,7 @@ def test_variables_are_names_and_each_is_its_own():
 # --- every kind, every system -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", kind_slugs())
 def test_the_solution_cells_of_every_kind_get_full_marks(kind, tmp_path):
     exercise = made(kind)
     export({kind: exercise}, "nbgrader", tmp_path / "hw")

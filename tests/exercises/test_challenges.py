@@ -7,7 +7,7 @@ import pytest
 
 from headwork.exercises import Exercise, generate
 from headwork.exercises.challenges import CHALLENGES
-from headwork.exercises.draws import typed
+from headwork.exercises.draws import matrix_text
 from headwork.grading import grade
 
 
@@ -24,8 +24,8 @@ def test_anything_that_works_is_right(kind: str, seed: int) -> None:
     wanted = target(exercise)
     # One direction a key: each query points at the keys it wants.
     queries, keys = (
-        typed((wanted > 0).astype(int).tolist()),
-        typed(np.eye(wanted.shape[1], dtype=int).tolist()),
+        matrix_text((wanted > 0).astype(int).tolist()),
+        matrix_text(np.eye(wanted.shape[1], dtype=int).tolist()),
     )
     assert grade(exercise, {"query": queries, "key": keys, "beta": "oo"}).all_right
     assert grade(exercise, {"query": queries, "key": keys, "beta": "20"}).all_right
@@ -39,8 +39,8 @@ def test_a_permutation_the_wrong_way_round() -> None:
     mark = grade(
         exercise,
         {
-            "query": typed(np.eye(len(wanted), dtype=int).tolist()),
-            "key": typed(wanted.astype(int).tolist()),
+            "query": matrix_text(np.eye(len(wanted), dtype=int).tolist()),
+            "key": matrix_text(wanted.astype(int).tolist()),
             "beta": "oo",
         },
     )
@@ -49,8 +49,8 @@ def test_a_permutation_the_wrong_way_round() -> None:
     back = grade(
         exercise,
         {
-            "query": typed(wanted.T.astype(int).tolist()),
-            "key": typed(np.eye(len(wanted), dtype=int).tolist()),
+            "query": matrix_text(wanted.T.astype(int).tolist()),
+            "key": matrix_text(np.eye(len(wanted), dtype=int).tolist()),
             "beta": "oo",
         },
     )

@@ -12,23 +12,23 @@ def test_the_courses_symmetric_matrices_hide_transposes() -> None:
         {"tokens": "1 2; 2 0; 0 1; 1 1", "W_q": "1 0; 0 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"},
         {"beta": 1},
     )
-    found = check(exercise)
-    assert "matrix-transposed" in found.shown.hidden
-    assert found.change is not None
-    assert "matrix-transposed" not in found.change.shown.hidden
-    assert found.change.name in ("W_q", "W_k", "W_v")
-    assert "cannot reveal:\n  " in found.to_text()
-    assert "The smallest change that shows more: W_" in found.to_text()
+    result = check(exercise)
+    assert "matrix-transposed" in result.detection.hidden
+    assert result.change is not None
+    assert "matrix-transposed" not in result.change.detection.hidden
+    assert result.change.name in ("W_q", "W_k", "W_v")
+    assert "cannot reveal:\n  " in result.to_text()
+    assert "The smallest change that reveals more: W_" in result.to_text()
 
 
 def test_a_change_of_one_is_preferred_to_one_of_two() -> None:
-    found = check(Exercise("convolution-1d", {"signal": "1 2 4 3", "kernel": "1 1"}))
-    assert found.shown.hidden == ("kernel-flipped",)
-    assert found.change is not None
-    assert abs(found.change.new - found.change.old) == 1
+    result = check(Exercise("convolution-1d", {"signal": "1 2 4 3", "kernel": "1 1"}))
+    assert result.detection.hidden == ("kernel-flipped",)
+    assert result.change is not None
+    assert abs(result.change.new - result.change.old) == 1
 
 
 def test_good_numbers_are_said_to_be_good() -> None:
-    found = check(Exercise("convolution-1d", {"signal": "1 2 4 3", "kernel": "1 2"}))
-    assert found.good
-    assert "Every known mistake shows" in found.to_text()
+    result = check(Exercise("convolution-1d", {"signal": "1 2 4 3", "kernel": "1 2"}))
+    assert result.good
+    assert "Every known mistake shows" in result.to_text()

@@ -12,17 +12,17 @@ import pytest
 
 from headwork.courses.answer_page import answer_page, question_page
 from headwork.errors import InputError
-from headwork.exercises import Exercise, exercise_from, generate, kinds, questions
+from headwork.exercises import Exercise, exercise_from, generate, kind_slugs, questions
+from headwork.exercises.checking import detect
 from headwork.exercises.formulas import FORMULAS
 from headwork.exercises.kinds import KINDS
-from headwork.exercises.revealing import revealed
 from headwork.grading import grade
 
 # Mistakes that some numbers cannot show or tell apart, whichever they are: named both, or not asked for.
 ALWAYS_HIDDEN = {"copying": {"scores-transposed"}}
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", kind_slugs())
 @pytest.mark.parametrize("difficulty", [1, 2, 3])
 def test_every_kind_draws_at_every_difficulty_and_reads_back(kind: str, difficulty: int) -> None:
     exercise = generate(kind, 5, difficulty)
@@ -64,7 +64,7 @@ def test_seed_and_difficulty_change_the_numbers() -> None:
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_known_mistakes_change_the_answer(kind: str) -> None:
     hidden = [
-        set(revealed(generate(kind, seed, 1)).hidden) - ALWAYS_HIDDEN.get(kind, set()) for seed in range(3)
+        set(detect(generate(kind, seed, 1)).hidden) - ALWAYS_HIDDEN.get(kind, set()) for seed in range(3)
     ]
     assert sum(map(len, hidden)) <= 2, hidden
 
@@ -92,7 +92,7 @@ def test_counts_agree_with_the_sizes_room() -> None:
     ] == output_size(9, 3, 2, 1)
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", kind_slugs())
 def test_a_question_in_every_form_and_an_empty_sheet(kind: str) -> None:
     exercise = generate(kind, 2, 2)
     asked = questions.question(exercise)

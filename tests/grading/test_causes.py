@@ -11,8 +11,13 @@ from benchmarks.grading import judged, misconceived, slipped, texts
 from headwork.exercises import Exercise, generate
 from headwork.exercises.draws import Draws
 from headwork.exercises.kinds import KINDS
-from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, bent, counter_example
-from headwork.exercises.misconceptions.registry import same
+from headwork.exercises.misconceptions import (
+    MISCONCEPTIONS,
+    applicable,
+    counter_example,
+    run_with_mistakes,
+    same,
+)
 from headwork.grading import grade
 
 
@@ -30,7 +35,7 @@ def test_every_mistake_can_be_made_in_some_exercise() -> None:
         for seed, difficulty in ((1, 1), (2, 2), (3, 3), (4, 1)):
             exercise = generate(kind, seed, difficulty)
             for mistake in applicable(exercise.case, exercise.key):
-                if mistake.slug not in made and bent(exercise.case, mistake):
+                if mistake.slug not in made and run_with_mistakes(exercise.case, mistake):
                     made.add(mistake.slug)
     # Biases of convolutions are asked for only in exercises of a teacher's own.
     assert set(MISCONCEPTIONS) - made <= {"convolution-bias-forgotten"}

@@ -1,34 +1,34 @@
 """What a kind of exercise is, and how its numbers are chosen.
 
-Numbers are small whole ones, drawn again until the known mistakes of the exercise change the answer and,
-where that is possible, differ from each other. The same kind, seed and difficulty always give the same exercise.
+Numbers are small integers, drawn again until the known mistakes of the exercise change the answer and, where
+possible, differ from each other. The same kind, seed and difficulty always give the same exercise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from headwork.errors import InputError, unknown
 from headwork.exercises.challenges import ANSWER, CHALLENGES
+from headwork.exercises.checking import detect
 from headwork.exercises.draws import Draws
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.revealing import revealed
 
-Drawn = tuple[dict[str, Any], dict[str, Any]]  # inputs, options
-Draw = Callable[[Draws, int], Drawn]  # from a stream of numbers and a difficulty
-TRIES = 40  # numbers drawn at most for one exercise
-PATIENCE = 10  # and at most so many without a better one
-LARGEST_SCORE = 6  # a score beyond this leaves weights that cannot be read
+Problem = tuple[dict[str, Any], dict[str, Any]]  # inputs, options
+Draw = Callable[[Draws, int], Problem]  # from a stream of numbers and a difficulty
+TRIES = 40  # draws at most for one exercise
+PATIENCE = 10  # and at most this many without a better one
+LARGEST_SCORE = 6  # a larger score leaves weights too small to write
 DIFFICULTIES = (1, 2, 3)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of exercise: what is worked, how its numbers are drawn, which steps are asked."""
+    """One kind of exercise: its mechanism, how its numbers are drawn, which steps are asked."""
 
     slug: str
     mechanism: str
@@ -56,7 +56,7 @@ def kind(mechanism: str, asked: str) -> Callable[[Draw], Draw]:
     return register
 
 
-def kinds() -> list[str]:
+def kind_slugs() -> list[str]:
     """Every kind, challenges last."""
     return [*KINDS, *CHALLENGES]
 
@@ -71,70 +71,64 @@ def generate(kind: str, seed: int = 0, difficulty: int = 1) -> Exercise:
     if difficulty not in DIFFICULTIES:
         raise InputError(f"difficulty {difficulty}: expected 1, 2 or 3.")
     if slug in CHALLENGES:
-        return challenge(slug, seed, difficulty)
+        return _challenge(slug, seed, difficulty)
     if slug not in KINDS:
-        raise unknown("kind of exercise", kind, kinds())
-    return _best(KINDS[slug], seed, difficulty)
+        raise unknown("kind of exercise", kind, kind_slugs())
+    return _choose(KINDS[slug], seed, difficulty)
 
 
-def challenge(slug: str, seed: int, difficulty: int) -> Exercise:
-    """The exercise of a challenge."""
-    what = CHALLENGES[slug]
+def _challenge(slug: str, seed: int, difficulty: int) -> Exercise:
+    challenge = CHALLENGES[slug]
     return Exercise(
         mechanism=slug,
-        inputs=what.draw(Draws(slug, seed, difficulty)),
+        inputs=challenge.draw(Draws(slug, seed, difficulty)),
         points={ANSWER: 2},
         kind=slug,
         title=slug.replace("-", " ").capitalize(),
-        question=what.question,
+        question=challenge.question,
         seed=seed,
         difficulty=difficulty,
     )
 
 
-def _best(kind: Kind, seed: int, difficulty: int) -> Exercise:
+def _choose(kind: Kind, seed: int, difficulty: int) -> Exercise:
+    """The drawn exercise whose numbers hide and confuse the fewest mistakes."""
     best: tuple[tuple[int, int], Exercise] | None = None
     waited = 0
     for attempt in range(10 * TRIES):
-        exercise = _drawn(kind, seed, difficulty, attempt)
+        exercise = _draw(kind, seed, difficulty, attempt)
         if not _workable(exercise):
             continue
-        shown = revealed(exercise)
-        score = (len(shown.hidden), len(shown.alike))
+        score = detect(exercise).score
         waited += 1
         if best is None or score < best[0]:
             best, waited = (score, exercise), 0
         if best[0] == (0, 0) or waited >= PATIENCE or attempt >= TRIES:
             break
     if best is None:
-        raise InputError(f"{kind.slug}: seed {seed} gives no numbers that can be worked. Take another seed.")
+        raise InputError(f"{kind.slug}: seed {seed} gives no workable numbers. Take another seed.")
     return best[1]
 
 
-def _drawn(kind: Kind, seed: int, difficulty: int, attempt: int) -> Exercise:
+def _draw(kind: Kind, seed: int, difficulty: int, attempt: int) -> Exercise:
     inputs, options = kind.draw(Draws(kind.slug, seed, difficulty, attempt), difficulty)
-    words: Mapping[str, Any] = {**inputs, **options}
     exercise = Exercise(
         mechanism=kind.mechanism,
         inputs=inputs,
         options=options,
         kind=kind.slug,
         title=kind.title,
-        question=kind.question.format(**words),
+        question=kind.question.format(**inputs, **options),
         seed=seed,
         difficulty=difficulty,
     )
-    steps = [
-        path
-        for path, noted in exercise.trace.steps.items()
-        if path in kind.asked or noted.card.name in kind.asked
-    ]
-    object.__setattr__(exercise, "points", dict.fromkeys(steps, 1))
-    return exercise
+    steps = exercise.trace.steps.items()
+    asked = [path for path, value in steps if path in kind.asked or value.card.name in kind.asked]
+    return replace(exercise, points=dict.fromkeys(asked, 1))
 
 
 def _workable(exercise: Exercise) -> bool:
-    """Whether a person can work the numbers: everything is defined, no exponent is far out."""
+    """Whether a person can work with the numbers: everything is defined, no exponent is far out."""
     key = exercise.key
     if not all(np.isfinite(key[path]).all() for path in exercise.asked):
         return False

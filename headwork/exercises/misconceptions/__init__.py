@@ -1,16 +1,24 @@
-"""Known mistakes, each a variation on a mechanism: a name, a sentence, a counter-example and a bend.
+"""Known mistakes, each a variation on a mechanism: a name, a sentence, a counter-example and an edit.
 
-To add one, write a function in the file of its subject: it looks at what is given and at the steps so far
-(``Seen``) and returns what the mistake makes of one step, or of the inputs.
+To add one, write a function in the file of its subject: it reads the inputs and the steps so far (``RunView``)
+and returns what the mistake makes of one step, or of the inputs.
 """
 
-from headwork.exercises.misconceptions import attention, convolution, counts, heads, layers, recurrence  # noqa: F401
+from headwork.exercises.misconceptions import (  # noqa: F401
+    attention,
+    convolution,
+    counts,
+    heads,
+    layers,
+    recurrence,
+)
 from headwork.exercises.misconceptions.registry import (
     MISCONCEPTIONS,
     Misconception,
     applicable,
-    bent,
     counter_example,
+    run_with_mistakes,
+    same,
 )
 
-__all__ = ["MISCONCEPTIONS", "Misconception", "applicable", "bent", "counter_example"]
+__all__ = ["MISCONCEPTIONS", "Misconception", "applicable", "counter_example", "run_with_mistakes", "same"]

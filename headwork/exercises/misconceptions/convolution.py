@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.exercises.case import Seen
+from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions.registry import misconception
 
 ONE = ("convolution-1d", "toeplitz")
@@ -19,74 +19,74 @@ SHIFTED = {"mechanism": "toeplitz", "signal": "1 2 4 3", "kernel": "1 2"}
 
 
 @misconception(on=BOTH, counter=SIGNAL)
-def kernel_flipped(s: Seen) -> Any:
+def kernel_flipped(run: RunView) -> Any:
     """the kernel is flipped; what every framework calls convolution does not flip it"""
-    kernel = s.kernel
-    return {"kernel": np.flip(kernel, (-1, -2)) if s.has("image") else np.flip(kernel, -1)}
+    kernel = run.kernel
+    return {"kernel": np.flip(kernel, (-1, -2)) if run.has("image") else np.flip(kernel, -1)}
 
 
 @misconception(
     on=("convolution-2d",),
     counter={"mechanism": "convolution-2d", "image": "1 2 0; 0 1 3; 1 1 2", "kernel": "1 2; 0 1"},
 )
-def kernel_transposed(s: Seen) -> Any:
+def kernel_transposed(run: RunView) -> Any:
     """the kernel's rows and columns are exchanged"""
-    return {"kernel": np.swapaxes(s.kernel, -1, -2)}
+    return {"kernel": np.swapaxes(run.kernel, -1, -2)}
 
 
 @misconception(on=BOTH, at="output", counter=CHANNELS)
-def channels_not_summed(s: Seen) -> Any:
+def channels_not_summed(run: RunView) -> Any:
     """the channels are kept apart; each output sums over all of them"""
-    return np.concatenate(_by_channel(s))
+    return np.concatenate(_by_channel(run))
 
 
 @misconception(on=BOTH, at="output", counter=CHANNELS)
-def first_channel_only(s: Seen) -> Any:
+def first_channel_only(run: RunView) -> Any:
     """only the first channel is used; each output sums over all of them"""
-    return _by_channel(s)[0]
+    return _by_channel(run)[0]
 
 
 @misconception(on=(*BOTH, "locally-connected"), counter={**SIGNAL, "padding": 1})
-def padding_forgotten(s: Seen) -> Any:
+def padding_forgotten(run: RunView) -> Any:
     """the padding is left out"""
-    return {"padding": 0} if s.padding else None
+    return {"padding": 0} if run.padding else None
 
 
 @misconception(on=BOTH, counter={**SIGNAL, "stride": 2})
-def stride_forgotten(s: Seen) -> Any:
+def stride_forgotten(run: RunView) -> Any:
     """the stride is left out: the kernel moves by more than one place"""
-    return {"stride": 1} if s.stride != 1 else None
+    return {"stride": 1} if run.stride != 1 else None
 
 
 @misconception(
     on=("convolution-1d", "convolution-2d"),
     counter={**SIGNAL, "kernel": "[[[1, 2]]]", "signal": "[[1, 2, 4]]", "bias": "[1]"},
 )
-def convolution_bias_forgotten(s: Seen) -> Any:
+def convolution_bias_forgotten(run: RunView) -> Any:
     """the bias is left out"""
-    return {"bias": None} if s.has("bias") else None
+    return {"bias": None} if run.has("bias") else None
 
 
 @misconception(on=MATRIX, at="matrix", counter=SHIFTED)
-def toeplitz_transposed(s: Seen) -> Any:
+def toeplitz_transposed(run: RunView) -> Any:
     """the matrix is transposed: one row an output, one column an input"""
-    return s.now.T
+    return run.current.T
 
 
 @misconception(on=MATRIX, at="matrix", counter=SHIFTED)
-def toeplitz_upside_down(s: Seen) -> Any:
+def toeplitz_upside_down(run: RunView) -> Any:
     """the kernel moves the wrong way: from row to row it shifts to the right"""
-    return s.now[::-1]
+    return run.current[::-1]
 
 
 @misconception(on=MATRIX, at="matrix", counter=SHIFTED)
-def toeplitz_without_overlap(s: Seen) -> Any:
+def toeplitz_without_overlap(run: RunView) -> Any:
     """the windows do not overlap: the kernel moves by one place, not by its own length"""
-    if s.padding or s.stride != 1:
+    if run.padding or run.stride != 1:
         return None
-    taps = s.kernel if s.has("kernel") else s.kernels
-    wide, count = s.now.shape[1], taps.shape[-1]
-    result = np.zeros_like(s.now)
+    taps = run.kernel if run.has("kernel") else run.kernels
+    wide, count = run.current.shape[1], taps.shape[-1]
+    result = np.zeros_like(run.current)
     for row in range(len(result)):
         start = row * count
         kernel = taps if taps.ndim == 1 else taps[row]
@@ -98,24 +98,24 @@ def toeplitz_without_overlap(s: Seen) -> Any:
     on=("locally-connected",),
     counter={"mechanism": "locally-connected", "signal": "1 2 4", "kernels": "1 2; 3 1"},
 )
-def taps_shared(s: Seen) -> Any:
+def taps_shared(run: RunView) -> Any:
     """every row has the same taps; without sharing each output has taps of its own"""
-    return {"kernels": np.repeat(s.kernels[:1], len(s.kernels), axis=0)}
+    return {"kernels": np.repeat(run.kernels[:1], len(run.kernels), axis=0)}
 
 
-def _by_channel(s: Seen) -> list[Any]:
+def _by_channel(run: RunView) -> list[Any]:
     """The output of each channel by itself: the kernel with all other channels zero."""
-    kernel = s.kernel
-    if (not s.has("image") and kernel.ndim != 3) or (s.has("image") and kernel.ndim != 4):
+    kernel = run.kernel
+    if (not run.has("image") and kernel.ndim != 3) or (run.has("image") and kernel.ndim != 4):
         return []
     from headwork.mechanisms import convolution_1d, convolution_2d
     from headwork.numbers import HandTensor
 
-    function, given = (convolution_2d, s.image) if s.has("image") else (convolution_1d, s.signal)
+    function, given = (convolution_2d, run.image) if run.has("image") else (convolution_1d, run.signal)
     results = []
     for channel in range(kernel.shape[1]):
         alone = np.zeros_like(kernel)
         alone[:, channel] = kernel[:, channel]
-        out = function(HandTensor(given), HandTensor(alone), stride=s.stride, padding=s.padding)
+        out = function(HandTensor(given), HandTensor(alone), stride=run.stride, padding=run.padding)
         results.append(out.array)
     return results

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.exercises.case import Seen
+from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions.registry import misconception
 
 PATCHES = ("patch-counts",)
@@ -41,51 +41,51 @@ COST = {"mechanism": "complexity", "tokens": 5, "width": 4, "kernel": 3}
 
 
 @misconception(on=PATCHES, at="tokens", counter=IMAGE)
-def class_token_forgotten(s: Seen) -> Any:
+def class_token_forgotten(run: RunView) -> Any:
     """the class token is forgotten (196 for 197)"""
-    return s.patches if s.class_token else None
+    return run.patches if run.class_token else None
 
 
 @misconception(on=PATCHES, at="tokens", counter={**IMAGE, "class_token": 0})
-def class_token_added(s: Seen) -> Any:
+def class_token_added(run: RunView) -> Any:
     """a class token is counted that is not there"""
-    return None if s.class_token else s.patches + 1
+    return None if run.class_token else run.patches + 1
 
 
 @misconception(on=PATCHES, at="numbers", counter=IMAGE)
-def patch_channels_forgotten(s: Seen) -> Any:
+def patch_channels_forgotten(run: RunView) -> Any:
     """the channels of a patch are forgotten"""
-    return s.patch * s.patch
+    return run.patch * run.patch
 
 
 @misconception(on=PATCHES, at="numbers", counter=IMAGE)
-def patch_side_for_area(s: Seen) -> Any:
+def patch_side_for_area(run: RunView) -> Any:
     """only one side of the patch is counted: a patch has P x P places"""
-    return s.channels * s.patch
+    return run.channels * run.patch
 
 
 @misconception(on=PATCHES, at="patches", counter=IMAGE)
-def patches_of_one_side(s: Seen) -> Any:
+def patches_of_one_side(run: RunView) -> Any:
     """only the patches along one side are counted"""
-    return s.down
+    return run.down
 
 
 @misconception(on=PATCHES, at="patches", counter=IMAGE)
-def patches_added(s: Seen) -> Any:
+def patches_added(run: RunView) -> Any:
     """the patches down and across are added; they are multiplied"""
-    return s.down + s.across
+    return run.down + run.across
 
 
 @misconception(on=PATCHES, at="patches", counter=IMAGE)
-def patches_per_channel(s: Seen) -> Any:
+def patches_per_channel(run: RunView) -> Any:
     """the patches are counted once for each channel"""
-    return s.now * s.channels
+    return run.current * run.channels
 
 
 @misconception(on=PATCHES, at="patches", counter=IMAGE)
-def pixels_over_side(s: Seen) -> Any:
+def pixels_over_side(run: RunView) -> Any:
     """the pixels are divided by the side of a patch, not by its area"""
-    return s.height * s.width / s.patch
+    return run.height * run.width / run.patch
 
 
 # --- output sizes -----------------------------------------------------------------------------------
@@ -95,229 +95,232 @@ PLACES = "output, outputs, output height, output width"
 
 
 @misconception(on=SIZES, at=PLACES, counter=SIZE)
-def plus_one_forgotten(s: Seen) -> Any:
+def plus_one_forgotten(run: RunView) -> Any:
     """the + 1 is forgotten"""
-    return s.now - 1
+    return run.current - 1
 
 
 @misconception(on=SIZES, at=PLACES, counter=SIZE)
-def floor_forgotten(s: Seen) -> Any:
+def floor_forgotten(run: RunView) -> Any:
     """the quotient is not rounded down: there are only whole outputs"""
-    return _span(s) / s.stride + 1
+    return _span(run) / run.stride + 1
 
 
 @misconception(on=SIZES, at=PLACES, counter=SIZE)
-def ceiling_for_floor(s: Seen) -> Any:
+def ceiling_for_floor(run: RunView) -> Any:
     """the quotient is rounded up; it is rounded down"""
-    return math.ceil(_span(s) / s.stride) + 1
+    return math.ceil(_span(run) / run.stride) + 1
 
 
 @misconception(on=SIZES, counter=SIZE)
-def size_without_padding(s: Seen) -> Any:
+def size_without_padding(run: RunView) -> Any:
     """the padding is forgotten"""
-    return {"padding": 0} if s.padding else None
+    return {"padding": 0} if run.padding else None
 
 
 @misconception(on=SIZES, counter=SIZE)
-def padding_once(s: Seen) -> Any:
+def padding_once(run: RunView) -> Any:
     """the padding is counted on one side only: p for 2p"""
-    return {"padding": s.padding / 2} if s.padding else None
+    return {"padding": run.padding / 2} if run.padding else None
 
 
 @misconception(on=SIZES, counter=SIZE)
-def size_without_stride(s: Seen) -> Any:
+def size_without_stride(run: RunView) -> Any:
     """the stride is forgotten"""
-    return {"stride": 1} if s.stride != 1 else None
+    return {"stride": 1} if run.stride != 1 else None
 
 
-@misconception(on=SIZES, at=PLACES, counter=SIZE, also={"span": lambda s: s.size + 2 * s.padding})
-def kernel_not_subtracted(s: Seen) -> Any:
+@misconception(on=SIZES, at=PLACES, counter=SIZE, also={"span": lambda run: run.size + 2 * run.padding})
+def kernel_not_subtracted(run: RunView) -> Any:
     """the kernel is not subtracted"""
-    return s.now if s.path == "output" else math.floor((_span(s) + s.kernel) / s.stride) + 1
+    return run.current if run.path == "output" else math.floor((_span(run) + run.kernel) / run.stride) + 1
 
 
-def _span(s: Seen) -> float:
-    if s.path == "output":
-        return float(s.span)
-    size = {"output height": "height", "output width": "width"}.get(s.path, "size")
-    return float(getattr(s, size) + 2 * s.padding - s.kernel)
+def _span(run: RunView) -> float:
+    if run.path == "output":
+        return float(run.span)
+    size = {"output height": "height", "output width": "width"}.get(run.path, "size")
+    return float(getattr(run, size) + 2 * run.padding - run.kernel)
 
 
 # --- weights of convolutions ------------------------------------------------------------------------
 
 
 @misconception(on=CONVOLUTION, at="filter", counter=FILTERS)
-def input_channels_forgotten(s: Seen) -> Any:
+def input_channels_forgotten(run: RunView) -> Any:
     """the input channels are forgotten: a filter reads all of them"""
-    return s.kernel * s.kernel
+    return run.kernel * run.kernel
 
 
 @misconception(on=CONVOLUTION, at="filter", counter=FILTERS)
-def filter_side_for_area(s: Seen) -> Any:
+def filter_side_for_area(run: RunView) -> Any:
     """only one side of the filter is counted: it has k x k places"""
-    return s.channels * s.kernel
+    return run.channels * run.kernel
 
 
 @misconception(on=CONVOLUTION + HEADS + FEED, counter=FILTERS)
-def biases_counted(s: Seen) -> Any:
+def biases_counted(run: RunView) -> Any:
     """the biases are counted, but none are asked for"""
-    return None if s.biases else {"biases": 1}
+    return None if run.biases else {"biases": 1}
 
 
 @misconception(on=CONVOLUTION + HEADS + FEED, counter={**FILTERS, "biases": 1})
-def biases_not_counted(s: Seen) -> Any:
+def biases_not_counted(run: RunView) -> Any:
     """the biases are not counted"""
-    return {"biases": 0} if s.biases else None
+    return {"biases": 0} if run.biases else None
 
 
 @misconception(on=CONVOLUTION, at="weights", counter=FILTERS)
-def one_filter_counted(s: Seen) -> Any:
+def one_filter_counted(run: RunView) -> Any:
     """only one filter is counted"""
-    return s.filter
+    return run.filter
 
 
 @misconception(on=CONVOLUTION, at="weights", counter=FILTERS)
-def weights_not_shared(s: Seen) -> Any:
+def weights_not_shared(run: RunView) -> Any:
     """the weights are counted at every output place; a convolution shares them"""
-    return s.now * s.output_height * s.output_width
+    return run.current * run.output_height * run.output_width
 
 
 @misconception(on=CONVOLUTION, at="dense", counter=FILTERS)
-def dense_without_channels(s: Seen) -> Any:
+def dense_without_channels(run: RunView) -> Any:
     """the dense layer forgets the channels: it joins every input number with every output number"""
-    return s.height * s.width * s.output_height * s.output_width
+    return run.height * run.width * run.output_height * run.output_width
 
 
 @misconception(on=CONVOLUTION, at="dense", counter=FILTERS)
-def dense_added(s: Seen) -> Any:
+def dense_added(run: RunView) -> Any:
     """the inputs and outputs of the dense layer are added; each input is joined with each output"""
-    return s.channels * s.height * s.width + s.filters * s.output_height * s.output_width
+    return run.channels * run.height * run.width + run.filters * run.output_height * run.output_width
 
 
 @misconception(on=("sharing-counts",), at="shared", counter=SHARING)
-def shared_counted_again(s: Seen) -> Any:
+def shared_counted_again(run: RunView) -> Any:
     """a shared kernel is counted once for each output"""
-    return s.outputs * s.kernel
+    return run.outputs * run.kernel
 
 
 @misconception(on=("sharing-counts",), at="unshared", counter=SHARING)
-def unshared_counted_once(s: Seen) -> Any:
+def unshared_counted_once(run: RunView) -> Any:
     """without sharing each output has taps of its own: they are counted once for each output"""
-    return s.kernel
+    return run.kernel
 
 
 @misconception(on=("sharing-counts",), at="unshared", counter=SHARING)
-def inputs_for_outputs(s: Seen) -> Any:
+def inputs_for_outputs(run: RunView) -> Any:
     """taps are counted at every input place; there is a set for every output"""
-    return s.size * s.kernel
+    return run.size * run.kernel
 
 
 # --- shapes and parameters of attention ---------------------------------------------------------------
 
 
 @misconception(on=SHAPES, at="head width", counter=SHAPE)
-def width_not_divided(s: Seen) -> Any:
+def width_not_divided(run: RunView) -> Any:
     """the width is not divided among the heads"""
-    return s.width
+    return run.width
 
 
 @misconception(on=SHAPES, at="weights", counter=SHAPE)
-def feature_attention_shape(s: Seen) -> Any:
+def feature_attention_shape(run: RunView) -> Any:
     """the attention matrix compares features, not tokens: Q K^T with tokens as columns"""
-    return np.array([s.batch, s.heads, s.head_width, s.head_width])
+    return np.array([run.batch, run.heads, run.head_width, run.head_width])
 
 
 @misconception(on=SHAPES, at="weights", counter=SHAPE)
-def one_matrix_for_all_heads(s: Seen) -> Any:
+def one_matrix_for_all_heads(run: RunView) -> Any:
     """there is one attention matrix for all heads; each head has its own"""
-    return np.array([s.batch, s.tokens, s.tokens])
+    return np.array([run.batch, run.tokens, run.tokens])
 
 
 @misconception(on=SHAPES, at="weights", counter=SHAPE)
-def tokens_by_features(s: Seen) -> Any:
+def tokens_by_features(run: RunView) -> Any:
     """the attention matrix has a column for each feature; it has one for each token"""
-    return np.array([s.batch, s.heads, s.tokens, s.head_width])
+    return np.array([run.batch, run.heads, run.tokens, run.head_width])
 
 
 @misconception(on=SHAPES, at="joined", counter=SHAPE)
-def joined_as_average(s: Seen) -> Any:
+def joined_as_average(run: RunView) -> Any:
     """the heads are averaged; joined side by side they give the whole width again"""
-    return np.array([s.batch, s.tokens, s.head_width])
+    return np.array([run.batch, run.tokens, run.head_width])
 
 
 @misconception(on=HEADS, at="projection", counter=PARAMETERS)
-def whole_width_per_head(s: Seen) -> Any:
+def whole_width_per_head(run: RunView) -> Any:
     """each head is given the whole width, so a projection has h d^2 weights; the heads share d^2"""
-    return s.heads * s.width**2 + s.biases * s.width
+    return run.heads * run.width**2 + run.biases * run.width
 
 
 @misconception(on=HEADS, at="one head", counter=PARAMETERS)
-def head_with_whole_width(s: Seen) -> Any:
+def head_with_whole_width(run: RunView) -> Any:
     """each head is given the whole width: d^2 weights a head"""
-    return s.width**2
+    return run.width**2
 
 
 @misconception(on=HEADS, at="projection", counter=PARAMETERS)
-def one_head_counted(s: Seen) -> Any:
+def one_head_counted(run: RunView) -> Any:
     """only one head is counted"""
-    return s.one_head + s.biases * s.width
+    return run.one_head + run.biases * run.width
 
 
 @misconception(on=HEADS, at="total", counter=PARAMETERS)
-def three_projections(s: Seen) -> Any:
+def three_projections(run: RunView) -> Any:
     """W_o is forgotten: there are four projections"""
-    return 3 * s.projection
+    return 3 * run.projection
 
 
 @misconception(on=FEED, at="first, second, total", counter=LAYER)
-def counted_per_token(s: Seen) -> Any:
+def counted_per_token(run: RunView) -> Any:
     """the weights are counted once for each token; all tokens share them"""
-    counted = s.path == "total" and s.first != s.width * s.hidden + s.biases * s.hidden
-    return s.now if counted else s.tokens * s.now
+    counted = run.path == "total" and run.first != run.width * run.hidden + run.biases * run.hidden
+    return run.current if counted else run.tokens * run.current
 
 
 @misconception(on=FEED, at="total", counter=LAYER)
-def one_layer_counted(s: Seen) -> Any:
+def one_layer_counted(run: RunView) -> Any:
     """only one of the two layers is counted"""
-    return s.first
+    return run.first
 
 
 @misconception(
-    on=FEED, at="first", counter=LAYER, also={"second": lambda s: s.hidden * s.width + s.biases * s.hidden}
+    on=FEED,
+    at="first",
+    counter=LAYER,
+    also={"second": lambda run: run.hidden * run.width + run.biases * run.hidden},
 )
-def bias_widths_swapped(s: Seen) -> Any:
+def bias_widths_swapped(run: RunView) -> Any:
     """the biases of the two layers are exchanged: b_1 has the hidden width, b_2 the token's"""
-    return s.width * s.hidden + s.biases * s.width if s.biases else None
+    return run.width * run.hidden + run.biases * run.width if run.biases else None
 
 
 # --- work -------------------------------------------------------------------------------------------
 
 
 @misconception(on=WORK, at="attention", counter=COST)
-def projections_forgotten(s: Seen) -> Any:
+def projections_forgotten(run: RunView) -> Any:
     """the projections are forgotten: attention costs n d^2 as well as n^2 d"""
-    return s.scores + s.mixing
+    return run.scores + run.mixing
 
 
-@misconception(on=WORK, at="scores", counter=COST, also={"mixing": lambda s: s.tokens * s.width**2})
-def tokens_and_width_swapped(s: Seen) -> Any:
+@misconception(on=WORK, at="scores", counter=COST, also={"mixing": lambda run: run.tokens * run.width**2})
+def tokens_and_width_swapped(run: RunView) -> Any:
     """tokens and width are exchanged: n d^2 for n^2 d"""
-    return s.tokens * s.width**2
+    return run.tokens * run.width**2
 
 
 @misconception(on=WORK, at="projections", counter=COST)
-def one_projection_counted(s: Seen) -> Any:
+def one_projection_counted(run: RunView) -> Any:
     """only one projection is counted; queries, keys and values have one each"""
-    return s.tokens * s.width**2
+    return run.tokens * run.width**2
 
 
 @misconception(on=WORK, at="convolution", counter=COST)
-def depthwise_for_full(s: Seen) -> Any:
+def depthwise_for_full(run: RunView) -> Any:
     """the convolution is counted as depthwise, k n d; a full one joins all channels, k n d^2"""
-    return s.kernel * s.tokens * s.width
+    return run.kernel * run.tokens * run.width
 
 
 @misconception(on=WORK, at="recurrence", counter=COST)
-def one_recurrence_matrix(s: Seen) -> Any:
+def one_recurrence_matrix(run: RunView) -> Any:
     """only one of W_x and W_h is counted at each step"""
-    return s.tokens * s.width**2
+    return run.tokens * run.width**2

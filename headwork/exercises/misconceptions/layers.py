@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.exercises.case import Seen
+from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions.registry import misconception
 
 POSITIONS = ("sinusoidal-positions",)
@@ -30,51 +30,51 @@ LAYER = {
 
 
 @misconception(on=POSITIONS, at="output", counter=PLACES)
-def sine_and_cosine_swapped(s: Seen) -> Any:
+def sine_and_cosine_swapped(run: RunView) -> Any:
     """sine and cosine are exchanged: the sine stands first in each pair"""
-    return s.now.reshape(len(s.now), -1, 2)[..., ::-1].reshape(s.now.shape)
+    return run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape)
 
 
 @misconception(on=POSITIONS, at="frequencies", counter=PLACES)
-def exponent_without_two(s: Seen) -> Any:
+def exponent_without_two(run: RunView) -> Any:
     """the exponent lacks its 2: w_k = base^(-2k/d) for pair k"""
-    return s.now**0.5
+    return run.current**0.5
 
 
 @misconception(on=POSITIONS, at="frequencies", counter=PLACES)
-def column_for_pair(s: Seen) -> Any:
+def column_for_pair(run: RunView) -> Any:
     """the exponent takes the column 2k for the pair k: w_k = base^(-2k/d)"""
-    return s.now**2
+    return run.current**2
 
 
 @misconception(on=POSITIONS, at="frequencies", counter=PLACES)
-def frequencies_rising(s: Seen) -> Any:
+def frequencies_rising(run: RunView) -> Any:
     """the exponent has the wrong sign: frequencies fall from pair to pair"""
-    return 1 / s.now
+    return 1 / run.current
 
 
 @misconception(on=POSITIONS, counter=PLACES)
-def positions_from_one(s: Seen) -> Any:
+def positions_from_one(run: RunView) -> Any:
     """the places are counted from 1; they count from 0"""
-    return {"places": s.places + 1}
+    return {"places": run.places + 1}
 
 
 @misconception(on=POSITIONS, at="output", counter=PLACES)
-def degrees_for_radians(s: Seen) -> Any:
+def degrees_for_radians(run: RunView) -> Any:
     """the angles are taken in degrees; they are in radians"""
-    angles = np.deg2rad(s.angles)
-    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(s.now.shape)
+    angles = np.deg2rad(run.angles)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(run.current.shape)
 
 
 # --- normalisation ----------------------------------------------------------------------------------
 
 
-def _rows(s: Seen) -> Any:
-    return s.residual if "residual" in s._kept else s.tokens
+def _rows(run: RunView) -> Any:
+    return run.residual if "residual" in run.recorded else run.tokens
 
 
-def _over_tokens(s: Seen) -> tuple[Any, Any]:
-    rows = _rows(s)
+def _over_tokens(run: RunView) -> tuple[Any, Any]:
+    rows = _rows(run)
     return rows.mean(-2, keepdims=True), rows.std(-2, keepdims=True)
 
 
@@ -83,106 +83,106 @@ def _over_tokens(s: Seen) -> tuple[Any, Any]:
     at="mean",
     counter=ROWS,
     also={
-        "centred": lambda s: _rows(s) - _over_tokens(s)[0],
-        "deviation": lambda s: _over_tokens(s)[1],
-        "normalised": lambda s: (_rows(s) - _over_tokens(s)[0]) / _over_tokens(s)[1],
-        "output": lambda s: _affine(s, (_rows(s) - _over_tokens(s)[0]) / _over_tokens(s)[1]),
+        "centred": lambda run: _rows(run) - _over_tokens(run)[0],
+        "deviation": lambda run: _over_tokens(run)[1],
+        "normalised": lambda run: (_rows(run) - _over_tokens(run)[0]) / _over_tokens(run)[1],
+        "output": lambda run: _affine(run, (_rows(run) - _over_tokens(run)[0]) / _over_tokens(run)[1]),
     },
 )
-def normalised_over_tokens(s: Seen) -> Any:
+def normalised_over_tokens(run: RunView) -> Any:
     """the mean is taken over the tokens; layer normalisation works on each token by itself"""
-    return _over_tokens(s)[0]
+    return _over_tokens(run)[0]
 
 
-def _affine(s: Seen, normalised: Any) -> Any:
-    scaled = normalised * s.scale if s.has("scale") else normalised
-    return scaled + s.shift if s.has("shift") else scaled
+def _affine(run: RunView, normalised: Any) -> Any:
+    scaled = normalised * run.scale if run.has("scale") else normalised
+    return scaled + run.shift if run.has("shift") else scaled
 
 
 @misconception(on=NORMALISED, at="deviation", counter=ROWS)
-def variance_for_deviation(s: Seen) -> Any:
+def variance_for_deviation(run: RunView) -> Any:
     """the variance is taken for the standard deviation: the root is missing"""
-    return s.now**2
+    return run.current**2
 
 
 @misconception(on=NORMALISED, at="deviation", counter=ROWS)
-def sample_deviation(s: Seen) -> Any:
+def sample_deviation(run: RunView) -> Any:
     """the squares are divided by d - 1; layer normalisation divides by d"""
-    width = s.centred.shape[-1]
-    return s.now * np.sqrt(width / (width - 1))
+    width = run.centred.shape[-1]
+    return run.current * np.sqrt(width / (width - 1))
 
 
 @misconception(on=NORMALISED, at="normalised", counter=ROWS)
-def mean_not_subtracted(s: Seen) -> Any:
+def mean_not_subtracted(run: RunView) -> Any:
     """the mean is not subtracted"""
-    return _rows(s) / s.deviation
+    return _rows(run) / run.deviation
 
 
 @misconception(on=NORMALISED, at="deviation", counter=ROWS)
-def deviation_of_sum(s: Seen) -> Any:
+def deviation_of_sum(run: RunView) -> Any:
     """the squares are not divided by d: the deviation is the root of their mean"""
-    return s.now * np.sqrt(s.centred.shape[-1])
+    return run.current * np.sqrt(run.centred.shape[-1])
 
 
 @misconception(on=("layer-normalisation",), counter={**ROWS, "scale": "2 1", "shift": "1 3"})
-def scale_and_shift_swapped(s: Seen) -> Any:
+def scale_and_shift_swapped(run: RunView) -> Any:
     """scale and shift are exchanged"""
-    return {"scale": s.shift, "shift": s.scale} if s.has("scale") and s.has("shift") else None
+    return {"scale": run.shift, "shift": run.scale} if run.has("scale") and run.has("shift") else None
 
 
 @misconception(on=("layer-normalisation",), at="output", counter={**ROWS, "scale": "2 1", "shift": "1 3"})
-def affine_forgotten(s: Seen) -> Any:
+def affine_forgotten(run: RunView) -> Any:
     """scale and shift are left out"""
-    return s.normalised if s.has("scale") or s.has("shift") else None
+    return run.normalised if run.has("scale") or run.has("shift") else None
 
 
 @misconception(on=("add-and-normalise",), at="residual", counter=ADDED)
-def residual_forgotten(s: Seen) -> Any:
+def residual_forgotten(run: RunView) -> Any:
     """the residual is left out: what went in must be added to what the sublayer gave"""
-    return s.sublayer
+    return run.sublayer
 
 
 @misconception(on=("add-and-normalise",), at="output", counter=ADDED)
-def added_after_normalising(s: Seen) -> Any:
+def added_after_normalising(run: RunView) -> Any:
     """what went in is normalised before the sublayer's part is added; here the sum is normalised"""
-    rows = s.tokens
-    return (rows - rows.mean(-1, keepdims=True)) / rows.std(-1, keepdims=True) + s.sublayer
+    rows = run.tokens
+    return (rows - rows.mean(-1, keepdims=True)) / rows.std(-1, keepdims=True) + run.sublayer
 
 
 # --- feed-forward -----------------------------------------------------------------------------------
 
 
 @misconception(on=FEED, counter={**LAYER, "W_1": "1 -1; 2 -1"})
-def feed_forward_transposed(s: Seen) -> Any:
+def feed_forward_transposed(run: RunView) -> Any:
     """a matrix is applied transposed: W x for x W"""
-    return {"W_1": s.W_1.T, "W_2": s.W_2.T}
+    return {"W_1": run.W_1.T, "W_2": run.W_2.T}
 
 
 @misconception(on=FEED, at="activated", counter=LAYER)
-def activation_forgotten(s: Seen) -> Any:
+def activation_forgotten(run: RunView) -> Any:
     """the activation is left out: negative numbers must become 0"""
-    return s.hidden
+    return run.hidden
 
 
 @misconception(on=FEED, at="activated", counter=LAYER)
-def absolute_for_positive(s: Seen) -> Any:
+def absolute_for_positive(run: RunView) -> Any:
     """the absolute value is taken; negative numbers must become 0"""
-    return np.abs(s.hidden)
+    return np.abs(run.hidden)
 
 
 @misconception(on=FEED, counter=LAYER)
-def first_bias_forgotten(s: Seen) -> Any:
+def first_bias_forgotten(run: RunView) -> Any:
     """the first bias b_1 is left out"""
-    return {"b_1": None} if s.has("b_1") else None
+    return {"b_1": None} if run.has("b_1") else None
 
 
 @misconception(on=FEED, counter=LAYER)
-def second_bias_forgotten(s: Seen) -> Any:
+def second_bias_forgotten(run: RunView) -> Any:
     """the second bias b_2 is left out"""
-    return {"b_2": None} if s.has("b_2") else None
+    return {"b_2": None} if run.has("b_2") else None
 
 
 @misconception(on=FEED, at="output", counter={**LAYER, "W_2": "1 -2; 3 1"})
-def output_activated(s: Seen) -> Any:
+def output_activated(run: RunView) -> Any:
     """the output is cut off at 0 too; the activation stands only between the two layers"""
-    return np.maximum(s.now, 0)
+    return np.maximum(run.current, 0)

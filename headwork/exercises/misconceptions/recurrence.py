@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.exercises.case import Seen
+from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions.registry import misconception
 
 UNROLLED = ("recurrence",)
@@ -17,107 +17,110 @@ PLACES = {"mechanism": "alternation", "inputs": "1 2 4 5"}
 
 
 @misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
-def recurrence_backwards(s: Seen) -> Any:
+def recurrence_backwards(run: RunView) -> Any:
     """the inputs are read backwards, the last one first"""
-    return {"inputs": s.inputs[::-1]}
+    return {"inputs": run.inputs[::-1]}
 
 
 @misconception(on=UNROLLED, counter=STEPS)
-def first_state_forgotten(s: Seen) -> Any:
+def first_state_forgotten(run: RunView) -> Any:
     """the state before the first step, h_0, is left out"""
-    return {"h_0": None} if s.has("h_0") else None
+    return {"h_0": None} if run.has("h_0") else None
 
 
 @misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
-def recurrence_weights_swapped(s: Seen) -> Any:
+def recurrence_weights_swapped(run: RunView) -> Any:
     """W_x and W_h are exchanged"""
-    return {"W_x": s.W_h, "W_h": s.W_x}
+    return {"W_x": run.W_h, "W_h": run.W_x}
 
 
 @misconception(on=UNROLLED, at="sum", counter=STEPS)
-def state_forgotten(s: Seen) -> Any:
+def state_forgotten(run: RunView) -> Any:
     """the last state is not carried on: each step uses only its own input"""
-    return (np.atleast_1d(s.inputs[int(s.path.split("/")[0].split()[1])]) @ np.atleast_2d(s.W_x).T).reshape(
-        s.now.shape
-    )
+    return (
+        np.atleast_1d(run.inputs[int(run.path.split("/")[0].split()[1])]) @ np.atleast_2d(run.W_x).T
+    ).reshape(run.current.shape)
 
 
 @misconception(on=UNROLLED, counter=STEPS)
-def state_weight_forgotten(s: Seen) -> Any:
+def state_weight_forgotten(run: RunView) -> Any:
     """the last state is added without its weight W_h"""
-    return {"W_h": np.eye(len(np.atleast_2d(s.W_h))).reshape(np.shape(s.W_h))}
+    return {"W_h": np.eye(len(np.atleast_2d(run.W_h))).reshape(np.shape(run.W_h))}
 
 
 @misconception(on=UNROLLED, counter={**STEPS, "W_y": "2"})
-def output_weight_forgotten(s: Seen) -> Any:
+def output_weight_forgotten(run: RunView) -> Any:
     """the output's weight W_y is left out"""
-    return {"W_y": None} if s.has("W_y") else None
+    return {"W_y": None} if run.has("W_y") else None
 
 
 @misconception(on=UNROLLED, counter={**STEPS, "output": "step"})
-def step_function_forgotten(s: Seen) -> Any:
+def step_function_forgotten(run: RunView) -> Any:
     """the step function is left out: the output is 1 or 0"""
-    return {"output": "linear"} if s.output == "step" else None
+    return {"output": "linear"} if run.output == "step" else None
 
 
 @misconception(on=UNROLLED, at="output", counter={**STEPS, "output": "step"})
-def step_upside_down(s: Seen) -> Any:
+def step_upside_down(run: RunView) -> Any:
     """the output is 1 where the state is negative; it is 1 where it is positive"""
-    return 1 - s.now if s.output == "step" else None
+    return 1 - run.current if run.output == "step" else None
 
 
 @misconception(on=CLOSED, at="powers", counter=SUM)
-def powers_reversed(s: Seen) -> Any:
+def powers_reversed(run: RunView) -> Any:
     """the powers run the wrong way: w^t for w^(T-t); the oldest input passes through W_h most often"""
-    return s.now[::-1]
+    return run.current[::-1]
 
 
 @misconception(on=CLOSED, at="powers", counter=SUM)
-def powers_by_time(s: Seen) -> Any:
+def powers_by_time(run: RunView) -> Any:
     """the power is the time, counted from 1: w^t for w^(T-t)"""
-    return s.now[::-1] @ np.atleast_2d(s.W_h)
+    return run.current[::-1] @ np.atleast_2d(run.W_h)
 
 
 @misconception(on=CLOSED, at="powers", counter=SUM)
-def powers_one_too_high(s: Seen) -> Any:
+def powers_one_too_high(run: RunView) -> Any:
     """the powers are one too high: the last input does not pass through W_h at all"""
-    return s.now @ np.atleast_2d(s.W_h)
+    return run.current @ np.atleast_2d(run.W_h)
 
 
 @misconception(on=CLOSED, at="powers", counter=SUM)
-def product_for_power(s: Seen) -> Any:
+def product_for_power(run: RunView) -> Any:
     """the power is taken for a product: w^3 is w w w, not 3 w"""
-    count = len(s.now)
-    return np.stack([np.atleast_2d(s.W_h) * (count - 1 - t) for t in range(count)])
+    count = len(run.current)
+    return np.stack([np.atleast_2d(run.W_h) * (count - 1 - t) for t in range(count)])
 
 
 @misconception(on=CLOSED, counter=SUM)
-def input_weight_forgotten(s: Seen) -> Any:
+def input_weight_forgotten(run: RunView) -> Any:
     """W_x is left out of the terms"""
-    return {"W_x": np.ones_like(s.W_x)} if np.size(s.W_x) == 1 else None
+    return {"W_x": np.ones_like(run.W_x)} if np.size(run.W_x) == 1 else None
 
 
 @misconception(
-    on=("alternation",), at="odd places", counter=PLACES, also={"even places": lambda s: s.inputs[0::2].sum()}
+    on=("alternation",),
+    at="odd places",
+    counter=PLACES,
+    also={"even places": lambda run: run.inputs[0::2].sum()},
 )
-def parity_from_zero(s: Seen) -> Any:
+def parity_from_zero(run: RunView) -> Any:
     """the places are counted from 0, so odd and even are exchanged; here they count from 1"""
-    return s.inputs[1::2].sum()
+    return run.inputs[1::2].sum()
 
 
 @misconception(on=("alternation",), at="state", counter=PLACES)
-def difference_backwards(s: Seen) -> Any:
+def difference_backwards(run: RunView) -> Any:
     """the difference is taken the wrong way round"""
-    return -s.now
+    return -run.current
 
 
 @misconception(on=("alternation",), at="state", counter=PLACES)
-def signs_forgotten(s: Seen) -> Any:
+def signs_forgotten(run: RunView) -> Any:
     """everything is added; w_h = -1 turns the sign at every step"""
-    return s.odd_places + s.even_places
+    return run.odd_places + run.even_places
 
 
 @misconception(on=("alternation",), at="output", counter=PLACES)
-def alternation_upside_down(s: Seen) -> Any:
+def alternation_upside_down(run: RunView) -> Any:
     """the output is 1 where the state is negative; it is 1 where it is positive"""
-    return 1 - s.now
+    return 1 - run.current

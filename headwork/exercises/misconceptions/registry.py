@@ -1,4 +1,4 @@
-"""What a misconception is, and how a case is bent by one or two of them."""
+"""What a misconception is, and how a case is run with one or two of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from headwork.exercises.case import Bend, Case, Inapplicable, Seen, Steps
+from headwork.exercises.case import Case, Edit, NotApplicable, RunView, Steps
+from headwork.exercises.exercise import Exercise
 
-Evidence = Callable[[Any, Seen], str]  # the student's step and what was seen -> a sentence, or nothing
+Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
+Change = Callable[[RunView], Any]
 
 
 @dataclass(frozen=True)
@@ -20,17 +22,12 @@ class Misconception:
     slug: str
     sentence: str
     on: tuple[str, ...]
-    bend: Bend
+    edit: Edit
     counter: Mapping[str, Any]
     evidence: Evidence | None = None
 
-    @property
-    def name(self) -> str:
-        return self.slug.replace("-", " ")
-
 
 MISCONCEPTIONS: dict[str, Misconception] = {}
-Change = Callable[[Seen], Any]
 
 
 def misconception(
@@ -43,7 +40,7 @@ def misconception(
 ) -> Callable[[Change], Change]:
     """Register a mistake under its function's name; the docstring says what was done.
 
-    ``at`` is the step that it bends, or the inputs; ``also`` holds what it does to further steps.
+    ``at`` names the steps that it edits, or the inputs; ``also`` holds its edits of further steps.
     """
 
     def register(change: Change) -> Change:
@@ -51,30 +48,32 @@ def misconception(
         steps = dict(also or {})
         if at != "inputs":
             steps |= dict.fromkeys(at.split(", "), change)
-        bend = Bend(change if at == "inputs" else None, steps)
-        MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, bend, counter, evidence)
+        edit = Edit(change if at == "inputs" else None, steps)
+        MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, edit, counter, evidence)
         return change
 
     return register
 
 
 def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:
-    """The mistakes that are known for a case's mechanism and bend something that it has."""
+    """The mistakes that are known for a case's mechanism and edit something that it has."""
     paths = list(steps)
     known = [m for m in MISCONCEPTIONS.values() if case.mechanism.slug in m.on]
-    return [m for m in known if m.bend.inputs or any(m.bend.at(path) for path in paths)]
+    return [m for m in known if m.edit.inputs or any(m.edit.change_at(path) for path in paths)]
 
 
-def bent(case: Case, *mistakes: Misconception, swaps: Mapping[str, Any] | None = None) -> Steps | None:
-    """The steps as these mistakes make them, or None where they cannot be made."""
+def run_with_mistakes(
+    case: Case, *mistakes: Misconception, replacing: Mapping[str, Any] | None = None
+) -> Steps | None:
+    """The steps of a run with these mistakes, or None where they do not apply."""
     try:
-        return case.run(swaps, [m.bend for m in mistakes])
-    except Inapplicable:
+        return case.run(replacing, [mistake.edit for mistake in mistakes])
+    except NotApplicable:
         return None
 
 
 def same(left: Any, right: Any, within: float = 1e-9) -> bool:
-    """Whether two steps have the same shape and the same numbers; what is undefined differs from everything."""
+    """Whether two steps have the same shape and numbers; an undefined number equals nothing."""
     if left.shape != right.shape:
         return False
     with np.errstate(all="ignore"):
@@ -82,12 +81,10 @@ def same(left: Any, right: Any, within: float = 1e-9) -> bool:
 
 
 def counter_example(mistake: Misconception) -> tuple[str, Any, Any]:
-    """The first step of the counter-example that the mistake changes, what it is, and what the mistake makes of it."""
-    from headwork.exercises.exercise import Exercise
-
-    given = dict(mistake.counter)
-    case = Exercise(given.pop("mechanism"), given).case
-    right, wrong = case.run(), bent(case, mistake)
+    """The first step of the counter-example that the mistake changes: its path, right value and wrong value."""
+    inputs = dict(mistake.counter)
+    case = Exercise(inputs.pop("mechanism"), inputs).case
+    right, wrong = case.run(), run_with_mistakes(case, mistake)
     if wrong is None:
         raise ValueError(f"{mistake.slug} cannot be made in its counter-example")
     return next((p, right[p], wrong[p]) for p in right if p in wrong and not same(right[p], wrong[p]))

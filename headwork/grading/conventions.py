@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from headwork.exercises.case import Case
-from headwork.grading.answers import Typed
+from headwork.grading.answers import Entries
 
 
-def other_forms(case: Case, path: str, typed: Typed) -> Iterator[tuple[str, Typed]]:
+def other_forms(case: Case, path: str, typed: Entries) -> Iterator[tuple[str, Entries]]:
     """The answer read under each other convention that is valid here, with what is to be said about it."""
     slug = case.mechanism.slug
     if slug == "sinusoidal-positions" and path == "output":
