@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from headwork.pages.formulas import mathml, plain_formula
+
+ROWS = 40  # of a LaTeX table, which does not break over pages
 LATEX = {
     "_": r"\_",
     "&": r"\&",
@@ -27,6 +30,13 @@ LATEX = {
 
 
 @dataclass(frozen=True)
+class Formula:
+    """A cell that holds a formula in LaTeX."""
+
+    latex: str
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows under named columns, with notes below. Whole numbers get thousands separators when shown.
 
@@ -41,50 +51,74 @@ class Table:
     rows: list[tuple[Any, ...]]
     notes: list[str] = field(default_factory=list)
     more: Mapping[str, Any] = field(default_factory=dict)  # further entries of the JSON
+    summed: bool = False  # the last row is the sum of the others
 
-    def _cells(self) -> list[list[str]]:
-        return [[shown(cell) for cell in row] for row in self.rows]
+    def _cells(self, write: Callable[[Any], str]) -> list[list[str]]:
+        return [[write(cell) for cell in row] for row in self.rows]
+
+    def _numeric(self) -> list[bool]:
+        """Which columns hold numbers, and so are aligned to the right."""
+        return [any(isinstance(row[j], (int, float)) for row in self.rows) for j in range(len(self.columns))]
 
     def to_text(self) -> str:
-        cells = [list(self.columns), *self._cells()]
+        cells = [*([list(self.columns)] if any(self.columns) else []), *self._cells(shown)]
         widths = [max(len(row[j]) for row in cells) for j in range(len(self.columns))]
-        right = [any(isinstance(row[j], (int, float)) for row in self.rows) for j in range(len(self.columns))]
-        lines = [self.title] if self.title else []
+        lines = []
         for row in cells:
-            parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
-            lines.append("  ".join(parts).rstrip())
-        return "\n".join(lines + [f"{note}" for note in self.notes])
+            parts = zip(row, widths, self._numeric(), strict=True)
+            lines.append("  ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in parts).rstrip())
+        if self.summed:
+            lines.insert(-1, "  ".join("-" * width for width in widths))
+        return "\n".join(([self.title] if self.title else []) + lines + self.notes)
 
     def to_markdown(self) -> str:
         def line(cells: list[str]) -> str:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
+        def write(cell: Any) -> str:
+            return f"${cell.latex}$" if isinstance(cell, Formula) else shown(cell)
+
         head = [f"# {self.title}", ""] if self.title else []
-        table = [line(list(self.columns)), "|" + "---|" * len(self.columns), *map(line, self._cells())]
+        rule = "|" + "".join("---:|" if right else "---|" for right in self._numeric())
+        table = [line(list(self.columns)), rule, *map(line, self._cells(write))]
         return "\n".join(head + table + [f"\n{note}" for note in self.notes]) + "\n"
 
     def to_latex(self, fragment: bool = False) -> str:
-        rows = [
-            " & ".join(map(escaped_latex, cells)) + r" \\" for cells in [list(self.columns), *self._cells()]
+        def write(cell: Any) -> str:
+            return f"${cell.latex}$" if isinstance(cell, Formula) else escaped_latex(shown(cell))
+
+        rows = [" & ".join(cells) + r" \\" for cells in self._cells(write)]
+        if self.summed:
+            rows.insert(-1, r"\hline")
+        head = [" & ".join(map(escaped_latex, self.columns)) + r" \\", r"\hline"] if any(self.columns) else []
+        sides = "".join("r" if right else "l" for right in self._numeric())
+        tables = [
+            "\n".join(
+                [rf"\begin{{tabular}}{{{sides}}}", *head, *rows[start : start + ROWS], r"\end{tabular}"]
+            )
+            for start in range(0, max(len(rows), 1), ROWS)
         ]
-        rows.insert(1, r"\hline")
         notes = "".join(f"\n\\par {escaped_latex(note)}" for note in self.notes)
         title = f"\\paragraph{{{escaped_latex(self.title)}}}\\mbox{{}}\\par\n" if self.title else ""
-        body = (
-            f"{title}\\begin{{tabular}}{{{'l' * len(self.columns)}}}\n"
-            + "\n".join(rows)
-            + f"\n\\end{{tabular}}{notes}\n"
-        )
+        body = title + "\\par\\medskip\n".join(tables) + notes + "\n"
         if fragment:
             return body
         return f"\\documentclass{{article}}\n\\usepackage{{amsmath}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
 
     def to_html(self) -> str:
         """The table as a fragment for a page."""
-        head = "".join(f"<th scope=col>{escape(c)}</th>" for c in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>" for cells in self._cells()
-        )
+
+        def write(cell: Any) -> str:
+            return mathml(cell.latex) if isinstance(cell, Formula) else escape(shown(cell))
+
+        sides = [' style="text-align:right"' if right else "" for right in self._numeric()]
+        names = zip(sides, self.columns, strict=True)
+        head = "".join(f"<th scope=col{side}>{escape(name)}</th>" for side, name in names)
+        rows = [
+            "".join(f"<td{side}>{cell}</td>" for side, cell in zip(sides, cells, strict=True))
+            for cells in self._cells(write)
+        ]
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         title = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         table = f'<table class="plain">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
@@ -108,6 +142,8 @@ def shown(cell: Any) -> str:
         return f"{cell:,}"
     if isinstance(cell, float):
         return f"{cell:.4g}"
+    if isinstance(cell, Formula):
+        return plain_formula(cell.latex)
     if isinstance(cell, (tuple, list)):
         return " x ".join(map(str, cell))
     return str(cell)

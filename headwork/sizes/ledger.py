@@ -7,15 +7,16 @@ Every other scalar operation (additions, softmax, normalisation, activation) is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from textwrap import fill
+from typing import Any
 
 from headwork.errors import unknown
+from headwork.pages.tables import Formula, Table, escaped_latex, shown
 from headwork.sizes.polynomial import Polynomial
-
-if TYPE_CHECKING:
-    from headwork.pages import Table
 
 Count = int | Polynomial
 Fact = Count | str | tuple[int, ...]
@@ -114,38 +115,117 @@ class Ledger:
         return added("total", self.rows)
 
     def table(self) -> Table:
-        """The same as a plain table of results."""
-        from headwork.sizes.rendering import table
+        """All of it as one table, for reports that hold several."""
+        rows = [*self.rows, self.total] if self.summed else self.rows
+        facts = [f"{name}: {shown(_cell(fact))}" for name, fact in self.facts.items()]
+        return _table(rows, self.title, [*facts, *self.notes, *self.warnings], summed=self.summed)
 
-        return table(self)
+    def tables(self) -> list[Table]:
+        """Rows with shapes and rows without make tables of their own; the facts are the last."""
+        groups = [list(rows) for _, rows in groupby(self.rows, key=lambda row: row.shape is None)]
+        if self.summed and groups:
+            groups[-1].append(self.total)
+        tables = [_table(rows, summed=self.summed and rows is groups[-1]) for rows in groups]
+        facts = [(name, _cell(fact)) for name, fact in self.facts.items()]
+        return [*tables, Table("", ("", ""), facts)] if facts else tables
 
     def to_text(self) -> str:
-        from headwork.sizes.rendering import text
-
-        return text(self)
+        notes = [fill(text, WIDEST) for text in (*self.notes, *(f"! {warning}" for warning in self.warnings))]
+        blocks = [self.title, *(table.to_text() for table in self.tables())]
+        return "\n\n".join(blocks + (["\n".join(notes)] if notes else [])) + "\n"
 
     def to_markdown(self) -> str:
-        from headwork.sizes.rendering import markdown
-
-        return markdown(self)
+        tables = [table.to_markdown().rstrip() for table in self.tables()]
+        return "\n\n".join([f"# {self.title}", *tables, *self._remarks("> **Note:** {}")]) + "\n"
 
     def to_latex(self, fragment: bool = False) -> str:
-        from headwork.sizes.rendering import latex
-
-        return latex(self, fragment=fragment)
+        """A whole document that needs only amsmath, or what goes into one."""
+        tables = "\\par\\medskip\n".join(table.to_latex(fragment=True) for table in self.tables())
+        remarks = "".join(f"\\par {escaped_latex(text)}\n" for text in self._remarks("Note: {}"))
+        section = f"\\section*{{{escaped_latex(self.title)}}}\n"
+        body = f"{section}{{\\scriptsize\\setlength{{\\tabcolsep}}{{3pt}}\n{tables}}}\n{remarks}"
+        return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
 
     def to_html(self) -> str:
-        from headwork.sizes.rendering import html
+        """One page that opens offline."""
+        from headwork.pages import page
 
-        return html(self)
+        return page(self.title, *self.tables(), *self._remarks("Note: {}"))
+
+    def _remarks(self, warning: str) -> list[str]:
+        return [*self.notes, *(warning.format(text) for text in self.warnings)]
 
     def to_json(self) -> str:
-        from headwork.sizes.rendering import json_text
-
-        return json_text(self)
+        """All of it as JSON: whole numbers exact, polynomials as text."""
+        data = {
+            "title": self.title,
+            "rows": [_row_data(row) for row in self.rows],
+            **({"total": _row_data(self.total)} if self.summed else {}),
+            "facts": {name: _plain(fact) for name, fact in self.facts.items()},
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+        }
+        return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
+
+
+# What a row shows under each heading; a column that no row fills is left out.
+COLUMNS: dict[str, Callable[[Row], Any]] = {
+    "name": lambda row: row.name,
+    "times": lambda row: row.times if row.times != 1 else None,
+    "shape": lambda row: row.shape,
+    "axes": lambda row: row.axes.replace(" ", ", ") or None,
+    "weights": lambda row: row.weights,
+    "biases": lambda row: row.biases,
+    "parameters": lambda row: row.parameters,
+    "multiply-adds": lambda row: row.multiply_adds,
+    "FLOPs": lambda row: row.flops,
+    "others": lambda row: row.others,
+    "formula": lambda row: Formula(row.formula) if row.formula else None,
+    "": lambda row: row.about or None,
+}
+WIDEST = 110  # characters of a note in text
+PREAMBLE = r"""\documentclass{article}
+\usepackage{amsmath}
+\setlength{\textwidth}{7.2in}
+\setlength{\oddsidemargin}{-0.35in}
+\setlength{\parindent}{0pt}
+\begin{document}
+"""
+
+
+def _table(rows: Iterable[Row], title: str = "", notes: Iterable[str] = (), *, summed: bool) -> Table:
+    rows = list(rows)
+    columns = {heading: [_cell(value(row)) for row in rows] for heading, value in COLUMNS.items()}
+    if all(row.biases is None for row in rows):
+        del columns["parameters"]  # it would only repeat the weights
+    columns = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
+    return Table(title, tuple(columns), list(zip(*columns.values(), strict=True)), list(notes), summed=summed)
+
+
+def _cell(value: Any) -> Any:
+    """A count, shape or text as a table shows it.
+
+    >>> _cell((1, 5, 768)), _cell(Polynomial(("n",), {(2,): 3}))
+    ('[1,5,768]', Formula(latex='3 n^{2}'))
+    """
+    if isinstance(value, tuple):
+        return f"[{','.join(map(str, value))}]"
+    return Formula(value.latex()) if isinstance(value, Polynomial) else value
+
+
+def _row_data(row: Row) -> dict[str, Any]:
+    names = ("name", "times", "shape", "axes", *COUNTS[:2], "parameters", "multiply_adds", "flops", "others")
+    data = {name: getattr(row, name) for name in (*names, "formula", "about")}
+    data["axes"] = row.axes.split()
+    data["other_operations"] = data.pop("others")
+    return {name: _plain(value) for name, value in data.items() if value not in (None, "", [])}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Polynomial) else value
