@@ -6,16 +6,19 @@ import inspect
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from headwork.construct import codes as position
+from headwork.construct import position_codes as codes
 from headwork.construct.certificate import (
     UNIT,
     Perturbation,
-    Scored,
+    ScoredHead,
     bound,
+    margin,
+    most_terms,
+    pair_sums,
     random_contents,
     smallest_beta,
     too_fine,
@@ -24,18 +27,13 @@ from headwork.construct.certificate import (
 )
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
-from headwork.construct.targets import TARGETS, Goal, Head, Impossible, whole
+from headwork.construct.targets import TARGETS, Array, Goal, Head, Impossible, whole_number
 from headwork.errors import InputError, unknown
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
 TOLERANCE = 1e-3
-RANDOM_CELLS = 100_000  # random inputs are tried up to so many weights in all
+RANDOM_CELLS = 100_000  # the most attention weights over all random inputs
 
 
 def build(
@@ -51,10 +49,11 @@ def build(
     delta: float = 0.1,
     **details: Any,
 ) -> Construction:
-    """Heads that do what is asked, with the proof of how well, or the reason why none can.
+    """Heads for a target, with the proof of how well they do, or the reason why none can.
 
-    ``details`` are the target's own: tokens, order, by, ends, window, causal, taps, kernel, grid, matrix, head_width.
-    ``norm`` bounds the content rows, ``width`` is their width, ``heads`` the most that may be used.
+    ``details`` are the target's own: tokens, order, by, ends, window, causal, taps, kernel, grid, matrix,
+    head_width. ``norm`` bounds the content rows, ``width`` is their width, ``heads`` the most that may be
+    used.
 
     >>> swap = build("permutation", order="2 1", tolerance=0.1)
     >>> swap.beta_exact, round(swap.beta, 3), swap.holds
@@ -71,13 +70,26 @@ def build(
     _check_details(name, TARGETS[name], details)
     if name != "matrix":
         tolerance = TOLERANCE if tolerance is None else tolerance
-    width = whole(width, "width", 1, 1024)
+    width = whole_number(width, "width", 1, 1024)
     try:
         goal = TARGETS[name](**details)
         plan = _Plan(goal, positions, norm, width, position_width, tolerance, heads)
-        return plan.construction(delta)
-    except Impossible as why:
-        return Construction(False, name, reason=str(why), tolerance=tolerance, norm=norm)
+        return plan.construct(delta)
+    except Impossible as reason:
+        return Construction(False, name, reason=str(reason), tolerance=tolerance, norm=norm)
+
+
+def target_list() -> str:
+    """Every target with its inputs.
+
+    >>> print(target_list().splitlines()[0])
+    identity        Every token keeps its own content: y_i = x_i. [tokens, grid]
+    """
+    functions: dict[str, Any] = {**TARGETS, "copy": copy}
+    return "\n".join(
+        f"{name:<15} {(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(function))}]"
+        for name, function in functions.items()
+    )
 
 
 def _positive(value: Any, name: str) -> float:
@@ -86,41 +98,45 @@ def _positive(value: Any, name: str) -> float:
     return float(value)
 
 
-def _check_details(name: str, function: Any, details: dict[str, Any]) -> None:
-    known = [n for n in inspect.signature(function).parameters if n != "tolerance"]
-    for given in details:
-        if given not in known:
-            raise unknown(f"input of {name}", given, known)
+def _inputs(function: Any) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name != "tolerance"]
 
 
-def arranged(goal: Goal, kind: str, most: int | None) -> tuple[Head, ...]:
-    """Which heads are used: one for each tap, or, over one-hot positions, one for each sign."""
+def _check_details(target: str, function: Any, details: dict[str, Any]) -> None:
+    for name in details:
+        if name not in _inputs(function):
+            raise unknown(f"input of {target}", name, _inputs(function))
+
+
+def choose_heads(goal: Goal, kind: str, most: int | None) -> tuple[Head, ...]:
+    """One head for each tap, or, over one-hot positions, one for each sign."""
     free = kind == "one-hot"
     chosen = goal.joined if goal.spreads and free else goal.heads
     if not chosen:
         raise Impossible(
-            f"a window that shrinks at the ends: with {kind} positions each head here takes one key a query and "
-            "counts the same for every query, so the ends cannot weigh fewer tokens more. Use ends clamp, or one-hot "
-            "positions."
+            f"a window that shrinks at the ends: with {kind} positions each head here takes one key per "
+            "query and counts the same for every query, so the ends cannot weigh fewer tokens more. Use "
+            "ends clamp, or one-hot positions."
         )
-    if most is None or len(chosen) <= whole(most, "heads", 1, 512):
+    if most is None or len(chosen) <= whole_number(most, "heads", 1, 512):
         return chosen
     if free and len(goal.joined) <= most:
         return goal.joined
     if free:
         raise Impossible(
-            "negative weights in one head: softmax weights are positive, and W_o scales all of a head alike, so one "
-            "head cannot add some tokens and subtract others. Allow two heads: one for each sign."
+            "negative weights in one head: softmax weights are positive, and W_o scales all of a head "
+            "alike, so one head cannot add some tokens and subtract others. Allow two heads: one for each "
+            "sign."
         )
     raise Impossible(
-        f"a window that needs more heads: with {kind} positions each head here takes one key a query, so "
-        f"{len(chosen)} taps need {len(chosen)} heads, and only {most} may be used. Allow more, or use one-hot "
-        "positions, where taps of one sign can share a head."
+        f"a window that needs more heads: with {kind} positions each head here takes one key per query, so "
+        f"{len(chosen)} taps need {len(chosen)} heads, and only {most} may be used. Allow more, or use "
+        "one-hot positions, where taps of one sign can share a head."
     )
 
 
 class _Plan:
-    """One ask on its way: the codes, each head's scores, then beta, then the matrices."""
+    """The steps from a goal to heads: the codes, each head's scores, then beta, then the matrices."""
 
     def __init__(
         self,
@@ -133,147 +149,140 @@ class _Plan:
         most: int | None,
     ) -> None:
         self.goal, self.kind, self.norm, self.width, self.tolerance = goal, kind, norm, width, tolerance
-        self.code_width = (
-            position.DEFAULT_WIDTH
-            if position_width is None
-            else whole(position_width, "position_width", 2, 1024)
-        )
-        self.codes = position.position_codes(kind, goal, self.code_width)
+        code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
+        self.code_width = whole_number(code_width, "position_width", 2, 1024)
+        self.codes = codes.position_codes(kind, goal, self.code_width)
         if goal.head_width is not None and kind not in ("one-hot", "none"):
             raise InputError(f"matrix: built over one-hot positions only, not {kind}.")
         self.M = goal.matrix
         if kind == "none":
-            position.check_without_positions(goal)
-            count = goal.tokens
-            self.heads: tuple[Head, ...] = (
-                Head(float(self.M.sum(axis=1)[0]), np.full((count, count), 1.0 / count)),
-            )
+            codes.check_without_positions(goal)
+            mean = np.full((goal.tokens, goal.tokens), 1.0 / goal.tokens)
+            self.heads: tuple[Head, ...] = (Head(float(self.M.sum(axis=1)[0]), mean),)
         else:
-            self.heads = arranged(goal, kind, most)
-        self.scored: list[Scored] = []
-        self.fixed = [None if kind == "one-hot" else self._chosen(head) for head in self.heads]
+            self.heads = choose_heads(goal, kind, most)
+        self.scored: list[ScoredHead] = []
+        self.fixed = [None if kind == "one-hot" else self._choose(head) for head in self.heads]
 
     # --- scores ---------------------------------------------------------------------------------
 
-    def _scored(self, head: Head, W_q: Array, W_k: Array) -> Scored:
+    def _score(self, head: Head, W_q: Array, W_k: Array) -> ScoredHead:
         """The scores that these projections really give, in float64."""
-        asking = self.codes[list(self.goal.places)] if self.goal.places else self.codes
-        query, key = asking @ W_q.T, self.codes @ W_k.T
-        sizes = np.abs(asking) @ np.abs(W_q).T, np.abs(self.codes) @ np.abs(W_k).T
+        rows = self.goal.query_rows(self.codes)
+        query, key = rows @ W_q.T, self.codes @ W_k.T
+        query_size, key_size = np.abs(rows) @ np.abs(W_q).T, np.abs(self.codes) @ np.abs(W_k).T
         angles = 0
         if self.kind == "rotary":
-            query, key = position.turned(query, self.goal.places), position.turned(key, ())
-            # A turn mixes the two of a pair, and its angle, up to n radians, is itself rounded.
-            sizes = tuple(_paired(size) for size in sizes)  # type: ignore[assignment]
+            query, key = codes.rotate(query, self.goal.queries), codes.rotate(key, ())
+            # A rotation mixes the two of a pair, and its angle, up to n radians, is itself rounded.
+            query_size, key_size = pair_sums(query_size), pair_sums(key_size)
             angles = 16 * self.goal.tokens
-        terms = 2 * _most_terms(self.codes) + min(_most_terms(query), _most_terms(key)) + 4 + angles
-        return Scored(
-            head.coefficient, query @ key.T, np.zeros(self.M.shape), sizes[0] @ sizes[1].T, 4 * terms * UNIT
-        )
+        terms = 2 * most_terms(self.codes) + min(most_terms(query), most_terms(key)) + 4 + angles
+        size, no_shares = query_size @ key_size.T, np.zeros(self.M.shape)
+        return ScoredHead(head.coefficient, query @ key.T, no_shares, size, 4 * terms * UNIT)
 
-    def _ideal(self, head: Head) -> Scored:
+    def _ideal(self, head: Head) -> ScoredHead:
         """One-hot codes give every score exactly."""
-        S, F = position.wanted_scores(head)
-        return Scored(head.coefficient, S, F, np.abs(S), 28 * UNIT)
+        S, F = codes.target_scores(head)
+        return ScoredHead(head.coefficient, S, F, np.abs(S), 28 * UNIT)
 
-    def _chosen(self, head: Head) -> tuple[Array, Array]:
-        """Of the projections within reach the plainest whose margin rounding leaves intact, else the least harmed."""
+    def _choose(self, head: Head) -> tuple[Array, Array]:
+        """The simplest projections whose margin survives rounding, or else those that lose least."""
         options = (
-            position.rotary_candidates(self.goal, head, self.code_width)
+            codes.rotary_candidates(self.goal, head, self.code_width)
             if self.kind == "rotary"
-            else position.candidates(self.kind, self.codes, self.goal, head)
+            else codes.candidates(self.kind, self.codes, self.goal, head)
         )
         tolerance = self.tolerance or TOLERANCE
         scale = 2 * self.norm * sum(abs(other.coefficient) for other in self.heads)
         hardness = math.log(self.goal.tokens * (2 + scale / tolerance))  # about beta times the margin
-        harmed: list[tuple[float, int, tuple[Array, Array]]] = []
+        worse: list[tuple[float, int, tuple[Array, Array]]] = []
         for W_q, W_k in options:
             if not W_q.any():
                 return W_q, W_k
-            scored = self._scored(head, W_q, W_k)
-            margin = _margin(scored.S, head.picks)
+            scored = self._score(head, W_q, W_k)
+            lead = margin(scored.S, head.picks)
             lost = scored.gamma * float(scored.size.max())
-            if margin > 16 * lost:
-                if scale * hardness * lost / margin < tolerance / 4:
+            if lead > 16 * lost:
+                if scale * hardness * lost / lead < tolerance / 4:
                     return W_q, W_k
-                harmed.append((lost / margin, len(harmed), (W_q, W_k)))
-        if not harmed:
+                worse.append((lost / lead, len(worse), (W_q, W_k)))
+        if not worse:
             raise self._out_of_reach()
-        return min(harmed)[2]
+        return min(worse)[2]
 
     def _out_of_reach(self) -> Impossible:
         if self.kind == "rotary":
             return Impossible(
-                f"rotary positions of width {self.code_width}: the wanted key is not the one with the highest score "
-                "for every query. Take a larger position width or a smaller shift, or use one-hot positions."
+                f"rotary positions of width {self.code_width}: the target key does not have the highest "
+                "score for every query. Take a larger position width or a smaller shift, or use one-hot "
+                "positions."
             )
         values = np.linalg.svd(self.codes, compute_uv=False)
         rank = int(np.sum(values > 1e-6 * values[0]))
         return Impossible(
-            f"a rank too small: sinusoidal codes of width {self.code_width} for {self.goal.tokens} places have rank "
-            f"{rank} to six digits, because the slow frequencies hardly differ; the linear map of least squares "
-            "does not send every code nearest to its target's. A shift with clamped ends is a rotation and can be "
-            "had; for this target use one-hot positions, or a larger position width."
+            f"a rank too small: sinusoidal codes of width {self.code_width} for {self.goal.tokens} "
+            f"positions have rank {rank} to six digits, because the slow frequencies hardly differ; the "
+            "least-squares map does not send every code nearest to its target's. A shift with clamped ends "
+            "is a rotation and works; for this target use one-hot positions, or a larger position width."
         )
 
     # --- beta -----------------------------------------------------------------------------------
 
-    def construction(self, delta: float) -> Construction:
-        searching = [
-            self._ideal(head) if fixed is None else self._scored(head, *fixed)
+    def construct(self, delta: float) -> Construction:
+        ideal = [
+            self._ideal(head) if fixed is None else self._score(head, *fixed)
             for head, fixed in zip(self.heads, self.fixed, strict=True)
         ]
-        shares = any(scored.F.any() for scored in searching)
-        needs_beta = any(scored.S.any() for scored in searching)
+        shares = any(scored.F.any() for scored in ideal)
+        needs_beta = any(scored.S.any() for scored in ideal)
         beta = 1.0
         if needs_beta or not shares:
             goal = TOLERANCE if self.tolerance is None else self.tolerance
-            beta = smallest_beta(lambda b: bound(searching, self.M, self.norm, b), goal)
+            beta = smallest_beta(lambda b: bound(ideal, self.M, self.norm, b), goal)
             beta = max(beta, 1.0) if shares else beta
         result = self._at(beta)
         for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
-            if self.tolerance is None or result.bound <= self.tolerance or self._cut_short(beta):
+            if self.tolerance is None or result.bound <= self.tolerance or self._too_narrow(beta):
                 break
             beta *= 1 + 2.0 ** (step - 50)
             result = self._at(beta)
         if self.tolerance is not None and result.bound > self.tolerance:
-            raise self._missed(result)
-        return self._measured(result, delta)
+            raise self._out_of_tolerance(result)
+        return self._measure(result, delta)
 
-    def _cut_short(self, beta: float) -> bool:
+    def _too_narrow(self, beta: float) -> bool:
         """Whether the head is too narrow for the rank of its scores."""
         return self.goal.head_width is not None and self._rank(beta) > self.goal.head_width
 
     def _rank(self, beta: float) -> int:
-        return position.rank_of(position.centred_factors(_over(self.heads[0], beta))[1])
+        return codes.numerical_rank(codes.centred_factors(_scores_at(self.heads[0], beta))[1])
 
-    def _missed(self, result: Construction) -> Impossible:
-        if self._cut_short(result.beta):
+    def _out_of_tolerance(self, result: Construction) -> Impossible:
+        if self._too_narrow(result.beta):
             return Impossible(
-                f"a rank too small: the row-centred scores of these weights have rank {self._rank(result.beta)}, and "
-                f"a head of width {self.goal.head_width} gives at most rank {self.goal.head_width}. The nearest of "
-                f"that rank (truncated SVD) misses by {result.bound:.3g}, more than {self.tolerance:g}. Allow a wider "
-                "head or a larger tolerance."
+                "a rank too small: the row-centred scores of these weights have rank "
+                f"{self._rank(result.beta)}, and a head of width {self.goal.head_width} gives at most rank "
+                f"{self.goal.head_width}. The nearest of that rank (truncated SVD) misses by "
+                f"{result.bound:.3g}, more than {self.tolerance:g}. Allow a wider head or a larger "
+                "tolerance."
             )
         return too_fine(self.tolerance or 0.0, result.bound, 2 * result.bound)
 
-    def _projections(self, beta: float) -> list[tuple[Array, Array]]:
-        return [
-            position.one_hot_projections(self.goal, _over(head, beta)) if fixed is None else fixed
+    def _at(self, beta: float) -> Construction:
+        """The matrices for this beta, and the bound on what they really do."""
+        pairs = [
+            codes.one_hot_projections(self.goal, _scores_at(head, beta)) if fixed is None else fixed
             for head, fixed in zip(self.heads, self.fixed, strict=True)
         ]
-
-    def _at(self, beta: float) -> Construction:
-        """The matrices for this beta, and the bound of what they really do."""
-        pairs = self._projections(beta)
-        self.scored = [self._scored(head, *pair) for head, pair in zip(self.heads, pairs, strict=True)]
-        found = bound(self.scored, self.M, self.norm, beta)
+        self.scored = [self._score(head, *pair) for head, pair in zip(self.heads, pairs, strict=True)]
+        proved = bound(self.scored, self.M, self.norm, beta)
         content = np.zeros((max(W.shape[0] for W, _ in pairs), self.width))
         none = np.zeros((self.width, self.codes.shape[1]))
         exact, why = self._why(beta)
         return Construction(
             True,
-            self.goal.words,
+            self.goal.title,
             self.goal.tokens,
             W_q=[np.hstack([content[: len(W)], W]) for W, _ in pairs],
             W_k=[np.hstack([content[: len(W)], W]) for _, W in pairs],
@@ -285,11 +294,11 @@ class _Plan:
             beta_why=why,
             norm=self.norm,
             tolerance=self.tolerance,
-            bound=found.value,
-            rounding=found.rounding,
-            worst_input=worst_content(found, self.norm, self.width),
+            bound=proved.value,
+            rounding=proved.rounding,
+            worst_input=worst_content(proved, self.norm, self.width),
             matrix=self.M,
-            places=self.goal.places,
+            queries=self.goal.queries,
             rotary=self.kind == "rotary",
             remarks=tuple(self._remarks(beta)),
         )
@@ -297,54 +306,47 @@ class _Plan:
     def _why(self, beta: float) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
         if len(self.heads) > 1:
-            return (
-                "",
-                "found by bisection from above; signed heads can cancel, so a smaller one is not ruled out",
-            )
-        S, F = position.wanted_scores(self.heads[0])
+            why = "found by bisection from above; signed heads can cancel, so a smaller one is not ruled out"
+            return "", why
+        S, F = codes.target_scores(self.heads[0])
         if not S.any():
             return "", "the scores need no sharpening"
         if self.kind != "one-hot" or self.tolerance is None or F.any():
-            return "", "the smallest for these matrices: the error of one head falls with beta"
-        count = self.goal.tokens
-        least = int(S.sum(axis=1).min())
-        exact = Fraction(count - least, least) * (
-            2
-            * Fraction(str(self.norm))
-            * abs(Fraction(str(self.heads[0].coefficient)))
-            / Fraction(str(self.tolerance))
-            - 1
+            return "", "the smallest for these matrices: the error of one head falls as beta grows"
+        norm, scale, tolerance = (
+            Fraction(str(x)) for x in (self.norm, abs(self.heads[0].coefficient), self.tolerance)
         )
-        closed = (
-            f"ln({exact})" if exact > 1 and len(str(exact)) < 40 and beta > 1 else "0" if beta == 0 else ""
-        )
+        fewest = int(S.sum(axis=1).min())
+        exact = Fraction(self.goal.tokens - fewest, fewest) * (2 * norm * scale / tolerance - 1)
+        closed = "0" if beta == 0 else ""
+        if exact > 1 and len(str(exact)) < 40 and beta > 1:
+            closed = f"ln({exact})"
         return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
 
     def _remarks(self, beta: float) -> list[str]:
-        said = []
+        remarks = []
         if self.goal.head_width is not None and self.kind == "one-hot":
             rank, room = self._rank(beta), self.goal.head_width
-            exact = f"exact but for rounding{' and the zeros' if np.any(self.M == 0) else ''}"
-            kept = (
-                exact
-                if rank <= room
-                else f"cut to rank {room} by truncated SVD, with the error that is measured"
+            effect = f"reduced to rank {room} by truncated SVD, with the measured error"
+            if rank <= room:
+                effect = f"exact except for rounding{' and the zeros' if np.any(self.M == 0) else ''}"
+            remarks.append(
+                f"the row-centred scores have rank {rank}; the head's width allows {room}: {effect}"
             )
-            said.append(f"the row-centred scores have rank {rank}; the head's width allows {room}: {kept}")
-        if np.any(self.M == 0) and position.wanted_scores(self.heads[0])[0].any():
-            close = (
-                f", here to {TOLERANCE:g}, because no tolerance was given" if self.tolerance is None else ""
+        if np.any(self.M == 0) and codes.target_scores(self.heads[0])[0].any():
+            default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
+            remarks.append(
+                f"exact zeros need beta = ∞ or a mask: softmax alone only approaches them{default}"
             )
-            said.append(f"exact zeros need beta = oo or a mask: softmax alone only comes close{close}")
         if self.kind == "rotary":
-            said.append(
-                "queries and keys are made from a constant 1 behind the content and turned by their places"
+            remarks.append(
+                "queries and keys are made from a constant 1 after the content and rotated by their positions"
             )
-        return said
+        return remarks
 
     # --- measuring ------------------------------------------------------------------------------
 
-    def _measured(self, result: Construction, delta: float) -> Construction:
+    def _measure(self, result: Construction, delta: float) -> Construction:
         count, queries = self.goal.tokens, len(self.M)
         cases = max(4, min(200, RANDOM_CELLS // max(1, count * queries * result.heads)))
         contents = random_contents(cases, count, self.width, self.norm, seed=0)
@@ -353,13 +355,13 @@ class _Plan:
             measured=result.error(result.worst_input),
             measured_random=result.error(contents),
             random_inputs=cases,
-            perturbation=self._moved(result, delta),
+            perturbation=self._perturb(result, delta),
         )
 
-    def _moved(self, result: Construction, delta: float) -> Perturbation:
-        """The worst move of one key, and what it really does through our attention."""
+    def _perturb(self, result: Construction, delta: float) -> Perturbation:
+        """The worst move of one key, and its measured effect through our attention."""
         tokens = result.input(result.worst_input)
-        projected = [result.projected(tokens, head) for head in range(result.heads)]
+        projected = [result.project(tokens, head) for head in range(result.heads)]
         lengths = [np.linalg.norm(query.array, axis=1) for query, _, _ in projected]
         move = worst_move(self.scored, lengths, self.norm, result.beta, delta)
         query, key, _ = projected[move.head]
@@ -379,25 +381,6 @@ class _Plan:
         return replace(move, measured=max(changes))
 
 
-def _over(head: Head, beta: float) -> Array:
-    S, F = position.wanted_scores(head)
+def _scores_at(head: Head, beta: float) -> Array:
+    S, F = codes.target_scores(head)
     return S + F / beta if F.any() else S
-
-
-def _paired(size: Array) -> Array:
-    both = size[:, 0::2] + size[:, 1::2]
-    return np.repeat(both, 2, axis=1)
-
-
-def _most_terms(rows: Array) -> int:
-    return int(np.count_nonzero(rows, axis=1).max(initial=0))
-
-
-def _margin(scores: Array, picks: Any) -> float:
-    """By how much the wanted key leads, at the worst query."""
-    if scores.shape[1] == 1:
-        return math.inf
-    rows = np.arange(len(scores))
-    others = scores.copy()
-    others[rows, picks] = -math.inf
-    return float((scores[rows, picks] - others.max(axis=1)).min())

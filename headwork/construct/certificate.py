@@ -1,26 +1,27 @@
-r"""The certificate: how far the output can be from what was asked, proved, and then measured.
+r"""The certificate: how far the output can be from the target, proved, and then measured.
 
-With content rows |x_j| <= r and weights A_h the error of output row i is sum_j E_ij x_j, E = sum_h c_h A_h - M. So
+With content rows |x_j| <= r and weights A_h the error of output row i is sum_j E_ij x_j, E = sum_h c_h A_h -
+M. So
 
     |error_i| <= r sum_j |E_ij|,    and x_j = r sign(E_ij) u with any unit vector u attains it.
 
-The bound r max_i sum_j |E_ij| is therefore not only safe but exact, for any number of heads with any signs, and the
-worst input comes with it. A head that spreads evenly over m of n keys, with scores 1 on them and 0 elsewhere,
-leaks p = (n - m) / (m e^beta + n - m), and its row of |E| sums to 2 p: the leak is missing inside and appears
-outside. 2 r c p <= epsilon gives the smallest beta,
+The bound r max_i sum_j |E_ij| is therefore not only safe but exact, for any number of heads with any signs,
+and the worst input comes with it. A head that spreads evenly over m of n keys, with scores 1 on them and 0
+elsewhere, leaks p = (n - m) / (m e^beta + n - m), and its row of |E| sums to 2 p: the leak is missing inside
+and appears outside. 2 r c p <= epsilon gives the smallest beta,
 
     beta = ln( (n - m)/m * (2 r c / epsilon - 1) ),
 
-m = 1 for the identity and for permutations. In general the row sums are computed and beta is found by bisection; for
-one head they fall with beta, so what is found is the smallest. Signed heads can cancel, so for several it is a
-beta that holds, found from above.
+m = 1 for the identity and for permutations. In general the row sums are computed and beta is found by
+bisection; for one head they fall as beta grows, so the result is the smallest. Signed heads can cancel, so
+for several it is a beta that suffices, found from above.
 
-Rounding is part of the bound: in float64 (unit u) a score made by dot products of k nonzero terms is off by at most
-gamma |Q| |K|^T, gamma ~ k u; a softmax row whose scores are off by d is off by e^(2d) - 1 in sum; sums of n terms
-add n u. An epsilon below that is refused.
+Rounding is part of the bound: in float64 (unit u) a score made by dot products of k nonzero terms is off by
+at most gamma |Q| |K|^T, gamma ~ k u; a softmax row whose scores are off by d is off by e^(2d) - 1 in sum;
+sums of n terms add n u. An epsilon below that is refused.
 
-A key moved by delta changes one score of query i by s = beta q_i . delta, its weight from A to
-A e^s / (1 + A (e^s - 1)), by at most tanh(|s|/4), and the output by that times |x_j - mean of the others| <= 2 r.
+A key moved by delta changes one score of query i by s = beta q_i . delta, its weight from A to A e^s / (1 + A
+(e^s - 1)), by at most tanh(|s|/4), and the output by that times |x_j - mean of the others| <= 2 r.
 """
 
 from __future__ import annotations
@@ -28,16 +29,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headwork.construct.targets import Impossible
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+from headwork.construct.targets import Array, Impossible, Indices
 
 UNIT = 2.0**-53
 HARDEST = 2.0**40  # a larger beta loses every digit of the scores
@@ -49,7 +44,7 @@ def softmax(logits: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ScoredHead:
     """One head as the certificate sees it: logits beta S + F, their largest partial sums, and its factor."""
 
     coefficient: float
@@ -62,7 +57,7 @@ class Scored:
         return beta * self.S + self.F
 
     def rounding(self, beta: float) -> Array:
-        """By how much softmax rows can be off, one number a query."""
+        """By how much softmax rows can be off, one number per query."""
         off = self.gamma * (beta * self.size + np.abs(self.F)).max(axis=1)
         return np.asarray(np.expm1(np.minimum(2 * off, 1.0)))
 
@@ -77,7 +72,7 @@ class Bound:
     errors: Array
 
 
-def bound(heads: Sequence[Scored], M: Array, norm: float, beta: float) -> Bound:
+def bound(heads: Sequence[ScoredHead], M: Array, norm: float, beta: float) -> Bound:
     """r max_i sum_j |E_ij|, and what rounding adds."""
     E = np.sum([h.coefficient * softmax(h.logits(beta)) for h in heads], axis=0) - M
     scale = sum(abs(h.coefficient) for h in heads)
@@ -110,18 +105,18 @@ def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float, least: f
 
 
 def too_fine(tolerance: float, rounding: float, promised: float) -> Impossible:
-    """The tolerance is below what float64 can hold here; says what can be had."""
+    """The tolerance is below what float64 can hold here; names one that can be promised."""
     return Impossible(
-        "epsilon below what the number format can hold: float64 keeps 53 binary digits, and rounding alone can move "
-        f"an output of this attention by {rounding:.1e}. A tolerance of {tolerance:g} cannot be promised; "
-        f"{promised:.1e} can."
+        "epsilon below what the number format can hold: float64 keeps 53 binary digits, and rounding alone "
+        f"can change an output of this attention by {rounding:.1e}. A tolerance of {tolerance:g} cannot be "
+        f"promised; {promised:.1e} can."
     )
 
 
-def worst_content(found: Bound, norm: float, width: int) -> Array:
+def worst_content(bound: Bound, norm: float, width: int) -> Array:
     """The content that attains the bound: r sign(E_ij) along one direction."""
-    content = np.zeros((len(found.errors), width))
-    content[:, 0] = np.where(found.errors >= 0, norm, -norm)
+    content = np.zeros((len(bound.errors), width))
+    content[:, 0] = np.where(bound.errors >= 0, norm, -norm)
     return content
 
 
@@ -135,7 +130,7 @@ def random_contents(cases: int, tokens: int, width: int, norm: float, seed: int)
 
 @dataclass(frozen=True)
 class Perturbation:
-    """What moving one key by delta does: the most over all inputs, and in this construction where it does most."""
+    """The effect of moving one key by delta: the most over all inputs, and where it is largest here."""
 
     delta: float
     head: int
@@ -147,7 +142,7 @@ class Perturbation:
 
 
 def worst_move(
-    heads: Sequence[Scored], lengths: Sequence[Array], norm: float, beta: float, delta: float
+    heads: Sequence[ScoredHead], lengths: Sequence[Array], norm: float, beta: float, delta: float
 ) -> Perturbation:
     """Which key of which head, moved by delta along or against which query, changes an output most."""
     best = Perturbation(delta, 0, 0, 0, 0.0, 0.0, 0.0)
@@ -184,3 +179,23 @@ def log_odds(logits: Array) -> Array:
     sums = powers[rows, top][:, None] + rest - others
     sums[rows, top] = rest[:, 0]
     return np.asarray(shifted - np.log(np.maximum(sums, 1e-320)))
+
+
+def pair_sums(size: Array) -> Array:
+    """Both entries of each pair replaced by their sum."""
+    return np.repeat(size[:, 0::2] + size[:, 1::2], 2, axis=1)
+
+
+def most_terms(rows: Array) -> int:
+    """The most nonzero entries in a row."""
+    return int(np.count_nonzero(rows, axis=1).max(initial=0))
+
+
+def margin(scores: Array, picks: Indices | None) -> float:
+    """By how much the target key leads, at the worst query."""
+    if scores.shape[1] == 1:
+        return math.inf
+    rows = np.arange(len(scores))
+    others = scores.copy()
+    others[rows, picks] = -math.inf
+    return float((scores[rows, picks] - others.max(axis=1)).min())

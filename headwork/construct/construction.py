@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from headwork.construct.certificate import Perturbation
-from headwork.construct.codes import BASE, turned
+from headwork.construct.position_codes import BASE, rotate
+from headwork.construct.targets import Array
 from headwork.errors import InputError
 from headwork.mechanisms import attention, multi_head_attention
 from headwork.numbers import HandTensor
+from headwork.pages.tables import Table
+from headwork.readings import Trace, explain
+from headwork.readings.report import Report, Reported
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+MATRICES = ("W_q", "W_k", "W_v", "W_o")
+CERTIFICATE = (
+    *("beta", "beta_exact", "beta_why", "heads", "norm", "norm_exact", "tolerance", "relative"),
+    *("bound", "rounding", "measured", "measured_random", "random_inputs", "holds"),
+)
 
-    from headwork.readings import Trace
-    from headwork.readings.report import Report
 
-    Array = NDArray[np.float64]
+def _empty() -> Array:
+    return np.zeros((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
-class Construction:
-    """Heads to order. Row i of the input is ``[content | positions]``; ``W_q[h]`` and the others apply as W x.
+class Construction(Reported):
+    """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
 
     Where ``possible`` is false, ``reason`` says why, and there are no matrices.
     """
@@ -36,7 +42,7 @@ class Construction:
     W_k: list[Array] = field(default_factory=list)
     W_v: list[Array] = field(default_factory=list)
     W_o: list[Array] = field(default_factory=list)
-    positions: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    positions: Array = field(default_factory=_empty)
     beta: float = 0.0
     beta_exact: str = ""
     beta_why: str = ""
@@ -48,13 +54,11 @@ class Construction:
     measured: float = 0.0
     measured_random: float = 0.0
     random_inputs: int = 0
-    worst_input: Array = field(default_factory=lambda: np.zeros((0, 0)))  # content rows
-    matrix: Array = field(
-        default_factory=lambda: np.zeros((0, 0))
-    )  # what is asked: output = matrix @ content
-    places: tuple[int, ...] = ()  # the tokens that ask; empty for all
+    worst_input: Array = field(default_factory=_empty)  # content rows
+    matrix: Array = field(default_factory=_empty)  # the target: output = matrix @ content
+    queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     rotary: bool = False
-    relative: bool = False  # whether errors are shares of the norm
+    relative: bool = False  # whether errors are divided by the norm
     perturbation: Perturbation | None = None
     remarks: tuple[str, ...] = ()
     reason: str = ""
@@ -66,79 +70,75 @@ class Construction:
     @property
     def holds(self) -> bool:
         """measured <= bound <= tolerance."""
-        worst = max(self.measured, self.measured_random)
-        return (
-            self.possible and worst <= self.bound and (self.tolerance is None or self.bound <= self.tolerance)
-        )
+        within = max(self.measured, self.measured_random) <= self.bound
+        return self.possible and within and (self.tolerance is None or self.bound <= self.tolerance)
 
     # --- using it -------------------------------------------------------------------------------
 
     def input(self, content: Any) -> Array:
-        """Content rows with the positions behind them; leading axes are a batch."""
+        """Content rows followed by the positions; leading axes are a batch."""
         rows = np.asarray(content, float)
-        wanted = (self.tokens, self.W_v[0].shape[1] - self.positions.shape[1])
-        if rows.shape[-2:] != wanted:
-            raise InputError(
-                f"content is {' x '.join(map(str, rows.shape))}. Expected {wanted[0]} rows of width {wanted[1]}."
-            )
-        return np.concatenate(
-            [rows, np.broadcast_to(self.positions, (*rows.shape[:-1], self.positions.shape[1]))], axis=-1
-        )
+        expected = (self.tokens, self.W_v[0].shape[1] - self.positions.shape[1])
+        if rows.shape[-2:] != expected:
+            shape = " x ".join(map(str, rows.shape))
+            raise InputError(f"content is {shape}. Expected {expected[0]} rows of width {expected[1]}.")
+        codes = np.broadcast_to(self.positions, (*rows.shape[:-1], self.positions.shape[1]))
+        return np.concatenate([rows, codes], axis=-1)
 
     def stacked(self, width: int | None = None, beta: float | None = None) -> dict[str, Array]:
         """One matrix for all heads, as multi-head attention takes it.
 
-        With ``width`` each matrix is filled up with zeros to width x width, heads of one size, for a layer of a
-        model. With ``beta`` W_q takes over what that beta lacks: the layer's own 1/sqrt(head width), say.
+        With ``width`` each matrix is padded with zeros to width x width, heads of one size, for a layer of a
+        model. With ``beta`` W_q absorbs the ratio to that beta: the layer's own 1/sqrt(head width), say.
         """
         factor = 1.0 if beta is None else self.beta / beta
         parts = {"W_q": [factor * W for W in self.W_q], "W_k": self.W_k, "W_v": self.W_v, "W_o": self.W_o}
         if width is not None:
-            room = width // self.heads
+            room, token_width = width // self.heads, self.W_q[0].shape[1]
             needed = max(max(W.shape[0] for W in self.W_q), self.W_v[0].shape[0])
-            if width % self.heads or room < needed or width < self.W_q[0].shape[1]:
+            if width % self.heads or room < needed or width < token_width:
+                smallest = self.heads * max(needed, -(-token_width // self.heads))
                 raise InputError(
-                    f"stacked: {self.heads} heads of width {needed} over tokens of width {self.W_q[0].shape[1]} do not "
-                    f"fit into width {width}. Take a multiple of {self.heads} from "
-                    f"{self.heads * max(needed, -(-self.W_q[0].shape[1] // self.heads))} on."
+                    f"stacked: {self.heads} heads of width {needed} over tokens of width {token_width} do "
+                    f"not fit into width {width}. Take a multiple of {self.heads} that is at least "
+                    f"{smallest}."
                 )
-            parts = {
-                name: [_filled(W, *((width, room) if name == "W_o" else (room, width))) for W in matrices]
-                for name, matrices in parts.items()
-            }
+            for name, matrices in parts.items():
+                rows, columns = (width, room) if name == "W_o" else (room, width)
+                parts[name] = [
+                    np.pad(W, ((0, rows - W.shape[0]), (0, columns - W.shape[1]))) for W in matrices
+                ]
         return {name: np.concatenate(part, axis=1 if name == "W_o" else 0) for name, part in parts.items()}
 
     def apply(self, content: Any) -> Array:
         """Our own attention with these weights, on content rows."""
         tokens = self.input(content)
         if self.rotary:
-            outputs = [self._rotary_head(tokens, head) for head in range(self.heads)]
+            outputs = [
+                attention(*self.project(tokens, head), beta=self.beta).array @ W_o.T
+                for head, W_o in enumerate(self.W_o)
+            ]
             return np.asarray(np.sum(outputs, axis=0))
-        asking = HandTensor(tokens[..., list(self.places), :]) if self.places else HandTensor(tokens)
         matrices: dict[str, Any] = {name: HandTensor(W) for name, W in self.stacked().items()}
-        return np.asarray(
-            multi_head_attention(
-                asking, **matrices, memory=HandTensor(tokens), heads=self.heads, beta=self.beta
-            ).array
-        )
+        options: dict[str, Any] = {"memory": HandTensor(tokens), "heads": self.heads, "beta": self.beta}
+        output = multi_head_attention(HandTensor(self._query_rows(tokens)), **matrices, **options)
+        return np.asarray(output.array)
 
-    def _rotary_head(self, tokens: Array, head: int) -> Array:
-        query, key, value = self.projected(tokens, head)
-        return np.asarray(attention(query, key, value, beta=self.beta).array @ self.W_o[head].T)
-
-    def projected(self, tokens: Array, head: int) -> tuple[HandTensor, HandTensor, HandTensor]:
-        """Query, key and value of one head, turned by their places where positions are rotary."""
-        asking = tokens[..., list(self.places), :] if self.places else tokens
-        query, key = asking @ self.W_q[head].T, tokens @ self.W_k[head].T
+    def project(self, tokens: Array, head: int) -> tuple[HandTensor, HandTensor, HandTensor]:
+        """Query, key and value of one head, rotated by their positions where these are rotary."""
+        query, key = self._query_rows(tokens) @ self.W_q[head].T, tokens @ self.W_k[head].T
         if self.rotary:
-            query, key = turned(query, self.places), turned(key, ())
+            query, key = rotate(query, self.queries), rotate(key, ())
         return HandTensor(query), HandTensor(key), HandTensor(tokens @ self.W_v[head].T)
+
+    def _query_rows(self, tokens: Array) -> Array:
+        return tokens[..., list(self.queries), :] if self.queries else tokens
 
     def error(self, content: Any) -> float:
         """The largest l2 error of an output row, over the whole batch."""
         rows = np.asarray(content, float)
-        off = np.linalg.norm(self.apply(rows) - self.matrix @ rows, axis=-1)
-        return float(off.max()) / (self.norm if self.relative else 1.0)
+        errors = np.linalg.norm(self.apply(rows) - self.matrix @ rows, axis=-1)
+        return float(errors.max()) / (self.norm if self.relative else 1.0)
 
     # --- showing it -----------------------------------------------------------------------------
 
@@ -152,78 +152,85 @@ class Construction:
 
     def trace(self, content: Any = None, *, head: int = 0) -> Trace:
         """Every step on an example; with rotary positions the steps of one head."""
-        from headwork.readings import explain
-
         tokens = self.input(self.example() if content is None else content)
         if self.rotary:
-            query, key, value = self.projected(tokens, head)
+            query, key, value = self.project(tokens, head)
             return explain("attention", query=query, key=key, value=value, beta=self.beta)
-        given: dict[str, Any] = {"tokens": tokens, **self.stacked()}
-        if self.places:
-            given |= {"tokens": tokens[list(self.places)], "memory": tokens}
-        return explain("multi-head-attention", **given, heads=self.heads, beta=self.beta)
+        inputs: dict[str, Any] = {"tokens": self._query_rows(tokens), **self.stacked()}
+        if self.queries:
+            inputs["memory"] = tokens
+        return explain("multi-head-attention", **inputs, heads=self.heads, beta=self.beta)
 
     def as_data(self) -> dict[str, Any]:
         """Plain lists and numbers, for any program to check."""
         if not self.possible:
             return {"possible": False, "target": self.target, "reason": self.reason}
-        lists = {name: [W.tolist() for W in getattr(self, name)] for name in ("W_q", "W_k", "W_v", "W_o")}
-        moved = self.perturbation
         return {
             "possible": True,
             "target": self.target,
             "tokens": self.tokens,
-            **lists,
+            **{name: [W.tolist() for W in getattr(self, name)] for name in MATRICES},
             "positions": self.positions.tolist(),
             "rotary": {"base": BASE} if self.rotary else None,
-            "beta": self.beta,
-            "beta_exact": self.beta_exact,
-            "beta_why": self.beta_why,
-            "heads": self.heads,
-            "norm": self.norm,
-            "norm_exact": self.norm_exact,
-            "tolerance": self.tolerance,
-            "relative": self.relative,
-            "bound": self.bound,
-            "rounding": self.rounding,
-            "measured": self.measured,
-            "measured_random": self.measured_random,
-            "random_inputs": self.random_inputs,
-            "holds": self.holds,
+            **{name: getattr(self, name) for name in CERTIFICATE},
             "worst_input": self.worst_input.tolist(),
             "matrix": self.matrix.tolist(),
-            "queries": list(self.places or range(self.tokens)),
-            "perturbation": None if moved is None else dict(vars(moved)),
+            "queries": list(self.queries or range(self.tokens)),
+            "perturbation": None if self.perturbation is None else dict(vars(self.perturbation)),
             "remarks": list(self.remarks),
         }
 
     def report(self) -> Report:
-        from headwork.construct.showing import construction_report
+        """The setting, the certificate, and the trace of an example; or why it cannot be done."""
+        if not self.possible:
+            return Report(f"{self.target}: impossible", (self.reason,))
+        parts: list[Any] = [self._setting(), self._certificate()]
+        if (move := self.perturbation) is not None:
+            parts.append(
+                f"If a key is moved by {move.delta:g}: over all inputs an output changes by at most 2 r c "
+                f"tanh(beta |q| delta / 4) = {move.bound:.4g}, where c is the head's factor in W_o. Here "
+                f"the largest change comes from key {move.key} of head {move.head}: output {move.query} "
+                f"changes by {move.change:.4g} (measured {move.measured:.4g})."
+            )
+        if not self.relative:
+            worst = self.worst_input[:, 0]
+            numbers = " ".join(f"{x:.4g}" for x in worst[:16]) + (" ..." if len(worst) > 16 else "")
+            parts.append(f"The worst input (first column of the content, the others are 0): {numbers}")
+        several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
+        example = f"An example{', head 0' if self.rotary else ''}.{several if self.heads > 1 else ''}"
+        return Report(self.target, (*parts, example, self.trace()))
 
-        return construction_report(self)
+    def _setting(self) -> str:
+        if self.relative:
+            return (
+                "q = k = v = x, without positions; the tokens are sums of orthogonal vectors of norm r. The "
+                "error is the largest l2 error of an output row, divided by r."
+            )
+        width = self.positions.shape[1]
+        codes = f"position codes of width {width}" if width else "no positions"
+        return (
+            f"{self.tokens} tokens; a row is [content, positions]: content of width "
+            f"{self.worst_input.shape[1]} and l2 norm at most r = {self.norm:.6g}, then "
+            f"{'a constant 1, with rotary positions' if self.rotary else codes}. The error is the largest "
+            "l2 error of an output row. Weights apply as W x; beta is not folded into them."
+        )
 
-    def to_text(self) -> str:
-        return self.report().to_text()
-
-    def to_markdown(self) -> str:
-        return self.report().to_markdown()
-
-    def to_latex(self, fragment: bool = False) -> str:
-        return self.report().to_latex(fragment)
-
-    def to_html(self) -> str:
-        return self.report().to_html()
-
-    def to_json(self) -> str:
-        import json
-
-        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False) + "\n"
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-
-def _filled(matrix: Array, rows: int, columns: int) -> Array:
-    whole = np.zeros((rows, columns))
-    whole[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return whole
+    def _certificate(self) -> Table:
+        """What is proved and what was measured, in numbers; sentences go below."""
+        tolerance = "none given" if self.tolerance is None else f"{self.tolerance:g}"
+        random = f"the most over {self.random_inputs} random inputs"
+        rows = [
+            ("heads", str(self.heads), ""),
+            ("beta", f"{self.beta:.10g}", self.beta_exact and f"= {self.beta_exact}"),
+            *([("norm", f"{self.norm:.10g}", f"= {self.norm_exact}")] if self.norm_exact else []),
+            ("tolerance", tolerance, "requested"),
+            ("bound", f"{self.bound:.10g}", f"proved; {self.rounding:.1e} of it for rounding"),
+            ("measured", f"{self.measured:.10g}", "on the worst input"),
+            *([("measured", f"{self.measured_random:.10g}", random)] if self.random_inputs else []),
+            ("certificate", "holds" if self.holds else "FAILS", "measured <= bound <= tolerance"),
+        ]
+        proof = "r times the largest row sum of |A - target|"
+        proof = "the relative error in closed form" if self.relative else proof
+        remarks = (f"{remark}." for remark in self.remarks)
+        notes = [f"beta: {self.beta_why}.", f"bound: {proof}, and rounding.", *remarks]
+        return Table("", ("quantity", "value", ""), list(rows), notes)

@@ -1,16 +1,16 @@
-r"""Copying by content (problem B6): q = k = v = x, beta = 1, no positions; how long must the vectors be?
+r"""Copying by content (problem B6): q = k = v = x, beta = 1, no positions; how large must the norms be?
 
-Orthogonal vectors a, b, c, d of norm r and tokens x1 = d + b, x2 = a, x3 = c + b. With E = e^(r^2) the scores of x2
-are 0, r^2, 0, so
+Orthogonal vectors a, b, c, d of norm r and tokens x1 = d + b, x2 = a, x3 = c + b. With E = e^(r^2) the scores
+of x2 are 0, r^2, 0, so
 
     y2 - x2 = (x1 + x3 - 2 x2) / (E + 2),    |x1 + x3 - 2 x2| = |d + c + 2 b - 2 a| = sqrt(10) r.
 
-For x1 (and x3 alike) |y1 - x1| / r = sqrt(2 E^2 + 2 E + 3) / (E^2 + E + 1), which is smaller for every E >= 1:
-10 (E^2 + E + 1)^2 - (E + 2)^2 (2 E^2 + 2 E + 3) = 8 E^4 + 10 E^3 + 11 E^2 - 2 > 0. So the relative error is
-sqrt(10) / (E + 2), it falls with r, and it is at most epsilon from r = sqrt(ln(sqrt(10)/epsilon - 2)) on.
+For x1 (and x3 alike) |y1 - x1| / r = sqrt(2 E^2 + 2 E + 3) / (E^2 + E + 1), which is smaller for every E >=
+1: 10 (E^2 + E + 1)^2 - (E + 2)^2 (2 E^2 + 2 E + 3) = 8 E^4 + 10 E^3 + 11 E^2 - 2 > 0. So the relative error
+is sqrt(10) / (E + 2), it falls with r, and it is at most epsilon from r = sqrt(ln(sqrt(10)/epsilon - 2)) on.
 
-With n orthogonal tokens of norm r instead, |y_i - x_i| / r = sqrt(n (n-1)) / (E + n - 1) for each of them, and
-r = sqrt(ln(sqrt(n (n-1))/epsilon - n + 1)).
+With n orthogonal tokens of norm r instead, |y_i - x_i| / r = sqrt(n (n-1)) / (E + n - 1) for each of them,
+and r = sqrt(ln(sqrt(n (n-1))/epsilon - n + 1)).
 """
 
 from __future__ import annotations
@@ -23,65 +23,63 @@ from typing import Any
 import numpy as np
 
 from headwork.construct.certificate import UNIT, too_fine
-from headwork.construct.construction import Construction
-from headwork.construct.targets import whole
+from headwork.construct.construction import MATRICES, Construction
+from headwork.construct.targets import whole_number
 
 HAND_OUT = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
 
 
 def copy(*, tolerance: float, tokens: Any = None) -> Construction:
-    """The smallest norm with which self-attention copies its tokens: three of the hand-out, or n orthogonal ones.
+    """The smallest norm at which self-attention copies its tokens: the hand-out's three, or n orthogonal.
 
-    >>> found = copy(tolerance=1e-3)
-    >>> found.norm_exact, round(found.norm, 3)
+    >>> copied = copy(tolerance=1e-3)
+    >>> copied.norm_exact, round(copied.norm, 3)
     ('sqrt(ln(sqrt(10)*1000 - 2))', 2.839)
     """
     if tokens is None:
         rows, squared, others = np.array(HAND_OUT, float), 10, 2  # |x1 + x3 - 2 x2|^2 = 10 r^2
-        words = "copy by content: x1 = d+b, x2 = a, x3 = c+b"
+        title = "copy by content: x1 = d+b, x2 = a, x3 = c+b"
     else:
-        count = whole(tokens, "tokens", 2, 512)
+        count = whole_number(tokens, "tokens", 2, 512)
         rows, squared, others = np.eye(count), count * (count - 1), count - 1
-        words = f"copy by content: {count} orthogonal tokens"
+        title = f"copy by content: {count} orthogonal tokens"
     spare = (8 * rows.shape[1] + 64) * UNIT  # rounding of the attention itself
     if tolerance < 4 * spare:
         reason = str(too_fine(tolerance, spare, 4 * spare))
-        return Construction(False, words, reason=reason, tolerance=tolerance)
+        return Construction(False, title, reason=reason, tolerance=tolerance)
 
-    def reached(norm: float) -> float:
+    def error_at(norm: float) -> float:
         return float(math.sqrt(squared) / (math.exp(norm * norm) + others) + spare)
 
     inner = math.sqrt(squared) / (tolerance - spare) - others
     norm = math.sqrt(math.log(inner)) if inner > 1 else 0.0
-    # As r -> 0 the relative error tends to sqrt(squared)/(others + 1): where that is enough any norm will do.
+    # As r -> 0 the relative error tends to sqrt(squared)/(others + 1): where that suffices, any norm will do.
     norm_exact = f"sqrt(ln(sqrt({squared})*{1 / Fraction(str(tolerance))} - {others}))" if norm else "any"
     norm = norm or 1.0
-    while reached(norm) > tolerance:
+    while error_at(norm) > tolerance:
         norm = math.nextafter(norm, math.inf)
     width = rows.shape[1]
+    matrices: dict[str, Any] = {name: [np.eye(width)] for name in MATRICES}
     result = Construction(
         True,
-        words,
+        title,
         len(rows),
-        W_q=[np.eye(width)],
-        W_k=[np.eye(width)],
-        W_v=[np.eye(width)],
-        W_o=[np.eye(width)],
+        **matrices,
         positions=np.zeros((len(rows), 0)),
         beta=1.0,
         beta_exact="1",
-        beta_why="given: the norm takes its place",
+        beta_why="fixed at 1: the norm does its work",
         norm=norm,
         norm_exact=norm_exact,
         tolerance=tolerance,
-        bound=reached(norm),
+        bound=error_at(norm),
         rounding=spare,
         worst_input=norm * rows,
         matrix=np.eye(len(rows)),
         relative=True,
         remarks=(
-            "errors are shares of the norm of a, b, c, d",
-            "a smaller norm breaks the tolerance: the error falls with it",
+            "errors are relative to the norm of a, b, c, d",
+            "a smaller norm exceeds the tolerance: the error falls as the norm grows",
         ),
     )
     measured = result.error(result.worst_input)

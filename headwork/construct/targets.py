@@ -1,16 +1,16 @@
 r"""What a head, or several, can be asked to do: each target as a signed sum of row-stochastic matrices.
 
-Asked for is Y = M X on the content, with M = sum_h c_h T_h: head h looks with the weights T_h (rows positive or
-zero, each summing to 1) and W_o scales it by c_h. What no choice of heads can give is refused here, with
-the reason:
+The target is Y = M X on the content, with M = sum_h c_h T_h: head h attends with the weights T_h (rows
+positive or zero, each summing to 1) and W_o scales it by c_h. What no choice of heads can give is refused
+here, with the reason:
 
 - Softmax weights are positive, so one head scaled by c has entries of one sign only.
 - Give every token the same content x. Each head then returns W_v x in every row, so all rows of the output
   are alike: every row of M has the same sum. Zero padding breaks that at the ends.
 
-A tap at offset o makes y_i look at x_(i+o) (cross-correlation, as everywhere here). What lies beyond the ends is
-wrapped round, clamped to the end token, left out of a mean that shrinks, or not asked for at all (none: fewer
-queries than keys). Places count from 0, a permutation's order from 1.
+A tap at offset o makes y_i look at x_(i+o) (cross-correlation, as everywhere here). Positions beyond the ends
+are wrapped around, clamped to the end token, left out of a mean that shrinks, or not asked for at all (none:
+fewer queries than keys). Positions count from 0, a permutation's order from 1.
 """
 
 from __future__ import annotations
@@ -18,36 +18,40 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
 from headwork.numbers.typed import nested_array, read_array
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 MOST_TOKENS = 512
-SUM_OF_A_ROW = 1e-9  # how far a typed row may miss 1 by rounding
+ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding
+ENDS = {
+    "wrap": "wrapped around",
+    "clamp": "clamped to the end token",
+    "shrink": "the window shrinks",
+    "none": "only queries whose window lies inside",
+}
 
 
 class Impossible(HeadworkError):
-    """No weights do what was asked; the message is the reason."""
+    """No weights can do this; the message is the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """One head: the weights it should have, and what W_o scales it by. ``offset``: it looks that far along."""
+    """One head: the weights it should have, its factor in W_o, and its offset where it is a shift."""
 
     coefficient: float
     target: Array  # query x key
     offset: int | None = None
 
     @property
-    def picks(self) -> NDArray[np.intp] | None:
+    def picks(self) -> Indices | None:
         """The one key that each query takes; None where some query takes several."""
         single = bool(np.all((self.target == 0) | (self.target == 1)))
         return np.argmax(self.target, axis=1) if single else None
@@ -55,14 +59,14 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What is asked, in words and as heads; ``joined`` does the same with one head for each sign."""
+    """A target, in words and as heads; ``joined`` does the same with one head for each sign."""
 
-    words: str
+    title: str
     tokens: int
     heads: tuple[Head, ...] = ()
     joined: tuple[Head, ...] = ()
-    spreads: bool = False  # joined is what is meant, where the positions allow it
-    places: tuple[int, ...] = ()  # which tokens ask; all of them unless said
+    spreads: bool = False  # joined is preferred, where the positions allow it
+    queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     grid: tuple[int, int] | None = None
     ends: str = ""
     head_width: int | None = None
@@ -73,16 +77,19 @@ class Goal:
         parts = [head.coefficient * head.target for head in self.heads or self.joined]
         return np.sum(parts, axis=0) if parts else np.zeros((self.tokens, self.tokens))
 
+    def query_rows(self, codes: Array) -> Array:
+        return codes[list(self.queries)] if self.queries else codes
+
 
 def picking(keys: Sequence[int], tokens: int, coefficient: float = 1.0, offset: int | None = None) -> Head:
     """A head in which query i takes key ``keys[i]``."""
     return Head(coefficient, np.eye(tokens)[np.asarray(keys, int)], offset)
 
 
-# --- what is typed ------------------------------------------------------------------------------
+# --- reading what is typed ----------------------------------------------------------------------
 
 
-def whole(value: Any, name: str, least: int, most: int) -> int:
+def whole_number(value: Any, name: str, least: int, most: int) -> int:
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
@@ -95,11 +102,11 @@ def token_count(tokens: Any) -> int:
         raise InputError("tokens missing: how many are there? Give tokens (--tokens 5).")
     if isinstance(tokens, int) and tokens > MOST_TOKENS:
         raise TooLarge(f"{tokens} tokens; heads are built for at most {MOST_TOKENS}.")
-    return whole(tokens, "tokens", 1, MOST_TOKENS)
+    return whole_number(tokens, "tokens", 1, MOST_TOKENS)
 
 
 def numbers(value: Any, name: str, axes: str) -> Array:
-    """Typed text or nested lists as an array with so many axes."""
+    """Typed text or nested lists as an array with these axes."""
     if value is None:
         raise InputError(f"{name} missing. Expected {axes.replace(' ', ' x ')}.")
     try:
@@ -110,20 +117,12 @@ def numbers(value: Any, name: str, axes: str) -> Array:
         raise InputError(f"{name}: {error}") from None
     except (TypeError, ValueError):
         raise InputError(f"{name} is {value!r}. Expected numbers, all rows of one length.") from None
-    wanted = len(axes.split())
-    while array.ndim < wanted:
-        array = array[None]
-    if array.ndim != wanted or not np.all(np.isfinite(array)):
-        raise InputError(
-            f"{name} is {sizes_in_words(array.shape, '')}. Expected finite numbers, {axes.replace(' ', ' x ')}."
-        )
+    count = len(axes.split())
+    array = array[(None,) * (count - array.ndim)]
+    if array.ndim != count or not np.all(np.isfinite(array)):
+        shape = sizes_in_words(array.shape, "")
+        raise InputError(f"{name} is {shape}. Expected finite numbers, {axes.replace(' ', ' x ')}.")
     return np.asarray(array, float)
-
-
-def one_of(value: str, name: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise unknown(name, value, known)
-    return value
 
 
 def read_order(order: Any, tokens: Any = None) -> list[int]:
@@ -162,8 +161,8 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
     token_count(count)
     if len(named) != len(set(named)) or len(row) != count or sorted(row) != list(range(1, count + 1)):
         raise InputError(
-            f"order is {text!r} for {count} tokens: no permutation. Each of 1 to {count} stands in it once "
-            "(a cycle may leave out what stays where it is)."
+            f"order is {text!r} for {count} tokens: no permutation. Each of 1 to {count} must appear once (a "
+            "cycle may leave out what stays where it is)."
         )
     return [n - 1 for n in row]
 
@@ -173,32 +172,31 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
 
 def identity(*, tokens: Any = None, grid: Any = None) -> Goal:
     """Every token keeps its own content: y_i = x_i."""
-    count, shape = _counted(tokens, grid)
+    count, shape = _token_grid(tokens, grid)
     return Goal("identity: y_i = x_i", count, (picking(range(count), count, offset=0),), grid=shape)
 
 
 def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> Goal:
     """Any permutation of the tokens; fixed points are allowed."""
     keys = read_order(order, tokens)
-    count, shape = _counted(len(keys), grid)
-    shown = ", ".join(f"y{i + 1} = x{k + 1}" for i, k in enumerate(keys[:8])) + (", ..." if count > 8 else "")
+    count, shape = _token_grid(len(keys), grid)
+    terms = ", ".join(f"y{i + 1} = x{k + 1}" for i, k in enumerate(keys[:8])) + (", ..." if count > 8 else "")
     steps = {k - i for i, k in enumerate(keys)}
     offset = steps.pop() if len(steps) == 1 else None
-    return Goal(f"permutation: {shown}", count, (picking(keys, count, offset=offset),), grid=shape)
+    return Goal(f"permutation: {terms}", count, (picking(keys, count, offset=offset),), grid=shape)
 
 
 def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Goal:
-    """y_i = x_(i+by): every token looks so many places along."""
+    """y_i = x_(i+by): every token takes the content at that offset."""
     count = token_count(tokens)
-    step = whole(by, "by", -MOST_TOKENS, MOST_TOKENS)
-    taps = {step: 1.0}
-    return _slid(f"shift: y_i = x_(i{step:+d})", taps, count, ends, ("wrap", "clamp", "none"))
+    step = whole_number(by, "by", -MOST_TOKENS, MOST_TOKENS)
+    return _slide(f"shift: y_i = x_(i{step:+d})", {step: 1.0}, count, ends, ("wrap", "clamp", "none"))
 
 
 def running_mean(*, tokens: Any = None, window: Any = 3, causal: bool = False, ends: str = "shrink") -> Goal:
-    """The mean of a window round each token, or, causal, of the tokens up to it."""
+    """The mean of a window around each token, or, causal, of the tokens up to it."""
     count = token_count(tokens)
-    size = whole(window, "window", 1, count)
+    size = whole_number(window, "window", 1, count)
     first = 1 - size if causal else -(size // 2)
     if causal and ends == "wrap":
         raise InputError(
@@ -206,29 +204,30 @@ def running_mean(*, tokens: Any = None, window: Any = 3, causal: bool = False, e
         )
     name = f"running mean of {size}" + (" up to each token" if causal else "")
     taps = {first + k: 1.0 / size for k in range(size)}
-    words = f"{name}: offsets {first} to {first + size - 1}"
-    return replace(_slid(words, taps, count, ends, ("shrink", "wrap", "clamp", "none")), spreads=True)
+    title = f"{name}: offsets {first} to {first + size - 1}"
+    return replace(_slide(title, taps, count, ends, ("shrink", "wrap", "clamp", "none")), spreads=True)
 
 
 def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Goal:
-    """y_i = sum_j taps_j x_(i+j-middle), stride 1: one head for each tap that is not 0."""
+    """y_i = sum_j taps_j x_(i+j-middle), stride 1: one head for each nonzero tap."""
     count = token_count(tokens)
     row = numbers(taps, "taps", "tap")
     if len(row) > count:
         raise InputError(f"{len(row)} taps for {count} tokens. Give at most as many taps as tokens.")
     middle = len(row) // 2
-    kept = {j - middle: float(tap) for j, tap in enumerate(row) if tap}
-    terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in kept.items()) or "0"
-    return _slid(f"convolution: y_i = {terms}", kept, count, ends, ("clamp", "wrap", "none"))
+    nonzero = {j - middle: float(tap) for j, tap in enumerate(row) if tap}
+    terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in nonzero.items()) or "0"
+    return _slide(f"convolution: y_i = {terms}", nonzero, count, ends, ("clamp", "wrap", "none"))
 
 
 def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp") -> Goal:
-    """A kernel slid over a grid of patches (rows x columns), stride 1: one head for each tap that is not 0."""
+    """A kernel over a grid of patches (rows x columns), stride 1: one head for each nonzero tap."""
     rows, columns = _grid(grid)
     taps = numbers(kernel, "kernel", "row column")
     if taps.shape[0] > rows or taps.shape[1] > columns:
         raise InputError(
-            f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller one."
+            f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller "
+            "one."
         )
     if np.count_nonzero(taps) == np.count_nonzero(taps[taps.shape[0] // 2, taps.shape[1] // 2]):
         ends = "clamp" if ends == "zero" else ends  # a tap in the middle never looks beyond the ends
@@ -236,32 +235,30 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
     middle = taps.shape[0] // 2, taps.shape[1] // 2
     heads = []
     for a, b in np.argwhere(taps):
-        over = [_place(r + a - middle[0], rows, ends) for r in range(rows)]
-        along = [_place(c + b - middle[1], columns, ends) for c in range(columns)]
+        over = [_inside(r + a - middle[0], rows, ends) for r in range(rows)]
+        along = [_inside(c + b - middle[1], columns, ends) for c in range(columns)]
         keys = [r * columns + c for r in over for c in along]
         heads.append(picking(keys, rows * columns, float(taps[a, b])))
-    _some(heads)
-    words = f"convolution of {taps.shape[0]} x {taps.shape[1]} taps over a grid of {rows} x {columns}"
-    return Goal(words, rows * columns, tuple(heads), _by_sign(heads), grid=(rows, columns), ends=ends)
+    title = f"convolution of {taps.shape[0]} x {taps.shape[1]} taps over a grid of {rows} x {columns}"
+    return Goal(title, rows * columns, tuple(heads), _by_sign(heads), grid=(rows, columns), ends=ends)
 
 
 def first(*, tokens: Any = None, grid: Any = None) -> Goal:
     """Every token takes the first one's content."""
-    count, shape = _counted(tokens, grid)
+    count, shape = _token_grid(tokens, grid)
     return Goal("first: y_i = x_0", count, (picking([0] * count, count, offset=1 - count),), grid=shape)
 
 
 def last(*, tokens: Any = None, grid: Any = None) -> Goal:
     """Every token takes the last one's content."""
-    count, shape = _counted(tokens, grid)
-    return Goal(
-        "last: y_i = x_(n-1)", count, (picking([count - 1] * count, count, offset=count - 1),), grid=shape
-    )
+    count, shape = _token_grid(tokens, grid)
+    head = picking([count - 1] * count, count, offset=count - 1)
+    return Goal("last: y_i = x_(n-1)", count, (head,), grid=shape)
 
 
 def mean(*, tokens: Any = None, grid: Any = None) -> Goal:
     """Every token takes the mean of all."""
-    count, shape = _counted(tokens, grid)
+    count, shape = _token_grid(tokens, grid)
     everywhere = Head(1.0, np.full((count, count), 1.0 / count))
     return Goal("mean: y_i = (x_0 + ... + x_(n-1)) / n", count, (everywhere,), (everywhere,), grid=shape)
 
@@ -273,47 +270,39 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
     token_count(keys)
     if queries > keys:
         raise InputError(
-            f"matrix is {sizes_in_words(A.shape, 'query key')}. Each query is a token: at most one row a column."
+            f"matrix is {sizes_in_words(A.shape, 'query key')}. Each query is a token: at most one row per "
+            "column."
         )
     if np.any(A < 0):
         i, j = np.argwhere(A < 0)[0]
         raise Impossible(
-            f"negative weights in one head: entry [{i},{j}] is {A[i, j]:g}, but softmax weights are exponentials over "
-            "their sum, so they are positive. Two heads can do it: the positive part less the negative part, scaled "
-            "by W_o."
+            f"negative weights in one head: entry [{i},{j}] is {A[i, j]:g}, but softmax weights are "
+            "exponentials over their sum, so they are positive. Two heads can do it: the positive part less "
+            "the negative part, scaled by W_o."
         )
     sums = A.sum(axis=1)
-    if np.any(np.abs(sums - 1) > SUM_OF_A_ROW):
+    if np.any(np.abs(sums - 1) > ROW_SUM):
         i = int(np.argmax(np.abs(sums - 1)))
         raise Impossible(
-            f"rows that do not sum to 1: row {i} sums to {sums[i]:.6g}, but softmax divides by the sum of its row, so "
-            "whatever the scores are each row sums to 1. Divide the row by its sum, or scale all rows alike by W_o."
+            f"rows that do not sum to 1: row {i} sums to {sums[i]:.6g}, but softmax divides by the sum of "
+            "its row, so whatever the scores are each row sums to 1. Divide the row by its sum, or scale "
+            "all rows alike by W_o."
         )
-    width = keys if head_width is None else whole(head_width, "head_width", 1, MOST_TOKENS)
-    words = f"given weights of {queries} queries over {keys} keys"
-    places = () if queries == keys else tuple(range(queries))
+    width = keys if head_width is None else whole_number(head_width, "head_width", 1, MOST_TOKENS)
+    title = f"given weights of {queries} queries over {keys} keys"
     head = (Head(1.0, A),)
-    return Goal(words, keys, head, head, places=places, head_width=width)
+    some = () if queries == keys else tuple(range(queries))
+    return Goal(title, keys, head, head, queries=some, head_width=width)
 
 
-TARGETS: dict[str, Callable[..., Goal]] = {
-    function.__name__.replace("_", "-"): function
-    for function in (
-        identity,
-        permutation,
-        shift,
-        running_mean,
-        convolution,
-        convolution_2d,
-        first,
-        last,
-        mean,
-        matrix,
-    )
-}
+_FUNCTIONS: tuple[Callable[..., Goal], ...] = (
+    *(identity, permutation, shift, running_mean, convolution),
+    *(convolution_2d, first, last, mean, matrix),
+)
+TARGETS = {function.__name__.replace("_", "-"): function for function in _FUNCTIONS}
 
 
-# --- how they are made ----------------------------------------------------------------------------
+# --- building them --------------------------------------------------------------------------------
 
 
 def _grid(grid: Any) -> tuple[int, int]:
@@ -322,13 +311,13 @@ def _grid(grid: Any) -> tuple[int, int]:
         isinstance(grid, str) and not re.fullmatch(r"\s*[0-9]{1,4}\s*[x, ]\s*[0-9]{1,4}\s*", grid)
     ):
         raise InputError(f"grid is {grid!r}. Expected rows x columns, such as 3x4.")
-    rows, columns = (whole(int(side), "a side of the grid", 1, MOST_TOKENS) for side in sides)
+    rows, columns = (whole_number(int(side), "a side of the grid", 1, MOST_TOKENS) for side in sides)
     token_count(rows * columns)
     return rows, columns
 
 
-def _counted(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
-    """How many tokens there are; a grid tells it too."""
+def _token_grid(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
+    """The number of tokens, and the grid where there is one."""
     if grid is None:
         return token_count(tokens), None
     rows, columns = _grid(grid)
@@ -342,73 +331,46 @@ def _counted(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
 def _check_ends(ends: str, known: Sequence[str]) -> None:
     if ends == "zero":
         raise Impossible(
-            "zero padding at the ends: give every token the same content. Each head then returns the same row for "
-            "every query, because its weights sum to 1, so no number of softmax heads can make the end rows smaller "
-            f"than the others. Use ends {' or '.join(known)}, or append a token of content 0 for the ends to look at."
+            "zero padding at the ends: give every token the same content. Each head then returns the same "
+            "row for every query, because its weights sum to 1, so no number of softmax heads can make the "
+            f"end rows smaller than the others. Use ends {' or '.join(known)}, or append a token of content "
+            "0 for the ends to look at."
         )
-    one_of(ends, "ends", known)
+    if ends not in known:
+        raise unknown("ends", ends, known)
 
 
-def _place(place: int, count: int, ends: str) -> int:
-    return place % count if ends == "wrap" else min(max(place, 0), count - 1)
+def _inside(position: int, count: int, ends: str) -> int:
+    return position % count if ends == "wrap" else min(max(position, 0), count - 1)
 
 
-def _slid(words: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str]) -> Goal:
-    """One row of taps slid along the tokens."""
+def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str]) -> Goal:
+    """One row of taps along the tokens."""
     if set(taps) <= {0} and ends in ("zero", "shrink"):
         ends = "clamp"  # a tap in the middle never looks beyond the ends
     _check_ends(ends, known)
-    if ends == "shrink":
-        return _shrinking(words, taps, count)
+    title = f"{name}; ends: {ENDS[ends]}"
+    if ends == "shrink":  # one head only, because the window's size differs at the ends
+        window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
+        return Goal(title, count, (), (Head(1.0, window / window.sum(axis=1, keepdims=True)),), ends=ends)
     inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
     queries = inside if ends == "none" else list(range(count))
     if not queries:
         raise InputError(
             f"no token has its whole window inside {count} tokens. Take more tokens or other ends."
         )
-    heads = [
-        picking(
-            [_place(i + offset, count, ends) for i in queries],
-            count,
-            tap,
-            None if ends == "wrap" and offset else offset,
-        )
-        for offset, tap in taps.items()
-    ]
-    _some(heads)
-    places = tuple(queries) if len(queries) < count else ()
-    return Goal(
-        f"{words}; ends: {_told(ends)}", count, tuple(heads), _by_sign(heads), places=places, ends=ends
-    )
-
-
-def _shrinking(words: str, taps: dict[int, float], count: int) -> Goal:
-    """A mean over what of the window is there; one head only, because its size differs at the ends."""
-    target = np.zeros((count, count))
-    for offset in taps:
-        target += np.eye(count, k=offset)
-    head = Head(1.0, target / target.sum(axis=1, keepdims=True))
-    return Goal(f"{words}; ends: {_told('shrink')}", count, (), (head,), ends="shrink")
-
-
-def _told(ends: str) -> str:
-    return {
-        "wrap": "wrapped round",
-        "clamp": "clamped to the end token",
-        "shrink": "the window shrinks",
-        "none": "only queries whose window lies inside",
-    }[ends]
-
-
-def _some(heads: Sequence[Head]) -> None:
-    if not heads:
-        raise InputError(
-            "every tap is 0, so there is nothing to look at. Give at least one tap that is not 0."
-        )
+    heads = []
+    for offset, tap in taps.items():
+        keys = [_inside(i + offset, count, ends) for i in queries]
+        heads.append(picking(keys, count, tap, None if ends == "wrap" and offset else offset))
+    some = tuple(queries) if len(queries) < count else ()
+    return Goal(title, count, tuple(heads), _by_sign(heads), queries=some, ends=ends)
 
 
 def _by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
     """The taps of one sign in one head: their sum scales it, their shares are its weights."""
+    if not heads:
+        raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
     joined = []
     for sign in (1, -1):
         side = [head for head in heads if head.coefficient * sign > 0]

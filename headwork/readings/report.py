@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -73,3 +75,31 @@ def _lowered(markdown: str) -> str:
     """Headings one level down, under the title."""
     lines = (f"#{line}" if line.startswith("#") else line for line in markdown.rstrip("\n").splitlines())
     return "\n".join(lines)
+
+
+class Reported(ABC):
+    """Every form of a result that has a report and its data."""
+
+    @abstractmethod
+    def report(self) -> Report: ...
+
+    @abstractmethod
+    def as_data(self) -> dict[str, Any]: ...
+
+    def to_text(self) -> str:
+        return self.report().to_text()
+
+    def to_markdown(self) -> str:
+        return self.report().to_markdown()
+
+    def to_latex(self, fragment: bool = False) -> str:
+        return self.report().to_latex(fragment)
+
+    def to_html(self) -> str:
+        return self.report().to_html()
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False) + "\n"
+
+    def __str__(self) -> str:
+        return self.to_text()

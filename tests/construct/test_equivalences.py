@@ -8,51 +8,51 @@ import numpy as np
 import pytest
 
 from headwork.construct import EQUIVALENCES, equal
-from headwork.construct.proving import difference, exact_inputs, proved, side, vanishes
+from headwork.construct.equivalence import difference, exact_inputs, proved, side, vanishes
 from headwork.errors import InputError
 from headwork.note import silent
 
-WANTED = 14
+COUNT = 14
 
 
 def test_all_are_there():
-    assert len(EQUIVALENCES) == WANTED
+    assert len(EQUIVALENCES) == COUNT
 
 
 @pytest.mark.parametrize("name", EQUIVALENCES)
 def test_equal_in_float64_and_exactly(name):
-    found = equal(name, cases=100, seed=7)
-    assert found.difference <= 1e-12
-    assert found.proved
-    assert found.holds
+    same = equal(name, cases=100, seed=7)
+    assert same.difference <= 1e-12
+    assert same.proved
+    assert same.holds
 
 
 @pytest.mark.parametrize("name", EQUIVALENCES)
 def test_random_cases_have_random_sizes_and_outputs_that_are_not_trivial(name):
-    what = EQUIVALENCES[name]
+    pair = EQUIVALENCES[name]
     random = np.random.default_rng(0)
-    cases = [what.sample(random) for _ in range(30)]
+    cases = [pair.sample(random) for _ in range(30)]
     shapes = {
         tuple(np.shape(value) for value in case.values() if isinstance(value, np.ndarray)) for case in cases
     }
     assert len(shapes) > 5
-    first = what.left.run(exact_inputs(what.small, what.left)).array
+    first = pair.left.run(exact_inputs(pair.small, pair.left)).array
     assert any(entry != 0 for entry in first.flat)
 
 
 @pytest.mark.parametrize("name", EQUIVALENCES)
 def test_a_side_that_is_wrong_is_found(name):
     """The check is no formality: the right side scaled by 1 + 1e-9 fails both ways."""
-    what = EQUIVALENCES[name]
-    right = what.right
+    pair = EQUIVALENCES[name]
+    right = pair.right
 
-    def spoiled(note=silent, **given):
-        output = right.run(given, note)
+    def spoiled(note=silent, **case):
+        output = right.run(case, note)
         return output + output / 10**9
 
-    spoiled.__signature__ = inspect.signature(right.what.function)
-    bad = replace(what, right=side(*right.what.inputs)(spoiled))
-    case = what.sample(np.random.default_rng(3))
+    spoiled.__signature__ = inspect.signature(right.mechanism.function)
+    bad = replace(pair, right=side(*right.mechanism.inputs)(spoiled))
+    case = pair.sample(np.random.default_rng(3))
     assert difference(bad, case) > 1e-12
     assert not proved(bad)
 
@@ -66,8 +66,8 @@ def test_vanishes_tells_zero_from_nearly_zero():
 
 
 def test_costs_are_those_of_the_course():
-    found = equal("convolution-toeplitz", cases=1)
-    assert (found.left.weights, found.right.weights) == (3, 63)
+    same = equal("convolution-toeplitz", cases=1)
+    assert (same.left.weights, same.right.weights) == (3, 63)
     assert equal("locally-connected-banded", cases=1).left.weights == 21
     assert equal("linear-rnn-convolution", cases=1).left.weights == 2
 
@@ -84,11 +84,11 @@ def test_the_trace_shows_the_matrices():
 
 @pytest.mark.parametrize("name", ["heads-convolution", "sinusoidal-rotation", "linear-attention-chunks"])
 def test_renderers(name):
-    found = equal(name, cases=1)
-    assert found.to_markdown().startswith("# ")
-    assert found.to_html().startswith("<!doctype html>")
-    assert r"\begin{bmatrix}" in found.to_latex()
-    assert found.to_latex().rstrip().endswith(r"\end{document}")
+    same = equal(name, cases=1)
+    assert same.to_markdown().startswith("# ")
+    assert same.to_html().startswith("<!doctype html>")
+    assert r"\begin{bmatrix}" in same.to_latex()
+    assert same.to_latex().rstrip().endswith(r"\end{document}")
 
 
 def test_bad_asks():

@@ -17,17 +17,17 @@ def other_attention(data, content):
     tokens = np.concatenate(
         [content, np.broadcast_to(positions, (*content.shape[:-1], positions.shape[1]))], axis=-1
     )
-    asking = np.array(data["queries"])
+    queries = np.array(data["queries"])
     total = 0
     for W_q, W_k, W_v, W_o in zip(
         *(map(np.array, data[name]) for name in ("W_q", "W_k", "W_v", "W_o")), strict=True
     ):
-        query = np.einsum("kw,btw->btk", W_q, tokens[:, asking])
+        query = np.einsum("kw,btw->btk", W_q, tokens[:, queries])
         key = np.einsum("kw,btw->btk", W_k, tokens)
         if data["rotary"]:
             query, key = (
-                turned(query, asking, data["rotary"]["base"]),
-                turned(key, np.arange(data["tokens"]), data["rotary"]["base"]),
+                rotate(query, queries, data["rotary"]["base"]),
+                rotate(key, np.arange(data["tokens"]), data["rotary"]["base"]),
             )
         scores = np.einsum("bik,bjk->bij", query * data["beta"], key)
         powers = np.exp(scores - scores.max(-1, keepdims=True))
@@ -39,12 +39,12 @@ def other_attention(data, content):
     return total
 
 
-def turned(vectors, places, base):
+def rotate(vectors, positions, base):
     """Rotary positions with complex numbers."""
     pairs = vectors[..., 0::2] + 1j * vectors[..., 1::2]
     width = vectors.shape[-1]
-    speeds = np.exp(-np.log(base) * np.arange(width // 2) * 2 / width)
-    pairs = pairs * np.exp(1j * places[:, None] * speeds)
+    frequencies = np.exp(-np.log(base) * np.arange(width // 2) * 2 / width)
+    pairs = pairs * np.exp(1j * positions[:, None] * frequencies)
     return np.stack([pairs.real, pairs.imag], -1).reshape(vectors.shape)
 
 
@@ -157,7 +157,7 @@ def test_the_smallest_beta_of_a_permutation_is_the_closed_form(count, tolerance,
         assert result.beta == pytest.approx(math.log((count - 1) * (2 * norm / tolerance - 1)), rel=1e-6)
 
 
-def test_the_closed_form_is_told():
+def test_the_closed_form_is_given():
     assert build("permutation", order="2 3 1", tolerance=1e-3).beta_exact == "ln(3998)"
     assert build("running-mean", tokens=5, ends="none").beta_exact == "ln(3998/3)"
 
@@ -165,11 +165,11 @@ def test_the_closed_form_is_told():
 def test_running_mean_of_the_hand_out():
     result = build("running-mean", tokens=5, window=3, ends="none", tolerance=1e-6)
     third = 1 / 3
-    wanted = [[third, third, third, 0, 0], [0, third, third, third, 0], [0, 0, third, third, third]]
-    assert np.allclose(result.matrix, wanted)
-    assert result.places == (1, 2, 3)
+    expected = [[third, third, third, 0, 0], [0, third, third, third, 0], [0, 0, third, third, third]]
+    assert np.allclose(result.matrix, expected)
+    assert result.queries == (1, 2, 3)
     assert result.heads == 1
-    assert np.allclose(result.trace()["weights"].values[0], wanted, atol=1e-6)
+    assert np.allclose(result.trace()["weights"].values[0], expected, atol=1e-6)
 
 
 def test_ends_are_what_is_said():
@@ -207,11 +207,11 @@ def test_convolution_over_a_grid():
         tolerance=1e-4,
     )
     image = np.random.default_rng(0).uniform(-0.5, 0.5, size=(3, 4))
-    wanted = -4 * image + sum(np.roll(image, s, axis) for s in (1, -1) for axis in (0, 1))
+    expected = -4 * image + sum(np.roll(image, s, axis) for s in (1, -1) for axis in (0, 1))
     assert result.heads == 5
-    assert np.allclose(result.matrix @ image.reshape(-1), wanted.reshape(-1))
+    assert np.allclose(result.matrix @ image.reshape(-1), expected.reshape(-1))
     got = result.apply(np.stack([image.reshape(-1), np.zeros(12)], -1))
-    assert np.abs(got[:, 0] - wanted.reshape(-1)).max() <= 1e-4
+    assert np.abs(got[:, 0] - expected.reshape(-1)).max() <= 1e-4
     assert set(np.unique(result.positions)) == {0, 1}
     assert result.positions.shape == (12, 7)
 

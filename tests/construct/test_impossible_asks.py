@@ -100,7 +100,7 @@ MALFORMED = {
     "no token has its whole window": {"target": "shift", "tokens": 3, "by": 5, "ends": "none"},
     "a kernel of 3 x 1 on a grid of 2 x 2": {"target": "convolution-2d", "grid": "2x2", "kernel": "1; 1; 1"},
     "matrix missing": {"target": "matrix"},
-    "at most one row a column": {"target": "matrix", "matrix": "1; 1"},
+    "at most one row per column": {"target": "matrix", "matrix": "1; 1"},
     "ragged rows": {"target": "matrix", "matrix": "1 0; 1"},
     "not made of pairs": {"target": "identity", "tokens": 3, "positions": "sinusoidal", "position_width": 5},
     "one-hot positions only": {"target": "matrix", "matrix": "1/2 1/2; 1/2 1/2", "positions": "sinusoidal"},

@@ -1,4 +1,4 @@
-"""Equivalences round convolution: matrices, pooling, patches, heads, linear recurrence."""
+"""Equivalences of convolution: matrices, pooling, patches, heads, linear recurrence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct.proving import equivalence, plain_side, side
+from headwork.construct.equivalence import equivalence, registered_side, side
 from headwork.mechanisms import convolution_1d, convolution_2d, patches, recurrence
 from headwork.note import Input, Note, Step, silent, steps_of
 from headwork.numbers import cat, stack
@@ -20,11 +20,11 @@ IMAGE = Input("image", "I", "channel height width", "")
 
 @equivalence(
     title="convolution = Toeplitz matrix",
-    why="""Sliding a kernel is linear, so it is one matrix times the signal. Each row holds the kernel one step further
-    along: the same numbers on every diagonal. Sharing is what a convolution saves: the matrix has a place for
-    every pair of input and output.""",
-    left=plain_side("convolution-1d", stored="kernel"),
-    right=plain_side("toeplitz", stored="matrix"),
+    why="""Sliding a kernel is linear, so it is one matrix times the signal. Each row holds the kernel one
+    step further along: the same numbers on every diagonal. Sharing is what makes a convolution small: the
+    matrix has an entry for every pair of input and output.""",
+    left=registered_side("convolution-1d", stored="kernel"),
+    right=registered_side("toeplitz", stored="matrix"),
     small={"signal": "x1 x2 x3 x4 x5 x6 x7 x8 x9", "kernel": "k1 k2 k3"},
 )
 def convolution_toeplitz(random: Random) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def convolution_toeplitz(random: Random) -> dict[str, Any]:
 
 @side(
     SIGNAL,
-    Input("kernels", "k", "output tap", "a row of taps for each output", trained=True),
+    Input("kernels", "k", "output tap", "one row of taps per output", trained=True),
     Step("windows", "X", r"X_{i,j} = x_{s i + j}", "output tap"),
     Step("output", "y", r"\textstyle\sum_j k_{i,j} X_{i,j}", "output"),
     stored="kernels",
@@ -52,10 +52,10 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
 
 @equivalence(
     title="locally connected = banded matrix without sharing",
-    why="""The same band as the Toeplitz matrix, but every row has numbers of its own: (9 - 3 + 1) * 3 = 21 weights
-    where the convolution has 3.""",
+    why="""The same band as the Toeplitz matrix, but every row has numbers of its own: (9 - 3 + 1) * 3 = 21
+    weights where the convolution has 3.""",
     left=windows_with_own_taps,
-    right=plain_side("locally-connected", stored="matrix"),
+    right=registered_side("locally-connected", stored="matrix"),
     small={
         "signal": "x1 x2 x3 x4 x5 x6 x7 x8 x9",
         "kernels": "a1 b1 c1; a2 b2 c2; a3 b3 c3; a4 b4 c4; a5 b5 c5; a6 b6 c6; a7 b7 c7",
@@ -85,9 +85,9 @@ def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -
 
 @equivalence(
     title="average pooling = mean filter",
-    why="""The mean of a window of m x m is its sum over m^2: a convolution with the constant kernel 1/m^2, whose
-    stride is that of the pooling.""",
-    left=plain_side("average-pooling"),
+    why="""The mean of a window of m x m is its sum over m^2: a convolution with the constant kernel 1/m^2,
+    whose stride is that of the pooling.""",
+    left=registered_side("average-pooling"),
     right=mean_filter,
     small={"image": "x1 x2 x3; x4 x5 x6; x7 x8 x9", "size": 2, "stride": 1},
 )
@@ -101,13 +101,13 @@ def average_pooling_mean_filter(random: Random) -> dict[str, Any]:
     }
 
 
-EMBEDDING = Input("W", "W", "width feature", "one row an embedded feature", trained=True)
+EMBEDDING = Input("W", "W", "width feature", "one row per embedded feature", trained=True)
 
 
 @side(
     IMAGE,
     EMBEDDING,
-    Step("patches", "X", r"\text{one row a patch}", "patch feature"),
+    Step("patches", "X", r"\text{one row per patch}", "patch feature"),
     Step("output", "Y", r"X W^\top", "patch width"),
     stored="W",
 )
@@ -127,20 +127,20 @@ def patch_embedding(image: Tensor, W: Tensor, *, size: int, note: Note = silent)
         "output_channel channel kernel_height kernel_width",
     ),
     Step("map", "F", r"I * K,\; \text{stride} = \text{kernel}", "output_channel output_height output_width"),
-    Step("output", "Y", r"\text{one row a place}", "patch width"),
+    Step("output", "Y", r"\text{one row per position}", "patch width"),
     stored="kernel",
 )
 def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note = silent) -> Tensor:
-    """A convolution whose stride is its kernel's size, read place by place."""
+    """A convolution whose stride is its kernel size, read position by position."""
     kernel = note("kernel", W.reshape(W.shape[0], image.shape[0], size, size))
-    found = note("map", convolution_2d(image, kernel, stride=size))
-    return note("output", found.reshape(W.shape[0], found.shape[-2] * found.shape[-1]).mT)
+    features = note("map", convolution_2d(image, kernel, stride=size))
+    return note("output", features.reshape(W.shape[0], features.shape[-2] * features.shape[-1]).mT)
 
 
 @equivalence(
     title="patch embedding = convolution with stride = kernel",
-    why="""A window that moves by its own size never overlaps the last one, so the windows of the convolution are the
-    patches, and its kernel, laid out channel, row, column, is the embedding's row.""",
+    why="""A window that moves by its own size never overlaps the last one, so the windows of the
+    convolution are the patches, and its kernel, laid out channel, row, column, is the embedding's row.""",
     left=patch_embedding,
     right=convolution_with_stride,
     small={
@@ -157,7 +157,7 @@ def patch_embedding_convolution(random: Random) -> dict[str, Any]:
 
 
 HEAD_INPUTS = (
-    Input("tokens", "X", "token width", "one row a token"),
+    Input("tokens", "X", "token width", "one row per token"),
     Input(
         "W_v", "W_v", "joined_width width", "value projections of all heads, one below another", trained=True
     ),
@@ -181,11 +181,11 @@ HEAD_INPUTS = (
     stored="W_v blocks",
 )
 def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent) -> Tensor:
-    """Each head projects the tokens; the results are joined. Then once more with heads that read only a slice."""
-    made, share = W_v.shape[0] // heads, tokens.shape[-1] // heads
+    """Each head projects the tokens; the results are joined. Then again with heads that read only a slice."""
+    rows_per_head, share = W_v.shape[0] // heads, tokens.shape[-1] // heads
     whole, sliced = [], []
     for h in range(heads):
-        rows = slice(h * made, (h + 1) * made)
+        rows = slice(h * rows_per_head, (h + 1) * rows_per_head)
         whole.append(note(f"head {h}/value", tokens @ W_v[rows].mT))
         sliced.append(note(f"head {h}/slice", tokens[:, h * share : (h + 1) * share] @ blocks[rows].mT))
     joined, slices = note("joined", cat(whole, -1)), note("joined slices", cat(sliced, -1))
@@ -203,7 +203,7 @@ def joined_values(tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, no
 def convolution_of_kernel_1(
     tokens: Tensor, W_v: Tensor, blocks: Tensor, *, heads: int, note: Note = silent
 ) -> Tensor:
-    """Convolutions of kernel 1: without groups, with groups on the input repeated, with groups as it is."""
+    """Convolutions of kernel size 1: without groups, with groups on the repeated input, with groups."""
     signal, kernel = tokens.mT, W_v.unsqueeze(-1)
     plain = note("plain", convolution_1d(signal, kernel))
     repeated = note("repeated", convolution_1d(cat([signal] * heads, 0), kernel, groups=heads))
@@ -212,26 +212,26 @@ def convolution_of_kernel_1(
 
 
 @equivalence(
-    title="joined per-head value projections = convolution of kernel 1",
-    why="""Every head reads all channels of a token, so the joined projections are a convolution of kernel 1 WITHOUT
-    groups (C). With groups = heads it is the same only on the input repeated once for each head (C_h), or where
-    the projection is block-diagonal, so that each head reads its own slice (C').""",
+    title="joined per-head value projections = convolution of kernel size 1",
+    why="""Every head reads all channels of a token, so the joined projections are a convolution of kernel
+    size 1 WITHOUT groups (C). With groups = heads it is the same only on the input repeated once for each
+    head (C_h), or where the projection is block-diagonal, so that each head reads its own slice (C').""",
     left=joined_values,
     right=convolution_of_kernel_1,
     small={"tokens": "x1 x2; y1 y2; z1 z2", "W_v": "a1 a2; b1 b2", "blocks": "c1; c2", "heads": 2},
 )
 def heads_convolution(random: Random) -> dict[str, Any]:
-    heads, made, share, tokens = (int(n) for n in random.integers(1, 5, size=4))
+    heads, value_width, share, tokens = (int(n) for n in random.integers(1, 5, size=4))
     return {
         "tokens": random.normal(size=(tokens, heads * share)),
-        "W_v": random.normal(size=(heads * made, heads * share)),
-        "blocks": random.normal(size=(heads * made, share)),
+        "W_v": random.normal(size=(heads * value_width, heads * share)),
+        "blocks": random.normal(size=(heads * value_width, share)),
         "heads": heads,
     }
 
 
 RECURRENCE = (
-    Input("inputs", "x", "time", "one number a step"),
+    Input("inputs", "x", "time", "one number per step"),
     Input("W_x", "w_x", "one", "weight of the input", trained=True),
     Input("W_h", "w_h", "one", "weight of the state", trained=True),
 )
@@ -244,18 +244,18 @@ RECURRENCE = (
     stored="W_x W_h",
 )
 def linear_recurrence(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
-    """h_t = w_x x_t + w_h h_(t-1), step by step; every state is kept."""
+    """h_t = w_x x_t + w_h h_(t-1), step by step; every state is recorded."""
     states = []
 
-    def keep(name: str, value: Any, /) -> Any:
+    def record(name: str, value: Any, /) -> Any:
         if name == "output":
             return value
-        kept = note(name, value)
+        noted = note(name, value)
         if name.endswith("/state"):
-            states.append(kept)
-        return kept
+            states.append(noted)
+        return noted
 
-    recurrence(inputs, W_x, W_h, note=keep)
+    recurrence(inputs, W_x, W_h, note=record)
     return note("output", stack(states, 0).squeeze(-1))
 
 
@@ -267,7 +267,7 @@ def linear_recurrence(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = 
     stored="kernel",
 )
 def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
-    """One causal convolution: an input t steps ago counts w_x w_h^t."""
+    """One causal convolution: an input t steps ago has the weight w_x w_h^t."""
     length = inputs.shape[-1]
     taps = [W_x]
     for _ in range(length - 1):
@@ -279,9 +279,9 @@ def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: N
 
 @equivalence(
     title="linear RNN = convolution with powers of w_h",
-    why="""Unrolled, h_t = sum_s w_h^(t-s) w_x x_s: what counts is how long ago an input came, not when. So all states
-    together are one convolution, as long as the sequence, with two numbers behind it; and they can be computed
-    side by side.""",
+    why="""Unrolled, h_t = sum_s w_h^(t-s) w_x x_s: only how long ago an input came matters, not when. So
+    all states together are one convolution, as long as the sequence, with two parameters; and they can be
+    computed in parallel.""",
     left=linear_recurrence,
     right=convolution_with_powers,
     small={"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "w"},

@@ -1,4 +1,4 @@
-"""Equivalences round attention: gather, recurrence, chunks, argmax, kernels, permutations; norms and positions."""
+"""Equivalences of attention: gather, recurrence, argmax, kernels, permutations; norms and positions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct.proving import equivalence, plain_side, side
+from headwork.construct.equivalence import equivalence, registered_side, side
 from headwork.mechanisms import attention, hardmax, self_attention, sinusoidal_positions
 from headwork.mechanisms.positions import frequencies
 from headwork.note import Input, Note, Step, card, silent, steps_of
@@ -16,7 +16,7 @@ from headwork.numbers import stack
 Tensor = Any
 Random = np.random.Generator
 
-VALUE = Input("value", "V", "key value_width", "one row a value")
+VALUE = Input("value", "V", "key value_width", "one row per value")
 
 
 def one_hot(like: Tensor, picks: tuple[int, ...], count: int) -> Tensor:
@@ -40,22 +40,22 @@ def one_hot_attention(value: Tensor, *, picks: tuple[int, ...], note: Note = sil
 
 @side(VALUE, Step("output", "Y", r"V_{p_i}", "query value_width"))
 def gather(value: Tensor, *, picks: tuple[int, ...], note: Note = silent) -> Tensor:
-    """Row by row, the value that is pointed at: nothing is computed."""
+    """Row by row, the selected value: nothing is computed."""
     return note("output", stack([value[k] for k in picks], 0))
 
 
 @equivalence(
     title="one-hot attention = gather",
-    why="""A weight matrix with one 1 in each row picks rows: A V copies them. Attention is a gather whose pointer is
-    soft, so that it has a gradient; what the gather does without any arithmetic costs attention two matrix
-    products.""",
+    why="""A weight matrix with one 1 in each row selects rows: A V copies them. Attention is a gather whose
+    index is soft, so that it has a gradient; what the gather does without any arithmetic costs attention
+    two matrix products.""",
     left=one_hot_attention,
     right=gather,
     small={"value": "a1 a2; b1 b2; c1 c2", "picks": (2, 0, 0, 1)},
 )
 def one_hot_attention_gather(random: Random) -> dict[str, Any]:
-    count, asked, width = (int(n) for n in random.integers(1, 9, size=3))
-    picks = tuple(int(k) for k in random.integers(0, count, size=asked))
+    count, queries, width = (int(n) for n in random.integers(1, 9, size=3))
+    picks = tuple(int(k) for k in random.integers(0, count, size=queries))
     return {"value": random.normal(size=(count, width)), "picks": picks}
 
 
@@ -70,11 +70,11 @@ def attention_case(random: Random) -> dict[str, Any]:
 
 @equivalence(
     title="linear attention = recurrence with a matrix state",
-    why="""Without the exponential the products can be bracketed the other way: (phi(q) phi(k)^T) v = phi(q) (phi(k)^T
-    v). The bracket does not depend on the query, so it is a state that grows by one outer product a token: n
-    d^2 instead of n^2 d.""",
-    left=plain_side("linear-attention"),
-    right=plain_side("linear-attention-recurrent"),
+    why="""Without the exponential the products can be bracketed the other way: (phi(q) phi(k)^T) v = phi(q)
+    (phi(k)^T v). The bracket does not depend on the query, so it is a state to which each token adds one
+    outer product: n d^2 instead of n^2 d.""",
+    left=registered_side("linear-attention"),
+    right=registered_side("linear-attention-recurrent"),
     small={"query": "q1 q2; 1 1", "key": "k1 k2; 1 2", "value": "v1; v2"},
     large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16)},
 )
@@ -85,10 +85,11 @@ def linear_attention_recurrence(random: Random) -> dict[str, Any]:
 
 @equivalence(
     title="causal linear attention in chunks = step by step",
-    why="""Within a chunk the products are taken in parallel, up to the diagonal; what came before the chunk is in the
-    state. A larger chunk means more multiplications, but fewer and larger products; no number changes.""",
-    left=plain_side("linear-attention-chunked"),
-    right=plain_side("linear-attention-recurrent"),
+    why="""Within a chunk the products are taken in parallel, up to the diagonal; what came before the chunk
+    is in the state. A larger chunk means more multiplications, but fewer and larger products; no number
+    changes.""",
+    left=registered_side("linear-attention-chunked"),
+    right=registered_side("linear-attention-recurrent"),
     small={"query": "q1; q2; 1", "key": "k1; 2; 1", "value": "v1; v2; v3", "mask": "causal", "chunk": 2},
     large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16), "mask": "causal", "chunk": 64},
 )
@@ -111,7 +112,7 @@ def linear_attention_chunks(random: Random) -> dict[str, Any]:
     stored="scale shift",
 )
 def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note: Note = silent) -> Tensor:
-    """Projects each token onto the plane whose entries sum to 0, then scales it to length sqrt(d)."""
+    """Projects each token onto the hyperplane of entries that sum to 0, then scales it to length sqrt(d)."""
     width = tokens.shape[-1]
     identity = one_hot(tokens, tuple(range(width)), width)
     projection = note("projection", identity - tokens.new_ones(width, width) / width)
@@ -123,10 +124,10 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
 
 @equivalence(
     title="layer normalisation = projection and scaling",
-    why="""Taking off the mean is the projection I - 11^T/d; the deviation is the length of what is left over sqrt(d).
-    So every token lands on one sphere of radius sqrt(d) in a plane, and only its direction is kept. (The
-    projection is fixed: it is no weight.)""",
-    left=plain_side("layer-normalisation", stored="scale shift"),
+    why="""Subtracting the mean is the projection I - 11^T/d; the standard deviation is the length of the
+    rest, divided by sqrt(d). So every token lands on a sphere of radius sqrt(d) in a hyperplane, and only
+    its direction is kept. (The projection is fixed: it is no weight.)""",
+    left=registered_side("layer-normalisation", stored="scale shift"),
     right=projection_and_scaling,
     small={"tokens": "1 2 6; x 0 0", "scale": "a1 a2 a3", "shift": "b1 b2 b3"},
 )
@@ -139,21 +140,21 @@ def layer_normalisation_projection(random: Random) -> dict[str, Any]:
     }
 
 
-PLACES = (
-    Input("places", "t", "token", "where each token stands"),
+POSITIONS = (
+    Input("places", "t", "token", "the position of each token"),
     Input("by", "s", "one", "how far to shift"),
 )
 SINUSOIDS = steps_of(sinusoidal_positions)
 
 
-@side(*PLACES, Step("shifted", "t'", r"t + s", "token"), *SINUSOIDS)
+@side(*POSITIONS, Step("shifted", "t'", r"t + s", "token"), *SINUSOIDS)
 def positions_of_shifted_places(places: Tensor, by: Tensor, *, width: int, note: Note = silent) -> Tensor:
-    """The sinusoidal codes of the places t + s."""
+    """The sinusoidal codes of the positions t + s."""
     return sinusoidal_positions(note("shifted", places + by), width=width, note=note)
 
 
 @side(
-    *PLACES,
+    *POSITIONS,
     Step("codes", "P", r"P(t)", "token width"),
     Step(
         "rotation",
@@ -164,18 +165,16 @@ def positions_of_shifted_places(places: Tensor, by: Tensor, *, width: int, note:
     Step("output", "P'", r"P R^\top", "token width"),
 )
 def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = silent) -> Tensor:
-    """The codes of the places t, each pair turned by the angle s w_k: one matrix for all places."""
+    """The codes of the positions t, each pair rotated by the angle s w_k: one matrix for all."""
     codes = note("codes", sinusoidal_positions(places, width=width))
     angles = (by * frequencies(places, width, 10000)).unsqueeze(0)
     pairs = range(width // 2)
     same = [[[int(i == j and i // 2 == k) for j in range(width)] for i in range(width)] for k in pairs]
-    across = [
-        [
-            [(i // 2 == j // 2 == k) * ((j == i + 1) - (i == j + 1)) for j in range(width)]
-            for i in range(width)
-        ]
-        for k in pairs
-    ]
+
+    def entry(i: int, j: int, k: int) -> int:
+        return (i // 2 == j // 2 == k) * ((j == i + 1) - (i == j + 1))
+
+    across = [[[entry(i, j, k) for j in range(width)] for i in range(width)] for k in pairs]
     flat = [places.new_tensor(part).reshape(width // 2, width * width) for part in (same, across)]
     rotation = note("rotation", (angles.cos() @ flat[0] + angles.sin() @ flat[1]).reshape(width, width))
     return note("output", codes @ rotation.mT)
@@ -183,9 +182,9 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
 
 @equivalence(
     title="sinusoidal shift = rotation of each pair",
-    why="""sin(a + b) and cos(a + b) are combinations of sin a and cos a with cos b and sin b. So moving every token by
-    s multiplies its code by one matrix that does not depend on the place: a head can ask for a distance with a
-    fixed W_q.""",
+    why="""sin(a + b) and cos(a + b) are combinations of sin a and cos a with cos b and sin b. So moving
+    every token by s multiplies its code by one matrix that does not depend on the position: a head can
+    attend at an offset with a fixed W_q.""",
     left=positions_of_shifted_places,
     right=rotated_positions,
     small={"places": "0 1 t", "by": "s", "width": 4},
@@ -199,7 +198,7 @@ def sinusoidal_rotation(random: Random) -> dict[str, Any]:
     }
 
 
-SCORES = Input("scores", "S", "query key", "one row a query")
+SCORES = Input("scores", "S", "query key", "one row per query")
 
 
 @side(
@@ -221,9 +220,9 @@ def argmax(scores: Tensor, *, note: Note = silent) -> Tensor:
 
 @equivalence(
     title="softmax with beta -> infinity = argmax",
-    why="""Divide numerator and denominator by the largest exponential: every other term is e^(-beta gap) and vanishes.
-    A tie has gap 0 and never sharpens. The random cases have whole scores and beta = 100, so what is left is
-    below e^(-100).""",
+    why="""Divide numerator and denominator by the largest exponential: every other term is e^(-beta gap)
+    and vanishes. A tie has gap 0 and never sharpens. The random cases have whole-number scores and beta =
+    100, so the other terms are below e^(-100).""",
     left=softmax_of_beta,
     right=argmax,
     small={"scores": "1 3 2; 0 2 2; 1 1 1", "beta": "beta"},
@@ -263,9 +262,9 @@ def kernel_smoothing(
 
 @equivalence(
     title="attention = kernel smoothing (Nadaraya-Watson)",
-    why="""|q - k|^2 = |q|^2 + |k|^2 - 2 q.k. Where all keys have one length the first two are the same for every key
-    of a query and cancel, so the Gaussian of the distance, with variance 1/beta, gives the softmax weights.
-    (Keys of other lengths are weighted by e^(beta |k|^2 / 2) on top.)""",
+    why="""|q - k|^2 = |q|^2 + |k|^2 - 2 q.k. Where all keys have the same norm the first two terms are the
+    same for every key of a query and cancel, so the Gaussian of the distance, with variance 1/beta, gives
+    the softmax weights. (Keys of different norms are weighted by e^(beta |k|^2 / 2) as well.)""",
     left=dot_product_attention,
     right=kernel_smoothing,
     small={"query": "1 0; 1 2", "key": "1 0; 0 1; -1 0", "value": "v1; v2; v3", "beta": "1"},
@@ -309,9 +308,9 @@ def permutation_then_attention(
 
 @equivalence(
     title="self-attention without positions commutes with permutations",
-    why="""With P X the queries, keys and values are permuted alike, the scores become P S P^T, softmax works row by
-    row, and (P A P^T)(P V) = P A V. So such a layer cannot know the order: sets need no positions, sequences
-    do.""",
+    why="""With P X the queries, keys and values are permuted alike, the scores become P S P^T, softmax
+    works row by row, and (P A P^T)(P V) = P A V. So such a layer cannot know the order: sets need no
+    positions, sequences do.""",
     left=attention_then_permutation,
     right=permutation_then_attention,
     small={

@@ -1,0 +1,269 @@
+"""Equivalences: two ways to write one thing, shown with small numbers, counted, compared and proved.
+
+Each side is a function that notes its steps, like any mechanism. Both run on random float64 inputs (the
+largest difference), on shapes alone (weights, FLOPs), and on exact numbers or symbols of a small case, where
+their difference must be exactly zero: with symbols that is a proof for every input of that size.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
+from headwork.errors import InputError, unknown
+from headwork.note import Input, Mechanism, Step, card, silent
+from headwork.numbers import HandTensor, ShapeTensor, Work
+from headwork.numbers.exact import limit
+from headwork.numbers.typed import read_array, read_number
+from headwork.pages.tables import Table
+from headwork.readings import Trace, recorder
+from headwork.readings.assembling import assemble
+from headwork.readings.json import as_data as trace_data
+from headwork.readings.report import Report, Reported
+
+ALLOWED = 1e-12
+Inputs = Mapping[str, Any]  # arrays or typed text by name, and options
+Sample = Callable[[np.random.Generator], dict[str, Any]]  # draws a random case
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to write it; ``stored`` names the inputs or steps whose numbers count as its weights."""
+
+    mechanism: Mechanism
+    stored: tuple[str, ...] = ()
+
+    def run(self, case: Inputs, note: Any = silent) -> Any:
+        return self.mechanism.function(**self.inputs_of(case), note=note)
+
+    def inputs_of(self, case: Inputs) -> dict[str, Any]:
+        parameters = inspect.signature(self.mechanism.function).parameters
+        return {name: value for name, value in case.items() if name in parameters}
+
+
+def side(*cards: Input | Step, stored: str = "") -> Callable[[Callable[..., Any]], Side]:
+    """A function as a side, with its cards; it is not registered as a mechanism."""
+
+    def build(function: Callable[..., Any]) -> Side:
+        return Side(Mechanism.of(function, *cards), tuple(stored.split()))
+
+    return build
+
+
+def registered_side(slug: str, stored: str = "") -> Side:
+    """A registered mechanism as a side."""
+    return Side(card(slug), tuple(stored.split()))
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two sides, a small case in typed text, and a function that draws random cases."""
+
+    slug: str
+    title: str
+    why: str
+    left: Side
+    right: Side
+    small: Inputs
+    sample: Sample
+    large: Inputs = field(default_factory=dict)  # shapes at which the costs are counted too
+    limit: tuple[str, str] | None = None  # the left side tends to the right one as this symbol goes there
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.left, self.right
+
+    @property
+    def large_case(self) -> str:
+        sizes = {n: " x ".join(map(str, v)) if isinstance(v, tuple) else v for n, v in self.large.items()}
+        return ", ".join(f"{name} {size}" for name, size in sizes.items())
+
+
+EQUIVALENCES: dict[str, Equivalence] = {}
+
+
+def equivalence(*, why: str, **fields: Any) -> Callable[[Sample], Equivalence]:
+    """Register an equivalence under the slug of the function that draws its random cases."""
+
+    def register(sample: Sample) -> Equivalence:
+        slug = sample.__name__.replace("_", "-")
+        EQUIVALENCES[slug] = Equivalence(slug, why=" ".join(why.split()), sample=sample, **fields)
+        return EQUIVALENCES[slug]
+
+    return register
+
+
+def equivalence_list() -> str:
+    """Every equivalence with its title.
+
+    >>> print(equivalence_list().splitlines()[0])
+    convolution-toeplitz            convolution = Toeplitz matrix
+    """
+    return "\n".join(f"{name:<31} {one.title}" for name, one in EQUIVALENCES.items())
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The weights that one side stores and the work that it does."""
+
+    weights: int
+    flops: int
+    others: int
+
+
+@dataclass(frozen=True)
+class Equality(Reported):
+    """The result: costs, the largest difference, and whether the small case is exactly equal."""
+
+    equivalence: Equivalence
+    left: Cost
+    right: Cost
+    difference: float
+    cases: int
+    proved: bool
+    allowed: float = ALLOWED
+
+    @property
+    def holds(self) -> bool:
+        return self.proved and self.difference <= self.allowed
+
+    def traces(self) -> tuple[Trace, ...]:
+        """Both sides of the small case, step by step."""
+        left, right = (side_trace(one, self.equivalence.small) for one in self.equivalence.sides)
+        if self.equivalence.limit is None:
+            return left, right
+        return left, left.limit(*self.equivalence.limit), right
+
+    def as_data(self) -> dict[str, Any]:
+        pair = self.equivalence
+        large = None
+        if pair.large:
+            costs = [vars(cost(one, pair.large)) for one in pair.sides]
+            large = {"case": pair.large_case, "costs": costs}
+        return {
+            "name": pair.slug,
+            "title": pair.title,
+            "why": pair.why,
+            "holds": self.holds,
+            "proved": self.proved,
+            "difference": self.difference,
+            "allowed": self.allowed,
+            "cases": self.cases,
+            "left": {"name": pair.left.mechanism.slug, **vars(self.left)},
+            "right": {"name": pair.right.mechanism.slug, **vars(self.right)},
+            "large": large,
+            "traces": [trace_data(trace) for trace in self.traces()],
+        }
+
+    def report(self) -> Report:
+        """Both sides, their costs, how far they differ, and the exact proof of a small case."""
+        pair = self.equivalence
+        cases = {"small, below": pair.small, **({pair.large_case: pair.large} if pair.large else {})}
+        rows = [
+            (one.mechanism.slug, label, *vars(cost(one, case)).values())
+            for label, case in cases.items()
+            for one in pair.sides
+        ]
+        notes = ["FLOPs: two per multiply-add of a matrix product; all other operations are counted apart."]
+        table = Table("", ("side", "case", "weights", "FLOPs", "other operations"), rows, notes)
+        where = f" in the limit {' -> '.join(pair.limit).replace('oo', '∞')}" if pair.limit else ""
+        text = (
+            "Exactly, on the small case below: "
+            f"{'both sides are the same' if self.proved else 'THE SIDES DIFFER'}{where}. In float64, over "
+            f"{self.cases} random cases of random sizes: the largest difference is "
+            f"{self.difference:.2g}{'' if self.difference <= self.allowed else ', MORE THAN ALLOWED'} (at "
+            f"most {self.allowed:g} is allowed)."
+        )
+        return Report(pair.title, (pair.why, table, text, *self.traces()))
+
+
+def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
+    """Show that two things are the same thing.
+
+    >>> same = equal("convolution-toeplitz", cases=5)
+    >>> same.proved, same.left.weights, same.right.weights
+    (True, 3, 63)
+    """
+    pair = EQUIVALENCES.get(name.replace("_", "-"))
+    if pair is None:
+        raise unknown("equivalence", name, EQUIVALENCES)
+    if isinstance(cases, bool) or not isinstance(cases, int) or not 1 <= cases <= 100_000:
+        raise InputError(f"cases is {cases!r}. Expected a whole number from 1 to 100000.")
+    random = np.random.default_rng(seed)
+    largest = max(difference(pair, pair.sample(random)) for _ in range(cases))
+    left, right = (cost(one, pair.small) for one in pair.sides)
+    return Equality(pair, left, right, largest, cases, proved(pair))
+
+
+def difference(pair: Equivalence, case: Inputs) -> float:
+    """The largest difference of the two outputs on one case, in float64."""
+    inputs = {
+        name: HandTensor(np.asarray(v, float)) if isinstance(v, np.ndarray) else v for name, v in case.items()
+    }
+    left, right = (one.run(inputs).array for one in pair.sides)
+    if left.shape != right.shape:
+        raise AssertionError(f"{pair.slug}: the sides give {left.shape} and {right.shape}")
+    return float(np.abs(left - right).max())
+
+
+def exact_inputs(small: Inputs, *sides: Side) -> dict[str, Any]:
+    """The small case, typed arrays read exactly; the rest are options."""
+    arrays = {one.name for side in sides for one in side.mechanism.inputs}
+    return {
+        name: read_array(v, exact=True).labelled(name) if name in arrays else v for name, v in small.items()
+    }
+
+
+def proved(pair: Equivalence) -> bool:
+    """Whether both sides of the small case are exactly the same, every symbol left free."""
+    inputs = exact_inputs(pair.small, *pair.sides)
+    left, right = (one.run(inputs).array for one in pair.sides)
+    if pair.limit:
+        symbol, to = (read_number(text, exact=True) for text in pair.limit)
+        left = np.vectorize(lambda x: limit(x, symbol, to), otypes=[object])(left)
+    return left.shape == right.shape and all(
+        vanishes(a - b) for a, b in zip(left.flat, right.flat, strict=True)
+    )
+
+
+def vanishes(value: Any) -> bool:
+    """Whether an exact expression is zero, by multiplying out its numerator.
+
+    >>> import sympy
+    >>> x = sympy.Symbol("x")
+    >>> vanishes((x + 1) ** 2 / x - (x * x + 2 * x + 1) / x)
+    True
+    """
+    import sympy
+
+    if value == 0:
+        return True
+    numerator, _ = sympy.fraction(sympy.together(value))
+    return bool(sympy.expand(numerator, trig=True) == 0)
+
+
+def cost(one: Side, case: Inputs) -> Cost:
+    """Weights stored and work done, from shapes alone; an array is typed text or its shape."""
+    work = Work()
+    arrays = {given.name: case[given.name] for given in one.mechanism.inputs if given.name in case}
+    recorded: dict[str, Any] = {
+        name: ShapeTensor(v if isinstance(v, tuple) else read_array(v, exact=True).shape, work)
+        for name, v in arrays.items()
+    }
+    one.run({**case, **recorded}, recorder(recorded))
+    return Cost(sum(int(np.prod(recorded[name].shape)) for name in one.stored), work.flops, work.others)
+
+
+def side_trace(one: Side, small: Inputs) -> Trace:
+    """The steps of one side on the small case, exactly."""
+    case = one.inputs_of(exact_inputs(small, one))
+    recorded: dict[str, HandTensor] = {}
+    one.run(case, recorder(recorded))
+    inputs = {name: v for name, v in case.items() if isinstance(v, HandTensor)}
+    options = {name: v for name, v in case.items() if isinstance(v, (int, str))}
+    return assemble(Trace, one.mechanism, inputs, recorded, options, exact=True)

@@ -1,0 +1,208 @@
+r"""Position codes, and the projections that turn them into the scores which a head needs.
+
+A query attends to key t alone when its score exceeds all others; beta then makes the difference as large as
+needed. Which scores are possible depends on the codes p_i:
+
+- one-hot: p_i . p_j = [i = j], so q_i = sum_j S_ij p_j gives ANY score matrix S = Q K^T. For target weights T
+  it is S = 1 + ln(T / largest of its row) / beta where T > 0, and 0 elsewhere: as beta grows the keys outside
+  vanish, while the shares inside stay the same.
+- grid: orthonormal codes of the row and of the column side by side. q_i = [row code of r', column code of c']
+  scores 2 on the patch (r', c'), 1 on its row and column, 0 elsewhere: for targets whose row depends on the
+  row only, and whose column on the column only.
+- sinusoidal: all codes have one length, so p_t . p_j is largest at j = t and only there (the first pair
+  rotates by 1 radian per position, which never repeats). W_q must map p_i to p_t(i): for a shift that is the
+  rotation of each pair by its frequency times the offset, R p_i = p_(i+o). Near the ends p_(i+o) lies
+  outside; the nearest end has the highest score where scores fall with the distance, as they do over all
+  distances d < n + |o| if only pairs with frequency * (n + |o|) <= pi are used. Other targets need a linear
+  map through all codes, by least squares: possible while the codes are independent enough, which low
+  frequencies soon are not.
+- rotary: queries and keys are the same for every token (made from a constant 1) and rotated by their
+  position, so a score depends on j - i alone: the shifts above, with the same scores.
+- none: weights that ignore positions. Permuting the tokens then permutes the output, and a token of content 0
+  has score 0 with every key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from headwork.construct.targets import Array, Goal, Head, Impossible, Indices
+from headwork.errors import InputError, unknown
+from headwork.mechanisms import rotary_positions, sinusoidal_positions
+from headwork.mechanisms.positions import frequencies
+from headwork.numbers import HandTensor
+
+POSITIONS = ("one-hot", "grid", "sinusoidal", "rotary", "none")
+DEFAULT_WIDTH = 32  # of sinusoidal codes and rotary queries
+BASE = 10000
+CUTS = (1e-3, 1e-6, 1e-9, 1e-12)  # directions of the codes that are weaker than this share are left out
+
+
+def position_codes(kind: str, goal: Goal, width: int) -> Array:
+    """One row per token."""
+    if kind not in POSITIONS:
+        raise unknown("positions", kind, POSITIONS)
+    if kind == "one-hot":
+        return np.eye(goal.tokens)
+    if kind == "grid":
+        if goal.grid is None:
+            raise InputError("positions grid: how many rows and columns? Give grid (--grid 3x4).")
+        rows, columns = goal.grid
+        return np.hstack([np.repeat(np.eye(rows), columns, axis=0), np.tile(np.eye(columns), (rows, 1))])
+    if kind == "sinusoidal":
+        positions = HandTensor(np.arange(float(goal.tokens)))
+        return np.asarray(sinusoidal_positions(positions, width=width, base=BASE).array)
+    return np.ones((goal.tokens, 1 if kind == "rotary" else 0))
+
+
+def target_scores(head: Head) -> tuple[Array, Array]:
+    """(S, F): beta S + F gives the head's weights as beta grows. F holds the shares inside the window."""
+    target = head.target
+    inside = target > 0
+    shares = np.log(np.where(inside, target / target.max(axis=1, keepdims=True), 1.0))
+    if inside.all():
+        return np.zeros_like(target), shares
+    return inside.astype(float), shares
+
+
+def one_hot_projections(goal: Goal, scores: Array) -> tuple[Array, Array]:
+    """W_q and W_k over one-hot codes with Q K^T = scores."""
+    count, queries = goal.tokens, list(goal.queries) or list(range(goal.tokens))
+    if goal.head_width is None:
+        if not scores.any():
+            return np.zeros((1, count)), np.zeros((1, count))
+        W_q = np.zeros((count, count))
+        W_q[:, queries] = scores.T
+        return W_q, np.eye(count)
+    left, values, right = centred_factors(scores)
+    rank = max(1, min(goal.head_width, numerical_rank(values)))
+    root = np.sqrt(values[:rank])
+    W_q = np.zeros((rank, count))
+    W_q[:, queries] = (left[:, :rank] * root).T
+    return W_q, right[:rank] * root[:, None]
+
+
+def centred_factors(scores: Array) -> tuple[Array, Array, Array]:
+    """SVD of the scores less the mean of each row.
+
+    Softmax ignores a constant added to a row, and centring gives the lowest rank over all such constants:
+    rank(S + u 1^T) >= rank((S + u 1^T)(I - 11^T/n)) = rank of the centred S.
+    """
+    left, values, right = np.linalg.svd(scores - scores.mean(axis=1, keepdims=True), full_matrices=False)
+    return left, values, right
+
+
+def numerical_rank(values: Array) -> int:
+    """The number of singular values above rounding."""
+    return int(np.sum(values > values[0] * len(values) * 1e-15)) if len(values) and values[0] > 0 else 0
+
+
+def candidates(kind: str, codes: Array, goal: Goal, head: Head) -> Iterator[tuple[Array, Array]]:
+    """W_q and W_k over codes that are not one-hot, the simplest first."""
+    if not any(part.any() for part in target_scores(head)):
+        yield np.zeros((1, codes.shape[1])), np.zeros((1, codes.shape[1]))
+        return
+    picks = head.picks
+    if picks is None:
+        raise Impossible(
+            f"a window that needs more heads: with {kind} positions each head here takes one key per query, "
+            f"so that a window of {int((head.target > 0).sum(axis=1).max())} positions needs as many heads. "
+            "Allow more heads, or use one-hot positions, where one head can spread evenly."
+        )
+    if kind == "grid":
+        yield _grid_projections(goal, picks)
+    elif kind == "sinusoidal":
+        if head.offset is not None:
+            turn = rotation(codes.shape[1], head.offset)
+            for mask in _pair_masks(codes.shape[1], goal.tokens, head.offset):
+                yield turn * np.repeat(mask, 2)[:, None], np.eye(codes.shape[1])
+        for cut in CUTS:
+            yield (np.linalg.pinv(goal.query_rows(codes), rcond=cut) @ codes[picks]).T, np.eye(codes.shape[1])
+
+
+def rotary_candidates(goal: Goal, head: Head, width: int) -> Iterator[tuple[Array, Array]]:
+    """A fixed query and a fixed key, as columns that multiply the constant 1."""
+    if not target_scores(head)[0].any():
+        yield np.zeros((2, 1)), np.zeros((2, 1))
+        return
+    if head.offset is None:
+        raise Impossible(
+            "rotary positions: a score depends on the distance j - i alone, so in one head every query "
+            "looks the same distance away. Here the queries need different distances (wrapped ends do too). "
+            "Use clamped ends, or one-hot positions."
+        )
+    angles = head.offset * pair_frequencies(width)
+    for mask in _pair_masks(width, goal.tokens, head.offset):
+        query = np.stack([mask * np.cos(angles), mask * np.sin(angles)], axis=-1).reshape(-1, 1)
+        key = np.stack([mask, np.zeros_like(mask)], axis=-1).reshape(-1, 1)
+        yield query, key
+
+
+def rotate(vectors: Array, positions: tuple[int, ...]) -> Array:
+    """Rotary positions: each vector rotated by its position."""
+    angles = HandTensor(np.array(positions, float)) if positions else None
+    return np.asarray(rotary_positions(HandTensor(vectors), angles, base=BASE).array)
+
+
+def pair_frequencies(width: int) -> Array:
+    return np.asarray(frequencies(HandTensor(np.zeros(1)), width, BASE).array)
+
+
+def rotation(width: int, offset: int) -> Array:
+    """R with R p_i = p_(i + offset) for sinusoidal codes: each pair (sin, cos) rotated by its angle.
+
+    >>> codes = position_codes("sinusoidal", Goal("", 3), 4)
+    >>> bool(np.allclose(codes[:2] @ rotation(4, 1).T, codes[1:]))
+    True
+    """
+    R = np.zeros((width, width))
+    for pair, angle in enumerate(offset * pair_frequencies(width)):
+        block = [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
+        R[2 * pair : 2 * pair + 2, 2 * pair : 2 * pair + 2] = block
+    return R
+
+
+def _pair_masks(width: int, tokens: int, offset: int) -> Iterator[Array]:
+    """All pairs; then only those slow enough that scores fall over every distance."""
+    yield np.ones(width // 2)
+    slow = pair_frequencies(width) * (tokens + abs(offset)) <= math.pi
+    if slow.any():
+        yield slow.astype(float)
+
+
+def _grid_projections(goal: Goal, picks: Indices) -> tuple[Array, Array]:
+    assert goal.grid is not None
+    rows, columns = goal.grid
+    over, along = picks.reshape(rows, columns) // columns, picks.reshape(rows, columns) % columns
+    if np.any(over != over[:, :1]) or np.any(along != along[:1]):
+        raise Impossible(
+            "row and column codes: a score is the sum of one for the row and one for the column, so a head "
+            "finds a row by the query's row and a column by its column. Here a target's row depends on the "
+            "column, or the other way round. Use one-hot positions."
+        )
+    W_q = np.zeros((rows + columns, rows + columns))
+    W_q[over[:, 0], np.arange(rows)] = 1
+    W_q[rows + along[0], rows + np.arange(columns)] = 1
+    return W_q, np.eye(rows + columns)
+
+
+def check_without_positions(goal: Goal) -> None:
+    """Attention without positions: only the plain mean, scaled, is possible."""
+    M = goal.matrix
+    count = len(M)
+    diagonal, rest = np.diag(M), M[np.eye(*M.shape) == 0]
+    square = M.shape[0] == M.shape[1]
+    if not square or np.ptp(diagonal) > 0 or (count > 1 and np.ptp(rest) > 0):
+        raise Impossible(
+            "no positions: attention without positions commutes with every permutation: permute the tokens, "
+            "and the outputs are permuted alike. This target tells positions apart, so such heads cannot do "
+            "it. Give the tokens positions."
+        )
+    if count > 1 and diagonal[0] != rest[0]:
+        raise Impossible(
+            "no positions: a token of content 0 has score 0 with every key, so each head gives it the plain "
+            "mean of the values; this target gives it something else. Give the tokens positions."
+        )
