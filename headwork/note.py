@@ -67,9 +67,10 @@ class Step:
     r"""The card of one step: name, symbol, formula (LaTeX) and axes.
 
     ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where rows are
-    multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens. ``columns`` is the
-    formula with tokens as columns. ``when`` names the option or input without which the step is not taken.
-    ``step *`` in a name stands for any number.
+    multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens; ``{masked|S}`` for the
+    symbol of the step ``masked`` where it is taken, else ``S``. ``columns`` is the formula with tokens as columns.
+    ``when`` names the option or input without which the step is not taken, or says when it is. ``step *`` in a
+    name stands for any number.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Mechanism:
 
 MECHANISMS: dict[str, Mechanism] = {}
 MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as the convention applies it
+IF_TAKEN = re.compile(r"\{(\w+)\|(\w+)\}")  # a step that may not be taken, and what stands there then
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

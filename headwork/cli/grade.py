@@ -1,85 +1,68 @@
-"""``headwork grade``: an answer, or a class of answers, marked and explained."""
+"""``headwork grade``: an answer, or the answers of a class, marked and explained."""
 
 from __future__ import annotations
 
 import json as json_
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from headwork.cli.app import app
-from headwork.cli.showing import Json, show
+from headwork.cli.app import command
+from headwork.cli.options import Hint
+from headwork.cli.output import Output
 from headwork.errors import InputError
 
-EPILOG = """Examples:
 
-headwork grade ex7/answer.toml
-
-headwork grade ex7/answer.toml --hint 3
-
-headwork grade sheet3/answers/ --key sheet3/key/ --out marks/
-
-Exit codes: 0 all right, 1 something wrong in an answer, 2 unreadable."""
-
-
-@app.command(epilog=EPILOG)
+@command(
+    "headwork grade ex7/answer.toml",
+    "headwork grade ex7/answer.toml --hint 3",
+    "headwork grade sheet3/answers/ --key sheet3/key/ --out marks/",
+    panel="Practise",
+)
 def grade(
-    answers: Annotated[Path, typer.Argument(help="An answer file, or a folder of them.")],
-    key: Annotated[Path | None, typer.Option("--key", help="A key file, or the folder of keys.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="A folder for marks, feedback and common causes.")
-    ] = None,
-    hint: Annotated[
-        int,
-        typer.Option("--hint", min=0, max=3, help="0 marks only, 1 where, 2 what kind, 3 the right step."),
-    ] = 2,
-    json: Json = False,
+    answers: Annotated[Path, Argument(help="An answer file, or a folder of them.")],
+    key: Annotated[Path | None, Option(help="A key file, or the folder of keys.")] = None,
+    out: Annotated[Path | None, Option(help="A folder for marks, feedback and common causes.")] = None,
+    hint: Hint = 2,
+    json: Annotated[bool, Option(help="Print the marks as JSON.")] = False,
 ) -> None:
-    """Mark every step, name the first wrong one and its cause, and mark the rest from the student's own numbers."""
+    """Mark an answer and explain the first incorrect step.
+
+    Every step is marked, the cause of the first incorrect one is named, and later steps are marked from the
+    student's own numbers. Exit codes: 0 all correct, 1 something incorrect, 2 unreadable.
+    """
     if answers.is_dir():
-        _class(answers, key, out, hint, json)
+        _grade_class(answers, key, out, hint, json)
         return
     from headwork.courses.cohort import feedback_text, grade_file, write_marks
-    from headwork.grading.feedback import as_data
+    from headwork.grading.feedback import as_data, feedback
 
     if not answers.exists() and not answers.is_symlink():
-        raise InputError(f"{answers}: not there. Name an answer file or a folder of them.")
+        raise InputError(f"{answers}: no such file. Name an answer file or a folder of them.")
     graded = grade_file(answers, key)
     if out is not None:
         graded = write_marks([graded], out, hint=hint)[0]
     if graded.problem:
         raise InputError(graded.problem)
     if json:
-        show(
-            json_.dumps(
-                {number: as_data(mark) for number, mark in graded.marks.items()},
-                ensure_ascii=False,
-                allow_nan=False,
-            ),
-            None,
-        )
+        _write_json({number: as_data(mark) for number, mark in graded.marks.items()})
+    elif len(graded.marks) > 1:
+        Output().write(feedback_text(graded, hint))
     else:
-        show(feedback_text(graded, hint) if len(graded.marks) > 1 else _single(graded, hint), None)
+        Output().write("\n".join(feedback(mark, hint) for mark in graded.marks.values()))
     unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
     if unreadable or graded.state != "all right":
         raise typer.Exit(2 if unreadable else 1)
 
 
-def _single(graded: object, hint: int) -> str:
-    from headwork.courses.cohort import Graded
-    from headwork.grading.feedback import feedback
-
-    assert isinstance(graded, Graded)
-    return "\n".join(feedback(mark, hint) for mark in graded.marks.values())
-
-
-def _class(answers: Path, key: Path | None, out: Path | None, hint: int, json: bool) -> None:
+def _grade_class(answers: Path, key: Path | None, out: Path | None, hint: int, json: bool) -> None:
     from headwork.courses.cohort import common_causes, grade_class, marks_csv, write_marks
 
     if key is None:
-        raise InputError(f"{answers} is a folder: say with --key where its keys are.")
+        raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
     results = grade_class(answers, key)
     if out is not None:
         results = write_marks(results, out, hint=hint)
@@ -90,18 +73,21 @@ def _class(answers: Path, key: Path | None, out: Path | None, hint: int, json: b
             {"student": g.student, "state": g.state, "points": g.points, "of": g.full, "problem": g.problem}
             for g in results
         ]
-        show(json_.dumps({"marks": rows, "causes": causes}, ensure_ascii=False, allow_nan=False), None)
+        _write_json({"marks": rows, "causes": causes})
     else:
         lines = [marks_csv(results).rstrip("\n")]
         if causes:
+            lines += ["", "most common causes:"]
             lines += [
-                "",
-                "most common causes:",
-                *(f"  {c['students']:>4}  {c['exercise']}. {c['step']}: {c['cause']}" for c in causes[:10]),
+                f"  {c['students']:>4}  {c['exercise']}. {c['step']}: {c['cause']}" for c in causes[:10]
             ]
-        show("\n".join(lines), None)
+        Output().write("\n".join(lines))
     states = {graded.state for graded in results}
     if "unreadable" in states:
         raise typer.Exit(2)
     if states & {"marked", "no answer"}:
         raise typer.Exit(1)
+
+
+def _write_json(data: Any) -> None:
+    Output().write(json_.dumps(data, ensure_ascii=False, allow_nan=False))

@@ -3,86 +3,91 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from headwork.cli.app import app
-from headwork.cli.showing import As, Json, Out, form, show
+from headwork.cli.app import command
+from headwork.cli.options import names
+from headwork.cli.output import Output, check_is_file
 from headwork.errors import InputError, unknown
 
-RunFolder = Annotated[Path, typer.Argument(help="The folder of the run.")]
-FORMS = ("text", "markdown", "latex", "html", "json")
+RunFolder = Annotated[Path, Argument(help="The folder of the run.")]
 
 
-@app.command(epilog="Example:\n\nheadwork curves runs/v10 runs/v30 runs/v50 --out curves.png")
+@command("headwork curves runs/v10 runs/v30 runs/v50 --out curves.png", panel="Train")
 def curves(
-    runs: Annotated[list[Path], typer.Argument(help="The folders of one or more runs.")],
-    out: Annotated[Path, typer.Option("--out", help="The picture, .png or .svg.")] = Path("curves.png"),
+    runs: Annotated[list[Path], Argument(help="The folders of one or more runs.")],
+    out: Annotated[Path, Option(help="The picture, .png or .svg.")] = Path("curves.png"),
 ) -> None:
-    """Loss and accuracy of several runs on one picture, and their results in a table."""
+    """Plot loss and accuracy of several runs together.
+
+    Their results are printed in a table.
+    """
     from headwork.training.comparing import curves_of, results_of
 
     written = curves_of(runs, out)
-    show(results_of(runs).to_text(), None)
+    Output().show(results_of(runs))
     print(f"wrote {written}")
 
 
-@app.command(
-    epilog="Examples:\n\nheadwork evaluate runs/v10\n\nheadwork evaluate runs/v10 --part validation --json"
-)
+@command("headwork evaluate runs/v10", "headwork evaluate runs/v10 --part validation --json", panel="Train")
 def evaluate(
+    output: Output,
     run: RunFolder,
-    part: Annotated[str, typer.Option("--part", help="validation or test.")] = "",
-    data: Annotated[
-        str, typer.Option("--data", help="Other data of the same classes: its test part, or all.")
-    ] = "",
-    columns: Annotated[str, typer.Option("--columns", help="Of other texts in a file: review,stars.")] = "",
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
+    part: Annotated[str, Option(help="validation or test.")] = "",
+    data: Annotated[str, Option(help="Other data of the same classes: its test part, or all.")] = "",
+    columns: Annotated[str, Option(help="Of other texts in a file: review,stars.")] = "",
 ) -> None:
-    """Measure a run again, class by class."""
-    wanted = form(as_, json, FORMS)
+    """Evaluate a run again, class by class."""
     if part not in ("", "validation", "test"):
         raise unknown("--part", part, ["validation", "test"])
     from headwork.training.evaluation import by_class
     from headwork.training.trained import evaluate_run
 
-    named = tuple(name.strip() for name in columns.split(",")) if columns else ()
-    evaluation, facts, told = evaluate_run(run, part=part or None, data=data, columns=named)  # type: ignore[arg-type]
-    show(_as(by_class(evaluation, facts.classes, f"{run}: {told}"), wanted), out)
+    evaluation, facts, label = evaluate_run(
+        run,
+        part=part or None,  # type: ignore[arg-type]
+        data=data,
+        columns=tuple(names(columns)),
+    )
+    output.show(by_class(evaluation, facts.classes, f"{run}: {label}"))
 
 
-@app.command(
-    epilog='Examples:\n\nheadwork predict runs/v10 --image boot.png\n\nheadwork predict runs/imdb --text "A fine film."'
+@command(
+    "headwork predict runs/v10 --image boot.png",
+    'headwork predict runs/imdb --text "A fine film."',
+    panel="Train",
 )
 def predict(
+    output: Output,
     run: RunFolder,
-    image: Annotated[list[Path] | None, typer.Option("--image", help="A picture; repeatable.")] = None,
-    text: Annotated[list[str] | None, typer.Option("--text", help="A text; repeatable.")] = None,
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
+    image: Annotated[list[Path] | None, Option(help="A picture; repeatable.")] = None,
+    text: Annotated[list[str] | None, Option(help="A text; repeatable.")] = None,
 ) -> None:
-    """What a run says of pictures or texts, and how sure it is."""
-    wanted = form(as_, json, FORMS)
-    from headwork.training.trained import predict as said
+    """Predict labels for images or text.
 
-    show(_as(said(run, images=image or [], texts=text or []), wanted), out)
+    Shows the probability of each prediction and the runners-up.
+    """
+    from headwork.training import trained
+
+    output.show(trained.predict(run, images=image or [], texts=text or []))
 
 
-@app.command(
-    epilog="Examples:\n\nheadwork export runs/v10 --to onnx --out vit.onnx\n\nheadwork export runs/v10 --to pretrained"
+@command(
+    "headwork export runs/v10 --to onnx --out vit.onnx",
+    "headwork export runs/v10 --to pretrained",
+    panel="Train",
 )
 def export(
     run: RunFolder,
-    to: Annotated[str, typer.Option("--to", help="onnx or pretrained.")] = "onnx",
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The file, or the folder; in the run's unless given.")
-    ] = None,
+    to: Annotated[str, Option(help="onnx or pretrained.")] = "onnx",
+    out: Annotated[Path | None, Option(help="The file or folder; by default inside the run.")] = None,
 ) -> None:
-    """Write a trained model for others, compared with ours after writing."""
+    """Export a trained model for other libraries.
+
+    What was written is read back and compared with the original.
+    """
     if to not in ("onnx", "pretrained"):
         raise unknown("--to", to, ["onnx", "pretrained"])
     from headwork.training.export import export_run
@@ -96,29 +101,15 @@ def export(
         print(line)
 
 
-@app.command(
-    epilog="Examples:\n\nheadwork report runs/v10 --as notebook --out v10.ipynb\n\nheadwork report runs/v10 --as html"
+@command(
+    "headwork report runs/v10 --as notebook --out v10.ipynb",
+    "headwork report runs/v10 --as html",
+    panel="Train",
+    formats=("notebook", "html"),
 )
-def report(
-    run: RunFolder,
-    as_: Annotated[str, typer.Option("--as", help="notebook or html.")] = "notebook",
-    out: Out = None,
-) -> None:
-    """A finished run told: as a notebook ready to hand in, or as a page."""
-    wanted = form(as_, False, ("notebook", "html"))
+def report(output: Output, run: RunFolder) -> None:
+    """Report on a finished run, as a notebook or a page."""
     from headwork.training.report import write_report
 
-    if out is not None and out.is_dir():
-        raise InputError(f"--out {out} is a folder. Name a file in it.")
-    print(f"wrote {write_report(run, wanted, out)}")
-
-
-def _as(table: Any, wanted: str) -> str:
-    written = {
-        "text": table.to_text,
-        "markdown": table.to_markdown,
-        "latex": table.to_latex,
-        "html": table.to_html,
-        "json": table.to_json,
-    }
-    return str(written[wanted]())
+    check_is_file(output.path)
+    print(f"wrote {write_report(run, output.format, output.path)}")

@@ -1,323 +1,203 @@
-"""``headwork sizes``: shapes, parameters and work of patches, convolutions, attention and whole models."""
+"""``headwork sizes``: shapes, parameters and FLOPs of patches, convolutions, attention and whole models."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from headwork.cli.app import app
-from headwork.cli.showing import Json, Out, form, show
+from headwork.cli.app import command, group
+from headwork.cli.options import Settings, assignment
+from headwork.cli.output import Output
 from headwork.errors import InputError
 
-if TYPE_CHECKING:
-    from headwork.sizes import Ledger
-
-sizes_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(
-    sizes_app,
-    name="sizes",
-    help="Count shapes, parameters and FLOPs, exactly.",
-    epilog="Try: headwork sizes patches --image 224 --patch 16   or   headwork sizes vit --help",
+sizes_app = group(
+    "sizes",
+    "Look inside",
+    "Count shapes, parameters and FLOPs, exactly.",
+    "headwork sizes patches --image 224 --patch 16",
+    "headwork sizes vit --help",
 )
 
-As = Annotated[str, typer.Option("--as", help="text, markdown, latex, html or json.")]
-Fragment = Annotated[bool, typer.Option("--fragment", help="LaTeX to put into a document of your own.")]
-Width = Annotated[int, typer.Option("--width", help="Numbers in a token.")]
-Heads = Annotated[int, typer.Option("--heads", help="Attention heads; they divide the width.")]
-Image = Annotated[
-    str, typer.Option("--image", help="Side of a square image, or height x width: 224, 224x160.")
-]
-Patch = Annotated[int, typer.Option("--patch", help="Side of a patch.")]
-Architecture = Annotated[str, typer.Option("--architecture", help="encoder-decoder, encoder or decoder.")]
-ClassToken = Annotated[
-    bool, typer.Option("--class-token/--no-class-token", help="One token more, read at the end.")
-]
+SIZE = "Side of a square, or height x width: 224, 224x160."
+OPTIONS: dict[str, Any] = {
+    "mechanism": Annotated[str, Argument(help="Which mechanism: see headwork explain --list.")],
+    "image": Annotated[str, Option(help=SIZE)],
+    "patch": Annotated[int, Option(help="Side of a patch.")],
+    "inputs": Annotated[str, Option("--input", help="Length, or with channels first: 9, 3x256x256.")],
+    "kernel": Annotated[str, Option(help=SIZE)],
+    "filters": Annotated[int, Option(help="Output channels.")],
+    "channels": Annotated[int | None, Option(help="Input channels.")],
+    "stride": Annotated[int, Option(help="Step between positions.")],
+    "padding": Annotated[int, Option(help="Zeros added before and after.")],
+    "groups": Annotated[int, Option(help="Groups of channels, each convolved alone.")],
+    "depthwise": Annotated[bool, Option("--depthwise", help="A convolution with one group per channel.")],
+    "tokens": Annotated[int, Option(help="Number of tokens; of the source where there is a target.")],
+    "target_tokens": Annotated[int | None, Option(help="Tokens of the target, if others.")],
+    "memory": Annotated[int | None, Option(help="Tokens that make keys and values, if others.")],
+    "tokens_as": Annotated[str, Option(help="rows or columns.")],
+    "batch": Annotated[int | None, Option(help="Sequences at once: an axis before the others.")],
+    "width": Annotated[int, Option(help="Width of a token's vector.")],
+    "heads": Annotated[int | None, Option(help="Attention heads; they divide the width.")],
+    "biases": Annotated[bool, Option("--biases", help="Projections with biases.")],
+    "depth": Annotated[int, Option(help="Layers (of each stack).")],
+    "hidden": Annotated[int | None, Option(help="Hidden width of the feed-forward layers.")],
+    "vocabulary": Annotated[int, Option(help="Words; 0 counts the stacks alone.")],
+    "architecture": Annotated[str, Option(help="encoder-decoder, encoder or decoder.")],
+    "shared": Annotated[bool, Option("--shared/--separate", help="One vocabulary matrix, or one each.")],
+    "classes": Annotated[int, Option(help="Classes of the head.")],
+    "class_token": Annotated[bool, Option(help="One token more, read at the end.")],
+}
+REQUIRED = inspect.Parameter.empty
 
 
-@sizes_app.command(epilog="Example: headwork sizes patches --image 224 --patch 16")
-def patches(
-    image: Image,
-    patch: Patch,
-    channels: Annotated[int, typer.Option("--channels", help="Channels of the image.")] = 3,
-    class_token: ClassToken = True,
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
-    fragment: Fragment = False,
-) -> None:
-    """An image cut into patches: how many, and how many tokens."""
-    from headwork import sizes
+def _add(name: str, summary: str, *examples: str, function: str = "", **defaults: Any) -> None:
+    """Add a command whose options are the arguments of a function of ``headwork.sizes``."""
 
-    ledger = sizes.patches(_sizes("--image", image), patch, channels=channels, class_token=class_token)
-    _show(ledger, as_, json, out, fragment)
+    def count(output: Output, **arguments: Any) -> None:
+        from headwork import sizes
 
+        for size in ("image", "inputs", "kernel"):
+            if size in arguments:
+                arguments[size] = _sizes(f"--{size.removesuffix('s')}", arguments[size])
+        output.show(getattr(sizes, function or name)(**arguments))
 
-CONVOLUTION = """Examples:
-
-headwork sizes convolution --input 3x256x256 --filters 32 --kernel 5 --stride 2
-
-headwork sizes convolution --input 9 --kernel 3 --padding 1 --stride 2
-
-headwork sizes convolution --input 64x28x28 --filters 64 --kernel 3 --padding 1 --groups 64"""
-
-
-@sizes_app.command(epilog=CONVOLUTION)
-def convolution(
-    input_: Annotated[
-        str, typer.Option("--input", help="Length, height x width, or channels first: 9, 3x256x256.")
-    ],
-    kernel: Annotated[str, typer.Option("--kernel", help="Side of the kernel, or height x width: 5, 5x3.")],
-    filters: Annotated[int, typer.Option("--filters", help="Output channels.")] = 1,
-    channels: Annotated[int | None, typer.Option("--channels", help="Channels, if not in --input.")] = None,
-    stride: Annotated[int, typer.Option("--stride", help="Step from place to place.")] = 1,
-    padding: Annotated[int, typer.Option("--padding", help="Zeros put before and after.")] = 0,
-    groups: Annotated[
-        int, typer.Option("--groups", help="Groups of channels that do not see each other.")
-    ] = 1,
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
-    fragment: Fragment = False,
-) -> None:
-    """A convolution: its output and weights, and the same map locally connected and as a dense layer."""
-    from headwork import sizes
-
-    ledger = sizes.convolution(
-        _sizes("--input", input_),
-        kernel=_sizes("--kernel", kernel),
-        filters=filters,
-        channels=channels,
-        stride=stride,
-        padding=padding,
-        groups=groups,
+    kind = inspect.Parameter.KEYWORD_ONLY
+    annotations = {"output": Output, **{option: OPTIONS[option] for option in defaults}}
+    count.__doc__ = summary
+    count.__annotations__ = annotations
+    count.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(option, kind, default=defaults.get(option, REQUIRED), annotation=annotation)
+            for option, annotation in annotations.items()
+        ]
     )
-    _show(ledger, as_, json, out, fragment)
+    command(*examples, to=sizes_app, name=name)(count)
 
 
-ATTENTION = """Examples:
-
-headwork sizes attention --batch 1 --tokens 5 --width 768 --heads 12
-
-headwork sizes attention --tokens 6 --width 768 --tokens-as columns"""
-
-
-@sizes_app.command(epilog=ATTENTION)
-def attention(
-    tokens: Annotated[int, typer.Option("--tokens", help="Tokens that ask.")],
-    width: Width,
-    heads: Annotated[
-        int | None, typer.Option("--heads", help="Heads; none is plain attention, without W_o.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option("--batch", help="Sequences at once: an axis before the others.")
-    ] = None,
-    memory: Annotated[int | None, typer.Option("--memory", help="Tokens looked at, if others.")] = None,
-    biases: Annotated[bool, typer.Option("--biases", help="Projections with biases.")] = False,
-    tokens_as: Annotated[str, typer.Option("--tokens-as", help="rows or columns.")] = "rows",
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
-    fragment: Fragment = False,
-) -> None:
-    """The shape of every value on the way through attention, with its parameters and FLOPs."""
-    from headwork import sizes
-
-    ledger = sizes.attention_ledger(
-        tokens=tokens,
-        width=width,
-        heads=heads,
-        batch=batch,
-        memory=memory,
-        biases=biases,
-        tokens_as=tokens_as,  # type: ignore[arg-type]
-    )
-    _show(ledger, as_, json, out, fragment)
-
-
-TRANSFORMER = """Examples:
-
-headwork sizes transformer
-
-headwork sizes transformer --vocabulary 32000 --tokens 128 --architecture encoder"""
-
-
-@sizes_app.command(epilog=TRANSFORMER)
-def transformer(
-    width: Width = 512,
-    depth: Annotated[int, typer.Option("--depth", help="Layers of each stack.")] = 6,
-    heads: Heads = 8,
-    hidden: Annotated[int, typer.Option("--hidden", help="Hidden width of the feed-forward layers.")] = 2048,
-    vocabulary: Annotated[
-        int, typer.Option("--vocabulary", help="Words; 0 counts the stacks alone.")
-    ] = 37000,
-    tokens: Annotated[int, typer.Option("--tokens", help="Source tokens, for the FLOPs.")] = 512,
-    target_tokens: Annotated[
-        int | None, typer.Option("--target-tokens", help="Target tokens, if others.")
-    ] = None,
-    architecture: Architecture = "encoder-decoder",
-    shared: Annotated[
-        bool, typer.Option("--shared/--separate", help="One vocabulary matrix, or one each.")
-    ] = True,
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
-    fragment: Fragment = False,
-) -> None:
-    """Parameters and FLOPs of a transformer, by default the base one of the paper."""
-    from headwork import sizes
-
-    ledger = sizes.transformer(
-        width=width,
-        depth=depth,
-        heads=heads,
-        hidden=hidden,
-        vocabulary=vocabulary,
-        tokens=tokens,
-        target_tokens=target_tokens,
-        shared=shared,
-        architecture=architecture,  # type: ignore[arg-type]
-    )
-    _show(ledger, as_, json, out, fragment)
+_add(
+    "patches",
+    "Count the patches and tokens of an image.",
+    "headwork sizes patches --image 224 --patch 16",
+    image=REQUIRED,
+    patch=REQUIRED,
+    channels=3,
+    class_token=True,
+)
+_add(
+    "convolution",
+    "Count the output and weights of a convolution.\n\n"
+    "Beside it, the same map locally connected and as a dense layer.",
+    "headwork sizes convolution --input 3x256x256 --filters 32 --kernel 5 --stride 2",
+    "headwork sizes convolution --input 9 --kernel 3 --padding 1 --stride 2",
+    "headwork sizes convolution --input 64x28x28 --filters 64 --kernel 3 --padding 1 --groups 64",
+    inputs=REQUIRED,
+    kernel=REQUIRED,
+    filters=1,
+    channels=None,
+    stride=1,
+    padding=0,
+    groups=1,
+)
+_add(
+    "attention",
+    "Count every shape on the way through attention.\n\nWith --heads, W_o too; without, plain attention.",
+    "headwork sizes attention --batch 1 --tokens 5 --width 768 --heads 12",
+    "headwork sizes attention --tokens 6 --width 768 --tokens-as columns",
+    function="attention_ledger",
+    tokens=REQUIRED,
+    width=REQUIRED,
+    heads=None,
+    batch=None,
+    memory=None,
+    biases=False,
+    tokens_as="rows",
+)
+_add(
+    "transformer",
+    "Count the parameters and FLOPs of a transformer.\n\nBy default the base model of the paper.",
+    "headwork sizes transformer",
+    "headwork sizes transformer --vocabulary 32000 --tokens 128 --architecture encoder",
+    width=512,
+    depth=6,
+    heads=8,
+    hidden=2048,
+    vocabulary=37000,
+    tokens=512,
+    target_tokens=None,
+    architecture="encoder-decoder",
+    shared=True,
+)
+_add(
+    "vit",
+    "Count the parameters of a vision transformer.\n\nWith its FLOPs; by default ViT-B/16.",
+    "headwork sizes vit",
+    "headwork sizes vit --image 28 --patch 4 --channels 1 --width 64 --depth 6 --heads 4 --hidden 128 "
+    "--classes 10",
+    image="224",
+    patch=16,
+    width=768,
+    depth=12,
+    heads=12,
+    hidden=None,
+    classes=1000,
+    channels=3,
+    class_token=True,
+)
+_add(
+    "growth",
+    "Count how work grows with tokens and width.\n\nThe counts are exact polynomials; --hidden is in widths.",
+    "headwork sizes growth self-attention",
+    "headwork sizes growth convolution-2d --depthwise",
+    mechanism=REQUIRED,
+    heads=1,
+    hidden=4,
+    depthwise=False,
+)
 
 
-VIT = """Examples:
-
-headwork sizes vit
-
-headwork sizes vit --image 28 --patch 4 --channels 1 --width 64 --depth 6 --heads 4 --hidden 128 --classes 10"""
-
-
-@sizes_app.command(epilog=VIT)
-def vit(
-    image: Image = "224",
-    patch: Patch = 16,
-    width: Width = 768,
-    depth: Annotated[int, typer.Option("--depth", help="Layers.")] = 12,
-    heads: Heads = 12,
-    hidden: Annotated[
-        int | None, typer.Option("--hidden", help="Hidden width; 4 times the width if left out.")
-    ] = None,
-    classes: Annotated[int, typer.Option("--classes", help="Classes of the head.")] = 1000,
-    channels: Annotated[int, typer.Option("--channels", help="Channels of the image.")] = 3,
-    class_token: ClassToken = True,
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
-    fragment: Fragment = False,
-) -> None:
-    """Parameters and FLOPs of a vision transformer, by default ViT-B/16."""
-    from headwork import sizes
-
-    ledger = sizes.vit(
-        image=_sizes("--image", image),
-        patch=patch,
-        width=width,
-        depth=depth,
-        heads=heads,
-        hidden=hidden,
-        classes=classes,
-        channels=channels,
-        class_token=class_token,
-    )
-    _show(ledger, as_, json, out, fragment)
-
-
-GROWTH = """Examples:
-
-headwork sizes growth self-attention
-
-headwork sizes growth convolution-2d --depthwise"""
-
-
-@sizes_app.command(epilog=GROWTH)
-def growth(
-    mechanism: Annotated[str, typer.Argument(help="Whose work: see headwork explain --list.")],
-    heads: Heads = 1,
-    hidden: Annotated[
-        int, typer.Option("--hidden", help="Hidden width of a feed-forward layer, in widths.")
-    ] = 4,
-    depthwise: Annotated[
-        bool, typer.Option("--depthwise", help="A convolution with a group a channel.")
-    ] = False,
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
-    fragment: Fragment = False,
-) -> None:
-    """How the work of a mechanism grows with tokens and width: exact polynomials, counted."""
-    from headwork import sizes
-
-    _show(sizes.growth(mechanism, heads=heads, hidden=hidden, depthwise=depthwise), as_, json, out, fragment)
-
-
-MODEL = """Examples:
-
-headwork sizes model vision
-
-headwork sizes model encoder-decoder --set vocabulary=32000 --tokens 64
-
-headwork sizes model language --set max_length=4096 --set kernel=fused --set attention=linear --tokens 4096"""
-
-
-@sizes_app.command(epilog=MODEL)
+@command(
+    "headwork sizes model vision",
+    "headwork sizes model encoder-decoder --set vocabulary=32000 --tokens 64",
+    "headwork sizes model language --set max_length=4096 --set kernel=fused --set attention=linear "
+    "--tokens 4096",
+    to=sizes_app,
+)
 def model(
+    output: Output,
     name: Annotated[
-        str, typer.Argument(help="vision, encoder-decoder, language, text ..., or a checkpoint's folder.")
+        str, Argument(help="vision, encoder-decoder, language, text ..., or a checkpoint's folder.")
     ],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A field of its config, name=value; repeatable.")
-    ] = None,
-    tokens: Annotated[
-        int, typer.Option("--tokens", min=1, help="Length of a sequence, for the FLOPs.")
-    ] = 128,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Inputs at once.")] = 1,
-    as_: As = "text",
-    json: Json = False,
-    out: Out = None,
-    fragment: Fragment = False,
+    set_: Settings = None,
+    tokens: Annotated[int, Option(min=1, help="Length of a sequence, for the FLOPs.")] = 128,
+    batch: Annotated[int, Option(min=1, help="Inputs at once.")] = 1,
 ) -> None:
-    """The ledger of a real model, layer by layer: shapes, parameters, FLOPs."""
+    """Count a real model, layer by layer.
+
+    With shapes, parameters and FLOPs. --set changes a field of its config.
+    """
     from headwork.inspection.ledger import example, ledger, named_model
     from headwork.models import from_pretrained
 
-    settings = dict(_setting(typed) for typed in set_ or [])
+    settings = dict(assignment(text, "--set", "width=64") for text in set_ or [])
     if Path(name).exists() and settings:
         raise InputError(
             f"{name} is a checkpoint, whose config is settled. Leave out --set, or give a model's name."
         )
     counted = from_pretrained(name) if Path(name).exists() else named_model(name, settings)
-    _show(ledger(counted, **example(counted, tokens=tokens, batch=batch)), as_, json, out, fragment)
+    output.show(ledger(counted, **example(counted, tokens=tokens, batch=batch)))
 
 
-def _setting(typed: str) -> tuple[str, str]:
-    name, equals, value = typed.partition("=")
-    if not equals:
-        raise InputError(f"--set {typed!r}: expected name=value, such as width=64.")
-    return name.strip(), value.strip()
-
-
-def _sizes(option: str, typed: str) -> int | tuple[int, ...]:
+def _sizes(option: str, text: str) -> int | tuple[int, ...]:
     """``224`` is one size, ``3x256x256`` are several."""
-    parts = re.split(r"\s*[x×X*,]\s*", typed.strip())
+    parts = re.split(r"\s*[x×X*,]\s*", text.strip())
     if not all(re.fullmatch(r"-?\d{1,18}", part) for part in parts):
-        shown = typed if len(typed) < 40 else f"{typed[:30]}..."
+        short = text if len(text) < 40 else f"{text[:30]}..."
         raise InputError(
-            f"{option} {shown!r}: expected whole numbers, one or several with x between: 224, 224x160."
+            f"{option} {short!r}: expected whole numbers, one or several with x between: 224, 224x160."
         )
     numbers = tuple(map(int, parts))
     return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _show(ledger: Ledger, as_: str, json: bool, out: Path | None, fragment: bool) -> None:
-    wanted = form(as_, json, ("text", "markdown", "latex", "html", "json"))
-    forms = {
-        "text": ledger.to_text,
-        "markdown": ledger.to_markdown,
-        "latex": lambda: ledger.to_latex(fragment),
-        "html": ledger.to_html,
-        "json": ledger.to_json,
-    }
-    show(forms[wanted](), out)

@@ -8,58 +8,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from headwork.cli.app import app
+from headwork.cli.app import command
 from headwork.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from headwork.training import Result
 
-EPILOG = """Examples:
 
-headwork train vision
-
-headwork train vision --epochs 50 --out runs/v50
-
-headwork train vision --data digits --model cnn
-
-headwork train vision --set model.width=96 --set learning_rate=1e-3
-
-headwork train text --data imdb
-
-headwork train text --data rotten-tomatoes --encoder minilm
-
-headwork train text --data reviews.csv --columns review,stars --model lstm
-
-torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10"""
-
-
-@app.command(epilog=EPILOG)
+@command(
+    "headwork train vision",
+    "headwork train vision --epochs 50 --out runs/v50",
+    "headwork train vision --data digits --model cnn",
+    "headwork train vision --set model.width=96 --set learning_rate=1e-3",
+    "headwork train text --data imdb",
+    "headwork train text --data rotten-tomatoes --encoder minilm",
+    "headwork train text --data reviews.csv --columns review,stars --model lstm",
+    "torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10",
+    panel="Train",
+)
 def train(
-    task: Annotated[str, typer.Argument(help="vision or text.")] = "",
-    data: Annotated[str, typer.Option("--data", help="A known set, or a file or folder of your own.")] = "",
-    model: Annotated[
-        str, typer.Option("--model", help="transformer, cnn, lstm, gru or rnn.")
-    ] = "transformer",
-    encoder: Annotated[
-        str, typer.Option("--encoder", help="text: a pretrained encoder to fine-tune: minilm.")
-    ] = "",
-    epochs: Annotated[int | None, typer.Option("--epochs", help="How often all the data is seen.")] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Decides split, start, order and every draw.")
-    ] = None,
-    columns: Annotated[
-        str, typer.Option("--columns", help="text: the columns of a file: review,stars.")
-    ] = "",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any field of the recipe; repeatable.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder; a new one in runs/ unless given.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Only show the whole recipe, as JSON.")] = False,
+    task: Annotated[str, Argument(help="vision or text.")] = "",
+    data: Annotated[str, Option(help="A known set, or a file or folder of your own.")] = "",
+    model: Annotated[str, Option(help="transformer, cnn, lstm, gru or rnn.")] = "transformer",
+    encoder: Annotated[str, Option(help="text: a pretrained encoder to fine-tune: minilm.")] = "",
+    epochs: Annotated[int | None, Option(help="How often all the data is seen.")] = None,
+    seed: Annotated[int | None, Option(help="Decides split, start, order and every draw.")] = None,
+    columns: Annotated[str, Option(help="text: the columns of a file: review,stars.")] = "",
+    set_: Annotated[list[str] | None, Option("--set", help="Any field of the recipe; repeatable.")] = None,
+    out: Annotated[Path | None, Option(help="The run's folder; a new one in runs/ unless given.")] = None,
+    show: Annotated[bool, Option(help="Only show the whole recipe, as JSON.")] = False,
 ) -> None:
-    """Train a classifier of images or of texts; it says beforehand how long it will take."""
+    """Train a classifier of images or texts."""
     if task not in ("vision", "text"):
         raise (
             unknown("task (train what?)", task, ["vision", "text"])
@@ -95,21 +76,19 @@ def train(
     _carried_out(lambda: training.train(run, folder))
 
 
-RESUME = """Examples:
-
-headwork resume runs/v50
-
-torchrun --nproc-per-node 2 -m headwork resume runs/v50"""
-
-
-@app.command(epilog=RESUME)
+@command(
+    "headwork resume runs/v50",
+    "torchrun --nproc-per-node 2 -m headwork resume runs/v50",
+    panel="Train",
+)
 def resume(
-    run: Annotated[Path, typer.Argument(help="The folder of the run.")],
-    other_processes: Annotated[
-        bool, typer.Option("--other-processes", help="Accept another number of processes than before.")
-    ] = False,
+    run: Annotated[Path, Argument(help="The folder of the run.")],
+    other_processes: Annotated[bool, Option(help="Accept another number of processes than before.")] = False,
 ) -> None:
-    """Go on with a run from its last whole checkpoint, to the bit as if it had never stopped."""
+    """Resume a run from its last checkpoint.
+
+    The result is, to the last bit, that of a run which never stopped.
+    """
     from headwork import training
 
     _carried_out(lambda: training.resume(run, other_processes=other_processes))

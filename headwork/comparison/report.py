@@ -106,8 +106,8 @@ class Comparison:
     def to_markdown(self) -> str:
         return self.report().to_markdown()
 
-    def to_latex(self) -> str:
-        return self.report().to_latex()
+    def to_latex(self, fragment: bool = False) -> str:
+        return self.report().to_latex(fragment)
 
     def to_html(self) -> str:
         """One page that opens offline."""

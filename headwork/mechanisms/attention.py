@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
+from headwork.numbers import exponentials_may_overflow
 
 Tensor = Any  # torch.Tensor, HandTensor or ShapeTensor
 Number = Annotated[Any, "number"]  # a plain number or a tensor of one
@@ -25,7 +26,8 @@ TIES = 1e-12  # scores closer than this, relative to the largest, share the weig
 
 @mechanism(
     Input("scores", "S", "key", "one number for each thing to choose from"),
-    Step("exponentials", "E", r"e^{S}", "key"),
+    Step("shifted", "S'", r"S - \max_j S_j", "key", when="large scores"),
+    Step("exponentials", "E", r"e^{{shifted|S}}", "key"),
     Step("total", "Z", r"\textstyle\sum_j E_j", "one"),
     Step("weights", "A", r"E / Z", "key"),
 )
@@ -36,9 +38,12 @@ def softmax(scores: Tensor, *, note: Note = silent) -> Tensor:
     >>> softmax(HandTensor(np.array([0.0, 0.0]))).array.tolist()
     [0.5, 0.5]
     """
+    if exponentials_may_overflow(scores):
+        # The weights stay the same: the shift divides every exponential by the same number.
+        scores = note("shifted", scores - scores.amax(-1, keepdim=True))
     exponentials = note("exponentials", scores.exp())
-    note("total", exponentials.sum(-1, keepdim=True))
-    return note("weights", scores.softmax(-1))
+    total = note("total", exponentials.sum(-1, keepdim=True))
+    return note("weights", exponentials / total)
 
 
 def hardmax(scores: Tensor) -> Tensor:
@@ -65,7 +70,7 @@ def causal(scores: Tensor) -> Tensor:
     Input("value", "V", "key value_width", "one row a value"),
     Step("scores", "S", r"\beta\, Q K^\top", "query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "query key", when="mask"),
-    Step("weights", "A", r"\operatorname{softmax}(S) \text{ over keys}", "query key"),
+    Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "query key"),
     Step("output", "Y", r"A V", "query value_width", columns=r"V A"),
 )
 def attention(
@@ -228,7 +233,7 @@ JOINED = (
     *SPLIT,
     Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "head query key", when="mask"),
-    Step("weights", "A", r"\operatorname{softmax}(S) \text{ over keys}", "head query key"),
+    Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "head query key"),
     *JOINED,
 )
 def multi_head_attention(

@@ -1,7 +1,8 @@
-"""What torch has only as a function, for every kind of tensor: the one dispatch on type."""
+"""What no method of a tensor says, for every kind of tensor: the one dispatch on type."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,3 +30,23 @@ def _join(tensors: Sequence[Any], dim: int, name: str, join: Any) -> Any:
     import torch
 
     return getattr(torch, name)(list(tensors), dim=dim)
+
+
+def exponentials_may_overflow(scores: Any) -> bool:
+    """Whether the exponentials of a row could leave the range of their numbers, or all vanish.
+
+    Exact numbers have no range. Compiled code cannot look at its numbers, so there they always may.
+    """
+    if isinstance(scores, ShapeTensor) or (isinstance(scores, HandTensor) and scores.exact):
+        return False
+    if isinstance(scores, HandTensor):
+        peaks, largest = np.max(scores.array, -1), float(np.finfo(float).max)
+    else:
+        import torch
+
+        if torch.compiler.is_compiling():
+            return True
+        peaks, largest = scores.detach().amax(-1), torch.finfo(scores.dtype).max
+    # Half of the range leaves room for the sum and for weights far below the largest.
+    sizes = abs(peaks)
+    return bool(((sizes > math.log(largest) / 2) & (sizes < math.inf)).any())

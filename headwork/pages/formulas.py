@@ -3,12 +3,12 @@ r"""Formulas: the cards' LaTeX as MathML, which browsers draw by themselves, and
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from markupsafe import Markup
 
-from headwork.note import MATRIX
+from headwork.note import IF_TAKEN, MATRIX, Step
 
 # The converter passes these three through as they are, so that text could become markup.
 SAFE = str.maketrans({"<": r"\lt ", ">": r"\gt ", "&": " "})
@@ -93,15 +93,23 @@ def plain_formula(latex: str) -> str:
 
 
 def formula_for(
-    card_formula: str, card_columns: str, *, columns: bool, convention: str, missing: Collection[str] = ()
+    step: Step,
+    *,
+    columns: bool,
+    convention: str,
+    missing: Collection[str] = (),
+    taken: Mapping[str, str] | None = None,
 ) -> str:
-    r"""A card's formula with each matrix as the convention applies it, and without what was not given.
+    r"""A step's formula with each matrix as the convention applies it, without the inputs that are missing.
 
-    >>> formula_for("X {W_q}", "{W_q} X", columns=False, convention="W x")
+    ``taken`` holds the symbols of the optional steps that were taken.
+
+    >>> formula_for(Step("query", "Q", "X {W_q}", "", "{W_q} X"), columns=False, convention="W x")
     'X W_q^\\top'
     """
-    formula = card_columns if columns and card_columns else card_formula
+    formula = step.columns if columns and step.columns else step.formula
     formula = formula.replace("{memory}", "X" if "memory" in missing else "M")
+    formula = IF_TAKEN.sub(lambda match: (taken or {}).get(match[1], match[2]), formula)
     for name in missing:
         # No bias is 0, no matrix is the identity.
         formula = formula.replace(f" + {name}", "").replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")

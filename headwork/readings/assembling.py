@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from headwork.note import Input, Mechanism, Step
+from headwork.note import IF_TAKEN, Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.pages.formulas import formula_for
 from headwork.readings.trace import Trace, TraceValue
@@ -41,9 +41,13 @@ def assemble(
             order.append(order.pop(axis))
         symbol, formula = card.symbol, ""
         if isinstance(card, Step):
-            formula = formula_for(
-                card.formula, card.columns, columns=columns, convention=convention, missing=missing
-            )
+            scope = path.removesuffix(path.rpartition("/")[2])
+            taken = {
+                name: mechanism.step(scope + name).symbol
+                for name, _ in IF_TAKEN.findall(card.formula)
+                if scope + name in recorded
+            }
+            formula = formula_for(card, columns=columns, convention=convention, missing=missing, taken=taken)
             if time := TIME_STEP.search(path):
                 symbol = symbol.replace("_t", f"_{{{time[1]}}}")
         return TraceValue(path, card, value, tuple(order), symbol, formula)

@@ -67,7 +67,7 @@ def mechanism_table() -> str:
             lines += ["", "Options: " + ", ".join(f"`{o}`" for o in _options(what)) + "."]
         lines += ["", "| step | symbol | formula | axes |", "|---|---|---|---|"]
         for step in what.steps:
-            formula = formula_for(step.formula, step.columns, columns=False, convention="W x")
+            formula = formula_for(step, columns=False, convention="W x")
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
             lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")
         lines.append("")

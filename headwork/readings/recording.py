@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from headwork.errors import HeadworkError, InputError, sizes_in_words
@@ -40,10 +41,13 @@ def replacer(note: Note, swaps: Mapping[str, Any]) -> Note:
         if name not in swaps:
             return note(name, value)
         new = swaps[name]
-        if getattr(new, "shape", ()) != getattr(value, "shape", ()):
+        shape = getattr(value, "shape", ())
+        if getattr(new, "shape", None) == () and shape and prod(shape) == 1:
+            new = new.reshape(*shape)  # a single number, typed without brackets
+        if getattr(new, "shape", ()) != shape:
             raise InputError(
                 f"{name}: the new value is {sizes_in_words(new.shape, '')}, the step is "
-                f"{sizes_in_words(value.shape, '')}. Give a value of the same shape."
+                f"{sizes_in_words(shape, '')}. Give a value of the same shape."
             )
         return note(name, new)
 

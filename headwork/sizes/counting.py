@@ -114,9 +114,7 @@ def counted(
                 name=path,
                 shape=value.shape,
                 axes=axes_of(step.axes, value.shape),
-                formula=formula_for(
-                    step.formula, step.columns, columns=columns, convention=applied, missing=missing
-                ),
+                formula=formula_for(step, columns=columns, convention=applied, missing=missing),
                 multiply_adds=work.products - before.products,
                 others=work.others - before.others,
             )

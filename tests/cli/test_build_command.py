@@ -1,4 +1,4 @@
-"""headwork build: results on stdout, exit 0, 1 where a certificate fails, 2 where an ask is malformed or impossible."""
+"""headwork build: results on stdout; exit 0, 1 if a certificate fails, 2 if the request is impossible."""
 
 import json
 import subprocess

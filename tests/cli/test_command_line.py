@@ -48,7 +48,8 @@ def test_a2_exact_as_json():
 def test_a_problem_file_works_like_the_options(tmp_path):
     file = tmp_path / "problem.toml"
     file.write_text(
-        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n[options]\nbeta = 0.5\n'
+        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n'
+        "[options]\nbeta = 0.5\n"
     )
     result = headwork(
         "explain", "self-attention", file, "--exact", "--json", "--out", tmp_path / "trace.json"
@@ -172,7 +173,7 @@ def test_sensitivity_draws_and_tabulates(tmp_path):
 
 
 def test_every_readme_command_runs(tmp_path):
-    """Every `headwork ...` line of the README, but for those marked slow and the whole book, which `run` works too."""
+    """Every `headwork ...` line of the README, except those marked slow and the whole book."""
     readme = Path(__file__).parents[2] / "README.md"
     blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", readme.read_text(), flags=re.S)
     lines = [line.strip() for block in blocks for line in block.splitlines()]

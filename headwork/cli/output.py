@@ -1,0 +1,110 @@
+"""What a command shows: in which format, to the screen or to a file, with colour or without.
+
+A command that takes a parameter ``output: Output`` gets the options --as, --json, --out and --fragment from
+here, so that they are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+from typer import Option
+
+from headwork.errors import InputError, unknown
+
+FORMATS = ("text", "markdown", "latex", "html", "json")
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a result goes and in which format."""
+
+    format: str = "text"
+    path: Path | None = None
+    fragment: bool = False
+
+    @property
+    def colour(self) -> bool:
+        """Whether the text is read on a terminal that wants colour: no file, no pipe, no NO_COLOR."""
+        return self.path is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+    def show(self, document: Any, **options: Any) -> None:
+        """Write what has ``to_text``, ``to_markdown`` and so on; the options go to that method."""
+        if self.format == "latex":
+            options["fragment"] = self.fragment
+        text = getattr(document, f"to_{self.format}")(**options)
+        if self.format == "html" and not text.startswith("<!"):
+            from headwork.pages import page
+
+            text = page(document.title, document)
+        self.write(text)
+
+    def write(self, text: str) -> None:
+        """Write a text to the screen, or whole into the file."""
+        if self.path is None:
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            return
+        from headwork.files import write_whole
+
+        check_is_file(self.path)
+        print(f"wrote {write_whole(self.path, text)}", file=sys.stderr)
+
+
+def check_is_file(path: Path | None) -> None:
+    """Refuse a folder where a file is to be written."""
+    if path is not None and path.is_dir():
+        raise InputError(f"--out {path} is a folder. Name a file in it.")
+
+
+def with_output(function: Callable[..., None], formats: Sequence[str]) -> Callable[..., None]:
+    """The function with the options of its output in place of the parameter ``output``.
+
+    An option that the function declares itself (an --out that is a folder, say) stays its own.
+    """
+    own = get_type_hints(function, include_extras=True)
+    *names, last = formats
+    options: dict[str, tuple[Any, Any]] = {
+        "as_": (Annotated[str, Option("--as", help=f"{', '.join(names)} or {last}.")], formats[0]),
+        "json": (Annotated[bool, Option("--json", help="Short for --as json.")], False),
+        "out": (
+            Annotated[Path | None, Option("--out", help="Write to this file, not the screen.")],
+            None,
+        ),
+        "fragment": (Annotated[bool, Option("--fragment", help="LaTeX without a preamble.")], False),
+    }
+    needs = {"json": "json", "fragment": "latex"}
+    options = {
+        name: option
+        for name, option in options.items()
+        if name not in own and needs.get(name, formats[0]) in formats
+    }
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        typed = {name: given.pop(name) for name in options}
+        format_ = "json" if typed.get("json") else typed["as_"]
+        if format_ not in formats:
+            raise unknown("--as", format_, formats)
+        function(**given, output=Output(format_, typed.get("out"), typed.get("fragment", False)))
+
+    parameters = [
+        parameter.replace(annotation=own[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name != "output"
+    ]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in options.items()
+    ]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    )
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command

@@ -1,0 +1,48 @@
+"""Bold and colour in a terminal. Text is plain unless a command asks for more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TextIO
+
+WIDTH = 80  # columns, where nobody knows better
+
+
+@dataclass(frozen=True)
+class Style:
+    """How text is set: with or without colour, and how wide.
+
+    >>> Style().bold("weights"), Style(colour=True).green("correct")
+    ('weights', '\\x1b[32mcorrect\\x1b[0m')
+    """
+
+    colour: bool = False
+    width: int = WIDTH
+
+    def _set(self, code: int, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
+
+    def bold(self, text: str) -> str:
+        return self._set(1, text)
+
+    def dim(self, text: str) -> str:
+        return self._set(2, text)
+
+    def red(self, text: str) -> str:
+        return self._set(31, text)
+
+    def green(self, text: str) -> str:
+        return self._set(32, text)
+
+
+PLAIN = Style()
+
+
+def style_for(stream: TextIO) -> Style:
+    """Colour and the terminal's width on a terminal; plain for a pipe or a file, and without colour under NO_COLOR."""
+    if not stream.isatty():
+        return PLAIN
+    width = shutil.get_terminal_size((WIDTH, 24)).columns
+    return Style(colour=not os.environ.get("NO_COLOR"), width=width)
