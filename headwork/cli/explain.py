@@ -84,7 +84,7 @@ def explain(
     if cell:
         output.write("\n".join(str(trace.cell(*_cell_index(text))) for text in cell))
         return
-    output.show(trace)
+    output.show(trace, **({"style": output.style} if output.format == "text" else {}))
     if output.path is not None:
         for warning in trace.warnings:
             print(f"! {warning}", file=sys.stderr)

@@ -7,17 +7,19 @@ here, so that they are the same everywhere.
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from typer import Option
 
 from headwork.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from headwork.pages.style import Style
 
 FORMATS = ("text", "markdown", "latex", "html", "json")
 
@@ -31,9 +33,11 @@ class Output:
     fragment: bool = False
 
     @property
-    def colour(self) -> bool:
-        """Whether the text is read on a terminal that wants colour: no file, no pipe, no NO_COLOR."""
-        return self.path is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    def style(self) -> Style:
+        """Colour and width of the text: plain for a file or a pipe, without colour under NO_COLOR."""
+        from headwork.pages.style import PLAIN, style_for
+
+        return style_for(sys.stdout) if self.path is None else PLAIN
 
     def show(self, document: Any, **options: Any) -> None:
         """Write what has ``to_text``, ``to_markdown`` and so on; the options go to that method."""

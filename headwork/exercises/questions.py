@@ -20,7 +20,7 @@ from headwork.numbers import HandTensor
 from headwork.pages.formulas import plain_formula
 from headwork.pages.tables import escaped_latex as escaped
 from headwork.readings.latex import PREAMBLE, matrix_latex
-from headwork.readings.terminal import options_told
+from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text
 
@@ -76,7 +76,7 @@ def question(exercise: Exercise) -> Question:
     if exercise.challenge:
         return _challenge(exercise)
     trace = exercise.trace
-    told = {name: str(exercise.options.get(name, value)) for name, value in options_told(trace).items()}
+    told = {name: str(exercise.options.get(name, value)) for name, value in option_texts(trace).items()}
     convention = told.pop("convention", "")
     words = [exercise.question or trace.mechanism.about]
     if convention and any(name.startswith("W_") for name in trace.inputs):

@@ -59,7 +59,7 @@ GREEK = {
 }
 WORDS = {
     "top": "T",
-    "infty": "oo",
+    "infty": "∞",
     "ldots": "...",
     "cdots": "...",
     "cdot": "*",

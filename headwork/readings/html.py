@@ -18,9 +18,9 @@ from headwork.pages import Entry, Grid, mathml, matrix_table, page, rendered, sc
 from headwork.pages.formulas import plain_formula
 from headwork.pages.matrices import heat
 from headwork.pages.shell import read_part
-from headwork.readings.terminal import options_told
+from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
-from headwork.readings.writing import number_text
+from headwork.readings.writing import number_text, with_infinity
 
 Place = tuple[int, ...]  # the index of a cell in a whole value as shown
 
@@ -129,7 +129,7 @@ class Frame:
             decimal = "" if number is None else number_text(number, self.trace.digits)
             form = Markup("") if exact is None else _exact_form(exact[place], decimal)
             return Entry(decimal, form, heat(number, largest))
-        return Entry(with_infinity(number_text(number, self.trace.digits)), odd=True)
+        return Entry(number_text(number, self.trace.digits), odd=True)
 
     def bare(self, path: str, place: Place) -> str:
         """A cell's name and value, without its arithmetic."""
@@ -137,13 +137,8 @@ class Frame:
 
         exact, number = self.exact[path], self.values[path][place]
         name = f"{plain_formula(self.trace[path].symbol)}[{','.join(map(str, place))}]"
-        texts = [name, *([] if exact is None else [exact_text(exact[place])])]
+        texts = [name, *([] if exact is None else [with_infinity(exact_text(exact[place]))])]
         return " = ".join([*texts, *([] if number is None else [number_text(number, self.trace.digits)])])
-
-
-def with_infinity(text: str) -> str:
-    """Infinity as people write it; everything else as it can be typed in."""
-    return text.replace("oo", "∞")
 
 
 def _exact_form(value: Any, decimal: str) -> Markup:
@@ -187,9 +182,7 @@ class Records:
     def frame(self, frame: Frame, scales: dict[str, float], budget: float) -> dict[str, Any]:
         """One frame, options first, then every cell in the page's order."""
         trace = frame.trace
-        cells = [
-            self._number(with_infinity(value), "", None, "", "", ()) for value in options_told(trace).values()
-        ]
+        cells = [self._number(value, "", None, "", "", ()) for value in option_texts(trace).values()]
         for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
             path = card.noted.path
             # What one card leaves of its part goes to those after it.
@@ -243,7 +236,7 @@ def trace_block(
     _check_alike(frames, name)
     read = [Frame(trace, cards) for trace in frames]
     scales = _scales(read[start], cards)
-    records = Records(cards, list(options_told(shown)))
+    records = Records(cards, list(option_texts(shown)))
     told = [records.frame(frame, scales, MOST_SOURCES / len(frames)) for frame in read]
     labels = [with_infinity(label) for label in slider or []]
     data = script_data({"records": list(records.kept), "frames": told, "start": start, "labels": labels})
@@ -267,7 +260,7 @@ def embedded(trace: Trace) -> str:
 
 
 def _cards(trace: Trace) -> list[Card]:
-    every = list(trace.shown())
+    every = list(trace.everything())
     return [_card(every[i]) for i in shortened(len(every), MOST_CARDS) if i is not None]
 
 
@@ -298,7 +291,7 @@ def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: 
             "title": trace.title,
             "warnings": trace.warnings,
             "level": level,
-            "options": [(name, with_infinity(value)) for name, value in options_told(trace).items()],
+            "options": list(option_texts(trace).items()),
             "left_out": "" if len(cards) == count else f"{count - len(cards)} steps are left out. {IN_PART}",
             "slider": None,
             "has_exact": False,
@@ -312,7 +305,7 @@ def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: 
 
 def _check_alike(frames: list[Trace], name: str) -> None:
     """A slider changes numbers; what changes the shape or the steps needs a page of its own."""
-    shapes = [[(noted.path, noted.shape) for noted in trace.shown()] for trace in frames]
+    shapes = [[(noted.path, noted.shape) for noted in trace.everything()] for trace in frames]
     for other in shapes[1:]:
         if other != shapes[0]:
             differing = next(

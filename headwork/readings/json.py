@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from headwork.readings.terminal import exact_texts, options_told
+from headwork.readings.terminal import exact_texts, option_texts
 from headwork.readings.trace import Trace, TraceValue
 
 
@@ -19,9 +19,9 @@ def as_data(trace: Trace) -> dict[str, Any]:
     """The whole trace as plain lists, numbers and strings."""
     return {
         "mechanism": trace.mechanism.slug,
-        **({"title": trace.title} if trace.title else {}),
+        **({"title": _as_typed(trace.title)} if trace.title else {}),
         "inputs": {name: _entry(noted) for name, noted in trace.inputs.items()},
-        "options": options_told(trace),
+        "options": {name: _as_typed(value) for name, value in option_texts(trace).items()},
         "steps": [{"path": path, **_entry(noted)} for path, noted in trace.steps.items()],
         "output": trace.output.path,
         "warnings": trace.warnings,
@@ -36,6 +36,10 @@ def _entry(noted: TraceValue) -> dict[str, Any]:
     if (exact := noted.exact) is not None:
         entry["exact"] = exact_texts(exact).tolist()
     return entry
+
+
+def _as_typed(text: str) -> str:
+    return text.replace("∞", "oo")
 
 
 def plain(nested: Any) -> Any:

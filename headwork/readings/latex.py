@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
+from headwork.pages.matrices import shortened
 from headwork.pages.tables import escaped_latex
-from headwork.readings.terminal import _shortened, options_told
+from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_latex, number_text
 
@@ -31,9 +32,9 @@ def _lines(trace: Trace) -> Iterator[str]:
     yield escaped_latex(trace.mechanism.about)
     if trace.title:
         yield rf"\paragraph{{{escaped_latex(trace.title)}}}"
-    if told := options_told(trace):
+    if told := option_texts(trace):
         yield r"\par " + escaped_latex(", ".join(f"{name} = {value}" for name, value in told.items()))
-    for noted in trace.shown():
+    for noted in trace.everything():
         formula = f" = {noted.formula}" if noted.formula else ""
         words = escaped_latex(sizes_in_words(noted.shape, " ".join(noted.axes)))
         yield rf"\paragraph{{{escaped_latex(noted.path)}}} ${noted.symbol}{formula}$ \quad {words}"
@@ -61,6 +62,6 @@ def _rows(array: Any) -> Any:
 
 
 def _matrix(cells: Sequence[Sequence[str]]) -> str:
-    rows, columns = _shortened(len(cells)), _shortened(len(cells[0]))
+    rows, columns = shortened(len(cells)), shortened(len(cells[0]))
     shown = [[r"\cdots" if i is None or j is None else cells[i][j] for j in columns] for i in rows]
     return "\\begin{bmatrix}\n" + " \\\\\n".join(" & ".join(row) for row in shown) + "\n\\end{bmatrix}"

@@ -22,7 +22,7 @@ def _lines(trace: Trace) -> Iterator[str]:
         yield f"\n**{trace.title}**"
     if told := options_text(trace):
         yield f"\n{told}"
-    for noted in trace.shown():
+    for noted in trace.everything():
         formula = f" = {noted.formula}" if noted.formula else ""
         yield f"\n## {noted.path}\n"
         yield f"${noted.symbol}{formula}$: {sizes_in_words(noted.shape, ' '.join(noted.axes))}"

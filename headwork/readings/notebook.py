@@ -89,7 +89,7 @@ def _problem(trace: Trace, replaced: dict[str, str]) -> str:
         lines.append(f"replacing = {{{swaps}}}")
         more += ", replacing=replacing"
     limit = LIMIT.fullmatch(trace.title)
-    then = f".limit({_literal(limit[1])}, {_literal(limit[2])})" if limit else ""
+    then = f".limit({_literal(limit[1])}, {_literal(limit[2].replace('∞', 'oo'))})" if limit else ""
     return "\n".join(
         [*lines, f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}", "trace"]
     )

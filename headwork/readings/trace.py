@@ -15,7 +15,8 @@ from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
 from headwork.numbers.hand import mapped
 from headwork.pages.formulas import plain_formula
-from headwork.readings.writing import number_latex, number_text
+from headwork.pages.style import PLAIN, Style
+from headwork.readings.writing import number_latex, number_text, with_infinity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,7 +205,7 @@ class Trace:
     def exact_text(self, value: Any) -> str:
         from headwork.numbers.exact import exact_text, tidy
 
-        return exact_text(tidy(value))
+        return with_infinity(exact_text(tidy(value)))
 
     def _shown_index(self, cell: Cell) -> tuple[int, ...]:
         noted = self.inputs.get(cell.label) or self.steps.get(cell.label)
@@ -260,14 +261,14 @@ class Trace:
             return replace(noted, raw=HandTensor(mapped(lambda x: limit(x, name, target), noted.raw.array)))
 
         steps = {path: at_limit(noted) for path, noted in trace.steps.items()}
-        return replace(trace, steps=steps, title=f"limit as {symbol} -> {to}")
+        return replace(trace, steps=steps, title=with_infinity(f"limit as {symbol} -> {to}"))
 
     # --- renderers ------------------------------------------------------------------------------
 
-    def to_text(self) -> str:
+    def to_text(self, style: Style = PLAIN) -> str:
         from headwork.readings.terminal import text
 
-        return text(self)
+        return text(self, style)
 
     def to_markdown(self) -> str:
         from headwork.readings.markdown import markdown
@@ -305,7 +306,7 @@ class Trace:
     def __repr__(self) -> str:
         return f"<Trace of {self.mechanism.slug}: {', '.join(self.steps)}>"
 
-    def shown(self) -> Iterator[TraceValue]:
+    def everything(self) -> Iterator[TraceValue]:
         """Inputs, then steps, in the order in which they came about."""
         yield from self.inputs.values()
         yield from self.steps.values()

@@ -1,11 +1,18 @@
-"""How numbers are written: the small pieces that every renderer shares."""
+"""How numbers are written: what every renderer shares."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-MINUS_INFINITY = {math.inf: "oo", -math.inf: "-oo"}
+
+def with_infinity(text: str) -> str:
+    """Text for people: infinity by its sign. ``oo`` is only what one types.
+
+    >>> with_infinity("-oo")
+    '-∞'
+    """
+    return text.replace("oo", "∞")
 
 
 def number_text(value: Any, digits: int) -> str:
@@ -19,13 +26,13 @@ def number_text(value: Any, digits: int) -> str:
 
         number = decimal(value)
         if number is None:
-            return exact_text(value)
+            return with_infinity(exact_text(value))
         value = number
     value = float(value)
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):
-        return MINUS_INFINITY[value]
+        return "∞" if value > 0 else "-∞"
     if value == int(value) and abs(value) < 1e15:
         return str(int(value))
     rounded = f"{value:.{digits}f}"
@@ -44,4 +51,4 @@ def number_latex(value: Any, digits: int) -> str:
     if "e" in text and text not in ("undefined",):
         mantissa, exponent = text.split("e")
         return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
-    return {"oo": r"\infty", "-oo": r"-\infty", "undefined": r"\text{undefined}"}.get(text, text)
+    return {"∞": r"\infty", "-∞": r"-\infty", "undefined": r"\text{undefined}"}.get(text, text)

@@ -98,7 +98,9 @@ def test_each_source_is_the_cell_that_the_arithmetic_names(name: str) -> None:
     records = Shown(trace.to_html()).records()
     shown = {record[3].split(" = ")[0]: record for record in records if record[3]}
     cells = {
-        (n.path, place): trace.cell(n.path, *place) for n in trace.shown() for place in np.ndindex(n.shape)
+        (n.path, place): trace.cell(n.path, *place)
+        for n in trace.everything()
+        for place in np.ndindex(n.shape)
     }
     seen = 0
     for cell in cells.values():
@@ -258,7 +260,7 @@ def test_a_slider_of_a_symbol_puts_numbers_in_its_place() -> None:
     shown, _ = _frames("x=0,1,oo", {"scores": "0 x"}, "softmax", exact=True)
     weights = [[r[0] for r in shown.records(i) if r[3].startswith("A[")] for i in range(3)]
     assert weights == [["0.5000", "0.5000"], ["0.2689", "0.7311"], ["0", "1"]]
-    assert shown.data["frames"][2]["title"] == "limit as x -> oo"
+    assert shown.data["frames"][2]["title"] == "limit as x -> ∞"
 
 
 def test_a_slider_of_a_symbol_with_tokens_as_columns() -> None:

@@ -77,7 +77,7 @@ def test_the_notebook_works_the_same_problem(name: str) -> None:
     assert again.exact == trace.exact
     assert again.digits == trace.digits
     assert list(again.steps) == list(trace.steps)
-    for ours, theirs in zip(trace.shown(), again.shown(), strict=True):
+    for ours, theirs in zip(trace.everything(), again.everything(), strict=True):
         assert ours.shape == theirs.shape
         assert np.array_equal(ours.raw.array, theirs.raw.array, equal_nan=not trace.exact), ours.path
     assert printed.getvalue().count("\n") == len(trace.steps)
