@@ -1,41 +1,40 @@
 # Headwork. Every target sets itself up: a .venv in this folder, with pip.
-#   make run     the problem book; ends by itself and says where the report is
-#   make test    the test suite
-#   make check   format, lint, types, import contract: what CI runs besides the tests
-#   make soak    the long tests        make bench   the measurements, into results/
+#   make run         the problem book; ends by itself and says where the report is
+#   make test        the test suite: quick, and needs nothing but Python
+#   make check       format, lint, types, import contract: what CI runs besides the tests
+#   make soak        the long tests        make bench   the measurements, into results/
 #   make results RUN=vision-10-0   a headline run again, by name; without RUN, what each reached
-#   make clean   removes the .venv and what was made
+#   make clean       removes the .venv and what was made
 
 PY := .venv/bin/python
-READY := .venv/.ready
+# Bytecode is written as modules are first imported: the set-up installs none.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check soak bench results clean setup
-run: $(READY)
+.PHONY: run test check soak bench results clean setup dev
+run:
+	@sh setup.sh run
 	@$(PY) -m headwork run
 
-test: $(READY)
+test: dev
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2
 
-check: $(READY)
+check: dev
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 
-soak: $(READY)
+soak: dev
 	@$(PY) -m pytest tests -m soak --soak
 
-bench: $(READY)
+bench: dev
 	@$(PY) -m benchmarks
 
-results: $(READY)
+results: dev
 	@$(PY) -m benchmarks.headline $(RUN)
 
-setup: $(READY)
-
-$(READY): pyproject.toml constraints.txt setup.sh
-	@sh setup.sh
-	@touch $(READY)
+setup dev:
+	@sh setup.sh dev
 
 clean:
-	@rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@rm -rf .venv .venv-courses build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -100,9 +100,9 @@ def _epilog(examples: Sequence[str]) -> str:
 # What the parser of the command line raises; newer releases of typer carry a click of their own.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
-# What `headwork[train]` installs, by the names that are imported.
-TRAIN = {name: name for name in ("onnx", "onnxruntime", "onnxscript", "safetensors", "tokenizers", "torch")}
-TRAIN["sklearn"] = "scikit-learn"
+# The extra of pyproject.toml that installs each package which the core lacks, by the names that are imported.
+EXTRAS = dict.fromkeys(("safetensors", "sklearn", "tokenizers", "torch"), "train")
+EXTRAS |= dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export")
 
 
 def _version(asked: bool) -> None:
@@ -159,9 +159,10 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        package = TRAIN.get((getattr(error, "name", None) or "").partition(".")[0])
-        if isinstance(error, ModuleNotFoundError) and package:
-            message = f'this needs {package}: pip install ".[train]"'
+        module = (getattr(error, "name", None) or "").partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and module in EXTRAS:
+            package = "scikit-learn" if module == "sklearn" else module
+            message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
         else:
             message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
         print(f"headwork: {message}", file=sys.stderr)

@@ -169,7 +169,7 @@ def _check_library() -> None:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise InputError(f"ONNX needs {error.name}: pip install onnx onnxruntime onnxscript.") from None
+        raise InputError(f'ONNX needs {error.name}: pip install ".[export]"') from None
 
 
 @contextmanager
