@@ -1,9 +1,9 @@
 """The runs that people judge a training tool by: repeated by name, kept in results/.
 
     python -m benchmarks.headline                 what there is, and what each reached
-    python -m benchmarks.headline vision-10-0     train it (or go on with it) in runs/, and keep its figures
+    python -m benchmarks.headline vision-10-0     train it (or resume it) in runs/, and keep its figures
 
-Every run is one command of ``headwork``; nothing else decides what comes out. The test set is measured once, last.
+Every run is one command of ``headwork``; nothing else decides what comes out. The test set is used once, at the end.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 from benchmarks.report import RESULTS, machine
 from headwork.errors import unknown
 from headwork.files import write_whole
+from headwork.inspection.run_comparison import compare_curves
+from headwork.inspection.run_report import picture_of_heads
 from headwork.pages import Table
 from headwork.pages.plots import save_plot
-from headwork.training.comparing import curves_of
-from headwork.training.examples import prepare
 from headwork.training.folders import load_run
-from headwork.training.progress import clock, tell
-from headwork.training.report import picture_of_heads
+from headwork.training.preparation import prepare
+from headwork.training.progress import clock, to_stderr
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
@@ -41,15 +41,15 @@ KEPT = ("config.json", "data.json", "metrics.jsonl", "result.json", "curves.png"
 RUNS = Path("runs")
 
 
-def carried_out(name: str) -> int:
+def train_and_keep(name: str) -> int:
     """The run from its beginning, or from where it was stopped; the exit code of its command."""
     folder, kept = RUNS / name, RESULTS / name
-    if (folder / "result.json").exists():
+    if (folder / "report.html").exists():
         print(f"{folder} is finished. Remove it to train it again.", file=sys.stderr)
     else:
         begun = (folder / "config.json").exists()
-        what = ["resume", str(folder)] if begun else [*COMMANDS[name].split(), "--out", str(folder)]
-        code = subprocess.run([sys.executable, "-m", "headwork", *what], check=False).returncode
+        command = ["resume", str(folder)] if begun else [*COMMANDS[name].split(), "--out", str(folder)]
+        code = subprocess.run([sys.executable, "-m", "headwork", *command], check=False).returncode
         if code:
             return code
         write_whole(kept / "machine.txt", machine() + "\n")
@@ -58,7 +58,7 @@ def carried_out(name: str) -> int:
         shutil.copyfile(folder / file, kept / file)
     if name.startswith("vision"):
         run = load_run(folder)
-        picture = picture_of_heads(run, folder, prepare(run, say=tell).shown)
+        picture = picture_of_heads(run, folder, prepare(run, log=to_stderr).data)
         save_plot(picture, kept / "heads.png")
     return 0
 
@@ -70,24 +70,21 @@ def finished() -> dict[str, dict[str, Any]]:
 
 def table(results: dict[str, dict[str, Any]]) -> Table:
     rows: list[tuple[str, ...]] = []
-    for name, told in results.items():
-        test = told["test"]
-        other = told.get("baseline")
+    for name, record in results.items():
+        other = record.get("baseline")
         rows.append(
             (
                 name,
                 f"headwork {COMMANDS[name]}",
-                f"{told['parameters']:,}",
-                clock(told["seconds"]),
-                clock(told["forecast"]) if told["forecast"] else "",
-                f"{told['validation']['accuracy']:.2%}",
-                f"{test['accuracy']:.2%}",
+                f"{record['parameters']:,}",
+                clock(record["seconds"]),
+                f"{record['validation']['accuracy']:.2%}",
+                f"{record['test']['accuracy']:.2%}",
                 f"{other['name']} {other['accuracy']:.2%}" if other else "",
             )
         )
     notes = [
-        "Time is that of all steps and validations, without compiling and the test, which was measured once, last.",
-        "A forecast is made before the first step, by what the machine had to spare just then.",
+        "Time is that of all steps and validations, without the test set, which was used once, at the end."
     ]
     seeds = [100 * results[name]["test"]["accuracy"] for name in SEEDS if name in results]
     if len(seeds) == len(SEEDS):
@@ -95,7 +92,7 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
             f"10 epochs, {len(seeds)} seeds: {statistics.mean(seeds):.2f}% on the test set, from {min(seeds):.2f} "
             f"to {max(seeds):.2f}, standard deviation {statistics.stdev(seeds):.2f}."
         )
-    columns = ("run", "command", "parameters", "time", "forecast", "validation", "test", "beside it")
+    columns = ("run", "command", "parameters", "time", "validation", "test", "baseline")
     return Table("Headline runs", columns, rows, notes)
 
 
@@ -108,16 +105,16 @@ def main() -> int:
         if name not in COMMANDS:
             print(unknown("headline run", name, COMMANDS), file=sys.stderr)
             return 2
-        code = carried_out(name)
+        code = train_and_keep(name)
         if code:
             return code
-    shown = table(finished())
-    print(shown.to_text())
-    write_whole(RESULTS / "headline.md", shown.to_markdown())
+    summary = table(finished())
+    print(summary.to_text())
+    write_whole(RESULTS / "headline.md", summary.to_markdown())
     settings = [RESULTS / name for name in ("vision-10-0", "vision-30", "vision-50")]
     if all((folder / "result.json").exists() for folder in settings):
-        curves_of(settings, RESULTS / "vision-10-30-50.svg")
-        curves_of(settings, RESULTS / "vision-10-30-50.png")
+        compare_curves(settings, RESULTS / "vision-10-30-50.svg")
+        compare_curves(settings, RESULTS / "vision-10-30-50.png")
     return 0
 
 

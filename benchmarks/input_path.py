@@ -20,22 +20,23 @@ from headwork.data.fetching import cached
 from headwork.files import write_whole
 from headwork.pages import Table
 from headwork.training.distributed import Group
-from headwork.training.examples import prepare
 from headwork.training.loop import Session
-from headwork.training.progress import tell
+from headwork.training.preparation import prepare
+from headwork.training.progress import to_stderr
 
 RESULTS = Path(__file__).parent.parent / "results" / "input_path.md"
 MOST = 0.05
 
 
-def measured(run: training.Run, steps: int) -> tuple[float, float]:
+def measure(run: training.Run, steps: int) -> tuple[float, float]:
     """Seconds of the input path and of the whole step, as the medians over some steps."""
-    session = Session(prepare(run, say=tell), prepare(run, say=tell).model(), Group(), tell)
-    order = session.prepared.training.order(run.batch, run.seed, 0)[: steps + 3]
+    prepared = prepare(run, log=to_stderr)
+    session = Session(prepared, prepared.new_model(), Group(), to_stderr)
+    order = prepared.training.order(run.batch, run.seed, 0)[: steps + 3]
     inputs, whole = [], []
     for number, chosen in enumerate(order):
         begun = time.perf_counter()
-        session.prepared.training.batch(chosen, drawn_by=(run.seed, number))
+        prepared.training.batch(chosen, drawn_by=(run.seed, number))
         read = time.perf_counter()
         session.step(chosen, number)  # which takes its batch once more
         ended = time.perf_counter()
@@ -56,16 +57,9 @@ def main() -> None:
         runs["text, rotten-tomatoes"] = training.text("rotten-tomatoes")
     rows = []
     for name, run in runs.items():
-        inputs, whole = measured(run, steps)
-        rows.append(
-            (
-                name,
-                f"{inputs * 1000:.2f}",
-                f"{whole * 1000:.1f}",
-                f"{inputs / whole:.1%}",
-                inputs / whole < MOST,
-            )
-        )
+        inputs, whole = measure(run, steps)
+        share = inputs / whole
+        rows.append((name, f"{inputs * 1000:.2f}", f"{whole * 1000:.1f}", f"{share:.1%}", share < MOST))
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     notes = [
         f"Medians of {steps} steps; torch {torch.__version__}, {torch.get_num_threads()} threads, "

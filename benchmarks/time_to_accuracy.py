@@ -26,9 +26,10 @@ from headwork.files import write_whole
 from headwork.pages import Table
 from headwork.training import changed, vision
 from headwork.training.distributed import Group
-from headwork.training.examples import Prepared, prepare
-from headwork.training.loop import Session, measured
-from headwork.training.progress import clock, tell
+from headwork.training.evaluation import evaluate
+from headwork.training.loop import Session
+from headwork.training.preparation import PreparedRun, prepare
+from headwork.training.progress import clock, to_stderr
 
 WANTED, TIMES = 0.90, 5.0
 PEER = [
@@ -44,9 +45,9 @@ PEER = [
 ]
 
 
-def trained(prepared: Prepared, model: Any) -> Iterator[tuple[int, float, float]]:
+def train(prepared: PreparedRun, model: Any) -> Iterator[tuple[int, float, float]]:
     """After each epoch: its number, the seconds spent in steps so far, and the accuracy on the test set."""
-    session, test = Session(prepared, model, Group(), tell), prepared.read_test()
+    session, test = Session(prepared, model, Group(), to_stderr), prepared.read_test()
     run, seconds, step = prepared.run, 0.0, 0
     for epoch in range(run.epochs):
         begun = time.monotonic()
@@ -54,7 +55,7 @@ def trained(prepared: Prepared, model: Any) -> Iterator[tuple[int, float, float]
             session.step(chosen, step)
             step += 1
         seconds += time.monotonic() - begun
-        yield epoch + 1, seconds, measured(session.model, test, 500, session.processes)[1]
+        yield epoch + 1, seconds, evaluate(session.model, test, 500).accuracy
 
 
 def until(
@@ -64,22 +65,22 @@ def until(
     seconds = accuracy = 0.0
     for epoch, seconds, accuracy in epochs:
         rows.append((who, epoch, clock(seconds), f"{accuracy:.2%}"))
-        tell(" ".join(map(str, rows[-1])))
+        to_stderr(" ".join(map(str, rows[-1])))
         if accuracy >= WANTED or seconds >= most:
             break
     return seconds, accuracy >= WANTED
 
 
 def main() -> int:
-    ours, theirs = prepare(vision(), say=tell), prepare(changed(vision(), PEER), say=tell)
+    ours, theirs = prepare(vision(), log=to_stderr), prepare(changed(vision(), PEER), log=to_stderr)
     rows: list[tuple[Any, ...]] = []
-    reached, there = until("ours", trained(ours, ours.model()), rows, math.inf)
+    reached, there = until("ours", train(ours, ours.new_model()), rows, math.inf)
     if not there:
         print(f"Ours did not reach {WANTED:.0%}: there is nothing to compare.", file=sys.stderr)
         return 1
     torch.manual_seed(0)
     who = "vit-pytorch's model, AdamW 5e-4"
-    taken, there = until(who, trained(theirs, vit_pytorch()), rows, TIMES * reached)
+    taken, there = until(who, train(theirs, vit_pytorch()), rows, TIMES * reached)
     ended = f"got there after {clock(taken)}" if there else f"was stopped after {clock(taken)}, not there"
     notes = [
         f"Ours took {clock(reached)}; the peer {ended}.",

@@ -97,7 +97,7 @@ def _train_digits(folder: Path) -> Any:
     if find_spec("torch") is None:
         print('\nNo model was trained: torch is not installed. Try pip install ".[train]".')
         return None
-    from headwork.training import digits_job
+    from headwork.inspection.digits import digits_job
 
     print(
         "\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True

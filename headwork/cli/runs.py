@@ -1,4 +1,4 @@
-"""``headwork curves``, ``evaluate``, ``predict``, ``export`` and ``report``: what to do with runs."""
+"""``headwork curves``, ``evaluate``, ``predict``, ``export`` and ``report``: commands on runs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def curves(
 
     Their results are printed in a table.
     """
-    from headwork.training.comparing import curves_of, results_of
+    from headwork.inspection.run_comparison import compare_curves, compare_results
 
-    written = curves_of(runs, out)
-    Output().show(results_of(runs))
-    print(f"wrote {written}")
+    picture = compare_curves(runs, out)
+    Output().show(compare_results(runs))
+    print(f"wrote {picture}")
 
 
 @command("headwork evaluate runs/v10", "headwork evaluate runs/v10 --part validation --json", panel="Train")
@@ -42,16 +42,15 @@ def evaluate(
     """Evaluate a run again, class by class."""
     if part not in ("", "validation", "test"):
         raise unknown("--part", part, ["validation", "test"])
-    from headwork.training.evaluation import by_class
-    from headwork.training.trained import evaluate_run
+    from headwork.inspection.predictions import class_table, evaluate_run
 
-    evaluation, facts, label = evaluate_run(
+    evaluation, info, label = evaluate_run(
         run,
         part=part or None,  # type: ignore[arg-type]
         data=data,
         columns=tuple(names(columns)),
     )
-    output.show(by_class(evaluation, facts.classes, f"{run}: {label}"))
+    output.show(class_table(evaluation, info.classes, f"{run}: {label}"))
 
 
 @command(
@@ -62,16 +61,16 @@ def evaluate(
 def predict(
     output: Output,
     run: RunFolder,
-    image: Annotated[list[Path] | None, Option(help="A picture; repeatable.")] = None,
+    image: Annotated[list[Path] | None, Option(help="An image; repeatable.")] = None,
     text: Annotated[list[str] | None, Option(help="A text; repeatable.")] = None,
 ) -> None:
     """Predict labels for images or text.
 
     Shows the probability of each prediction and the runners-up.
     """
-    from headwork.training import trained
+    from headwork.inspection import predictions
 
-    output.show(trained.predict(run, images=image or [], texts=text or []))
+    output.show(predictions.predict(run, images=image or [], texts=text or []))
 
 
 @command(
@@ -95,7 +94,7 @@ def export(
 
     if out is None and not (check_run(run) / RESULT).exists():
         raise InputError(
-            f"{run}: not finished, so this model is soon out of date. Name a place for it with --out."
+            f"{run}: not finished, so this model is soon out of date. Name a file or folder for it with --out."
         )
     for line in export_run(run, to, out):
         print(line)
@@ -109,7 +108,9 @@ def export(
 )
 def report(output: Output, run: RunFolder) -> None:
     """Report on a finished run, as a notebook or a page."""
-    from headwork.training.report import write_report
+    from headwork.inspection.run_notebook import write_notebook
+    from headwork.inspection.run_report import write_report
 
     check_is_file(output.path)
-    print(f"wrote {write_report(run, output.format, output.path)}")
+    write = write_notebook if output.format == "notebook" else write_report
+    print(f"wrote {write(run, output.path)}")

@@ -33,29 +33,32 @@ def train(
     data: Annotated[str, Option(help="A known set, or a file or folder of your own.")] = "",
     model: Annotated[str, Option(help="transformer, cnn, lstm, gru or rnn.")] = "transformer",
     encoder: Annotated[str, Option(help="text: a pretrained encoder to fine-tune: minilm.")] = "",
-    epochs: Annotated[int | None, Option(help="How often all the data is seen.")] = None,
-    seed: Annotated[int | None, Option(help="Decides split, start, order and every draw.")] = None,
+    epochs: Annotated[int | None, Option(help="Passes over the training data.")] = None,
+    seed: Annotated[int | None, Option(help="Decides all that is random.")] = None,
     columns: Annotated[str, Option(help="text: the columns of a file: review,stars.")] = "",
     set_: Annotated[list[str] | None, Option("--set", help="Any field of the recipe; repeatable.")] = None,
     out: Annotated[Path | None, Option(help="The run's folder; a new one in runs/ unless given.")] = None,
     show: Annotated[bool, Option(help="Only show the whole recipe, as JSON.")] = False,
 ) -> None:
-    """Train a classifier of images or texts."""
+    """Train a classifier of images or texts.
+
+    Shows the time left, and ends with a report in the run's folder.
+    """
     if task not in ("vision", "text"):
         raise (
             unknown("task (train what?)", task, ["vision", "text"])
             if task
             else InputError("train: what? headwork train vision, or headwork train text.")
         )
-    for option, given in (("--encoder", encoder), ("--columns", columns)):
-        if task == "vision" and given:
-            raise InputError(f"{option} is for texts: headwork train text {option} {given}")
+    for option, text in (("--encoder", encoder), ("--columns", columns)):
+        if task == "vision" and text:
+            raise InputError(f"{option} is for texts: headwork train text {option} {text}")
     from headwork import training
     from headwork.training.folders import new_folder
 
-    wanted: dict[str, Any] = {"data": data} if data else {}
+    chosen: dict[str, Any] = {"data": data} if data else {}
     if encoder:
-        wanted["encoder"] = encoder
+        chosen["encoder"] = encoder
     recipe = training.vision if task == "vision" else training.text
     settings = list(set_ or [])
     for name, value in (("epochs", epochs), ("seed", seed), ("columns", columns or None)):
@@ -63,17 +66,14 @@ def train(
             for twice in [setting for setting in settings if setting.partition("=")[0].strip() == name]:
                 raise InputError(f"--{name} {value} and --set {twice}: which one? Leave one out.")
             settings.append(f"{name}={value}")
-    run = training.changed(recipe(model=model, **wanted), settings)
+    run = training.changed(recipe(model=model, **chosen), settings)
     if show:
         print(training.as_text(run), end="")
         if encoder:
-            print(
-                f"The shape of the model will be that of {encoder}, read when the run begins.",
-                file=sys.stderr,
-            )
+            print(f"The model's shape will be that of {encoder}, read when the run begins.", file=sys.stderr)
         return
     folder = out or new_folder(run)
-    _carried_out(lambda: training.train(run, folder))
+    _train_and_report(lambda: training.train(run, folder))
 
 
 @command(
@@ -91,15 +91,16 @@ def resume(
     """
     from headwork import training
 
-    _carried_out(lambda: training.resume(run, other_processes=other_processes))
+    _train_and_report(lambda: training.resume(run, other_processes=other_processes))
 
 
-def _carried_out(work: Callable[[], Result]) -> None:
-    """Train, and tell the result on stdout; a signal and a diverged loss have exit codes of their own."""
+def _train_and_report(train: Callable[[], Result]) -> None:
+    """Train, print the result, write the report; a signal and a diverged loss have exit codes of their own."""
+    from headwork.inspection.run_report import REPORT, write_report
     from headwork.training import DivergedError, InterruptedRunError
 
     try:
-        result = work()
+        result = train()
     except InterruptedRunError as stopped:
         if str(stopped):
             print(f"headwork: {stopped}", file=sys.stderr)
@@ -107,5 +108,9 @@ def _carried_out(work: Callable[[], Result]) -> None:
     except DivergedError as error:
         print(f"headwork: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    if result.told:
-        print(f"{result.folder}: test accuracy {result.test_accuracy:.2%}")
+    if not result.record:  # only the first process under torchrun has it
+        return
+    print(f"{result.folder}: test accuracy {result.test_accuracy:.2%}", flush=True)
+    # A run that was finished before has its report, unless it was killed just before this.
+    if not (result.folder / REPORT).exists():
+        print(f"Report: {write_report(result)}", file=sys.stderr)

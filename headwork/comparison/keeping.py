@@ -20,7 +20,7 @@ from headwork.comparison.rows import Measurement
 from headwork.comparison.timing import cores
 from headwork.errors import HeadworkError, InputError
 from headwork.files import read_text, write_whole
-from headwork.training.progress import clock, tell
+from headwork.training.progress import clock, to_stderr
 
 FORMAT = "headwork comparison 1"
 KEPT = "measurements"
@@ -61,7 +61,9 @@ def keep(folder: Path, measurement: Measurement, result: dict[str, Any]) -> Path
     return write_whole(path_of(folder, measurement), json.dumps(data, indent=1) + "\n")
 
 
-def kept(folder: Path, measurement: Measurement, say: Callable[[str], None] = tell) -> dict[str, Any] | None:
+def kept(
+    folder: Path, measurement: Measurement, say: Callable[[str], None] = to_stderr
+) -> dict[str, Any] | None:
     """The result of an earlier start; None where there is none, or where it cannot be trusted, which is said."""
     path = path_of(folder, measurement)
     if not path.exists():
@@ -88,7 +90,7 @@ def carry_out(
     measurements: Sequence[Measurement],
     folder: Path,
     progress: Progress | None = None,
-    say: Callable[[str], None] = tell,
+    say: Callable[[str], None] = to_stderr,
 ) -> dict[str, dict[str, Any]]:
     """Every measurement's result by its name: those kept already are read, the others measured and kept."""
     wanted = {measurement.name: measurement for measurement in measurements}
@@ -154,7 +156,7 @@ class Progress:
             print(f"\r\033[K{line[:wide]}", end="", file=sys.stderr, flush=True)
         elif first or time.monotonic() - self.told > BETWEEN:
             self.told = time.monotonic()
-            tell(line)
+            to_stderr(line)
 
     def clear(self) -> None:
         import sys

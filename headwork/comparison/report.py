@@ -18,7 +18,7 @@ from headwork.errors import InputError
 from headwork.files import write_whole
 from headwork.pages import Table, figure, heading, page, plot_svg
 from headwork.readings.report import Report
-from headwork.training.progress import tell
+from headwork.training.progress import to_stderr
 
 PAGE, DATA = "comparison.html", "comparison.json"
 SIDE_BY_SIDE = Markup(
@@ -34,7 +34,7 @@ def compare(
     settings: Settings,
     folder: str | Path,
     *,
-    say: Callable[[str], None] = tell,
+    say: Callable[[str], None] = to_stderr,
     progress: Progress | None = None,
 ) -> Comparison:
     """Measure what is not yet measured, and write the page and the data into the folder."""

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from headwork.comparison.timing import threads
-from headwork.training.loop import losses, schedule
+from headwork.training.evaluation import losses
+from headwork.training.loop import schedule
 
 BATCH, RATE, WARM_UP = 32, 3e-3, 0.1
 Batch = tuple[tuple[Tensor, ...], Tensor]  # inputs and labels

@@ -1,22 +1,23 @@
-"""Training: recipes, one readable loop, checkpoints that never lie, and what a run leaves behind.
+"""Training: recipes, one readable loop, verified checkpoints, and the files of a run.
 
 run = training.vision("fashion-mnist", epochs=10)       # a whole config; training.changed(run, ["model.width=96"])
 result = training.train(run, "runs/v10")                # or training.resume("runs/v10")
 result.test_accuracy
 model = training.load_model("runs/v10")
+
+Reports on a run are written by ``headwork.inspection.run_report``.
 """
 
-from headwork.training.digits import DigitsJob, digits_job
-from headwork.training.estimator import Classifier
+from importlib import import_module
+from typing import Any
+
 from headwork.training.evaluation import Evaluation, evaluate
-from headwork.training.folders import Result, load_facts, load_metrics, load_model, load_run
+from headwork.training.folders import Result, load_data_info, load_metrics, load_model, load_run
 from headwork.training.loop import DivergedError, InterruptedRunError
 from headwork.training.recipes import Run, TextRun, VisionRun, as_text, changed, text, vision
 from headwork.training.runs import resume, train
 
 __all__ = [
-    "Classifier",
-    "DigitsJob",
     "DivergedError",
     "Evaluation",
     "InterruptedRunError",
@@ -26,9 +27,8 @@ __all__ = [
     "VisionRun",
     "as_text",
     "changed",
-    "digits_job",
     "evaluate",
-    "load_facts",
+    "load_data_info",
     "load_metrics",
     "load_model",
     "load_run",
@@ -37,3 +37,18 @@ __all__ = [
     "train",
     "vision",
 ]
+
+# Former names of this package, for code and notebooks of before: they live above it now.
+MOVED = {
+    "Classifier": "headwork.inspection.estimator:Classifier",
+    "figures": "headwork.inspection.figures",
+    "load_facts": "headwork.training.folders:load_data_info",
+    "report": "headwork.inspection.run_report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MOVED:
+        raise AttributeError(f"module 'headwork.training' has no attribute '{name}'.")
+    module, _, attribute = MOVED[name].partition(":")
+    return getattr(import_module(module), attribute) if attribute else import_module(module)

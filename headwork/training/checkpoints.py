@@ -1,15 +1,14 @@
-"""Checkpoints of a run that never lie: a new folder a step, written whole, verified by SHA-256 when read.
+"""Checkpoints of a run: a new folder per step, written whole, verified by SHA-256 when read.
 
-``state.json`` holds the step and everything that is no tensor; ``model.safetensors`` and ``optimiser.safetensors`` the
-rest. Random numbers need no state: each step draws its own from (seed, step). The schedule and the place in the epoch
-follow from the step as well. So a resumed run is the uninterrupted one, to the bit.
+``state.json`` holds the step and everything that is not a tensor; ``model.safetensors`` and ``optimiser.safetensors``
+the rest. Random numbers need no state: each step draws its own from (seed, step). The schedule and the position in the
+epoch follow from the step as well. So a resumed run is the uninterrupted one, to the bit.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from headwork.models.checkpoints import (
     tensors,
     write_folder,
 )
+from headwork.training.progress import Log
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"
@@ -48,7 +48,7 @@ def packed(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer
 
 
 def restore(files: Files, where: Path, model: Model, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Put parameters and moments back in place; what else the checkpoint tells is returned."""
+    """Restore parameters and moments; returns the rest of the state."""
     parameters = tensors(files[PARAMETERS], where / PARAMETERS)
     model.load_state_dict(parameters)
     entries: dict[int, dict[str, Tensor]] = {}
@@ -62,38 +62,37 @@ def restore(files: Files, where: Path, model: Model, optimiser: torch.optim.Opti
 
 def save(run_folder: Path, step: int, files: Files, *, keep: int) -> Path:
     """Write the checkpoint of a step, then drop all but the last few."""
-    folder = run_folder / FOLDER
-    place = folder / f"step-{step:08d}"
-    if place.exists():
-        # Written before, by a run that was killed and went on from an earlier step: the same to the bit.
-        return place
-    write_folder(place, files)
+    target = run_folder / FOLDER / f"step-{step:08d}"
+    if target.exists():
+        # Written before, by a run that was killed and resumed from an earlier step: the same to the bit.
+        return target
+    write_folder(target, files)
     for old in step_folders(run_folder)[:-keep]:
         # Out of sight in one move, so that nobody who reads meets half of it and calls it damaged.
         with suppress(OSError):
             shutil.rmtree(old.rename(old.with_name(f".{old.name}.old")), ignore_errors=True)
-    return place
+    return target
 
 
-def latest(run_folder: Path, say: Callable[[str], None], *, mend: bool = False) -> tuple[Path, Files] | None:
-    """The newest checkpoint that is whole; None where there is none yet. A damaged one is passed over, loudly.
+def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, Files] | None:
+    """The newest checkpoint that is whole; None where there is none yet. A damaged one is skipped with a warning.
 
-    Only who holds the run's lock may ``mend``: set damaged ones aside, and clear away what a killed process left.
-    Others read while the run goes on, and must change nothing.
+    Only the holder of the run's lock may ``repair``: set damaged ones aside, and remove what a killed process left.
+    Others read during training, and must change nothing.
     """
-    for litter in (run_folder / FOLDER).glob(".step-*") if mend else ():
-        shutil.rmtree(litter, ignore_errors=True)
+    for unfinished in (run_folder / FOLDER).glob(".step-*") if repair else ():
+        shutil.rmtree(unfinished, ignore_errors=True)
     damaged: list[Path] = []
-    while left := [place for place in step_folders(run_folder) if place not in damaged]:
-        place = left[-1]
+    while left := [path for path in step_folders(run_folder) if path not in damaged]:
+        newest = left[-1]
         try:
-            return place, _read(place)
+            return newest, _read(newest)
         except (HeadworkError, OSError) as error:
-            if not place.exists():
+            if not newest.exists():
                 continue  # dropped meanwhile by the process that trains: there are newer ones
-            damaged.append(place)
-            told = f" It is now {_aside(place).name}." if mend else ""
-            say(f"! the checkpoint of step {step_of(place):,} is damaged and not used: {error}{told}")
+            damaged.append(newest)
+            moved = f" It is now {_set_aside(newest).name}." if repair else ""
+            log(f"! the checkpoint of step {step_of(newest):,} is damaged and not used: {error}{moved}")
     if damaged:
         raise InputError(
             f"{run_folder}: none of its {len(damaged)} checkpoints is whole (see above). "
@@ -102,19 +101,19 @@ def latest(run_folder: Path, say: Callable[[str], None], *, mend: bool = False) 
     return None
 
 
-def _read(place: Path) -> Files:
-    files = read_folder(place, needed=(STATE, PARAMETERS, OPTIMISER))
-    # The manifest lists the others but not itself: it must be just what is written.
-    manifest = (place / MANIFEST).read_bytes()
-    if as_json(parsed(manifest, place / MANIFEST)) != manifest:
-        raise InputError(f"{place / MANIFEST}: not as it was written.")
+def _read(folder: Path) -> Files:
+    files = read_folder(folder, needed=(STATE, PARAMETERS, OPTIMISER))
+    # The manifest lists the others but not itself: it must be exactly what is written.
+    manifest = (folder / MANIFEST).read_bytes()
+    if as_json(parsed(manifest, folder / MANIFEST)) != manifest:
+        raise InputError(f"{folder / MANIFEST}: not as it was written.")
     return files
 
 
-def going_on(run_folder: Path, processes: int) -> str:
-    """The command that goes on with a run: as many processes as before, or it would be refused.
+def resume_command(run_folder: Path, processes: int) -> str:
+    """The command that resumes a run: with as many processes as before, or it would be refused.
 
-    >>> going_on(Path("runs/v10"), 1), going_on(Path("runs/v10"), 2)
+    >>> resume_command(Path("runs/v10"), 1), resume_command(Path("runs/v10"), 2)
     ('headwork resume runs/v10', 'torchrun --nproc-per-node 2 -m headwork resume runs/v10')
     """
     if processes == 1:
@@ -128,12 +127,12 @@ def not_saved(error: InputError, run_folder: Path, step: int, processes: int) ->
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)
-    told = (
+    last = (
         f"The last good checkpoint is step {step_of(kept[-1]):,}, untouched" if kept else "There is none yet"
     )
     return InputError(
-        f"{run_folder}: step {step:,} cannot be saved: {reason}. {told}. "
-        f"Mend that, then go on with: {going_on(run_folder, processes)}"
+        f"{run_folder}: step {step:,} cannot be saved: {reason}. {last}. "
+        f"Fix that, then resume with: {resume_command(run_folder, processes)}"
     )
 
 
@@ -142,16 +141,16 @@ def step_folders(run_folder: Path) -> list[Path]:
     return sorted(path for path in (run_folder / FOLDER).glob("step-*") if path.name[5:].isdecimal())
 
 
-def step_of(place: Path) -> int:
-    return int(place.name.removeprefix("step-"))
+def step_of(folder: Path) -> int:
+    return int(folder.name.removeprefix("step-"))
 
 
-def _aside(place: Path) -> Path:
+def _set_aside(folder: Path) -> Path:
     for count in range(1, 1000):
-        aside = place.with_name(f"damaged-{place.name}-{count}")
+        aside = folder.with_name(f"damaged-{folder.name}-{count}")
         if not aside.exists():
             try:
-                return place.rename(aside)
+                return folder.rename(aside)
             except OSError as error:
-                raise InputError(f"{place}: damaged, and cannot be moved aside: {error.strerror}.") from None
-    raise InputError(f"{place}: damaged, and so were many before it. Is the disk failing?")
+                raise InputError(f"{folder}: damaged, and cannot be moved aside: {error.strerror}.") from None
+    raise InputError(f"{folder}: damaged, and so were many before it. Is the disk failing?")

@@ -1,7 +1,7 @@
 """Many processes: the same command under torchrun. Each takes its part of every batch; gradients are averaged.
 
-torchrun tells each process its rank and how many there are (RANK, WORLD_SIZE, LOCAL_RANK) and restarts them all
-when one dies. The first one alone reads and writes the run's folder; what it reads it hands to the others.
+torchrun gives each process its rank and the number of processes (RANK, WORLD_SIZE, LOCAL_RANK) and restarts them all
+when one dies. Only the first one reads and writes the run's folder; it sends what it reads to the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from headwork.errors import HeadworkError
 
-LOST = ("gloo", "Gloo", "NCCL", "Connection")  # in what torch says when a peer is gone
+LOST = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's errors when a peer is gone
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Group:
         """The part of a batch that is this process's."""
         return slice(self.rank, None, self.world)
 
-    def wrapped(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module) -> nn.Module:
         """The model with its gradients averaged over all processes."""
         if self.world == 1:
             return model
@@ -46,20 +46,24 @@ class Group:
 
         return DistributedDataParallel(model)
 
+    def summed(self, values: Tensor) -> Tensor:
+        """A tensor summed over all processes."""
+        if self.world == 1:
+            return values
+        values = values.to(self.device)
+        torch.distributed.all_reduce(values)
+        return values.cpu()
+
     def sums(self, *numbers: float) -> list[float]:
         """Each number summed over all processes."""
-        if self.world == 1:
-            return list(numbers)
-        totals = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        torch.distributed.all_reduce(totals)
-        found: list[float] = totals.tolist()
-        return found
+        totals: list[float] = self.summed(torch.tensor(numbers, dtype=torch.float64)).tolist()
+        return totals
 
     def any(self, holds: bool) -> bool:
         """Whether it holds in any process."""
         return self.sums(float(holds))[0] > 0
 
-    def shared(self, data: bytes | None) -> bytes:
+    def broadcast(self, data: bytes | None) -> bytes:
         """What the first process holds, in every process."""
         if self.world == 1:
             return data or b""
@@ -79,11 +83,9 @@ class Group:
             torch.distributed.barrier()
 
     def to_device(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (
-            inputs
-            if self.device.type == "cpu"
-            else tuple(t.to(self.device, non_blocking=True) for t in inputs)
-        )
+        if self.device.type == "cpu":
+            return inputs
+        return tuple(tensor.to(self.device, non_blocking=True) for tensor in inputs)
 
 
 @contextmanager

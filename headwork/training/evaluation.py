@@ -1,4 +1,4 @@
-"""How good a model is on a part of the data: loss, accuracy, confusion, and its worst mistakes."""
+"""How good a model is on a part of the data: loss, accuracy, confusion matrix, and its most confident mistakes."""
 
 from __future__ import annotations
 
@@ -11,61 +11,56 @@ from torch import Tensor
 
 from headwork.errors import InputError
 from headwork.models import Model
-from headwork.pages import Table
+from headwork.training.distributed import Group
 from headwork.training.examples import Examples
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Probabilities (example, class) and labels (example) of one part of the data."""
+    """Probabilities (example, class) and labels (example) of one part of the data, and the mean loss."""
 
     probabilities: Tensor
     labels: Tensor
     loss: float
 
     @property
-    def said(self) -> Tensor:
+    def predicted(self) -> Tensor:
         return self.probabilities.argmax(-1)
 
     @property
     def accuracy(self) -> float:
-        return float((self.said == self.labels).double().mean())
+        return float((self.predicted == self.labels).double().mean())
 
     @property
     def confusion(self) -> list[list[int]]:
-        """How often a class (row) was said to be another (column)."""
+        """The confusion matrix: how often a true class (row) was predicted as each class (column)."""
         classes = self.probabilities.shape[-1]
-        counts = torch.bincount(self.labels * classes + self.said, minlength=classes * classes)
+        counts = torch.bincount(self.labels * classes + self.predicted, minlength=classes * classes)
         rows: list[list[int]] = counts.reshape(classes, classes).tolist()
         return rows
 
     def mistakes(self, most: int = 12) -> list[dict[str, Any]]:
-        """Wrong answers, the surest first."""
-        wrong = (self.said != self.labels).nonzero().squeeze(-1)
-        sure = self.probabilities[wrong].amax(-1)
-        order = wrong[sure.argsort(descending=True, stable=True)][:most]
+        """Wrong predictions, the most confident first, by the names that result.json gives their parts."""
+        wrong = (self.predicted != self.labels).nonzero().squeeze(-1)
+        confidence = self.probabilities[wrong].amax(-1)
+        order = wrong[confidence.argsort(descending=True, stable=True)][:most]
         return [
             {
                 "place": int(i),
                 "label": int(self.labels[i]),
-                "said": int(self.said[i]),
+                "said": int(self.predicted[i]),
                 "probability": round(float(self.probabilities[i].max()), 4),
             }
             for i in order
         ]
 
     def summary(self) -> dict[str, Any]:
-        count = len(self.labels)
-        return {
-            "loss": self.loss,
-            "accuracy": self.accuracy,
-            "count": count,
-            "interval": interval(self.accuracy, count),
-        }
+        share, count = self.accuracy, len(self.labels)
+        return {"loss": self.loss, "accuracy": share, "count": count, "interval": interval(share, count)}
 
 
 def interval(share: float, count: int) -> tuple[float, float]:
-    """The 95% interval of a share of right answers (Wilson 1927); it is never empty, not even at 100%.
+    """The 95% interval of a share of correct predictions (Wilson 1927); it is never empty, not even at 100%.
 
     >>> [f"{end:.1%}" for end in interval(1.0, 100)]
     ['96.3%', '100.0%']
@@ -76,44 +71,33 @@ def interval(share: float, count: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + z * z / count)), min(1.0, (middle + half) / (1 + z * z / count))
 
 
-def accuracy_told(share: float, count: int) -> str:
-    """An accuracy with its interval.
+def losses(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
+    """For each example: the smoothed loss that is minimised, the plain one that is shown, whether it is correct.
 
-    >>> accuracy_told(1.0, 100)
-    '100.00% of 100 (95% interval 96.30% to 100.00%)'
+    >>> smoothed, plain, correct = losses(torch.tensor([[0.0, 0.0]]), torch.tensor([1]), 0.1)
+    >>> round(plain.item(), 4), correct.item()
+    (0.6931, False)
     """
-    lower, upper = interval(share, count)
-    return f"{share:.2%} of {count:,} (95% interval {lower:.2%} to {upper:.2%})"
+    logarithms = logits.log_softmax(-1)
+    plain = -logarithms.gather(-1, labels[:, None]).squeeze(-1)
+    smoothed = (1 - smoothing) * plain - smoothing * logarithms.mean(-1) if smoothing else plain
+    return smoothed, plain.detach(), logits.detach().argmax(-1) == labels
 
 
 @torch.no_grad()
-def evaluate(model: Model, examples: Examples, size: int = 256) -> Evaluation:
-    """The model on a part of the data."""
+def evaluate(
+    model: Model, examples: Examples, batch_size: int = 256, processes: Group | None = None
+) -> Evaluation:
+    """The model on a part of the data, its batches shared out among the processes."""
     if not len(examples.labels):
         raise InputError("evaluate: this part of the data is empty.")
+    processes = processes or Group()
     model.eval()
-    classes = int(model.config.classes)
-    scores = torch.empty(len(examples.labels), classes, dtype=torch.float64)
-    for chosen in examples.in_order(size):
-        inputs, _ = examples.batch(chosen)
-        scores[torch.from_numpy(chosen)] = model(*inputs).double().cpu()
-    loss = torch.nn.functional.cross_entropy(scores, examples.labels).item()
-    return Evaluation(scores.softmax(-1), examples.labels, loss)
-
-
-def by_class(evaluation: Evaluation, classes: tuple[str, ...], title: str) -> Table:
-    """Precision and recall of each class."""
-    confusion = evaluation.confusion
-    rows: list[tuple[Any, ...]] = []
-    for number, name in enumerate(classes):
-        right, truly = confusion[number][number], sum(confusion[number])
-        said = sum(row[number] for row in confusion)
-        rows.append((name, truly, _share(right, truly), _share(right, said)))
-    told = (
-        f"accuracy {accuracy_told(evaluation.accuracy, len(evaluation.labels))}, loss {evaluation.loss:.4f}"
-    )
-    return Table(title, ("class", "examples", "found", "right when said"), rows, [told], evaluation.summary())
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "none"
+    loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
+    for chosen in examples.in_order(batch_size)[processes.part]:
+        inputs, labels = examples.batch(chosen)
+        logits = model(*processes.to_device(inputs))
+        loss += losses(logits, labels.to(logits.device))[1].sum().item()
+        probabilities[torch.from_numpy(chosen)] = logits.double().softmax(-1).cpu()
+    (total,) = processes.sums(loss)
+    return Evaluation(processes.summed(probabilities), examples.labels, total / len(examples.labels))

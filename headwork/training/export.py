@@ -1,7 +1,6 @@
 """Trained models for others: ONNX, and the folder that ``from_pretrained`` reads.
 
-An ONNX file is compared with the model at several batch sizes before it comes to its place; one that differs
-never does.
+An ONNX file is compared with the model at several batch sizes before it is written; one that differs is not.
 """
 
 from __future__ import annotations
@@ -24,64 +23,62 @@ from headwork.mechanisms import fused
 from headwork.models import Model
 from headwork.models.recurrent import Recurrence, Recurrent
 from headwork.note import Note, silent
-from headwork.training.examples import Facts
-from headwork.training.folders import check_run, load_facts, load_model, load_run
+from headwork.training.examples import DataInfo
+from headwork.training.folders import check_run, load_data_info, load_model, load_run
 
 BATCHES = (1, 3, 64)
 TOLERANCE = 1e-4
 
 
 class MismatchError(HeadworkError):
-    """What was written does not compute what the model computes."""
+    """The exported file does not compute what the model computes."""
 
 
 def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str]:
-    """Export a run and say what was written and how well it agrees."""
-    place = check_run(folder)
-    model = load_model(place)
+    """Export a run; lines that say what was written and how well it agrees."""
+    path = check_run(folder)
+    model = load_model(path)
     if to == "pretrained":
-        return [f"wrote {model.save_pretrained(out or place / 'pretrained')}"]
-    target = out or place / "model.onnx"
+        return [f"wrote {model.save_pretrained(out or path / 'pretrained')}"]
+    target = out or path / "model.onnx"
     if target.is_dir():
         raise InputError(f"--out {target} is a folder. Name a file in it, such as model.onnx.")
-    run: Any = load_run(place)
-    worst = export_onnx(model, target, facts=load_facts(place), longest=getattr(run, "longest", None))
+    run: Any = load_run(path)
+    worst = export_onnx(model, target, info=load_data_info(path), longest=getattr(run, "longest", None))
     sizes = ", ".join(map(str, BATCHES))
     return [f"wrote {target}", f"it differs from the model by at most {worst:.1e} at batches of {sizes}"]
 
 
 def export_onnx(
-    model: Model, path: str | Path, *, facts: Facts | None = None, longest: int | None = None
+    model: Model, path: str | Path, *, info: DataInfo | None = None, longest: int | None = None
 ) -> float:
-    """Write a classifier as ONNX; the largest difference of its scores from the model's."""
+    """Write a classifier as ONNX; returns the largest difference of its logits from the model's."""
     _check_library()
     model = copy.deepcopy(model).float()  # few runtimes compute everything in float64
-    exported = onward(model)
-    names, fixed = (
-        ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",),
-        _unrolled(model),
-    )
+    exported = for_export(model)
+    names = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",)
+    fixed = _unrolled(model)
     longest = longest or getattr(model.config, "max_length", None)
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
     with _silence(), torch.no_grad():
         program: Any = torch.onnx.export(
             exported,
-            tried(model, 3, longest),
+            random_inputs(model, 3, longest),
             dynamo=True,
             dynamic_shapes=tuple(axes for _ in names),
             input_names=list(names),
             output_names=["scores"],
             verbose=False,
         )
-    written = program.model_proto
-    for name, value in _told(model, facts, longest).items():
-        written.metadata_props.add(key=name, value=value)
-    data = written.SerializeToString()
+    exported_proto = program.model_proto  # made anew by each access
+    for name, value in _metadata(model, info, longest).items():
+        exported_proto.metadata_props.add(key=name, value=value)
+    data = exported_proto.SerializeToString()
     worst = difference(model, data, names, longest, fixed)
     if not worst <= TOLERANCE:
         raise MismatchError(
-            f"{path}: not written: its scores differ from the model's by {worst:.1e} (at most {TOLERANCE:g})."
+            f"{path}: not written: its logits differ from the model's by {worst:.1e} (at most {TOLERANCE:g})."
         )
     write_whole(path, data)
     return worst
@@ -90,7 +87,7 @@ def export_onnx(
 def difference(
     model: Model, data: bytes, names: tuple[str, ...], longest: int | None, fixed: bool = False
 ) -> float:
-    """The largest difference between the scores of an ONNX file and of the model, over several batch sizes."""
+    """The largest difference between the logits of an ONNX file and of the model, over several batch sizes."""
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
@@ -98,18 +95,17 @@ def difference(
     for count in BATCHES:
         lengths = {longest, max(2, (longest or 2) // 3)} if len(names) == 2 and not fixed else {longest}
         for length in lengths:
-            inputs = tried(model, count, length)
+            inputs = random_inputs(model, count, length)
             with torch.no_grad():
                 ours = model(*inputs)
-            theirs = session.run(
-                None, {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
-            )[0]
+            arrays = {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
+            theirs = session.run(None, arrays)[0]
             gap = float((ours - torch.from_numpy(theirs)).abs().max())
-            worst = gap if not gap <= worst else worst  # a difference that is no number stays
+            worst = gap if not gap <= worst else worst  # NaN stays
     return worst
 
 
-def tried(model: Model, count: int, length: int | None) -> tuple[Tensor, ...]:
+def random_inputs(model: Model, count: int, length: int | None) -> tuple[Tensor, ...]:
     """Random inputs for a classifier."""
     draw = torch.Generator().manual_seed(count)
     config: Any = model.config
@@ -135,8 +131,8 @@ class WholeRecurrence(nn.Module):
         return fused.recurrent(inputs, inner.W_x, inner.W_h, *biases, cell=inner.cell)
 
 
-def onward(model: Model) -> Model:
-    """The model with what exports best: fused kernels, whole recurrences."""
+def for_export(model: Model) -> Model:
+    """The model in the form that exports best: fused kernels, whole recurrences."""
     twin = copy.deepcopy(model).with_kernel("fused").eval()
     for part in list(twin.modules()):
         if isinstance(part, Recurrent) and part.forwards.cell != "plain":
@@ -151,16 +147,16 @@ def _unrolled(model: Model) -> bool:
     return any(isinstance(part, Recurrence) and part.cell == "plain" for part in model.modules())
 
 
-def _told(model: Model, facts: Facts | None, longest: int | None) -> dict[str, str]:
+def _metadata(model: Model, info: DataInfo | None, longest: int | None) -> dict[str, str]:
     """What a user of the file must know."""
-    told: dict[str, Any] = {"model": type(model).__name__}
-    if facts is not None:
-        told |= {"classes": list(facts.classes), "data": facts.name}
-        if facts.mean:
-            told |= {"mean": list(facts.mean), "std": list(facts.std)}
+    values: dict[str, Any] = {"model": type(model).__name__}
+    if info is not None:
+        values |= {"classes": list(info.classes), "data": info.name}
+        if info.mean:
+            values |= {"mean": list(info.mean), "std": list(info.std)}
     if longest:
-        told["longest"] = longest
-    return {f"headwork.{name}": json.dumps(value) for name, value in told.items()}
+        values["longest"] = longest
+    return {f"headwork.{name}": json.dumps(value) for name, value in values.items()}
 
 
 def _check_library() -> None:
@@ -174,7 +170,7 @@ def _check_library() -> None:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """The exporter's own remarks are for its makers."""
+    """The exporter's own warnings are for its developers."""
     loggers = [logging.getLogger(name) for name in ("onnxscript", "torch.onnx", "onnx_ir", "torch.export")]
     before = [logger.level for logger in loggers]
     for logger in loggers:

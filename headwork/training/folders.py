@@ -1,14 +1,15 @@
-"""The folder of a run, read: its config, metrics, facts about the data, result and model.
+"""The folder of a run, read: its config, metrics, data summary, result and model.
 
-``config.json`` the run; ``data.json`` what it knows of its data; ``checkpoints/``; ``metrics.jsonl``; and once it is
-finished ``model/`` (which ``from_pretrained`` reads), ``result.json``, the curves and ``report.html``.
+``config.json`` the run; ``data.json`` what it records about its data; ``checkpoints/``; ``metrics.jsonl``; and once it
+is finished ``model/`` (which ``from_pretrained`` reads) and ``result.json``. The report beside them is written by
+``inspection.run_report``.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,111 +21,110 @@ from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import PARAMETERS, tensors
 from headwork.models.registry import build_classifier
 from headwork.training import checkpoints
-from headwork.training.examples import Facts, Say, tokenizer_from
-from headwork.training.progress import tell
+from headwork.training.examples import DataInfo
+from headwork.training.preparation import tokenizer_from
+from headwork.training.progress import Log, to_stderr
 from headwork.training.recipes import Run, TextRun, read_run
 
-CONFIG, DATA, METRICS, RESULT, MODEL, TOKENIZER = (
-    "config.json",
-    "data.json",
-    "metrics.jsonl",
-    "result.json",
-    "model",
-    "tokenizer.json",
-)
+CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
+MODEL, TOKENIZER = "model", "tokenizer.json"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to: ``told`` is result.json, ``metrics`` the lines of metrics.jsonl."""
+    """The result of a run: ``record`` is result.json, ``metrics`` the lines of metrics.jsonl.
+
+    ``data`` is what it was trained on, where it was trained just now.
+    """
 
     folder: Path
-    told: dict[str, Any]
+    record: dict[str, Any]
     metrics: list[dict[str, Any]]
+    data: Any = field(default=None, repr=False, compare=False)
 
     @property
     def test_accuracy(self) -> float:
-        return float(self.told["test"]["accuracy"])
+        return float(self.record["test"]["accuracy"])
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The former name of ``record``, for notebooks of before."""
+        return self.record
 
     @classmethod
     def read(cls, folder: str | Path) -> Result:
-        place = check_run(folder)
-        if not (place / RESULT).exists():
-            raise InputError(f"{place}: not finished yet. Go on with: headwork resume {place}")
-        return cls(place, _json(place / RESULT), load_metrics(place))
+        path = check_run(folder)
+        if not (path / RESULT).exists():
+            raise InputError(f"{path}: not finished yet. Resume with: headwork resume {path}")
+        return cls(path, _json(path / RESULT), load_metrics(path))
 
 
 def check_run(folder: str | Path) -> Path:
-    place = Path(folder)
-    if not place.is_dir():
-        raise InputError(
-            f"{place}: no such run. Give the folder that headwork train wrote, such as runs/v10."
-        )
-    if not (place / CONFIG).exists():
-        raise InputError(
-            f"{place}: no run, for it holds no {CONFIG}. Give the folder that headwork train wrote."
-        )
-    return place
+    """The folder of a run as a path, or an error that says why it is none."""
+    path, hint = Path(folder), "Give the folder that headwork train wrote"
+    if not path.is_dir():
+        raise InputError(f"{path}: no such run. {hint}, such as runs/v10.")
+    if not (path / CONFIG).exists():
+        raise InputError(f"{path}: not a run, for it holds no {CONFIG}. {hint}.")
+    return path
 
 
 def load_run(folder: str | Path) -> Run:
     """The config of a run."""
-    place = check_run(folder)
-    return read_run(read_text(place / CONFIG), str(place / CONFIG))
+    path = check_run(folder) / CONFIG
+    return read_run(read_text(path), str(path))
 
 
 def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl."""
-    place = check_run(folder)
-    if not (place / METRICS).exists():
+    path = check_run(folder)
+    if not (path / METRICS).exists():
         raise InputError(
-            f"{place}: no {METRICS} yet: not one epoch was trained. Go on with: headwork resume {place}"
+            f"{path}: no {METRICS} yet: no epoch is finished. Resume with: headwork resume {path}"
         )
-    lines = read_text(place / METRICS).splitlines()
+    lines = read_text(path / METRICS).splitlines()
     try:
         return [json.loads(line) for line in lines]
     except ValueError as error:
-        raise InputError(f"{place / METRICS}: not valid JSON ({error}).") from None
+        raise InputError(f"{path / METRICS}: not valid JSON ({error}).") from None
 
 
-def load_facts(folder: str | Path) -> Facts:
-    place = check_run(folder)
+def load_data_info(folder: str | Path) -> DataInfo:
+    """What a run records about its data."""
+    path = check_run(folder) / DATA
     try:
-        return Facts.read(_json(place / DATA))
+        return DataInfo.read(_json(path))
     except TypeError:
-        raise InputError(f"{place / DATA}: not what a run writes about its data.") from None
+        raise InputError(f"{path}: not what a run writes about its data.") from None
 
 
-def load_model(folder: str | Path, *, say: Say = tell) -> Model:
+def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
     """The finished model of a run, or that of its last whole checkpoint, in eval mode."""
-    place = check_run(folder)
-    if (place / MODEL).exists():
-        return from_pretrained(place / MODEL)
-    found = checkpoints.latest(place, say)
-    if found is None:
-        if (place / RESULT).exists():
+    path = check_run(folder)
+    if (path / MODEL).exists():
+        return from_pretrained(path / MODEL)
+    checkpoint = checkpoints.latest(path, log)
+    if checkpoint is None:
+        if (path / RESULT).exists():
             raise InputError(
-                f"{place}: only the figures of this run are kept here, not its model. Train it again."
+                f"{path}: only the figures of this run are kept here, not its model. Train it again."
             )
-        raise InputError(f"{place}: nothing was trained yet. Go on with: headwork resume {place}")
-    run: Any = load_run(place)
-    where, files = found
+        raise InputError(f"{path}: nothing was trained yet. Resume with: headwork resume {path}")
+    run: Any = load_run(path)
+    step_folder, files = checkpoint
     model = build_classifier(run.model).to(getattr(torch, run.precision)).eval()
-    model.load_state_dict(tensors(files[PARAMETERS], where / PARAMETERS))
+    model.load_state_dict(tensors(files[PARAMETERS], step_folder / PARAMETERS))
     if isinstance(run, TextRun):
-        model.tokenizer = tokenizer_from((place / TOKENIZER).read_bytes(), run.longest).inner
-    say(f"! {place} is not finished: this is its model at step {checkpoints.step_of(where):,}.")
+        model.tokenizer = tokenizer_from((path / TOKENIZER).read_bytes(), run.longest).inner
+    log(f"! {path} is not finished: this is its model at step {checkpoints.step_of(step_folder):,}.")
     return model
 
 
 def new_folder(run: Run, parent: Path = Path("runs")) -> Path:
-    """A folder that is not there yet: runs/vision-fashion-mnist, then runs/vision-fashion-mnist-2."""
+    """A folder that does not exist yet: runs/vision-fashion-mnist, then runs/vision-fashion-mnist-2."""
     name = f"{run.task}-{Path(run.data).stem}"
-    return next(
-        folder
-        for count in itertools.count(1)
-        if not (folder := parent / (name if count == 1 else f"{name}-{count}")).exists()
-    )
+    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
+    return next(folder for each in names if not (folder := parent / each).exists())
 
 
 def _json(path: Path) -> Any:

@@ -1,27 +1,31 @@
-"""What a person sees while it trains: one moving line on a terminal, a line now and then elsewhere; on stderr."""
+"""What a person sees during training: one moving line on a terminal, a line now and then elsewhere; on stderr."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import time
+from collections.abc import Callable
 
 BAR = 20
 BETWEEN = 15.0  # seconds between lines where there is no terminal
 REFRESH = 0.2
+SETTLING = 5  # steps before the clock of the time left starts (they compile), and as many before it is shown
+
+Log = Callable[[str], None]
 
 
-def tell(line: str) -> None:
-    """A line on stderr: results alone go to stdout."""
+def to_stderr(line: str) -> None:
+    """Print a line on stderr: results alone go to stdout."""
     print(line, file=sys.stderr, flush=True)
 
 
 def quiet(line: str) -> None:
-    """No line at all."""
+    """Print nothing."""
 
 
 def clock(seconds: float) -> str:
-    """A time as people read it, in whole seconds that are over.
+    """A time as people read it, in whole seconds.
 
     >>> clock(7), clock(372), clock(5025.9)
     ('7 s', '6:12', '1:23:45')
@@ -34,43 +38,51 @@ def clock(seconds: float) -> str:
 
 
 class Progress:
-    """Steps done out of all, at what rate, with what loss and accuracy, and how long it will take still."""
+    """Steps done out of all, loss and accuracy; after the first steps also the speed and the time left."""
 
     def __init__(
-        self, total: int, per_epoch: int, *, start: int = 0, unit: str = "images", shown: bool = True
+        self, total: int, per_epoch: int, *, start: int = 0, unit: str = "images", visible: bool = True
     ) -> None:
-        self.total, self.per_epoch, self.unit, self.shown = total, per_epoch, unit, shown
-        self.terminal = shown and sys.stderr.isatty()
-        self.first, self.begun, self.drawn, self.seen = start, time.monotonic(), time.monotonic(), 0
+        self.total, self.per_epoch, self.unit, self.visible = total, per_epoch, unit, visible
+        self.terminal = visible and sys.stderr.isatty()
+        self.settled, self.begun, self.examples = start + SETTLING, time.monotonic(), 0
+        self.drawn = self.begun
 
-    def step(self, done: int, seen: int, loss: float, accuracy: float) -> None:
-        """After a step; ``seen`` examples were in it."""
-        self.seen += seen
+    def step(self, done: int, examples: int, loss: float, accuracy: float) -> None:
+        """After a step on so many examples."""
         now = time.monotonic()
-        if not self.shown or now - self.drawn < (REFRESH if self.terminal else BETWEEN):
+        if done <= self.settled:
+            self.begun = now
+        else:
+            self.examples += examples
+        if not self.visible or now - self.drawn < (REFRESH if self.terminal else BETWEEN):
             return
         self.drawn = now
-        spent = now - self.begun
-        left = spent / max(1, done - self.first) * (self.total - done)
         epochs = -(-self.total // self.per_epoch)
-        told = (
+        text = (
             f"epoch {min(done // self.per_epoch + 1, epochs)}/{epochs}  step {done:,}/{self.total:,}  "
-            f"loss {loss:.3f}  accuracy {accuracy:.1%}  {self.seen / spent:,.0f} {self.unit}/s  {clock(left)} left"
+            f"loss {loss:.3f}  accuracy {accuracy:.1%}{self._speed(done, now - self.begun)}"
         )
         if not self.terminal:
-            tell(told)
+            to_stderr(text)
             return
         full = BAR * done // self.total
-        line = f"{'█' * full}{'░' * (BAR - full)} {told}"
-        print(
-            f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True
-        )
+        line = f"{'█' * full}{'░' * (BAR - full)} {text}"[: shutil.get_terminal_size().columns - 1]
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+    def _speed(self, done: int, seconds: float) -> str:
+        """Examples per second and the time left, by the steps since the first few; nothing before."""
+        steps = done - self.settled
+        if steps < SETTLING:
+            return ""
+        left = clock(seconds / steps * (self.total - done))
+        return f"  {self.examples / max(seconds, 1e-9):,.0f} {self.unit}/s  {left} left"
 
     def line(self, text: str) -> None:
-        """A line that stays."""
-        if self.shown:
+        """Print a line that stays."""
+        if self.visible:
             self.clear()
-            tell(text)
+            to_stderr(text)
 
     def clear(self) -> None:
         if self.terminal:

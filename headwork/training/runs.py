@@ -1,4 +1,4 @@
-"""A run from its beginning, or from its last checkpoint, to its end; signals, locks, and what must be the same."""
+"""A run from its beginning, or from its last checkpoint, to its end; signals, locks, and checks before resuming."""
 
 from __future__ import annotations
 
@@ -20,234 +20,239 @@ from headwork.models import Model
 from headwork.models.checkpoints import PARAMETERS
 from headwork.models.registry import build_classifier
 from headwork.training import checkpoints
+from headwork.training.baseline import baseline
 from headwork.training.distributed import Group, group
-from headwork.training.examples import Facts, Prepared, Say, prepare, tokenizer_bytes
-from headwork.training.folders import CONFIG, DATA, METRICS, RESULT, TOKENIZER, Result, load_run
-from headwork.training.loop import DivergedError, InterruptedRunError, Place, Session, descend, rehearse
-from headwork.training.progress import Progress, clock, quiet, tell
+from headwork.training.evaluation import evaluate
+from headwork.training.examples import DataInfo
+from headwork.training.folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, Result, load_run
+from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
+from headwork.training.preparation import PreparedRun, prepare, tokenizer_bytes
+from headwork.training.progress import Log, Progress, clock, quiet, to_stderr
 from headwork.training.recipes import Run, TextRun, as_text, read_run
+
+MOST_CHARACTERS = 600  # of a text among the mistakes
 
 # --- starting and resuming ----------------------------------------------------------------------
 
 
-def train(run: Run, folder: str | Path, *, say: Say = tell, data: Images | Texts | None = None) -> Result:
-    """Train a run from its beginning into a new folder; started again by torchrun it goes on where it was."""
-    place = Path(folder)
+def train(
+    run: Run, folder: str | Path, *, log: Log = to_stderr, data: Images | Texts | None = None
+) -> Result:
+    """Train a run from its beginning into a new folder; restarted by torchrun, it resumes."""
+    path = Path(folder)
     with group() as processes:
-        say = say if processes.first else quiet
-        # The first process alone sees the folder.
-        if processes.restarted and processes.any(processes.first and (place / CONFIG).exists()):
-            say(f"restarted by torchrun: going on with {place}")
-            return _go_on(place, processes, say, data, other_processes=False)
+        log = log if processes.first else quiet
+        # Only the first process sees the folder.
+        if processes.restarted and processes.any(processes.first and (path / CONFIG).exists()):
+            log(f"restarted by torchrun: resuming {path}")
+            return _resume(path, processes, log, data, other_processes=False)
         if processes.first:
-            check_new(place, processes.world)
-        prepared = _in_turn(processes, run, None, say, data)
-        with _alone(place, processes):
-            return _carried_out(prepared, place, processes, say, None)
+            check_new(path, processes.world)
+        prepared = _prepare_in_turn(processes, run, None, log, data)
+        with locked(path, processes):
+            return run_to_end(prepared, path, processes, log, None)
 
 
 def resume(
-    folder: str | Path, *, say: Say = tell, data: Images | Texts | None = None, other_processes: bool = False
+    folder: str | Path,
+    *,
+    log: Log = to_stderr,
+    data: Images | Texts | None = None,
+    other_processes: bool = False,
 ) -> Result:
-    """Go on from the last whole checkpoint, to the bit; a finished run is only read."""
+    """Resume from the last whole checkpoint, to the bit; a finished run is only read."""
     with group() as processes:
-        return _go_on(Path(folder), processes, say if processes.first else quiet, data, other_processes)
+        return _resume(Path(folder), processes, log if processes.first else quiet, data, other_processes)
 
 
-def _go_on(
-    folder: Path, processes: Group, say: Say, data: Images | Texts | None, other_processes: bool
-) -> Result:
-    text, tokenizer = b"", b""
-    if processes.first:
-        text = as_text(load_run(folder)).encode()
-        if (folder / TOKENIZER).exists():
-            tokenizer = (folder / TOKENIZER).read_bytes()
-    if processes.any(processes.first and (folder / RESULT).exists()):
-        say(f"{folder} is finished already.")
-        return Result.read(folder) if processes.first else Result(folder, {}, [])
-    text, tokenizer = processes.shared(text), processes.shared(tokenizer)
-    with _alone(folder, processes):
-        return _from_the_last(folder, text, tokenizer, processes, say, data, other_processes)
-
-
-def _from_the_last(
-    folder: Path,
-    text: bytes,
-    tokenizer: bytes,
-    processes: Group,
-    say: Say,
-    data: Images | Texts | None,
-    other_processes: bool,
+def _resume(
+    folder: Path, processes: Group, log: Log, data: Images | Texts | None, other_processes: bool
 ) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
-    found = checkpoints.latest(folder, say, mend=True) if processes.first else None
-    run = read_run(text.decode(), CONFIG)
-    files = {}
-    for name in (checkpoints.STATE, PARAMETERS, checkpoints.OPTIMISER):
-        files[name] = processes.shared(found[1][name] if found else None)
-    if not files[checkpoints.STATE]:
-        say(f"{folder} has no checkpoint yet: it starts from the beginning.")
-        return _carried_out(_in_turn(processes, run, None, say, data), folder, processes, say, None)
-    state = json.loads(files[checkpoints.STATE])
-    check_same(folder, state, json.loads(text), processes, other_processes, say)
-    kept = tokenizer if isinstance(run, TextRun) else None
-    prepared = _in_turn(processes, run, kept, say, data)
-    check_facts(folder, Facts.read(state["facts"]), prepared.facts)
-    return _carried_out(prepared, folder, processes, say, files)
+    first = processes.first
+    config = as_text(load_run(folder)).encode() if first else None
+    if processes.any(first and (folder / RESULT).exists()):
+        log(f"{folder} is finished already.")
+        return Result.read(folder) if first else Result(folder, {}, [])
+    config = processes.broadcast(config)
+    has_tokenizer = first and (folder / TOKENIZER).exists()
+    tokenizer = processes.broadcast((folder / TOKENIZER).read_bytes() if has_tokenizer else None)
+    run = read_run(config.decode(), CONFIG)
+    with locked(folder, processes):
+        checkpoint = checkpoints.latest(folder, log, repair=True) if first else None
+        files = {}
+        for name in (checkpoints.STATE, PARAMETERS, checkpoints.OPTIMISER):
+            files[name] = processes.broadcast(checkpoint[1][name] if checkpoint else None)
+        if not files[checkpoints.STATE]:
+            log(f"{folder} has no checkpoint yet: it starts from the beginning.")
+            prepared = _prepare_in_turn(processes, run, None, log, data)
+            return run_to_end(prepared, folder, processes, log, None)
+        state = json.loads(files[checkpoints.STATE])
+        check_same(folder, state, json.loads(config), processes, other_processes, log)
+        kept = tokenizer if isinstance(run, TextRun) else None
+        prepared = _prepare_in_turn(processes, run, kept, log, data)
+        check_data(folder, DataInfo.read(state["facts"]), prepared.info)
+        return run_to_end(prepared, folder, processes, log, files)
 
 
-def _in_turn(
-    processes: Group, run: Run, tokenizer: bytes | None, say: Say, data: Images | Texts | None
-) -> Prepared:
+def _prepare_in_turn(
+    processes: Group, run: Run, tokenizer: bytes | None, log: Log, data: Images | Texts | None
+) -> PreparedRun:
     """Prepared by the first process before the others, so that data is fetched once."""
     if not processes.first:
         processes.wait()
-    prepared = prepare(run, tokenizer=tokenizer, say=say, data=data)
+    prepared = prepare(run, tokenizer=tokenizer, log=log, data=data)
     if processes.first:
         processes.wait()
     return prepared
 
 
-def _carried_out(
-    prepared: Prepared, folder: Path, processes: Group, say: Say, files: checkpoints.Files | None
+def run_to_end(
+    prepared: PreparedRun, folder: Path, processes: Group, log: Log, files: checkpoints.Files | None
 ) -> Result:
-    """From a beginning, or from the files of a checkpoint, to the end."""
-    run = prepared.run
-    config = json.loads(as_text(run))
-    if files is None:
-        model = prepared.model()
-    else:
-        kind: Any = run.model  # type: ignore[attr-defined]
-        model = prepared.tokenized(build_classifier(kind))
-    session = Session(prepared, model, processes, say)
-    with _threads(run.threads), freed_memory_kept(), _stopping() as stopped:
-        if files is None:
-            files = checkpoints.packed(session.state(Place(), config), session.model, session.optimiser)
+    """Train from the beginning, or from the files of a checkpoint, and write the result."""
+    run: Any = prepared.run
+    model = prepared.new_model() if files is None else prepared.complete(build_classifier(run.model))
+    session = Session(prepared, model, processes, log)
+    with _threads(run.threads), freed_memory_kept(), _stop_signals() as signals:
+        state = TrainState()
+        if files is not None:
+            saved = checkpoints.restore(files, folder, session.model, session.optimiser)
+            state = TrainState(**{name: saved[name] for name in vars(state)})
+        elif processes.first:
+            _write_start(folder, prepared)
+            checkpoints.save(folder, 0, session.packed(state), keep=run.keep)
+
+        def save() -> None:
+            _check_finite(session.model, state, folder)
             if processes.first:
-                _write_start(folder, prepared)
-                checkpoints.save(folder, 0, files, keep=run.keep)
-        told = json.loads(files[checkpoints.STATE])
-        place = Place(**{name: told[name] for name in vars(Place())})
-        say(_described(session, folder, place))
-        forecast = _forecast(session, place, say)
-        checkpoints.restore(files, folder, session.model, session.optimiser)
-        if forecast is not None and not place.metrics:
-            place.metrics.append({"step": place.step, "forecast": round(forecast, 1)})
+                try:
+                    checkpoints.save(folder, state.step, session.packed(state), keep=run.keep)
+                    _write_metrics(folder, state)
+                except InputError as error:
+                    raise checkpoints.not_saved(error, folder, state.step, processes.world) from None
 
-        def save(where: Place) -> None:
-            _check_finite(session.model, where, folder)
-            if not processes.first:
-                return
-            packed = checkpoints.packed(session.state(where, config), session.model, session.optimiser)
-            try:
-                checkpoints.save(folder, where.step, packed, keep=run.keep)
-                _write_metrics(folder, where)
-            except InputError as error:
-                raise checkpoints.not_saved(error, folder, where.step, processes.world) from None
-
+        log(_describe(session, folder, state))
         unit = "texts" if isinstance(run, TextRun) else "images"
         progress = Progress(
-            session.total, session.per_epoch, start=place.step, unit=unit, shown=say is not quiet
+            session.total, session.per_epoch, start=state.step, unit=unit, visible=log is not quiet
         )
         try:
-            ended = descend(session, place, save=save, stop=lambda: bool(stopped), progress=progress)
+            ended = train_loop(session, state, save=save, stop=lambda: bool(signals), progress=progress)
         except DivergedError as error:
-            progress.clear()
             last = checkpoints.step_folders(folder)[-1:]
             kept = (
                 f" The last good checkpoint, step {checkpoints.step_of(last[0]):,}, is kept." if last else ""
             )
             raise DivergedError(f"{error}{kept}") from None
-        progress.clear()
+        finally:
+            progress.clear()
         if not ended:
-            code = 128 + (stopped[0] if stopped else signal.SIGTERM)
-            told = f"stopped and saved at step {place.step:,} of {session.total:,}. Go on with: "
+            command = checkpoints.resume_command(folder, processes.world)
+            message = f"stopped and saved at step {state.step:,} of {session.total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
-            told = told + checkpoints.going_on(folder, processes.world) if processes.first else ""
-            raise InterruptedRunError(told, code)
-        if not processes.first:
-            return Result(folder, {}, [])
-        from headwork.training.finishing import finish
-
-        return finish(session, place, folder, say)
+            code = 128 + (signals[0] if signals else signal.SIGTERM)
+            raise InterruptedRunError(message if processes.first else "", code)
+        return _finish(session, state, folder, log) if processes.first else Result(folder, {}, [])
 
 
-def _described(session: Session, folder: Path, place: Place) -> str:
-    facts, run = session.prepared.facts, session.run
-    begun = f"from step {place.step:,} of" if place.step else "in"
+def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Result:
+    """Save the model, use the test set once, and write the result: with it the run is finished."""
+    prepared, data, model = session.prepared, session.prepared.data, session.model.to("cpu")
+    model.save_pretrained(folder / MODEL)
+    _write_metrics(folder, state)
+    test = prepared.read_test()
+    log(f"evaluating the test set, {len(test.labels):,} examples, once ...")
+    evaluation = evaluate(model, test, session.run.batch)
+    mistakes = evaluation.mistakes()
+    if isinstance(data, Texts):
+        for mistake in mistakes:
+            mistake["text"] = str(data.test.texts[mistake["place"]])[:MOST_CHARACTERS]
+    record = {
+        "test": evaluation.summary(),
+        "validation": [line for line in state.metrics if line.get("ended")][-1]["validation"],
+        "steps": state.step,
+        "seconds": round(state.seconds, 1),
+        "parameters": model.parameter_count,
+        "threads": torch.get_num_threads(),
+        "processes": session.processes.world,
+        "confusion": evaluation.confusion,
+        "mistakes": mistakes,
+    }
+    compared = baseline(data, log) if isinstance(data, Texts) else None
+    if compared is not None:
+        record["baseline"] = compared
+    write_whole(folder / RESULT, json.dumps(record, indent=2) + "\n")
+    log(
+        f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps in "
+        f"{clock(state.seconds)}."
+    )
+    if compared is not None:
+        log(f"{compared['name']}, on the same texts: {compared['accuracy']:.2%}")
+    return Result(folder, record, state.metrics, data)
+
+
+def _describe(session: Session, folder: Path, state: TrainState) -> str:
+    info, run = session.prepared.info, session.run
+    steps = f"from step {state.step:,} of {session.total:,}" if state.step else f"in {session.total:,} steps"
     many = f", {session.processes.world} processes" if session.processes.world > 1 else ""
     return (
-        f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, on {facts.name} "
-        f"({facts.counts['training']:,} to train on, {facts.counts['validation']:,} to validate): "
-        f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {begun} {session.total:,} steps, "
-        f"{run.batch} at a time{many}"
+        f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, on {info.name} "
+        f"({info.counts['training']:,} to train on, {info.counts['validation']:,} to validate): "
+        f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {steps}, batches of {run.batch}{many}"
     )
 
 
-def _forecast(session: Session, place: Place, say: Say) -> float | None:
-    """How long it will take, from a rehearsal of a few steps; a short run tells soon enough by itself."""
-    steps = session.total - place.step
-    if steps < 100 or session.processes.world > 1:
-        return None
-    ready, step, validation = rehearse(session)
-    epochs = -(-steps // session.per_epoch)
-    seconds = steps * step + epochs * validation
-    compiled = f" (getting ready took {clock(ready)})" if ready > 5 else ""
-    say(
-        f"forecast: {clock(seconds)} at {step * 1000:.0f} ms a step and {clock(validation)} a validation{compiled}"
-    )
-    return seconds
-
-
-def _check_finite(model: Model, place: Place, folder: Path) -> None:
-    """A checkpoint of parameters that are no numbers would push out the good ones."""
+def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
+    """A checkpoint of parameters that are not finite would push out the good ones."""
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise DivergedError(
-                f"{name} is not finite after step {place.step:,}, so {folder} keeps its earlier checkpoints."
+                f"{name} is not finite after step {state.step:,}, so {folder} keeps its earlier checkpoints."
             )
 
 
-def _write_start(folder: Path, prepared: Prepared) -> None:
+def _write_start(folder: Path, prepared: PreparedRun) -> None:
     write_whole(folder / CONFIG, as_text(prepared.run))
-    write_whole(folder / DATA, json.dumps(prepared.facts.as_data(), indent=2) + "\n")
+    write_whole(folder / DATA, json.dumps(prepared.info.as_data(), indent=2) + "\n")
     if prepared.tokenizer is not None:
         write_whole(folder / TOKENIZER, tokenizer_bytes(prepared.tokenizer))
 
 
-def _write_metrics(folder: Path, place: Place) -> None:
+def _write_metrics(folder: Path, state: TrainState) -> None:
     # Whole every time: nobody ever meets half a line, or lines of steps that were taken back.
-    write_whole(folder / METRICS, "".join(json.dumps(line) + "\n" for line in place.metrics))
+    write_whole(folder / METRICS, "".join(json.dumps(line) + "\n" for line in state.metrics))
 
 
 @contextmanager
-def _stopping() -> Iterator[list[int]]:
-    """Signals to stop, noted here and obeyed after the step; a second one stops at once."""
+def _stop_signals() -> Iterator[list[int]]:
+    """Signals to stop, recorded here and obeyed after the step; a second one stops at once."""
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
         return
-    known = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in known}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def note(number: int, frame: Any) -> None:
-        caught.append(number)
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-    for number in known:
-        signal.signal(number, note)
-    try:
-        yield caught
-    finally:
+    def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
+    def catch(number: int, frame: Any) -> None:
+        caught.append(number)
+        restore()
+
+    for number in before:
+        signal.signal(number, catch)
+    try:
+        yield caught
+    finally:
+        restore()
+
 
 @contextmanager
-def _threads(wanted: int) -> Iterator[None]:
+def _threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(wanted or before)
+    torch.set_num_threads(count or before)
     try:
         yield
     finally:
@@ -255,14 +260,14 @@ def _threads(wanted: int) -> Iterator[None]:
 
 
 @contextmanager
-def _alone(folder: Path, processes: Group) -> Iterator[None]:
+def locked(folder: Path, processes: Group) -> Iterator[None]:
     """Nobody else trains in this folder; the lock goes with the process, however it ends."""
-    if not processes.first:
-        yield
-        return
     try:
         import fcntl
     except ImportError:  # Windows
+        yield
+        return
+    if not processes.first:
         yield
         return
     try:
@@ -270,7 +275,7 @@ def _alone(folder: Path, processes: Group) -> Iterator[None]:
         handle = (folder / ".lock").open("w")
     except OSError as error:
         raise InputError(
-            f"cannot write {folder}: {error.strerror}. Choose another place with --out."
+            f"cannot write {folder}: {error.strerror}. Choose another folder with --out."
         ) from None
     with handle:
         try:
@@ -286,10 +291,10 @@ def _alone(folder: Path, processes: Group) -> Iterator[None]:
 def check_new(folder: Path, processes: int) -> None:
     if (folder / CONFIG).exists():
         kept = checkpoints.step_folders(folder)
-        told = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
+        step = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
+        command = checkpoints.resume_command(folder, processes)
         raise InputError(
-            f"{folder} holds a run already{told}. Go on with: {checkpoints.going_on(folder, processes)}, "
-            "or choose another --out."
+            f"{folder} holds a run already{step}. Resume with: {command}, or choose another --out."
         )
     if folder.is_file():
         raise InputError(f"{folder} is a file. Choose a folder with --out.")
@@ -298,7 +303,7 @@ def check_new(folder: Path, processes: int) -> None:
 
 
 def check_same(
-    folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, say: Say
+    folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, log: Log
 ) -> None:
     """The checkpoint is of this run, and of as many processes."""
     # Read and written again: fields that are new since then have their defaults.
@@ -306,34 +311,36 @@ def check_same(
     if before != config:
         names = [name for name in config if config[name] != before.get(name)]
         raise InputError(
-            f"{folder / CONFIG}: changed since the checkpoint was written ({', '.join(names)}), so going on would be "
-            "another run. Put it back, or train anew with --set."
+            f"{folder / CONFIG}: changed since the checkpoint was written ({', '.join(names)}), so it would be "
+            "another run. Undo the change, or train a new run with --set."
         )
     if state["processes"] != processes.world:
-        told = f"{state['processes']} process(es), now there are {processes.world}"
+        counts = f"{state['processes']} process(es), now there are {processes.world}"
         if not other_processes:
             raise InputError(
-                f"{folder}: trained so far by {told}. Sums would be rounded, and dropout drawn, in another order, so "
-                "the run would no longer be the uninterrupted one. Start as many, or accept it with --other-processes."
+                f"{folder}: trained so far by {counts}. Sums would be rounded, and dropout drawn, in another order, "
+                "so the run would no longer be the uninterrupted one. Start as many, or accept it with "
+                "--other-processes."
             )
-        say(f"! trained so far by {told}: from here on the run is not to the bit what it would have been.")
+        log(f"! trained so far by {counts}: from here on the run is not to the bit what it would have been.")
     threads = config["threads"] or torch.get_num_threads()
     if state["threads"] != threads:
-        say(
-            f"! trained so far with {state['threads']} threads, now with {threads}: sums may be "
-            f"rounded otherwise. For the same bits set OMP_NUM_THREADS={state['threads']}."
+        log(
+            f"! trained so far with {state['threads']} threads, now with {threads}: sums may be rounded "
+            f"differently. For the same bits set OMP_NUM_THREADS={state['threads']}."
         )
     if state["torch"] != torch.__version__:
-        say(
-            f"! trained so far with torch {state['torch']}, now with {torch.__version__}: the last bits may differ."
+        log(
+            f"! trained so far with torch {state['torch']}, now with {torch.__version__}: the last bits may "
+            "differ."
         )
 
 
-def check_facts(folder: Path, before: Facts, now: Facts) -> None:
+def check_data(folder: Path, before: DataInfo, now: DataInfo) -> None:
     if before.digest != now.digest:
         raise InputError(
             f"{folder}: the data '{now.name}' is not what the run was trained on (its digest differs). "
-            "Bring the same files back, or train anew."
+            "Restore the same files, or train a new run."
         )
     if before.tokenizer != now.tokenizer:
         raise InputError(

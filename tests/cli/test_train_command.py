@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def trained(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("runs") / "v1"
     chosen = training.changed(training.vision("digits"), SETTINGS)
-    training.train(chosen, folder, say=quiet)
+    training.train(chosen, folder, log=quiet)
     return folder
 
 
@@ -51,6 +52,8 @@ def test_train_then_everything_else(run, tmp_path, monkeypatch):
     assert out.startswith("runs/vision-digits: test accuracy ")
     assert "epoch 1/1  training loss" in err
     assert "Traceback" not in err
+    assert "Report: runs/vision-digits/report.html" in err
+    assert Path("runs/vision-digits/curves.svg").exists()
     assert run("curves", "runs/vision-digits")[1].endswith("wrote curves.png\n")
     assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
     code, out, _ = run("evaluate", "runs/vision-digits", "--json")
@@ -59,7 +62,16 @@ def test_train_then_everything_else(run, tmp_path, monkeypatch):
     assert run("report", "runs/vision-digits", "--out", "run.ipynb")[1] == "wrote run.ipynb\n"
     assert json.loads(Path("run.ipynb").read_text())["nbformat"] == 4
     assert "pretrained" in run("export", "runs/vision-digits", "--to", "pretrained")[1]
-    assert run("resume", "runs/vision-digits")[0] == 0
+    assert "Report: " not in run("resume", "runs/vision-digits")[2]
+
+
+def test_a_report_that_was_not_written_is_written_by_resume_or_report(run, trained, tmp_path):
+    for command in (["resume"], ["report", "--as", "html"]):
+        folder = shutil.copytree(trained, tmp_path / command[0])
+        assert not (folder / "report.html").exists()
+        code, _, err = run(command[0], folder, *command[1:])
+        assert code == 0, err
+        assert all((folder / name).exists() for name in ("report.html", "curves.png", "curves.svg"))
 
 
 def test_a_picture_is_asked_about(run, trained, tmp_path):
@@ -70,6 +82,7 @@ def test_a_picture_is_asked_about(run, trained, tmp_path):
     assert code == 0
     told = json.loads(out)
     assert len(told["probabilities"][0]) == 10
+    assert told["rows"][0]["said"] == told["rows"][0]["prediction"]
     assert told["rows"][0]["said"] in "0123456789"
 
 
@@ -165,8 +178,6 @@ def test_other_data_is_named_in_the_title(run, trained, tmp_path):
 
 
 def test_a_broken_run_is_named(run, trained, tmp_path):
-    import shutil
-
     broken = Path(shutil.copytree(trained, tmp_path / "broken"))
     (broken / "model" / "model.safetensors").write_bytes(b"nothing")
     code, _, err = run("evaluate", broken)
@@ -224,5 +235,5 @@ def test_signals_to_a_process(number, code, tmp_path):
     out, err = process.communicate(timeout=120)
     assert process.returncode == code, err
     assert out == ""
-    assert f"Go on with: headwork resume {folder}" in err
+    assert f"Resume with: headwork resume {folder}" in err
     assert "Traceback" not in err

@@ -15,6 +15,7 @@ import torch
 
 from headwork import training
 from headwork.data import load_images
+from headwork.inspection.run_report import write_report
 from headwork.training import loop
 from headwork.training.progress import quiet
 
@@ -67,7 +68,7 @@ def digits() -> Any:
 def finished(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run: read it, do not change it."""
     folder = tmp_path_factory.mktemp("runs") / "finished"
-    training.train(small("model.dropout=0.1"), folder, say=quiet)
+    write_report(training.train(small("model.dropout=0.1"), folder, log=quiet))
     return folder
 
 
@@ -97,7 +98,7 @@ def stopped(small: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop.Session, "step", taken)
             with pytest.raises(training.InterruptedRunError):
-                training.train(small("model.dropout=0.1"), folder, say=quiet)
+                training.train(small("model.dropout=0.1"), folder, log=quiet)
         return folder
 
     return stop

@@ -59,10 +59,10 @@ def test_mixed_seeds_do_not_meet():
 
 
 def test_a_part_of_a_batch_is_drawn_like_the_whole(digits, small):
-    from headwork.training.examples import prepare
+    from headwork.training.preparation import prepare
     from headwork.training.progress import quiet
 
-    training = prepare(small("augmentation.erase=0.5"), say=quiet, data=digits).training
+    training = prepare(small("augmentation.erase=0.5"), log=quiet, data=digits).training
     chosen = np.arange(50)
     (whole,), labels = training.batch(chosen, drawn_by=(0, 3))
     for rank in range(3):

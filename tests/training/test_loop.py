@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_torch_s(smoothing):
     scores, labels = torch.randn(9, 5, dtype=torch.float64), torch.randint(5, (9,))
-    smoothed, plain, right = loop.losses(scores, labels, smoothing)
+    smoothed, plain, correct = loop.losses(scores, labels, smoothing)
     entropy = torch.nn.functional.cross_entropy
     torch.testing.assert_close(smoothed, entropy(scores, labels, label_smoothing=smoothing, reduction="none"))
     torch.testing.assert_close(plain, entropy(scores, labels, reduction="none"))
-    assert right.tolist() == (scores.argmax(-1) == labels).tolist()
+    assert correct.tolist() == (scores.argmax(-1) == labels).tolist()
 
 
 def test_the_rate_rises_and_falls_to_nearly_nothing():
@@ -39,10 +39,10 @@ def test_the_rate_rises_and_falls_to_nearly_nothing():
 
 
 def test_matrices_decay_and_the_rest_does_not(small, digits):
-    from headwork.training.examples import prepare
+    from headwork.training.preparation import prepare
 
     run = small("optimiser=adamw")
-    model = prepare(run, say=quiet, data=digits).model()
+    model = prepare(run, log=quiet, data=digits).new_model()
     decayed, free = loop.optimiser_of(model, run).param_groups
     assert decayed["weight_decay"] == 0.05
     assert free["weight_decay"] == 0
@@ -53,11 +53,11 @@ def test_matrices_decay_and_the_rest_does_not(small, digits):
 
 def test_dropout_is_drawn_anew_in_each_step_and_the_same_again(small, digits):
     from headwork.training.distributed import Group
-    from headwork.training.examples import prepare
+    from headwork.training.preparation import prepare
 
     run = small("model.dropout=0.5", "learning_rate=1e-30", "augmentation.shift=0")
-    prepared = prepare(run, say=quiet, data=digits)
-    session = loop.Session(prepared, prepared.model(), Group(), quiet)
+    prepared = prepare(run, log=quiet, data=digits)
+    session = loop.Session(prepared, prepared.new_model(), Group(), quiet)
     first, second, again = (session.step(np.arange(64), step)[0] for step in (0, 1, 0))
     assert first == again != second
 
@@ -67,16 +67,16 @@ def test_every_image_model_learns(model, digits, tmp_path):
     size = ["model.width=16", "epochs=6", "batch=64", "learning_rate=0.01", "augmentation.shift=0"]
     more = ["model.hidden=16", "model.depth=2", "epochs=8"] if model == "transformer" else []
     run = training.changed(training.vision("digits", model), [*size, *more])
-    result = training.train(run, tmp_path / "run", say=quiet, data=digits)
+    result = training.train(run, tmp_path / "run", log=quiet, data=digits)
     losses = [line["training"]["loss"] for line in result.metrics if line.get("ended")]
     assert losses[-1] < 0.75 * losses[0]
     assert result.test_accuracy > 0.3
 
 
 def test_a_run_is_the_same_again_and_another_seed_another(small, finished, tmp_path):
-    again = training.train(small("model.dropout=0.1"), tmp_path / "again", say=quiet)
+    again = training.train(small("model.dropout=0.1"), tmp_path / "again", log=quiet)
     assert model_bytes(again.folder) == model_bytes(finished)
-    other = training.train(small("model.dropout=0.1", "seed=1"), tmp_path / "other", say=quiet)
+    other = training.train(small("model.dropout=0.1", "seed=1"), tmp_path / "other", log=quiet)
     assert model_bytes(other.folder) != model_bytes(finished)
 
 
@@ -91,7 +91,7 @@ def test_the_test_set_is_touched_once_and_at_the_end(small, digits, tmp_path, mo
     watched = replace(digits, read_test=lambda: events.append("test") or digits.test)
     before = loop.Session.step
     monkeypatch.setattr(loop.Session, "step", lambda *a: events.append("step") or before(*a))
-    training.train(small(), tmp_path / "run", say=quiet, data=watched)
+    training.train(small(), tmp_path / "run", log=quiet, data=watched)
     assert events.count("test") == 1
     assert events[-1] == "test"
 
@@ -119,7 +119,7 @@ def test_what_is_no_number_stops_the_run_and_names_the_batch(where, small, tmp_p
             lambda *a: torch.tensor(float("inf")) if next(count) == number else clip(*a),
         )
     with pytest.raises(training.DivergedError) as told:
-        training.train(small(), tmp_path / "run", say=quiet)
+        training.train(small(), tmp_path / "run", log=quiet)
     message = str(told.value)
     assert "at step 13: batch 2 of epoch 2, training examples " in message
     first = training.vision("digits")
@@ -141,7 +141,7 @@ def test_parameters_that_are_no_numbers_are_never_saved(small, tmp_path, monkeyp
 
     monkeypatch.setattr(loop.Session, "step", step)
     with pytest.raises(training.DivergedError, match="step"):
-        training.train(small("save_every=1"), tmp_path / "run", say=quiet)
+        training.train(small("save_every=1"), tmp_path / "run", log=quiet)
     assert step_of(step_folders(tmp_path / "run")[-1]) == 5
 
 
@@ -164,7 +164,7 @@ def test_metrics_and_what_a_run_leaves(finished):
 def test_no_compiler_is_told_and_the_run_goes_on(small, tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     lines = []
-    training.train(small("compiled=true", "epochs=1"), tmp_path / "run", say=lines.append)
+    training.train(small("compiled=true", "epochs=1"), tmp_path / "run", log=lines.append)
     assert any("torch.compile is skipped: no C++ compiler" in line for line in lines)
 
 
@@ -181,7 +181,7 @@ def test_a_compiler_that_does_not_work_is_told_and_the_run_goes_on(small, finish
     monkeypatch.setattr(torch, "compile", failing)
     monkeypatch.setattr(loop, "no_compiler", lambda: "")
     lines = []
-    result = training.train(small("compiled=true", "model.dropout=0.1"), tmp_path / "run", say=lines.append)
+    result = training.train(small("compiled=true", "model.dropout=0.1"), tmp_path / "run", log=lines.append)
     told = [line for line in lines if "torch.compile" in line]
     assert len(told) == 1
     assert told[0].startswith("! torch.compile is skipped: ")
@@ -189,32 +189,20 @@ def test_a_compiler_that_does_not_work_is_told_and_the_run_goes_on(small, finish
     assert model_bytes(result.folder) == model_bytes(finished)
 
 
-def test_a_run_is_finished_only_when_all_is_written(small, finished, tmp_path, monkeypatch):
-    from headwork.training import report
+def test_old_results_are_read_and_new_ones_hold_no_forecast(finished, tmp_path):
+    import shutil
 
-    with monkeypatch.context() as patch:
-        patch.setattr(report, "html", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            training.train(small("model.dropout=0.1"), tmp_path / "run", say=quiet)
-    assert not (tmp_path / "run" / "result.json").exists()
-    training.resume(tmp_path / "run", say=quiet)
-    assert (tmp_path / "run" / "report.html").exists()
-    assert model_bytes(tmp_path / "run") == model_bytes(finished)
+    from headwork.inspection.run_report import result_table
 
-
-def test_the_rehearsal_changes_nothing(small, tmp_path, monkeypatch):
-    from headwork.training import runs
-
-    monkeypatch.setattr(loop, "REHEARSED", 0.0)
-    run, lines = small("batch=26", "model.dropout=0.1", "save_every=100"), []
-    result = training.train(run, tmp_path / "rehearsed", say=lines.append)
-    assert result.told["steps"] == 100
-    assert result.told["forecast"] > 0
-    assert sum(line.startswith("forecast: ") for line in lines) == 1
-    monkeypatch.setattr(runs, "_forecast", lambda *_: None)
-    plain = training.train(run, tmp_path / "plain", say=quiet)
-    assert plain.told["forecast"] is None
-    assert model_bytes(plain.folder) == model_bytes(result.folder)
+    assert "forecast" not in json.loads((finished / "result.json").read_text())
+    assert not any("forecast" in line for line in training.load_metrics(finished))
+    old = shutil.copytree(finished, tmp_path / "old")
+    record = json.loads((old / "result.json").read_text())
+    (old / "result.json").write_text(json.dumps({**record, "forecast": 7.5}))
+    (old / "metrics.jsonl").write_text('{"step": 0, "forecast": 7.5}\n' + (old / "metrics.jsonl").read_text())
+    result = training.Result.read(old)
+    assert ("steps", 22) in result_table(result, training.load_run(old)).rows
+    assert result.told == result.record
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another library hands out memory here")
@@ -235,11 +223,23 @@ def test_large_tensors_need_no_fresh_pages_at_each_step_while_training():
 
 def test_progress_without_a_terminal_is_plain_lines(capsys, monkeypatch):
     monkeypatch.setattr("headwork.training.progress.BETWEEN", 0.0)
-    progress = Progress(10, 5, unit="texts")
+    progress = Progress(20, 10, unit="texts")
     progress.step(7, 32, 0.5, 0.875)
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("epoch 2/2  step 7/10  loss 0.500  accuracy 87.5%  ")
-    assert "texts/s" in told.err
-    assert "\r" not in told.err
-    assert told.err.endswith("left\n")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "epoch 1/2  step 7/20  loss 0.500  accuracy 87.5%\n"
+
+
+def test_the_time_left_is_that_of_the_steps_after_the_first_ones(capsys, monkeypatch):
+    """Ten seconds for each of the first steps, which compile; then one second each."""
+    now = 0.0
+    monkeypatch.setattr("headwork.training.progress.BETWEEN", 0.0)
+    monkeypatch.setattr("headwork.training.progress.time.monotonic", lambda: now)
+    progress = Progress(100, 50, start=20)
+    for step in range(21, 41):
+        now += 10 if step <= 25 else 1
+        progress.step(step, 32, 0.5, 0.875)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.endswith("left") for line in lines] == [False] * 9 + [True] * 11
+    assert lines[9].endswith("32 images/s  1:10 left")
+    assert lines[-1].endswith("32 images/s  1:00 left")

@@ -48,9 +48,9 @@ def test_another_number_of_processes_is_refused_or_accepted(stopped, tmp_path):
     place = folder / "checkpoints" / "step-00000007"
     rewrite(place, {**json.loads((place / "state.json").read_text()), "processes": 2})
     with pytest.raises(InputError, match=r"by 2 process\(es\), now there are 1\..*--other-processes"):
-        training.resume(folder, say=quiet)
+        training.resume(folder, log=quiet)
     lines: list[str] = []
-    training.resume(folder, say=lines.append, other_processes=True)
+    training.resume(folder, log=lines.append, other_processes=True)
     assert any("by 2 process(es), now there are 1" in line for line in lines)
     assert (folder / "result.json").exists()
 
@@ -60,13 +60,13 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
     class One(Group):
         """One of two processes, without the other."""
 
-        def wrapped(self, model):
+        def wrap(self, model):
             return model
 
         def sums(self, *numbers):
             return list(numbers)
 
-        def shared(self, data):
+        def broadcast(self, data):
             return data or b""
 
         def wait(self):
@@ -76,14 +76,14 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
     monkeypatch.setattr(loop.Session, "step", lambda *_: signal.raise_signal(signal.SIGTERM) or (0.0, 0.0))
     folder = tmp_path / "run"
     with pytest.raises(training.InterruptedRunError) as told:
-        training.train(small(), folder, say=quiet)
+        training.train(small(), folder, log=quiet)
     command = f"torchrun --nproc-per-node 2 -m headwork resume {folder}"
-    assert str(told.value) == ("" if rank else f"stopped and saved at step 1 of 22. Go on with: {command}")
+    assert str(told.value) == ("" if rank else f"stopped and saved at step 1 of 22. Resume with: {command}")
     if rank == 0:
         with pytest.raises(
-            InputError, match=r"holds a run already .* Go on with: torchrun --nproc-per-node 2"
+            InputError, match=r"holds a run already .* Resume with: torchrun --nproc-per-node 2"
         ):
-            training.train(small(), folder, say=quiet)
+            training.train(small(), folder, log=quiet)
 
 
 def rewrite(place: Path, state: object) -> None:

@@ -51,12 +51,12 @@ def test_descent_is_torchs_own():
 
 
 def test_the_rest_moves_as_with_adamw(small, digits):
-    from headwork.training.examples import prepare
+    from headwork.training.preparation import prepare
 
     moved = {}
     for name in ("adamw", "muon"):
         run = small(f"optimiser={name}")
-        model = prepare(run, say=lambda _: None, data=digits).model()
+        model = prepare(run, log=lambda _: None, data=digits).new_model()
         optimiser = optimiser_of(model, run)
         for number, parameter in enumerate(model.parameters()):
             parameter.grad = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))

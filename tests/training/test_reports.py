@@ -1,4 +1,4 @@
-"""What a finished run shows: curves, page, notebook, answers, export, the estimator, the main job."""
+"""Reports on a finished run: curves, page, notebook, predictions, export, the estimator, the main job."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import torch
 
 from headwork import training
 from headwork.errors import InputError
-from headwork.training import export, figures, report
-from headwork.training.comparing import curves_of, results_of
+from headwork.inspection import figures, run_notebook, run_report
+from headwork.inspection.predictions import evaluate_run, predict
+from headwork.inspection.run_comparison import compare_curves, compare_results
+from headwork.training import export
 from headwork.training.progress import quiet
-from headwork.training.trained import evaluate_run, predict
 
 
 def test_the_page_is_whole_and_offline(finished):
@@ -22,15 +23,15 @@ def test_the_page_is_whole_and_offline(finished):
     for word in (
         "test accuracy",
         "confusion matrix",
-        "The surest mistakes",
-        "touched once",
+        "The most confident mistakes",
+        "used once, at the end",
         "model.width",
         "shifted",
     ):
         assert word in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page
-    assert report.write_report(finished, "html", finished.parent / "again.html").read_text() == page
+    assert run_report.write_report(finished, finished.parent / "again.html").read_text() == page
 
 
 def test_the_caption_says_why_training_lies_below_validation():
@@ -65,23 +66,23 @@ def test_several_runs_on_one_picture(finished, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
     (other / "result.json").unlink()
-    written = curves_of([finished, other], tmp_path / "both.svg")
+    written = compare_curves([finished, other], tmp_path / "both.svg")
     assert written.read_text().startswith("<?xml")
-    rows = results_of([finished, other]).rows
+    rows = compare_results([finished, other]).rows
     assert [row[0] for row in rows] == ["finished", "other"]
     assert rows[1][4] == "not finished"
     with pytest.raises(InputError, match="named twice"):
-        curves_of(
+        compare_curves(
             [finished, finished.parent / ".." / finished.parent.name / "finished"], tmp_path / "both.svg"
         )
     with pytest.raises(InputError, match=r"Known: \.png, \.svg"):
-        curves_of([finished], tmp_path / "both.pdf")
+        compare_curves([finished], tmp_path / "both.pdf")
 
 
 def test_the_notebook_is_valid_and_its_code_runs(finished):
     import nbformat
 
-    text = report.notebook(training.Result.read(finished))
+    text = run_notebook.notebook(training.Result.read(finished))
     notebook = nbformat.reads(text, as_version=4)
     nbformat.validate(notebook)
     kinds = [cell.cell_type for cell in notebook.cells]
@@ -121,7 +122,7 @@ def test_a_kernel_shows_what_the_notebook_shows_already(finished, tmp_path):
     import nbformat
     from nbclient import NotebookClient
 
-    path = report.write_report(finished, "notebook", tmp_path / "run.ipynb")
+    path = run_notebook.write_notebook(finished, tmp_path / "run.ipynb")
     notebook = nbformat.read(path, as_version=4)
     ran = NotebookClient(nbformat.read(path, as_version=4), timeout=300).execute()
     for before, after in zip(notebook.cells, ran.cells, strict=True):
@@ -133,7 +134,7 @@ def test_a_kernel_shows_what_the_notebook_shows_already(finished, tmp_path):
 
 
 def test_an_evaluation_by_hand():
-    from headwork.training.evaluation import by_class
+    from headwork.inspection.predictions import class_table
 
     # Class 0 twice, once taken for 1 and surely so; class 1 once, right.
     rows = torch.tensor([[0.6, 0.4], [0.1, 0.9], [0.3, 0.7]])
@@ -141,7 +142,10 @@ def test_an_evaluation_by_hand():
     assert found.confusion == [[1, 1], [0, 1]]
     assert found.accuracy == pytest.approx(2 / 3)
     assert found.mistakes() == [{"place": 1, "label": 0, "said": 1, "probability": 0.9}]
-    assert by_class(found, ("a", "b"), "").rows == [("a", 2, "50.0%", "100.0%"), ("b", 1, "100.0%", "50.0%")]
+    assert class_table(found, ("a", "b"), "").rows == [
+        ("a", 2, "50.0%", "100.0%"),
+        ("b", 1, "100.0%", "50.0%"),
+    ]
     # The ends of Wilson's interval are the shares p with (2/3 - p)^2 = 1.96^2 p (1 - p) / 3.
     lower, upper = found.summary()["interval"]
     assert lower < 2 / 3 < upper
@@ -158,25 +162,25 @@ def test_an_accuracy_of_all_or_nothing_is_not_certain():
 
 def test_a_run_is_measured_again(finished):
     told = json.loads((finished / "result.json").read_text())
-    evaluation, facts, what = evaluate_run(finished, say=quiet)
+    evaluation, facts, what = evaluate_run(finished, log=quiet)
     assert what == "test of digits"
     assert evaluation.confusion == told["confusion"]
     assert evaluation.loss == pytest.approx(told["test"]["loss"])
-    held, _, _ = evaluate_run(finished, part="validation", say=quiet)
+    held, _, _ = evaluate_run(finished, part="validation", log=quiet)
     assert held.accuracy == pytest.approx(training.load_metrics(finished)[-1]["validation"]["accuracy"])
     assert facts.classes == tuple("0123456789")
 
 
 def test_an_unfinished_run_is_not_tested(stopped, tmp_path):
     folder = stopped(tmp_path / "run", 12)
-    with pytest.raises(InputError, match="touched once, at the end"):
-        evaluate_run(folder, part="test", say=quiet)
+    with pytest.raises(InputError, match="used once, at the end"):
+        evaluate_run(folder, part="test", log=quiet)
     lines = []
-    _, _, what = evaluate_run(folder, say=lines.append)
+    _, _, what = evaluate_run(folder, log=lines.append)
     assert what == "validation of digits"
     assert any("not finished: this is its model at step 12" in line for line in lines)
     with pytest.raises(InputError, match="not finished yet"):
-        report.write_report(folder, "html")
+        run_report.write_report(folder)
 
 
 def test_other_data_of_other_classes_is_refused(finished, tmp_path):
@@ -189,7 +193,7 @@ def test_other_data_of_other_classes_is_refused(finished, tmp_path):
         y_test=np.arange(40) % 2,
     )
     with pytest.raises(InputError, match="Give data of the same classes"):
-        evaluate_run(finished, data=str(tmp_path / "two.npz"), say=quiet)
+        evaluate_run(finished, data=str(tmp_path / "two.npz"), log=quiet)
 
 
 def test_other_images_are_measured_whole(finished, digits, tmp_path):
@@ -197,7 +201,7 @@ def test_other_images_are_measured_whole(finished, digits, tmp_path):
 
     images, labels = digits.test.images[:200], digits.test.labels[:200]
     np.savez(tmp_path / "some.npz", images=images, labels=labels)
-    found, _, told = evaluate_run(finished, data=str(tmp_path / "some.npz"), say=quiet)
+    found, _, told = evaluate_run(finished, data=str(tmp_path / "some.npz"), log=quiet)
     assert told == "all 200 of some"
     with torch.no_grad():
         scores = training.load_model(finished)(digits.normalised(torch.from_numpy(images)))
@@ -208,12 +212,12 @@ def test_other_images_are_measured_whole(finished, digits, tmp_path):
     )
     np.savez(tmp_path / "large.npz", images=images.repeat(2, 2).repeat(2, 3), labels=labels)
     with pytest.raises(InputError, match=r"large\.npz: images of 1 x 16 x 16 .* the run takes 1 x 8 x 8"):
-        evaluate_run(finished, data=str(tmp_path / "large.npz"), say=quiet)
+        evaluate_run(finished, data=str(tmp_path / "large.npz"), log=quiet)
     for place, label in enumerate(labels[:60]):
         (tmp_path / "photos" / str(label)).mkdir(parents=True, exist_ok=True)
         side = 8 + place % 3
         Image.new("L", (side, side)).save(tmp_path / "photos" / str(label) / f"{place}.png")
-    assert evaluate_run(finished, data=str(tmp_path / "photos"), say=quiet)[2] == "all 60 of photos", (
+    assert evaluate_run(finished, data=str(tmp_path / "photos"), log=quiet)[2] == "all 60 of photos", (
         "scaled to 8 x 8"
     )
 
@@ -269,7 +273,7 @@ def test_onnx_of_a_run(finished, digits, tmp_path):
 
 
 def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkeypatch):
-    before = export.onward
+    before = export.for_export
 
     def wrong(model):
         twin = before(model)
@@ -277,9 +281,9 @@ def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkey
             twin.head.bias[0] += 0.01
         return twin
 
-    monkeypatch.setattr(export, "onward", wrong)
+    monkeypatch.setattr(export, "for_export", wrong)
     with pytest.raises(
-        export.MismatchError, match=r"not written: its scores differ from the model's by 1\.0e-02"
+        export.MismatchError, match=r"not written: its logits differ from the model's by 1\.0e-02"
     ):
         export.export_run(finished, "onnx", tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
@@ -317,7 +321,7 @@ def test_onnx_of_every_family(kind, fields, tmp_path):
     torch.manual_seed(0)
     model = getattr(models, kind)(config(**fields)).eval()
     assert export.export_onnx(model, tmp_path / "model.onnx") < 1e-4
-    inputs = export.tried(model, 1000, fields.get("max_length"))
+    inputs = export.random_inputs(model, 1000, fields.get("max_length"))
     with torch.no_grad():
         ours = model(*inputs)
     assert ours.argmax(-1).tolist() == onnx_scores(tmp_path / "model.onnx", inputs).argmax(-1).tolist()
@@ -342,11 +346,12 @@ def test_the_estimator_learns_images(digits, tmp_path):
         == classifier.predict(digits.test.images[:3]).tolist()
     )
     assert (tmp_path / "run" / "result.json").exists()
+    assert "The most confident mistakes" in (tmp_path / "run" / "report.html").read_text()
     assert classifier.predict(digits.test.images[:0]).tolist() == []
     with pytest.raises(InputError, match="data was given in memory"):
-        evaluate_run(tmp_path / "run", say=quiet)
+        evaluate_run(tmp_path / "run", log=quiet)
     with pytest.raises(InputError, match="data was given in memory"):
-        report.write_report(tmp_path / "run", "html")
+        run_report.write_report(tmp_path / "run")
 
 
 def test_the_estimator_goes_through_scikit_learn(digits):
@@ -396,11 +401,12 @@ def test_the_estimator_refuses_what_it_cannot_use():
 
 
 def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
-    from headwork.training import digits as job
+    from headwork.inspection import digits as job
 
     monkeypatch.setattr(job, "vision", lambda data: small())
-    done = training.digits_job(tmp_path, say=quiet)
+    done = job.digits_job(tmp_path, log=quiet)
     assert done.test_accuracy == training.Result.read(tmp_path / "digits").test_accuracy
     assert len(done.curves.axes) == 2
     assert len(done.predictions.axes) == 12
-    assert "are right" in done.predictions_caption
+    assert (tmp_path / "digits" / "report.html").exists()
+    assert "are correct" in done.predictions_caption

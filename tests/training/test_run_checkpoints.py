@@ -30,7 +30,7 @@ def model_bytes(folder: Path) -> bytes:
 def test_resumed_to_the_bit_in_mid_epoch_and_between(step, finished, stopped, tmp_path):
     folder = stopped(tmp_path / "run", step)
     lines = []
-    result = training.resume(folder, say=lines.append)
+    result = training.resume(folder, log=lines.append)
     assert any(f"from step {step} of 22" in line for line in lines)
     assert model_bytes(folder) == model_bytes(finished)
     whole = training.Result.read(finished)
@@ -38,7 +38,7 @@ def test_resumed_to_the_bit_in_mid_epoch_and_between(step, finished, stopped, tm
         assert {k: v for k, v in one.items() if k != "seconds"} == {
             k: v for k, v in two.items() if k != "seconds"
         }
-    assert result.told["confusion"] == whole.told["confusion"]
+    assert result.record["confusion"] == whole.record["confusion"]
 
 
 def test_only_the_last_few_are_kept(finished):
@@ -64,19 +64,19 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, finished, small, tmp
     with monkeypatch.context() as patch:
         patch.setattr(loop.Session, "step", step)
         with pytest.raises(
-            training.InterruptedRunError, match=r"saved at step 7 of 22\. Go on with: headwork resume"
+            training.InterruptedRunError, match=r"saved at step 7 of 22\. Resume with: headwork resume"
         ) as told:
-            training.train(small("model.dropout=0.1"), tmp_path / "run", say=quiet)
+            training.train(small("model.dropout=0.1"), tmp_path / "run", log=quiet)
     assert told.value.code == code
     assert handlers == [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    training.resume(tmp_path / "run", say=quiet)
+    training.resume(tmp_path / "run", log=quiet)
     assert model_bytes(tmp_path / "run") == model_bytes(finished)
 
 
 def test_a_finished_run_is_only_read(finished):
     lines = []
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.name != ".lock"}
-    training.resume(finished, say=lines.append)
+    training.resume(finished, log=lines.append)
     assert lines == [f"{finished} is finished already."]
     assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.name != ".lock"}
 
@@ -84,7 +84,7 @@ def test_a_finished_run_is_only_read(finished):
 def test_a_run_without_a_checkpoint_begins_again(stopped, finished, tmp_path):
     folder = stopped(tmp_path / "run", 3)
     shutil.rmtree(folder / "checkpoints")
-    training.resume(folder, say=quiet)
+    training.resume(folder, log=quiet)
     assert model_bytes(folder) == model_bytes(finished)
 
 
@@ -96,11 +96,11 @@ def test_what_changed_since_is_refused(stopped, digits, tmp_path):
     (folder / "config.json").write_text(text.replace('"learning_rate": 0.003', '"learning_rate": 0.004'))
     assert text != (folder / "config.json").read_text()
     with pytest.raises(InputError, match=r"changed since the checkpoint was written \(learning_rate\)"):
-        training.resume(folder, say=quiet)
+        training.resume(folder, log=quiet)
     (folder / "config.json").write_text(text)
     other = replace(digits, train=digits.validation, validation=digits.train)
     with pytest.raises(InputError, match="is not what the run was trained on"):
-        training.resume(folder, say=quiet, data=other)
+        training.resume(folder, log=quiet, data=other)
 
 
 def test_a_run_from_before_a_setting_existed_goes_on(stopped, finished, tmp_path):
@@ -111,7 +111,7 @@ def test_a_run_from_before_a_setting_existed_goes_on(stopped, finished, tmp_path
     shutil.rmtree(place)
     checkpoints.save(folder, 3, {**files, "state.json": json.dumps(state).encode()}, keep=3)
     (folder / "config.json").write_text(json.dumps(config))
-    training.resume(folder, say=quiet)
+    training.resume(folder, log=quiet)
     assert model_bytes(folder) == model_bytes(finished)
 
 
@@ -124,20 +124,20 @@ def test_a_second_process_in_the_folder_is_refused(stopped, tmp_path):
         half = folder / "checkpoints" / ".step-00000004.half"
         half.mkdir()
         with pytest.raises(InputError, match="another process trains in it"):
-            training.resume(folder, say=quiet)
+            training.resume(folder, log=quiet)
         assert half.exists()  # the other process writes it
-    training.resume(folder, say=quiet)
+    training.resume(folder, log=quiet)
     assert not half.exists()
 
 
 def test_places_that_hold_something_are_not_trained_into(finished, small, tmp_path):
-    with pytest.raises(InputError, match=r"holds a run already \(step 22\). Go on with: headwork resume"):
-        training.train(small(), finished, say=quiet)
+    with pytest.raises(InputError, match=r"holds a run already \(step 22\). Resume with: headwork resume"):
+        training.train(small(), finished, log=quiet)
     (tmp_path / "note.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty and holds no run"):
-        training.train(small(), tmp_path, say=quiet)
+        training.train(small(), tmp_path, log=quiet)
     with pytest.raises(InputError, match="is a file"):
-        training.train(small(), tmp_path / "note.txt", say=quiet)
+        training.train(small(), tmp_path / "note.txt", log=quiet)
 
 
 # --- disks ----------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_disk_that_takes_no_more(error, small, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     folder = tmp_path / "run"
     with pytest.raises(InputError) as told:
-        training.train(small("save_every=1"), folder, say=quiet)
+        training.train(small("save_every=1"), folder, log=quiet)
     message = str(told.value)
     assert "\n" not in message
     assert os.strerror(error) in message
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_no_more(error, small, tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written(small, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot write .*Not a directory"):
-        training.train(small(), tmp_path / "file" / "run", say=quiet)
+        training.train(small(), tmp_path / "file" / "run", log=quiet)
 
 
 # --- damage ---------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def damaged_at(folder: Path, name: str, change) -> None:
     good = file.read_bytes()
     file.write_bytes(change(good))
     lines: list[str] = []
-    found = latest(folder, lines.append, mend=True)
+    found = latest(folder, lines.append, repair=True)
     assert found is not None
     assert found[0] == before, (name, lines)
     assert len(lines) == 1, lines
@@ -249,7 +249,7 @@ def test_who_reads_changes_nothing(stopped, tmp_path):
     (folder / "checkpoints" / ".step-00000016.half").mkdir()
     before = sorted(folder.rglob("*"))
     lines: list[str] = []
-    training.load_model(folder, say=lines.append)
+    training.load_model(folder, log=lines.append)
     assert "step 15 is damaged and not used" in lines[0]
     assert "this is its model at step 12" in lines[1]
     assert sorted(folder.rglob("*")) == before
@@ -288,7 +288,7 @@ def test_a_damaged_one_is_passed_over_and_the_run_ends_right(stopped, finished, 
     newest = step_folders(folder)[-1] / "model.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     lines = []
-    training.resume(folder, say=lines.append)
+    training.resume(folder, log=lines.append)
     assert any("step 15 is damaged" in line for line in lines)
     assert any("from step 12 of 22" in line for line in lines)
     assert model_bytes(folder) == model_bytes(finished)
@@ -329,7 +329,7 @@ def test_threads_and_versions_that_differ_are_told(stopped, tmp_path):
     torch.set_num_threads(2)
     lines = []
     try:
-        training.resume(folder, say=lines.append)
+        training.resume(folder, log=lines.append)
     finally:
         torch.set_num_threads(1)
     assert any("set OMP_NUM_THREADS=1" in line for line in lines)

@@ -9,8 +9,8 @@ import headwork
 from headwork.errors import InputError
 from headwork.models import VisionTransformer, VisionTransformerConfig
 from headwork.training import changed, vision
-from headwork.training.examples import prepare
-from headwork.training.starting import start_as_convolution
+from headwork.training.convolution_start import start_as_convolution
+from headwork.training.preparation import prepare
 
 
 @pytest.mark.parametrize("pooling", ["class token", "mean"])
@@ -62,7 +62,7 @@ def test_what_cannot_start_so_is_told(changes):
 
 def test_a_run_says_that_it_starts_otherwise(digits):
     told: list[str] = []
-    prepared = prepare(changed(vision("digits"), ["model.patch=4"]), say=told.append, data=digits)
+    prepared = prepare(changed(vision("digits"), ["model.patch=4"]), log=told.append, data=digits)
     assert prepared.run.start == "random"
     assert "2 x 2 patches are too few" in "".join(told)
 

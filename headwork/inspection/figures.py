@@ -1,32 +1,33 @@
-"""Pictures of a run: curves by epoch, the confusion matrix, images with what was said of them."""
+"""Pictures of a run: curves by epoch, the confusion matrix, images with their predictions."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from headwork.errors import InputError
+from headwork.training.loop import schedule
 from headwork.training.recipes import Run, VisionRun
 
 Metrics = Sequence[Mapping[str, Any]]
+CONFUSION_CAPTION = "Rows are the true classes, columns the predicted ones, on the test set."
 
 
 def epochs_of(metrics: Metrics) -> list[Mapping[str, Any]]:
-    """The lines of whole epochs."""
+    """The lines of finished epochs."""
     return [line for line in metrics if line.get("ended")]
 
 
 def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> Any:
     """Loss and accuracy of training and validation by epoch, one run or several on one picture."""
-    import textwrap
-
     from matplotlib.figure import Figure
 
     for name, metrics in runs.items():
         if not epochs_of(metrics):
-            raise InputError(f"{name}: not one epoch is finished, so there are no curves yet.")
+            raise InputError(f"{name}: no epoch is finished, so there are no curves yet.")
     picture = Figure(figsize=(11, 4.2), layout="constrained")
     if title:
         picture.suptitle(plain(title, 100))
@@ -36,20 +37,14 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
     for axes, measure in zip(picture.subplots(1, 2), ("loss", "accuracy"), strict=True):
         for number, (name, metrics) in enumerate(runs.items()):
             lines = epochs_of(metrics)
-            at = [line["epoch"] for line in lines]
+            epochs = [line["epoch"] for line in lines]
             for part, style in (("training", "--"), ("validation", "-")):
                 values = [line[part][measure] * (100 if measure == "accuracy" else 1) for line in lines]
                 colour = f"C{number}" if several else ("C0" if part == "training" else "C1")
-                axes.plot(
-                    at,
-                    values,
-                    style,
-                    color=colour,
-                    marker="o" if len(at) < 25 else "",
-                    markersize=3,
-                    label=(plain(f"{name}, {part}", 60) if several else part)
-                    + f": {values[-1]:.4g} at the end",
-                )
+                label = plain(f"{name}, {part}", 60) if several else part
+                label = f"{label}: {values[-1]:.4g} at the end"
+                marker = "o" if len(epochs) < 25 else ""
+                axes.plot(epochs, values, style, color=colour, marker=marker, markersize=3, label=label)
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axes.set(xlabel="epoch", ylabel="accuracy in %" if measure == "accuracy" else "loss (cross-entropy)")
         axes.grid(alpha=0.3)
@@ -61,8 +56,6 @@ def rates(run: Run, steps: int) -> Any:
     """The learning rate by step."""
     from matplotlib.figure import Figure
 
-    from headwork.training.loop import schedule
-
     picture = Figure(figsize=(5.5, 2.6), layout="constrained")
     axes = picture.subplots()
     axes.plot([run.learning_rate * schedule(step, steps, run.warm_up) for step in range(steps)])
@@ -72,38 +65,31 @@ def rates(run: Run, steps: int) -> Any:
 
 
 def curves_caption(run: Run) -> str:
-    """Why the curves lie as they lie."""
-    shown = "Cross-entropy without label smoothing, and accuracy, by epoch."
+    """What the curves show, and why training may lie below validation."""
+    measures = "Cross-entropy without label smoothing, and accuracy, by epoch."
     during = "training is measured during the epoch, while the parameters still change"
     if isinstance(run, VisionRun) and run.augmentation.active:
-        changed = "on images that are " + " and ".join(
-            word
-            for word, on in (
-                ("flipped", run.augmentation.flip),
-                ("shifted", run.augmentation.shift),
-                ("partly erased", run.augmentation.erase),
-            )
-            if on
-        )
+        words = {"flip": "flipped", "shift": "shifted", "erase": "partly erased"}
+        changes = " and ".join(word for name, word in words.items() if getattr(run.augmentation, name))
         return (
-            f"{shown} Training accuracy may lie below validation's, and that is no mistake: {during}, {changed}, "
-            "which are harder; validation is measured at the end of each epoch on the images as they are."
+            f"{measures} Training accuracy may lie below validation's, and that is no mistake: {during}, on images that "
+            f"are {changes}, which are harder; validation is measured at the end of each epoch on the images as they are."
         )
     dropped = [
-        f"{share:.0%} of the {what}"
-        for name, what in (("dropout", "values"), ("word_dropout", "tokens"))
+        f"{share:.0%} of the {unit}"
+        for name, unit in (("dropout", "values"), ("word_dropout", "tokens"))
         if (share := getattr(run.model, name, 0))  # type: ignore[attr-defined]
     ]
     if dropped:
         return (
-            f"{shown} Early on training accuracy may lie below validation's: {during}, and {' and '.join(dropped)} "
+            f"{measures} Early on training accuracy may lie below validation's: {during}, and {' and '.join(dropped)} "
             "are dropped; validation is measured at the end of each epoch with all of them."
         )
-    return f"{shown} Validation is measured at the end of each epoch; {during}."
+    return f"{measures} Validation is measured at the end of each epoch; {during}."
 
 
 def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
-    """How often a class (row) was said to be another (column)."""
+    """The confusion matrix: true classes are rows, predicted ones columns."""
     import numpy as np
     from matplotlib.figure import Figure
 
@@ -119,7 +105,7 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
                 colour = "white" if shares[i, j] > 0.5 else "black"
                 axes.text(j, i, f"{count}", ha="center", va="center", color=colour, fontsize=7)
     names = [plain(name, 14) for name in classes]
-    axes.set(xlabel="said", ylabel="is", xticks=range(len(classes)), yticks=range(len(classes)))
+    axes.set(xlabel="predicted", ylabel="true", xticks=range(len(classes)), yticks=range(len(classes)))
     axes.set_xticklabels(names, rotation=45, ha="right", fontsize=8)
     axes.set_yticklabels(names, fontsize=8)
     return picture
@@ -134,16 +120,13 @@ def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) ->
     for axes in picture.subplots(rows, columns, squeeze=False).flat:
         axes.axis("off")
     for axes, image, caption in zip(picture.axes, images, captions, strict=False):
-        axes.imshow(
-            image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0),
-            cmap="gray",
-            interpolation="nearest",
-        )
+        pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
+        axes.imshow(pixels, cmap="gray", interpolation="nearest")
         axes.set_title(caption, fontsize=8)
     return picture
 
 
 def plain(name: str, most: int) -> str:
-    """A name for a plot: short, never read as a formula, nor left out of a legend, as names with a leading _ are."""
+    """A name for a plot: short, never read as a formula, nor left out of a legend as names with a leading _ are."""
     cut = name if len(name) <= most else name[: most - 1] + "…"
     return f"{' ' if cut.startswith('_') else ''}{cut}".replace("$", r"\$")

@@ -1,44 +1,39 @@
-r"""Where the table of n-grams starts: with how much likelier each is in a class than in the others.
+r"""The initial n-gram table of a text classifier: how much likelier each n-gram is in a class than in the others.
 
-For an n-gram that stands in n_c of the N_c training texts of class c, and in m_c of the M_c others, the ratio is
+For an n-gram in n_c of the N_c training texts of class c, and in m_c of the M_c others, the ratio is
 :math:`\log \frac{(n_c + 1) / (N_c + 2)}{(m_c + 1) / (M_c + 2)}`, naive Bayes with one text added to each count (Wang
 and Manning 2012, Baselines and Bigrams: Simple, Good Sentiment and Topic Classification).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from headwork.models import TextClassifier
-
-if TYPE_CHECKING:
-    from headwork.training.examples import Examples
+from headwork.training.examples import Examples
 
 AT_ONCE = 256  # texts
 
 
-def start_with_counts(model: TextClassifier, examples: Examples) -> None:
-    """Count the n-grams of the training texts into a new model's ``ngrams.ratios``."""
+def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
+    """Count the n-grams of the training texts, and set a new model's ``ngrams.ratios``."""
     assert model.ngrams is not None
     rows, classes = model.ngrams.table.shape
     counts = torch.zeros(classes, rows, dtype=torch.float64)
     for chosen in examples.in_order(AT_ONCE):
         (tokens, mask), labels = examples.batch(chosen)
-        found = model.ngrams.rows(tokens, mask).flatten(1)
-        texts = torch.arange(len(labels))[:, None].expand_as(found)
-        # Once for each text, however often it stands there.
-        each = torch.unique((texts * rows + found)[mask.repeat_interleave(3, 1)])
-        counts += torch.bincount(labels[each // rows] * rows + each % rows, minlength=classes * rows).view(
-            classes, rows
-        )
+        hashed = model.ngrams.rows(tokens, mask).flatten(1)
+        texts = torch.arange(len(labels))[:, None].expand_as(hashed)
+        # Once per text, however often it occurs in it.
+        once = torch.unique((texts * rows + hashed)[mask.repeat_interleave(3, 1)])
+        cells = labels[once // rows] * rows + once % rows
+        counts += torch.bincount(cells, minlength=classes * rows).view(classes, rows)
     model.ngrams.ratios.copy_(log_ratios(counts, examples.labels.bincount(minlength=classes)).mT)
 
 
 def log_ratios(counts: Tensor, texts: Tensor) -> Tensor:
-    """Of counts (class, row) and how many texts there are of each class.
+    """The ratios (class, row) from counts (class, row) and the number of texts of each class.
 
     >>> log_ratios(torch.tensor([[3.0, 1.0], [0.0, 1.0]]), torch.tensor([3, 3]))[0].exp().tolist()
     [4.0, 1.0]

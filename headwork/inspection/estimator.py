@@ -1,4 +1,7 @@
-"""A classifier in the manner of scikit-learn, for notebooks: ``fit``, ``predict``, ``predict_proba``, ``score``."""
+"""A classifier with scikit-learn's methods, for notebooks: ``fit``, ``predict``, ``predict_proba``, ``score``.
+
+``training.Classifier`` is this class. It stands above training because a run that is kept gets its report.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,13 @@ from numpy.typing import NDArray
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.splits import VALIDATION, held_out
 from headwork.errors import InputError, unknown
-from headwork.training.examples import IN_MEMORY
-from headwork.training.folders import Result, load_facts, load_model, load_run
-from headwork.training.progress import quiet, tell
+from headwork.inspection.predictions import image_probabilities, text_probabilities
+from headwork.inspection.run_report import write_report
+from headwork.training.folders import Result, load_data_info, load_model, load_run
+from headwork.training.preparation import IN_MEMORY
+from headwork.training.progress import quiet, to_stderr
 from headwork.training.recipes import TextRun, changed, text, vision
 from headwork.training.runs import train
-from headwork.training.trained import image_probabilities, text_probabilities
 
 AT_ONCE = 256
 
@@ -27,7 +31,7 @@ class Classifier:
     """Learns from images (image, height, width) or (image, channel, height, width) as bytes, or from a list of texts.
 
     ``model`` is transformer, cnn, lstm, gru or rnn; any field of the recipe can be set: ``Classifier(epochs=3,
-    settings=["model.width=32"])``. ``folder`` keeps the run; without it nothing is left behind.
+    settings=["model.width=32"])``. ``folder`` keeps the run and its report; without it nothing is left behind.
 
     >>> import numpy as np
     >>> images = np.zeros((40, 8, 8), np.uint8); images[20:] = 255
@@ -58,26 +62,26 @@ class Classifier:
         self.classes_ = np.array(classes)
         named = tuple(str(name) for name in classes)
         kept, held = held_out(labels, 0.1, self.seed, VALIDATION)
-        settings = [
-            f"seed={self.seed}",
-            *([] if self.epochs is None else [f"epochs={self.epochs}"]),
-            *self.settings,
-        ]
+        settings = [f"seed={self.seed}", *self.settings]
+        if self.epochs is not None:
+            settings.insert(1, f"epochs={self.epochs}")
         data: Images | Texts
         if texts:
-            split = TextSplit([str(one) for one in X], labels)
+            split = TextSplit([str(item) for item in X], labels)
             data = Texts("texts", named, split.at(kept), split.at(held), lambda: split.at(held))
             run: Any = changed(text(IN_MEMORY, self.model), settings)
         else:
             pictures = ImageSplit(_bytes(X), labels)
             data = Images("images", named, pictures.at(kept), pictures.at(held), lambda: pictures.at(held))
             run = changed(vision(IN_MEMORY, self.model), settings)
-        say = tell if self.verbose else quiet
+        log = to_stderr if self.verbose else quiet
         with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
-            place = Path(self.folder or Path(temporary) / "run")
-            # The part that a run calls its test is the validation here: score is asked with data of its own.
-            self.result_: Result = train(run, place, say=say, data=data)
-            self.run_, self.facts_, self.model_ = load_run(place), load_facts(place), load_model(place)
+            folder = Path(self.folder or Path(temporary) / "run")
+            # What a run calls its test set is the validation part here: score is called with other data.
+            self.result_: Result = train(run, folder, log=log, data=data)
+            if self.folder:
+                write_report(self.result_, log=log)
+            self.run_, self.info_, self.model_ = load_run(folder), load_data_info(folder), load_model(folder)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -86,31 +90,28 @@ class Classifier:
             raise InputError("this classifier has learned nothing yet. Call fit(images, labels) first.")
         if len(X) == 0:
             return np.empty((0, len(self.classes_)))
-        if isinstance(self.run_, TextRun):
-            rows = [
-                text_probabilities(self.model_, list(X[i : i + AT_ONCE]), self.run_)
-                for i in range(0, len(X), AT_ONCE)
-            ]
-        else:
-            images = _bytes(X)
-            rows = [
-                image_probabilities(self.model_, images[i : i + AT_ONCE], self.facts_)
-                for i in range(0, len(images), AT_ONCE)
-            ]
+        run = self.run_
+        inputs = X if isinstance(run, TextRun) else _bytes(X)
+        rows = []
+        for batch in (inputs[i : i + AT_ONCE] for i in range(0, len(inputs), AT_ONCE)):
+            if isinstance(run, TextRun):
+                rows.append(text_probabilities(self.model_, list(batch), run))
+            else:
+                rows.append(image_probabilities(self.model_, batch, self.info_))
         return np.concatenate([row.double().numpy() for row in rows])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest label of each."""
-        places = self.predict_proba(X).argmax(-1)
-        found: NDArray[Any] = self.classes_[places]
-        return found
+        """The most probable label of each."""
+        best = self.predict_proba(X).argmax(-1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
     def score(self, X: Any, y: Sequence[Any]) -> float:
-        """The share of right answers."""
+        """The accuracy."""
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
     def __sklearn_tags__(self) -> Any:
-        """That it is a classifier, in scikit-learn's terms: cross_val_score and its like ask."""
+        """That it is a classifier, for cross_val_score and its like."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(
@@ -121,7 +122,7 @@ class Classifier:
         )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What it was made with, by name."""
+        """The arguments of ``__init__`` by name."""
         names = ("model", "epochs", "seed", "settings", "folder", "verbose")
         return {name: getattr(self, name) for name in names}
 
@@ -135,7 +136,7 @@ class Classifier:
 
 def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:
     if len(y) != count:
-        raise InputError(f"fit: {count:,} examples but {len(y):,} labels. Give one label an example.")
+        raise InputError(f"fit: {count:,} examples but {len(y):,} labels. Give one label per example.")
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
     if len(classes) < 2:
         raise InputError("fit: every label is the same. A classifier needs at least two classes.")
@@ -143,7 +144,7 @@ def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any
 
 
 def _bytes(X: Any) -> NDArray[np.uint8]:
-    """Images as bytes with a channel axis; decimals from 0 to 1 are taken as grey values."""
+    """Images as bytes with a channel axis; decimals from 0 to 1 are scaled to 0 to 255."""
     images = np.asarray(X)
     if images.ndim == 3:
         images = images[:, None]

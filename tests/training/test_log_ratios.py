@@ -11,10 +11,12 @@ import torch
 
 from headwork import training
 from headwork.data import Texts, TextSplit
+from headwork.inspection.run_report import write_report
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.training.baseline import baseline
-from headwork.training.counting import start_with_counts
-from headwork.training.examples import TextExamples, prepare
+from headwork.training.examples import TextExamples
+from headwork.training.log_ratios import set_log_ratios
+from headwork.training.preparation import prepare
 from headwork.training.progress import quiet
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -42,7 +44,7 @@ def test_ratios_by_hand():
             vocabulary=tokenizer.vocabulary, max_length=10, width=4, hidden=4, heads=1, depth=1, ngrams=99991
         )
     )
-    start_with_counts(model, examples)
+    set_log_ratios(model, examples)
     tokens = torch.from_numpy(tokenizer.encoded(["fine film"]).ids.astype(np.int64))[None]
     word, pair, _ = model.ngrams.rows(tokens, None).unbind(-1)
     ratio = {
@@ -77,9 +79,9 @@ def recipe(*settings):
 
 def test_a_run_starts_with_them_and_keeps_them(tmp_path):
     run = recipe()
-    start = prepare(run, say=quiet, data=films()).model()
+    start = prepare(run, log=quiet, data=films()).new_model()
     assert start.ngrams.ratios.abs().max() > 1
-    result = training.train(run, tmp_path / "run", say=quiet, data=films())
+    result = training.train(run, tmp_path / "run", log=quiet, data=films())
     model = training.load_model(result.folder)
     assert torch.equal(model.ngrams.ratios, start.ngrams.ratios)
     assert not torch.equal(model.ngrams.table, start.ngrams.table)
@@ -90,17 +92,17 @@ def test_onnx_hashes_alike(tmp_path):
     pytest.importorskip("onnxruntime")
     from headwork.training.export import export_onnx
 
-    model = prepare(recipe(), say=quiet, data=films()).model()
+    model = prepare(recipe(), log=quiet, data=films()).new_model()
     torch.nn.init.normal_(model.ngrams.table)
     assert export_onnx(model.eval(), tmp_path / "model.onnx") < 1e-4
 
 
 def test_the_baseline_is_printed_and_kept(tmp_path):
     lines = []
-    result = training.train(recipe("epochs=1"), tmp_path / "run", say=lines.append, data=films())
-    assert result.told["baseline"]["accuracy"] == 1
+    result = training.train(recipe("epochs=1"), tmp_path / "run", log=lines.append, data=films())
+    assert result.record["baseline"]["accuracy"] == 1
     assert any("TF-IDF" in line and "100.00%" in line for line in lines)
-    assert "TF-IDF" in (tmp_path / "run" / "report.html").read_text()
+    assert "TF-IDF" in write_report(result).read_text()
 
 
 def test_where_there_is_no_baseline_a_word_says_why(monkeypatch):

@@ -7,42 +7,41 @@ from pathlib import Path
 from typing import Any
 
 from headwork.errors import InputError
+from headwork.inspection import figures
 from headwork.pages import Table, save_plot
-from headwork.training import figures
-from headwork.training.folders import RESULT, Result, check_run, load_facts, load_metrics, load_run
+from headwork.training.folders import RESULT, Result, check_run, load_data_info, load_metrics, load_run
 from headwork.training.progress import clock
 
 
-def curves_of(runs: Sequence[Path], out: Path) -> Path:
-    """The curves of runs on one picture, written to a file."""
-    named = _names(runs)
-    data = sorted({load_facts(run).name for run in runs})
+def compare_curves(runs: Sequence[Path], out: Path) -> Path:
+    """Write the curves of several runs as one picture."""
+    names = _names(runs)
+    data = sorted({load_data_info(run).name for run in runs})
     captions = {figures.curves_caption(load_run(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
-    return save_plot(
-        figures.curves({named[run]: load_metrics(run) for run in runs}, ", ".join(data), caption), out
-    )
+    metrics = {names[run]: load_metrics(run) for run in runs}
+    return save_plot(figures.curves(metrics, ", ".join(data), caption), out)
 
 
-def results_of(runs: Sequence[Path]) -> Table:
+def compare_results(runs: Sequence[Path]) -> Table:
     """Epochs, accuracies and time of each run."""
-    named = _names(runs)
+    names = _names(runs)
     rows: list[tuple[Any, ...]] = []
     for folder in runs:
         lines = figures.epochs_of(load_metrics(folder))
         if not lines:
-            raise InputError(f"{folder}: not one epoch is finished, so there are no curves yet.")
+            raise InputError(f"{folder}: no epoch is finished, so there are no curves yet.")
         finished = (folder / RESULT).exists()
         test = f"{Result.read(folder).test_accuracy:.2%}" if finished else "not finished"
-        last, wanted = lines[-1], load_run(folder).epochs
-        done = wanted if last["epoch"] == wanted else f"{last['epoch']} of {wanted}"
+        last, epochs = lines[-1], load_run(folder).epochs
+        done = epochs if last["epoch"] == epochs else f"{last['epoch']} of {epochs}"
         shares = (f"{last[part]['accuracy']:.2%}" for part in ("training", "validation"))
-        rows.append((named[folder], done, *shares, test, clock(last["seconds"])))
+        rows.append((names[folder], done, *shares, test, clock(last["seconds"])))
     return Table("", ("run", "epochs", "training", "validation", "test", "time"), rows)
 
 
 def _names(runs: Sequence[Path]) -> dict[Path, str]:
-    """The folders' own names, or their whole paths where those meet."""
+    """The folders' own names, or their whole paths where two names are the same."""
     if len({run.resolve() for run in runs}) < len(runs):
         raise InputError("curves: a run is named twice.")
     short = {run: check_run(run).resolve().name for run in runs}

@@ -1,10 +1,10 @@
-r"""Where a vision transformer starts: heads that look at their neighbours, as a convolution of 3 x 3 does.
+r"""The initial parameters of a vision transformer: heads that attend to neighbouring patches, as a 3 x 3 convolution.
 
 Each patch's position starts as the sum of a code for its row and one for its column, all codes orthonormal, and each
 head's W_q and W_k as the shift to one of the nine neighbours, built and certified by ``headwork.build``; the rest stays
-random, W_o and W_2 smaller by 1/sqrt(2 depth), so that the codes are still seen in the last block. The idea, with W_q
-and W_k fitted instead of built, is from Structured Initialization for Vision Transformers (arXiv 2505.19985). What it
-brings is measured in docs/experiments.md.
+random, W_o and W_2 smaller by 1/sqrt(2 depth), so that the codes still count in the last block. The idea, with W_q and
+W_k fitted instead of built, is from Structured Initialization for Vision Transformers (arXiv 2505.19985). Its effect is
+measured in docs/experiments.md.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from headwork.models import VisionTransformer, VisionTransformerConfig
 SHARPNESS = 4.0  # by how much the neighbour's score stands above one that shares only its row or column
 
 
-def cannot_start(config: VisionTransformerConfig) -> str:
-    """Why such heads cannot start as a convolution, or nothing.
+def obstacle(config: VisionTransformerConfig) -> str:
+    """Why such heads cannot start as a convolution; empty where they can.
 
-    >>> cannot_start(VisionTransformerConfig(width=32))
+    >>> obstacle(VisionTransformerConfig(width=32))
     'heads of width 8 cannot hold the codes of 7 rows and 7 columns'
     """
     side, room = config.image // config.patch, config.width // config.heads
@@ -33,15 +33,13 @@ def cannot_start(config: VisionTransformerConfig) -> str:
         return f"{config.positions} positions and {config.attention} attention have no codes to build on"
     if side < 3:
         return f"{side} x {side} patches are too few for a convolution of 3 x 3"
-    return (
-        ""
-        if 2 * side <= room
-        else f"heads of width {room} cannot hold the codes of {side} rows and {side} columns"
-    )
+    if 2 * side > room:
+        return f"heads of width {room} cannot hold the codes of {side} rows and {side} columns"
+    return ""
 
 
 def start_as_convolution(model: VisionTransformer) -> None:
-    """Give positions, W_q and W_k of a new model their start, in place.
+    """Set positions, W_q and W_k of a new model, in place.
 
     >>> from headwork.models import VisionTransformerConfig
     >>> model = VisionTransformer(VisionTransformerConfig(depth=1))
@@ -52,7 +50,7 @@ def start_as_convolution(model: VisionTransformer) -> None:
     config = model.config
     side = config.image // config.patch
     room = config.width // config.heads
-    reason = cannot_start(config)
+    reason = obstacle(config)
     if reason:
         raise InputError(f"start convolution: {reason}. Change the model, or start at random.")
     built = build(
@@ -64,13 +62,12 @@ def start_as_convolution(model: VisionTransformer) -> None:
     # A normalised token holds its two codes at half of its square, width.
     sharpness = SHARPNESS * math.sqrt(room) / (config.width / 4)
     with torch.no_grad():
-        _place(model.positions.table, codes @ basis, model.patch_embedding.filters)
+        _set_positions(model.positions.table, codes @ basis, model.patch_embedding.filters)
         for number in range(config.depth * config.heads):
             layer, head = divmod(number, config.heads)
             attention = model.transformer.blocks[layer].attention
-            rows = slice(
-                head * room, head * room + codes.shape[1]
-            )  # the head's other rows stay random, and so can move
+            # The head's other rows stay random, and so can learn.
+            rows = slice(head * room, head * room + codes.shape[1])
             tap = (4 + number) % 9  # every neighbour in turn, the patch itself first
             attention.W_q[rows] = (sharpness * shifts[0][tap]).to(attention.W_q)
             attention.W_k[rows] = shifts[1][tap].to(attention.W_k)
@@ -80,7 +77,7 @@ def start_as_convolution(model: VisionTransformer) -> None:
                 matrix.mul_(1 / math.sqrt(2 * config.depth))
 
 
-def _place(table: Tensor, codes: Tensor, filters: Tensor) -> None:
-    """Codes as large as what the patches bring (pixels of variance 1, embedded); the class token stands nowhere."""
+def _set_positions(table: Tensor, codes: Tensor, filters: Tensor) -> None:
+    """Codes as large as embedded patches of pixels of variance 1; the class token has no position."""
     table.zero_()
     table[-len(codes) :] = (filters.norm().double() / math.sqrt(2) * codes).to(table)

@@ -1,0 +1,59 @@
+"""The main job's training: a vision transformer on the embedded digits, in well under a minute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwork.data import Images, load_images
+from headwork.inspection import figures
+from headwork.inspection.predictions import image_probabilities
+from headwork.inspection.run_report import write_report
+from headwork.training.folders import Result, load_data_info, load_model
+from headwork.training.progress import Log, to_stderr
+from headwork.training.recipes import vision
+from headwork.training.runs import train
+
+COUNT = 12  # images with their predictions
+
+
+@dataclass(frozen=True)
+class DigitsJob:
+    """What the main report shows: two matplotlib figures with their captions, and the accuracy."""
+
+    result: Result
+    curves: Any
+    curves_caption: str
+    predictions: Any
+    predictions_caption: str
+
+    @property
+    def test_accuracy(self) -> float:
+        return self.result.test_accuracy
+
+
+def digits_job(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsJob:
+    """Train on the digits into ``out_folder``/digits, write the run's report, and draw curves and predictions."""
+    run = vision("digits")
+    data = load_images("digits", seed=run.seed, validation=run.validation)
+    folder = Path(out_folder) / "digits"
+    result = train(run, folder, log=log, data=data)
+    write_report(result, log=log)
+    curves = figures.curves({"digits": result.metrics})
+    return DigitsJob(result, curves, figures.curves_caption(run), *predictions(folder, data))
+
+
+def predictions(folder: Path, data: Images) -> tuple[Any, str]:
+    """The first test images with their predictions, and a caption."""
+    images, labels = data.test.images[:COUNT], data.test.labels[:COUNT]
+    info = load_data_info(folder)
+    probabilities = image_probabilities(load_model(folder), images, info).numpy()
+    predicted = probabilities.argmax(-1)
+    captions = []
+    for row, label, choice in zip(probabilities, labels, predicted, strict=True):
+        true = "" if choice == label else f", true: {info.classes[label]}"
+        captions.append(f"{info.classes[choice]} ({row[choice]:.0%}){true}")
+    correct = int((predicted == labels).sum())
+    caption = f"The first {COUNT} test images with their predictions: {correct} are correct."
+    return figures.pictures(images, captions), caption

@@ -1,0 +1,167 @@
+"""The report on a finished run, as one offline page: settings, curves, heads, confusion matrix, mistakes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from headwork.data import Images, Texts
+from headwork.files import write_whole
+from headwork.inspection import figures
+from headwork.inspection.head_maps import heads
+from headwork.inspection.predictions import format_accuracy
+from headwork.models import Model, VisionTransformerConfig
+from headwork.pages import Table, figure, heading, page, plot_svg, save_plot
+from headwork.training.folders import Result, load_data_info, load_model, load_run
+from headwork.training.preparation import prepare
+from headwork.training.progress import Log, clock, quiet, to_stderr
+from headwork.training.recipes import Run, TextRun, VisionRun
+from headwork.training.runs import check_data
+
+REPORT = "report.html"
+
+
+def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log = to_stderr) -> Path:
+    """Write the page of a finished run; unless ``out`` is given into its folder, with its curves beside it."""
+    result = run if isinstance(run, Result) else Result.read(run)
+    text = html(result, result.data or _load_data(result.folder, log))
+    if out is None:
+        title, caption = result.folder.name, figures.curves_caption(load_run(result.folder))
+        picture = figures.curves({title: result.metrics}, title, caption)
+        for suffix in ("png", "svg"):
+            save_plot(picture, result.folder / f"curves.{suffix}")
+    return write_whole(out or result.folder / REPORT, text)  # last: it tells that the rest is there
+
+
+def _load_data(folder: Path, log: Log) -> Images | Texts | None:
+    """The images that a run was trained on; the page of texts needs none."""
+    run = load_run(folder)
+    if isinstance(run, TextRun):
+        return None
+    prepared = prepare(run, log=log)
+    check_data(folder, load_data_info(folder), prepared.info)
+    return prepared.data
+
+
+def html(result: Result, data: Images | Texts | None) -> str:
+    """The page of a run."""
+    run, info = load_run(result.folder), load_data_info(result.folder)
+    picture = figures.curves({result.folder.name: result.metrics})
+    confusion = figures.confusion(result.record["confusion"], info.classes)
+    return page(
+        f"{result.folder.name}: {run.task} on {info.name}",
+        result_table(result, run),
+        heading("Curves"),
+        figure(plot_svg(picture, "loss and accuracy by epoch"), figures.curves_caption(run)),
+        epochs_table(result.metrics),
+        *_heads(run, result.folder, data),
+        heading("Confusion matrix"),
+        figure(plot_svg(confusion, "confusion matrix"), figures.CONFUSION_CAPTION),
+        heading("The most confident mistakes"),
+        *_mistakes(result, info.classes, data),
+        heading("Settings"),
+        settings_table(run),
+        Table("", ("data",), [(note,) for note in info.notes]),
+        about="How it was trained, how good it is, and where it goes wrong.",
+    )
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def settings_table(run: Run) -> Table:
+    """Every field of a run, dotted."""
+    rows: list[tuple[Any, ...]] = []
+    for name, value in asdict(run).items():
+        rows += [(f"{name}.{k}", v) for k, v in value.items()] if isinstance(value, dict) else [(name, value)]
+    return Table("", ("field", "value"), rows)
+
+
+def parameters_table(model: Model) -> Table:
+    """Every tensor of a model, with its shape and size."""
+    rows = [(name, tuple(value.shape), value.numel()) for name, value in model.named_parameters()]
+    return Table("", ("name", "shape", "parameters"), [*rows, ("all", "", model.parameter_count)])
+
+
+def epochs_table(metrics: figures.Metrics) -> Table:
+    """Loss and accuracy of training and validation, epoch by epoch."""
+    rows = []
+    for line in figures.epochs_of(metrics):
+        parts = [line["training"], line["validation"]]
+        cells = [cell for part in parts for cell in (f"{part['loss']:.4f}", f"{part['accuracy']:.2%}")]
+        rows.append((line["epoch"], *cells, clock(line["seconds"])))
+    columns = [f"{part} {measure}" for part in ("training", "validation") for measure in ("loss", "accuracy")]
+    return Table("Epochs", ("epoch", *columns, "time"), rows)
+
+
+def result_table(result: Result, run: Run) -> Table:
+    record = result.record
+    test = record["test"]
+    rows: list[tuple[Any, ...]] = [
+        ("test accuracy", format_accuracy(test["accuracy"], test["count"])),
+        ("test loss", f"{test['loss']:.4f}"),
+        ("validation accuracy", f"{record['validation']['accuracy']:.2%}"),
+        ("parameters", record["parameters"]),
+        ("steps", record["steps"]),
+        ("time", clock(record["seconds"])),
+        ("threads", record["threads"]),
+        ("seed", run.seed),
+    ]
+    if "baseline" in record:
+        other = record["baseline"]
+        rows.insert(1, (other["name"], f"{other['accuracy']:.2%}, fitted on the same texts"))
+    note = "The model after the last epoch. No epoch was chosen by the test set, which was used once, at the end."
+    return Table("Result", ("quantity", "value"), rows, [note])
+
+
+def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
+    """The most confident wrong predictions; a test image by its index."""
+    rows = [
+        (m.get("text", m["place"]), classes[m["label"]], classes[m["said"]], f"{m['probability']:.0%}")
+        for m in result.record["mistakes"]
+    ]
+    first = "text" if rows and isinstance(rows[0][0], str) else "test image"
+    notes = [] if rows else ["There are none."]
+    return Table("", (first, "true", "predicted", "probability"), rows, notes)
+
+
+# --- pictures -----------------------------------------------------------------------------------
+
+
+def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
+    wrong = result.record["mistakes"]
+    if not wrong or not isinstance(data, Images):
+        return [mistakes_table(result, classes) if wrong else "There are none."]
+    captions = []
+    for mistake in wrong:
+        true, predicted = (figures.plain(classes[mistake[name]], 12) for name in ("label", "said"))
+        captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
+    picture = figures.pictures(data.test.images[[mistake["place"] for mistake in wrong]], captions)
+    return [figure(plot_svg(picture, "mistakes"), "The true class, and the prediction with its probability.")]
+
+
+def picture_of_heads(run: Run, folder: Path, data: Images | Texts | None) -> Any | None:
+    """The heads of a vision transformer, before and after training; None where there are no such heads."""
+    if not isinstance(run, VisionRun) or not isinstance(run.model, VisionTransformerConfig):
+        return None
+    if run.model.attention != "softmax" or not isinstance(data, Images):
+        return None
+    prepared = prepare(run, log=quiet, data=data)
+    images = prepared.validation.batch(prepared.validation.in_order(64)[0])[0][0]
+    start: Any = prepared.new_model()
+    end: Any = prepared.complete(load_model(folder, log=quiet))
+    return heads(start, end, images)
+
+
+def _heads(run: Run, folder: Path, data: Images | Texts | None) -> list[Any]:
+    picture = picture_of_heads(run, folder, data)
+    if picture is None:
+        return []
+    caption = "Mean attention weight by offset to the other patch (+ is offset 0), on 64 validation images."
+    if getattr(run, "start", "") == "convolution":
+        caption += " Each head was built to attend to one of its nine neighbours."
+    return [
+        heading("Where the heads attend"),
+        figure(plot_svg(picture, "heads before and after training"), caption),
+    ]

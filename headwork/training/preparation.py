@@ -1,0 +1,206 @@
+"""A run and its data made ready: ``prepare`` loads what the run names and completes the run by it.
+
+The data decides image size, channels, classes and vocabulary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headwork.data import (
+    KNOWN,
+    Images,
+    ImageSplit,
+    Texts,
+    TextSplit,
+    Tokenizer,
+    fetch,
+    load_images,
+    load_texts,
+    read_tokenizer,
+    train_tokenizer,
+)
+from headwork.errors import InputError, unknown
+from headwork.models import (
+    Model,
+    TextClassifier,
+    TextClassifierConfig,
+    TextEncoder,
+    VisionTransformer,
+    VisionTransformerConfig,
+)
+from headwork.models.checkpoints import tokenizer_of
+from headwork.models.registry import build_classifier
+from headwork.training.convolution_start import obstacle, start_as_convolution
+from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
+from headwork.training.log_ratios import set_log_ratios
+from headwork.training.progress import Log
+from headwork.training.recipes import Run, TextRun, VisionRun
+from headwork.training.seeds import INITIALISATION, mix
+
+IN_MEMORY = "given in memory"  # instead of the data's name
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run with its data, ready to begin."""
+
+    run: Run
+    info: DataInfo
+    training: Examples
+    validation: Examples
+    read_test: Callable[[], Examples]
+    data: Images | Texts
+    tokenizer: Tokenizer | None = None
+    encoder: TextEncoder | None = None
+
+    def new_model(self) -> Model:
+        """A new model, initialised by the seed; on a pretrained encoder where the run names one."""
+        config: Any = self.run.model  # type: ignore[attr-defined]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(mix(INITIALISATION, self.run.seed))
+            if self.encoder is None:
+                model = build_classifier(config)
+                if getattr(self.run, "start", "random") == "convolution":
+                    assert isinstance(model, VisionTransformer)
+                    start_as_convolution(model)
+            else:
+                model = TextClassifier.on(self.encoder, classes=config.classes, pooling=config.pooling)
+                model = TextClassifier(config, model.encoder)
+        if isinstance(model, TextClassifier) and model.ngrams is not None:
+            set_log_ratios(model, self.training)
+        return self.complete(model)
+
+    def complete(self, model: Model) -> Model:
+        """The model in the run's precision, with its tokenizer."""
+        model = model.to(getattr(torch, self.run.precision))
+        if self.tokenizer is not None:
+            model.tokenizer = self.tokenizer.inner
+        return model
+
+
+def prepare(
+    run: Run, *, tokenizer: bytes | None = None, log: Log, data: Images | Texts | None = None
+) -> PreparedRun:
+    """Load the data and complete the run by it. ``tokenizer`` is the one that a resumed run began with."""
+    if data is None and run.data == IN_MEMORY:
+        raise InputError(
+            "the run's data was given in memory (Classifier.fit), so it cannot be loaded again. "
+            "Use what holds that data: fit, predict and score; or evaluate with --data FILE."
+        )
+    if data is None:
+        run = replace(run, data=_full_path(run.data))
+    if isinstance(run, VisionRun):
+        images = data or load_images(
+            run.data, seed=run.seed, validation=run.validation, size=run.size or None, say=log
+        )
+        assert isinstance(images, Images)
+        return _with_images(run, images, log)
+    assert isinstance(run, TextRun)
+    texts = data or load_texts(
+        run.data, seed=run.seed, validation=run.validation, columns=run.columns, say=log
+    )
+    assert isinstance(texts, Texts)
+    return _with_texts(run, texts, tokenizer, log)
+
+
+def _full_path(name: str) -> str:
+    """A path in full, so that the run can be resumed from any folder; a known name as it is."""
+    known = name.replace("_", "-").lower() in KNOWN
+    return name if known or not Path(name).exists() else str(Path(name).resolve())
+
+
+def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
+    height, width = data.size
+    if height != width:
+        raise InputError(
+            f"{data.name}: images of {height} x {width} (height, width). The models take square ones: "
+            "scale the images of a folder with --set size=32, or crop those of an .npz to squares."
+        )
+    info = _info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
+    config = replace(run.model, image=height, channels=data.channels, classes=len(data.classes))
+    run = replace(run, model=config)
+    reason = obstacle(config) if isinstance(config, VisionTransformerConfig) else ""
+    if run.start == "convolution" and reason:
+        log(f"! the heads start at random, not as a convolution: {reason}.")
+        run = replace(run, start="random")
+
+    def examples(split: ImageSplit) -> ImageExamples:
+        return ImageExamples(split, info, run.augmentation, run.precision)
+
+    parts = examples(data.train), examples(data.validation), lambda: examples(data.test)
+    return PreparedRun(run, info, *parts, data)
+
+
+def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
+    pretrained = None
+    if saved is not None:
+        tokenizer = tokenizer_from(saved, run.longest)
+    elif run.encoder:
+        run = replace(run, encoder=_full_path(run.encoder))
+        pretrained, folder = _encoder(run, log)
+        tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.longest)
+        run = replace(run, model=_on_encoder(run, pretrained, len(data.classes)))
+    else:
+        log(f"training a tokenizer on the {len(data.train):,} training texts ...")
+        tokenizer = train_tokenizer(data.train.texts, vocabulary=run.model.vocabulary, max_length=run.longest)
+        config = replace(
+            run.model, vocabulary=tokenizer.vocabulary, max_length=run.longest, classes=len(data.classes)
+        )
+        run = replace(run, model=config)
+    info = _info(data, tokenizer=hashlib.sha256(tokenizer_bytes(tokenizer)).hexdigest())
+
+    def examples(split: TextSplit) -> TextExamples:
+        return TextExamples(tokenizer.encoded(split))
+
+    parts = examples(data.train), examples(data.validation), lambda: examples(data.test)
+    return PreparedRun(run, info, *parts, data, tokenizer, pretrained)
+
+
+def _info(data: Images | Texts, **more: Any) -> DataInfo:
+    counts = {"training": len(data.train), "validation": len(data.validation)}
+    return DataInfo(
+        name=data.name, classes=data.classes, digest=data.digest, notes=data.notes, counts=counts, **more
+    )
+
+
+def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
+    """The pretrained encoder that a run names: a known one, or a folder in the format of the transformers library."""
+    from headwork.models.pretrained import from_transformers
+
+    known = [name for name, entry in KNOWN.items() if entry.kind == "encoder"]
+    folder = Path(run.encoder)
+    if run.encoder in known:
+        folder = fetch(run.encoder, say=log)
+    elif not folder.is_dir():
+        raise unknown("encoder (and no such folder)", run.encoder, known)
+    encoder = from_transformers(folder)
+    if not isinstance(encoder, TextEncoder):
+        raise InputError(
+            f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts."
+        )
+    if run.longest > encoder.config.max_length:
+        raise InputError(
+            f"longest {run.longest}: the encoder has positions for {encoder.config.max_length} tokens only."
+        )
+    return encoder, folder
+
+
+def _on_encoder(run: TextRun, encoder: TextEncoder, classes: int) -> TextClassifierConfig:
+    chosen = {name: getattr(run.model, name) for name in ("dropout", "pooling", "kernel")}
+    return TextClassifierConfig(**{**asdict(encoder.config), **chosen, "classes": classes})
+
+
+def tokenizer_from(data: bytes, max_length: int) -> Tokenizer:
+    """A tokenizer from its bytes."""
+    return Tokenizer(tokenizer_of(data, Path("tokenizer.json")), max_length)
+
+
+def tokenizer_bytes(tokenizer: Tokenizer) -> bytes:
+    return str(tokenizer.inner.to_str(pretty=True)).encode()
