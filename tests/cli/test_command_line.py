@@ -133,14 +133,14 @@ def test_a_closed_pipe_is_no_error():
 def test_problems_check_passes_and_says_so():
     result = headwork("problems", "A2", "--check")
     assert result.returncode == 0, result.stdout
-    assert "all right" in result.stdout
+    assert "no mismatch" in result.stdout
 
 
 def test_run_writes_one_report_and_says_where(tmp_path):
     result = headwork("run", "--book-only", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     reports = list(tmp_path.glob("report-*/report.html"))
-    assert "all right" in result.stdout
+    assert "no mismatch" in result.stdout
     assert len(reports) == 1
     assert str(reports[0]) in result.stdout
     assert result.stdout.count("\n  headwork ") == 3
