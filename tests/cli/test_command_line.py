@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -48,8 +47,7 @@ def test_a2_exact_as_json():
 def test_a_problem_file_works_like_the_options(tmp_path):
     file = tmp_path / "problem.toml"
     file.write_text(
-        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n'
-        "[options]\nbeta = 0.5\n"
+        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n[options]\nbeta = 0.5\n'
     )
     result = headwork(
         "explain", "self-attention", file, "--exact", "--json", "--out", tmp_path / "trace.json"
@@ -170,24 +168,3 @@ def test_sensitivity_draws_and_tabulates(tmp_path):
     wrong = headwork("sensitivity", *arguments[:-1], "1")
     assert wrong.returncode == 2
     assert "one number a column" in wrong.stderr
-
-
-def test_every_readme_command_runs(tmp_path):
-    """Every `headwork ...` line of the README, except those marked slow and the whole book."""
-    readme = Path(__file__).parents[2] / "README.md"
-    blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", readme.read_text(), flags=re.S)
-    lines = [line.strip() for block in blocks for line in block.splitlines()]
-    commands = [
-        line
-        for line in lines
-        if line.startswith("headwork ") and not re.search("# slow|problems --check", line)
-    ]
-    assert len(commands) >= 8
-    (tmp_path / "problem.toml").write_text(
-        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0; 0 1"\n'
-    )
-    executable = f"{sys.executable} -m headwork "
-    for command in commands:
-        line = executable + command.removeprefix("headwork ")
-        result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path)
-        assert result.returncode == 0, (command, result.stderr)
