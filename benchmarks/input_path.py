@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from headwork import training
-from headwork.data import KNOWN
+from headwork.data import CATALOG
 from headwork.data.fetching import cached
 from headwork.files import write_whole
 from headwork.pages import Table
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     steps = parser.parse_args().steps
     runs = {"vision, digits": training.vision("digits"), "vision, fashion-mnist": training.vision()}
-    if cached(KNOWN["rotten-tomatoes"]):
+    if cached(CATALOG["rotten-tomatoes"]):
         runs["text, rotten-tomatoes"] = training.text("rotten-tomatoes")
     rows = []
     for name, run in runs.items():

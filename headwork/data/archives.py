@@ -1,7 +1,7 @@
-"""Archives read defensively: named members as streams, sizes checked before anything is unpacked, nothing extracted.
+"""Archives read defensively: named members as streams, sizes checked before anything is unpacked.
 
-Every reader takes the most bytes that may come out and reads no further: a small file that unpacks to gigabytes
-is refused.
+Every reader takes the most bytes that may come out and reads no further: a small file that unpacks to
+gigabytes is refused. Nothing is extracted to the disk.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import subprocess
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import IO
 
 from headwork.errors import HeadworkError
 
@@ -24,7 +25,7 @@ SLACK = 1 << 16
 
 
 class UnreadableError(HeadworkError):
-    """An archive, or a place, that does not give what was asked of it; the message is the reason."""
+    """An archive or another source that does not hold what was asked of it; the message is the reason."""
 
 
 def read_at_most(path: Path, most: int) -> bytes:
@@ -33,17 +34,17 @@ def read_at_most(path: Path, most: int) -> bytes:
         return _bounded(file, most, str(path))
 
 
-def unzipped(data: bytes, most: int, what: str) -> bytes:
+def unzip(data: bytes, most: int, name: str) -> bytes:
     """The content of gzipped bytes.
 
-    >>> unzipped(gzip.compress(b"abc"), 3, "abc.gz")
+    >>> unzip(gzip.compress(b"abc"), 3, "abc.gz")
     b'abc'
     """
     try:
         with gzip.GzipFile(fileobj=BytesIO(data)) as file:
-            return _bounded(file, most, what)
+            return _bounded(file, most, name)
     except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(f"{what} is damaged: {error}") from None
+        raise UnreadableError(f"{name} is damaged: {error}") from None
 
 
 def wheel_member(path: Path, member: str, most: int) -> bytes:
@@ -63,7 +64,7 @@ def wheel_member(path: Path, member: str, most: int) -> bytes:
         raise UnreadableError(f"{path.name} is damaged: {error}") from None
 
 
-def deb_members(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
+def deb_members(path: Path, sizes: Mapping[str, int]) -> dict[str, bytes]:
     """Members of a Debian package by their path without the leading ``./``, each at most so many bytes."""
     program = shutil.which("dpkg-deb")
     if program is None:
@@ -76,38 +77,26 @@ def deb_members(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
     ) as process:
         assert process.stdout is not None
         try:
-            found = {}
+            members: dict[str, bytes] = {}
             with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
-                for name, data in tar_files(archive, path.name, wanted):
-                    found[name] = data
-                    if len(found) == len(wanted):
+                for entry in archive:
+                    name = entry.name.removeprefix("./")
+                    file = archive.extractfile(entry) if name in sizes and entry.isreg() else None
+                    if file is not None:  # links are not followed
+                        members[name] = _bounded(file, sizes[name], f"{path.name}: {name}")
+                    if len(members) == len(sizes):
                         break
         except (tarfile.TarError, OSError, EOFError) as error:
             raise UnreadableError(f"{path.name} is damaged: {error}") from None
         finally:
             process.kill()
-    if missing := sorted(set(wanted) - set(found)):
+    if missing := sorted(set(sizes) - set(members)):
         raise UnreadableError(f"{path.name} holds no {missing[0]}")
-    return found
+    return members
 
 
-def tar_files(archive: tarfile.TarFile, what: str, wanted: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-    """Those of the wanted files that an archive holds, in its own order; links are not followed."""
-    for entry in archive:
-        name = entry.name.removeprefix("./")
-        if name not in wanted or not entry.isreg():
-            continue
-        if entry.size > wanted[name]:
-            raise UnreadableError(
-                f"{what}: {name} is {entry.size:,} bytes; at most {wanted[name]:,} were expected"
-            )
-        file = archive.extractfile(entry)
-        if file is not None:
-            yield name, _bounded(file, wanted[name], f"{what}: {name}")
-
-
-def _bounded(file: object, most: int, what: str) -> bytes:
-    data: bytes = file.read(most + 1)  # type: ignore[attr-defined]
+def _bounded(file: IO[bytes] | gzip.GzipFile, most: int, name: str) -> bytes:
+    data = file.read(most + 1)
     if len(data) > most:
-        raise UnreadableError(f"{what} is larger than the {most:,} bytes expected")
+        raise UnreadableError(f"{name} is larger than the {most:,} bytes expected")
     return data

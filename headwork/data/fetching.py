@@ -1,7 +1,7 @@
-"""The source chain: cache, a folder that the user names, the system's package, the registries, the official address.
+"""Fetching: cache, a folder that the user names, the system's package, the registries, the official address.
 
-Each place is tried in that order and says on stderr what it does. A file is taken only when the digest of its
-content is right, and is written whole into the cache: the platform's, or the folder that HEADWORK_CACHE names.
+The sources are tried in that order, each reported on stderr. A file is taken only when the digest of its
+content is right, and is written whole into the cache: the platform's, or the folder of HEADWORK_CACHE.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from headwork.data.archives import (
     GZIP,
@@ -22,26 +23,28 @@ from headwork.data.archives import (
     UnreadableError,
     deb_members,
     read_at_most,
-    unzipped,
+    unzip,
     wheel_member,
 )
-from headwork.data.known import Address, File, Form, Installed, Known, Package, Place, known
+from headwork.data.catalog import Address, Entry, File, Installed, Package, Source, Variant, find_entry
 from headwork.errors import InputError
 from headwork.files import write_whole
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
+Content = Iterator[tuple[File, bytes]]
+Reader = Callable[[list[File]], Content]  # yields those of the files that a source holds
 PATIENCE = 30  # seconds without a byte from an address
 DOWNLOAD_TIME = 1800  # seconds for a package manager
 CHUNK = 1 << 20
 
 
-def tell(line: str) -> None:
+def to_stderr(line: str) -> None:
     """A line on stderr: results alone go to stdout."""
     print(line, file=sys.stderr, flush=True)
 
 
 def cache_folder() -> Path:
-    """Where fetched files are kept: HEADWORK_CACHE, or the platform's place for caches."""
+    """The folder of fetched files: HEADWORK_CACHE, or the platform's own for caches."""
     if named := os.environ.get("HEADWORK_CACHE"):
         return Path(named).expanduser()
     try:
@@ -55,195 +58,178 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "headwork"
 
 
-def fetch(name: str | Known, *, from_folder: str | Path | None = None, say: Say = tell) -> Path:
-    """The folder in the cache that holds the files of a known set, fetched first if need be.
+def fetch(name: str | Entry, *, from_folder: str | Path | None = None, log: Log = to_stderr) -> Path:
+    """The folder in the cache that holds the files of a catalog entry, fetched first if need be.
 
-    ``from_folder`` is a folder (or one file) with files brought by hand: plain, gzipped, or the package itself.
+    ``from_folder`` is a folder (or one file) with files downloaded by hand: plain, gzipped, or packaged.
     """
-    wanted = known(name) if isinstance(name, str) else name
-    folder = cache_folder() / wanted.folder
-    if not wanted.forms:
-        raise InputError(f"{wanted.name} is not fetched: {wanted.source}. Load it.")
+    entry = find_entry(name) if isinstance(name, str) else name
+    folder = cache_folder() / entry.folder
+    if not entry.variants:
+        raise InputError(f"{entry.name} is not fetched: {entry.source}. Load it.")
     if from_folder is not None and not Path(from_folder).exists():
         raise InputError(f"--from {from_folder}: there is no such file or folder.")
     tried: list[str] = []
 
-    def note(place: str, outcome: str) -> None:
-        tried.append(f"{place}: {outcome}")
-        say(f"{wanted.name}: {tried[-1]}")
+    def report(source: str, outcome: str) -> None:
+        tried.append(f"{source}: {outcome}")
+        log(f"{entry.name}: {tried[-1]}")
 
-    for form in wanted.forms:
-        missing = _missing(folder, form, note)
-        if not missing:
-            say(f"{wanted.name}: from the cache, {folder}")
+    for variant in entry.variants:
+        if not _missing(folder, variant, report):
+            log(f"{entry.name}: from the cache, {folder}")
             return folder
-    note(f"cache {folder}", "not there" if not folder.exists() else "not complete")
-    for form in wanted.forms:
-        missing = _missing(folder, form)
-        for where, held, read in _readers(form, from_folder, say):
+    report(f"cache {folder}", "incomplete" if folder.exists() else "not there")
+    for variant in entry.variants:
+        missing = _missing(folder, variant)
+        for source, held, read in _readers(variant, from_folder, log):
             if offered := [file for file in missing if held is None or file.name in held]:
-                left = _take(folder, offered, where, read, note)
+                left = _take(folder, offered, source, read, report)
                 missing = [file for file in missing if file not in offered or file in left]
         if not missing:
-            say(f"{wanted.name}: digests right, kept in {folder}")
+            log(f"{entry.name}: digests match, saved in {folder}")
             return folder
-    raise InputError(_not_had(wanted, folder, tried))
+    raise InputError(_not_fetched(entry, tried))
 
 
-def cached(wanted: Known) -> bool:
+def cached(entry: Entry) -> bool:
     """Whether the files are there, judged by their sizes; ``fetch`` looks at the digests too."""
-    folder = cache_folder() / wanted.folder
-    return any(all(_size(folder / file.name) == file.size for file in form.files) for form in wanted.forms)
+    folder = cache_folder() / entry.folder
+    return any(_complete(variant, folder) for variant in entry.variants)
 
 
-def cached_form(wanted: Known, folder: Path) -> Form:
-    """The form whose files are in the folder."""
-    return next(
-        form for form in wanted.forms if all(_size(folder / file.name) == file.size for file in form.files)
-    )
+def cached_variant(entry: Entry, folder: Path) -> Variant:
+    """The variant whose files are in the folder."""
+    return next(variant for variant in entry.variants if _complete(variant, folder))
+
+
+def _complete(variant: Variant, folder: Path) -> bool:
+    return all(_size(folder / file.name) == file.size for file in variant.files)
 
 
 def content(folder: Path, file: File) -> bytes:
     """A fetched file, its digest checked again: disks forget."""
     try:
-        data = read_at_most(folder / file.name, file.size)
-        _check(file, data)
+        return _checked(file, read_at_most(folder / file.name, file.size))
     except (UnreadableError, OSError) as error:
         raise InputError(f"{folder / file.name}: {error}. Delete it and fetch it again.") from None
-    return data
 
 
-class Reader(Protocol):
-    """Yields those of the files that a place holds."""
-
-    def __call__(self, files: list[File], /) -> Iterator[tuple[File, bytes]]: ...
-
-
-def _missing(folder: Path, form: Form, note: Callable[[str, str], None] | None = None) -> list[File]:
+def _missing(folder: Path, variant: Variant, report: Callable[[str, str], None] | None = None) -> list[File]:
     missing = []
-    for file in form.files:
+    for file in variant.files:
         path = folder / file.name
         if _size(path) < 0:
             missing.append(file)
             continue
         try:
-            _check(file, read_at_most(path, file.size))
+            _checked(file, read_at_most(path, file.size))
         except (UnreadableError, OSError) as error:
             missing.append(file)
-            if note:
-                note(f"cache {path}", f"not used: {error}")
+            if report:
+                report(f"cache {path}", f"not used: {error}")
     return missing
 
 
 def _take(
-    folder: Path, missing: list[File], where: str, read: Reader, note: Callable[[str, str], None]
+    folder: Path, missing: list[File], source: str, read: Reader, report: Callable[[str, str], None]
 ) -> list[File]:
-    """Put into the cache what a place holds of the missing files; what is missing still."""
+    """Save in the cache what a source holds of the missing files; return those still missing."""
     left = list(missing)
     try:
         for file, data in read(missing):
-            _check(file, data)
+            _checked(file, data)
             try:
                 write_whole(folder / file.name, data)
             except InputError as error:
-                reason = str(error).removesuffix(" Choose another place with --out.")
+                reason = str(error).partition(" Choose another ")[0]
                 raise InputError(
                     f"{reason} Set HEADWORK_CACHE to a folder with room that you may write to."
                 ) from None
             left.remove(file)
     except (UnreadableError, OSError) as error:
-        note(where, str(error))
+        report(source, str(error))
     else:
-        given = ", ".join(file.name for file in missing if file not in left)
-        note(where, f"gave {given}" if given else "holds none of the files")
+        names = ", ".join(file.name for file in missing if file not in left)
+        report(source, f"gave {names}" if names else "holds none of the files")
     return left
 
 
-def _check(file: File, data: bytes) -> None:
-    method, _, wanted = file.digest.partition(":")
-    found = hashlib.new(method, data, usedforsecurity=False).hexdigest()
-    if found != wanted:
+def _checked(file: File, data: bytes) -> bytes:
+    method, _, expected = file.digest.partition(":")
+    digest = hashlib.new(method, data, usedforsecurity=False).hexdigest()
+    if digest != expected:
         raise UnreadableError(
-            f"{file.name} has {method} {found}, expected {wanted} ({len(data):,} bytes, expected {file.size:,})"
+            f"{file.name} has {method} {digest}, expected {expected} "
+            f"({len(data):,} bytes, expected {file.size:,})"
         )
+    return data
 
 
 def _readers(
-    form: Form, from_folder: str | Path | None, say: Say
+    variant: Variant, from_folder: str | Path | None, log: Log
 ) -> Iterator[tuple[str, Mapping[str, str] | None, Reader]]:
-    """The places of a form in the order in which they are tried: name, the files they hold if known, reader."""
+    """The sources in the order in which they are tried: name, the files they hold if known, reader."""
     if from_folder is not None:
-        named = Path(from_folder)
-        yield f"--from {named}", None, lambda files: _from_folder(named, files, form.places)
-    for place in form.places:
-        match place:
+        yield f"--from {from_folder}", None, partial(_from_folder, Path(from_folder), sources=variant.sources)
+    for source in variant.sources:
+        match source:
             case Installed(folder):
-                yield (
-                    f"installed package {folder}",
-                    None,
-                    lambda files, at=Path(folder): _from_folder(at, files, ()),
-                )
-            case Package(manager, name, members):
-                yield (
-                    f"{manager} package {name}",
-                    members,
-                    lambda files, at=place: _from_registry(at, files, say),
-                )
-            case Address(addresses):
-                yield (
-                    f"address {_host(place)}",
-                    addresses,
-                    lambda files, at=place: _from_address(at, files, say),
-                )
+                yield f"installed package {folder}", None, partial(_from_folder, Path(folder))
+            case Package(manager, name, held):
+                yield f"{manager} package {name}", held, partial(_from_registry, source, log=log)
+            case Address(held):
+                host = next(iter(held.values())).rpartition("/")[0]
+                yield f"address {host}", held, partial(_from_address, held, log=log)
 
 
-def _from_folder(folder: Path, files: list[File], places: tuple[Place, ...]) -> Iterator[tuple[File, bytes]]:
-    """Files lying in a folder: plain, gzipped, or inside the package's own file."""
+def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = ()) -> Content:
+    """Files in a folder: plain, gzipped, or inside the package's own file."""
     if not folder.exists():
         raise UnreadableError("not there")
-    beside = [folder] if folder.is_file() else sorted(path for path in folder.iterdir() if path.is_file())
+    paths = [folder] if folder.is_file() else sorted(path for path in folder.iterdir() if path.is_file())
     left = list(files)
     for file in files:
-        for path in beside:
+        for path in paths:
             if path.name in (file.name, f"{file.name}.gz"):
                 left.remove(file)
                 yield file, _plain(file, read_at_most(path, file.size + SLACK), str(path))
                 break
-    for package in places:
+    for package in sources:
         if isinstance(package, Package):
-            for path in beside:
+            for path in paths:
                 offered = [file for file in left if file.name in package.members]
                 if offered and path.match(package.pattern):
                     yield from _from_package(package, path, offered)
                     left = [file for file in left if file not in offered]
 
 
-def _from_package(package: Package, path: Path, files: list[File]) -> Iterator[tuple[File, bytes]]:
+def _from_package(package: Package, path: Path, files: list[File]) -> Content:
     if package.manager == "apt":
-        found = deb_members(path, {package.members[file.name]: file.size + SLACK for file in files})
+        members = deb_members(path, {package.members[file.name]: file.size + SLACK for file in files})
         for file in files:
-            yield file, _plain(file, found[package.members[file.name]], f"{path.name}: {file.name}")
+            yield file, _plain(file, members[package.members[file.name]], f"{path.name}: {file.name}")
     else:
         for file in files:
             yield file, wheel_member(path, package.members[file.name], file.size)
 
 
-def _plain(file: File, data: bytes, what: str) -> bytes:
+def _plain(file: File, data: bytes, name: str) -> bytes:
     """Gzipped content is unpacked, unless the file itself is a gzipped one."""
     gzipped = data.startswith(GZIP) and not file.name.endswith(".gz")
-    return unzipped(data, file.size, what) if gzipped else data
+    return unzip(data, file.size, name) if gzipped else data
 
 
-def _from_registry(package: Package, files: list[File], say: Say) -> Iterator[tuple[File, bytes]]:
+def _from_registry(package: Package, files: list[File], log: Log) -> Content:
     command = _download_command(package)
     with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
         folder = Path(temporary)
-        say(f"  {package.command} ...")
+        log(f"  {package.command} ...")
         _run(command, folder)
-        found = sorted(folder.glob(package.pattern))
-        if not found:
+        downloads = sorted(folder.glob(package.pattern))
+        if not downloads:
             raise UnreadableError(f"{package.command} brought no {package.pattern}")
-        yield from _from_package(package, found[0], files)
+        yield from _from_package(package, downloads[0], files)
 
 
 def _download_command(package: Package) -> list[str]:
@@ -253,20 +239,8 @@ def _download_command(package: Package) -> list[str]:
             raise UnreadableError("apt-get is not installed")
         return [program, "download", package.name]
     # A wheel only, and nothing beside it: a source archive would run its own code to tell its name.
-    return [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--dest",
-        ".",
-        package.name,
-    ]
+    options = "--quiet --disable-pip-version-check --no-input --no-deps --only-binary=:all: --dest ."
+    return [sys.executable, "-m", "pip", "download", *options.split(), package.name]
 
 
 def _run(command: list[str], folder: Path) -> None:
@@ -287,43 +261,35 @@ def _run(command: list[str], folder: Path) -> None:
         raise UnreadableError(f"cannot be run: {error.strerror}") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
-        hint = (
-            " (no package lists yet? As root: apt-get update)"
-            if "Unable to locate package" in done.stderr
-            else ""
-        )
-        raise UnreadableError(
-            f"failed: {lines[-1].strip() if lines else f'exit code {done.returncode}'}{hint}"
-        )
+        reason = lines[-1].strip() if lines else f"exit code {done.returncode}"
+        if "Unable to locate package" in done.stderr:
+            reason += " (no package lists yet? As root: apt-get update)"
+        raise UnreadableError(f"failed: {reason}")
 
 
-def _host(address: Address) -> str:
-    return next(iter(address.files.values())).rpartition("/")[0]
-
-
-def _from_address(address: Address, files: list[File], say: Say) -> Iterator[tuple[File, bytes]]:
+def _from_address(addresses: Mapping[str, str], files: list[File], log: Log) -> Content:
     import http.client
     import urllib.error
     import urllib.request
 
     for file in files:
-        where = address.files[file.name]
-        say(f"  {where} ...")
+        address = addresses[file.name]
+        log(f"  {address} ...")
         try:
-            with urllib.request.urlopen(where, timeout=PATIENCE) as answer:
-                data = _received(answer, file)
+            with urllib.request.urlopen(address, timeout=PATIENCE) as response:
+                data = _received(response, file)
         except urllib.error.URLError as error:
             raise UnreadableError(f"no answer: {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
-            raise UnreadableError(f"broke off: {error}") from None
-        yield file, _plain(file, data, where)
+            raise UnreadableError(f"connection lost: {error}") from None
+        yield file, _plain(file, data, address)
 
 
-def _received(answer: object, file: File) -> bytes:
+def _received(response: Any, file: File) -> bytes:
     """What an address sends, with progress on a terminal and no more bytes than the file may have."""
-    total = int(answer.headers.get("Content-Length") or 0)  # type: ignore[attr-defined]
+    total = int(response.headers.get("Content-Length") or 0)
     received = bytearray()
-    while piece := answer.read(CHUNK):  # type: ignore[attr-defined]
+    while piece := response.read(CHUNK):
         received += piece
         if len(received) > file.size + SLACK:
             raise UnreadableError(f"sends more than the {file.size:,} bytes expected")
@@ -335,30 +301,32 @@ def _received(answer: object, file: File) -> bytes:
     return bytes(received)
 
 
-def _not_had(wanted: Known, folder: Path, tried: list[str]) -> str:
+def _not_fetched(entry: Entry, tried: list[str]) -> str:
     listed = "\n".join(f"  {line}" for line in tried)
-    ways = [way for form in wanted.forms for way in _ways(form)]
-    by_hand = "\n".join(f"  {'ABCDEF'[place]}) " + "\n     ".join(way) for place, way in enumerate(ways))
-    choice = "this" if len(ways) == 1 else "all of one letter"
+    ways = [way for variant in entry.variants for way in _ways_by_hand(variant)]
+    by_hand = "\n".join(
+        f"  {letter}) " + "\n     ".join(way) for letter, way in zip("ABCDEF", ways, strict=False)
+    )
+    choice = "this" if len(ways) == 1 else "everything under one letter"
     return (
-        f"{wanted.name} could not be had. Tried:\n{listed}\n"
-        f"To bring it by hand, do on a machine with a network {choice}:\n{by_hand}\n"
-        f"copy what it brings into a folder here, and run: headwork data get {wanted.name} --from FOLDER"
+        f"{entry.name} could not be fetched. Tried:\n{listed}\n"
+        f"To fetch it by hand, do {choice} on a machine with a network:\n{by_hand}\n"
+        f"copy the downloads into a folder here, and run: headwork data get {entry.name} --from FOLDER"
     )
 
 
-def _ways(form: Form) -> list[list[str]]:
-    """What to do by hand for a form: a place that holds all its files is enough, the others are needed together."""
+def _ways_by_hand(variant: Variant) -> list[list[str]]:
+    """What to do by hand: a source that holds all files is enough, the others are needed together."""
     ways, together = [], []
-    for place in form.places:
-        match place:
+    for source in variant.sources:
+        match source:
             case Package(_, _, held):
-                way = [place.command]
+                way = [source.command]
             case Address(held):
-                way = [f"download {where}" for where in held.values()]
+                way = [f"download {address}" for address in held.values()]
             case _:
                 continue
-        if all(file.name in held for file in form.files):
+        if all(file.name in held for file in variant.files):
             ways.append(way)
         else:
             together += way

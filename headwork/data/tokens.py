@@ -1,7 +1,7 @@
-"""Tokens of texts: a tokenizer trained on the training part alone, or a pretrained encoder's own; padded batches.
+"""Tokens of texts: a tokenizer trained on the training part alone, or a pretrained encoder's; padded batches.
 
-Ours is byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909) on the bytes of lower-cased text, so no text has
-an unknown token; [PAD] is 0, and every text begins with [CLS], 1. A mask has True for a token, False for padding.
+Ours is byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909) on the bytes of lower-cased text, so no
+text has an unknown token; [PAD] is 0, every text begins with [CLS], 1. A mask is True for tokens, else False.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headwork.data.datasets import TextSplit
 from headwork.data.splits import Indices
-from headwork.data.texts import TextSplit
 from headwork.errors import InputError
 from headwork.files import read_text, write_whole
 
@@ -31,11 +31,11 @@ LEAST_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTexts:
     """Texts as tokens, one after another in one array, with their labels.
 
-    >>> encoded = Encoded(np.array([1, 7, 1, 8, 9], np.int32), np.array([0, 2, 5]), np.array([0, 1]), padding=0)
-    >>> tokens, mask = encoded.padded(np.array([0, 1]))
+    >>> ids, starts = np.array([1, 7, 1, 8, 9], np.int32), np.array([0, 2, 5])
+    >>> tokens, mask = EncodedTexts(ids, starts, labels=np.array([0, 1]), padding=0).pad(np.array([0, 1]))
     >>> tokens.tolist(), mask.tolist()
     ([[1, 7, 0], [1, 8, 9]], [[True, True, False], [True, True, True]])
     """
@@ -53,26 +53,26 @@ class Encoded:
         """Tokens of each text."""
         return np.diff(self.starts)
 
-    def padded(self, chosen: Indices) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Tokens and mask (text, token) of the chosen texts, as long as the longest."""
-        starts = self.starts[chosen]
-        lengths = self.starts[chosen + 1] - starts
+    def pad(self, indices: Indices) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Tokens and mask (text, token) of the texts at those indices, as long as the longest."""
+        starts = self.starts[indices]
+        lengths = self.starts[indices + 1] - starts
         across = np.arange(int(lengths.max(initial=1)))
         mask = across < lengths[:, None]
         tokens = np.full(mask.shape, self.padding, np.int64)
         tokens[mask] = self.ids[(starts[:, None] + across)[mask]]
         return tokens, mask
 
-    def tensors(self, chosen: Indices) -> tuple[Tensor, Tensor, Tensor]:
+    def tensors(self, indices: Indices) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (text, token; int64), mask (text, token; bool) and labels (text; int64) as torch tensors."""
         import torch
 
-        tokens, mask = self.padded(chosen)
-        return torch.from_numpy(tokens), torch.from_numpy(mask), torch.from_numpy(self.labels[chosen])
+        tokens, mask = self.pad(indices)
+        return torch.from_numpy(tokens), torch.from_numpy(mask), torch.from_numpy(self.labels[indices])
 
 
 class Tokenizer:
-    """Cuts texts into tokens, at most ``max_length`` of them; what is longer loses its middle: the end often sums it up.
+    """Splits texts into at most ``max_length`` tokens; longer ones lose their middle: the end often sums up.
 
     ``inner`` is the library's own, which by itself would cut off the end.
     """
@@ -93,22 +93,19 @@ class Tokenizer:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return int(self.inner.get_vocab_size())
 
-    def encoded(self, texts: TextSplit | Sequence[str]) -> Encoded:
+    def encode(self, texts: TextSplit | Sequence[str]) -> EncodedTexts:
         """All the texts as tokens; the labels of bare texts are 0."""
-        if isinstance(texts, TextSplit):
-            written, labels = texts.texts, texts.labels
-        else:
-            written, labels = texts, np.zeros(len(texts), np.int64)
+        split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
         pieces = [np.zeros(0, np.int32)]
-        for start in range(0, len(written), AT_ONCE):
-            batch = list(written[start : start + AT_ONCE])
-            found = self.uncut.encode_batch_fast(batch)
-            pieces += [np.array(_without_middle(one.ids, self.max_length), np.int32) for one in found]
+        for start in range(0, len(split), AT_ONCE):
+            encodings = self.uncut.encode_batch_fast(list(split.texts[start : start + AT_ONCE]))
+            pieces += [np.array(_without_middle(one.ids, self.max_length), np.int32) for one in encodings]
         lengths = [len(piece) for piece in pieces]
-        return Encoded(np.concatenate(pieces), np.cumsum(lengths, dtype=np.int64), labels, self.padding)
+        starts = np.cumsum(lengths, dtype=np.int64)
+        return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding)
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of one text as words to show.
@@ -116,8 +113,8 @@ class Tokenizer:
         >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
         ['[CLS]', 'low', 'e', 'r']
         """
-        found = self.uncut.encode(text)
-        pairs = _without_middle(list(zip(found.ids, found.tokens, strict=True)), self.max_length)
+        encoding = self.uncut.encode(text)
+        pairs = _without_middle(list(zip(encoding.ids, encoding.tokens, strict=True)), self.max_length)
         return [
             self.inner.decode([number], skip_special_tokens=False).strip() or token for number, token in pairs
         ]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
-from headwork.data.splits import VALIDATION, held_out
+from headwork.data.splits import VALIDATION, hold_out
 from headwork.errors import InputError, unknown
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
@@ -61,7 +61,7 @@ class Classifier:
         labels, classes = _numbered(y, len(X))
         self.classes_ = np.array(classes)
         named = tuple(str(name) for name in classes)
-        kept, held = held_out(labels, 0.1, self.seed, VALIDATION)
+        kept, held = hold_out(labels, 0.1, self.seed, VALIDATION)
         settings = [f"seed={self.seed}", *self.settings]
         if self.epochs is not None:
             settings.insert(1, f"epochs={self.epochs}")

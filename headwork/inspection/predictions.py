@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwork.data import KNOWN, Tokenizer, read_image
-from headwork.data.images import normalised
-from headwork.data.sheets import printable
+from headwork.data import CATALOG, Tokenizer, read_image
+from headwork.data.datasets import normalise
+from headwork.data.summaries import printable
 from headwork.errors import InputError
 from headwork.models import Model
 from headwork.pages import Table
@@ -70,7 +70,7 @@ def evaluate_run(
 
 def _with_data(run: Run, info: DataInfo, data: str, columns: Sequence[str]) -> Run:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
-    known = data.replace("_", "-").lower() in KNOWN
+    known = data.replace("_", "-").lower() in CATALOG
     changes: dict[str, Any] = {"data": data}
     if isinstance(run, TextRun):
         changes["columns"] = tuple(columns) or (None if known else run.columns)
@@ -189,7 +189,7 @@ def prediction_table(inputs: Sequence[str], probabilities: Tensor, classes: tupl
 def image_probabilities(model: Model, images: Any, info: DataInfo) -> Tensor:
     """Probabilities (image, class) of images as bytes (image, channel, height, width)."""
     kind = next(model.parameters()).dtype
-    logits: Tensor = model(normalised(torch.from_numpy(images), info.mean, info.std).to(kind))
+    logits: Tensor = model(normalise(torch.from_numpy(images), info.mean, info.std).to(kind))
     return logits.softmax(-1)
 
 
@@ -199,7 +199,7 @@ def text_probabilities(model: Model, texts: Sequence[str], run: TextRun) -> Tens
     for text in texts:
         if not text.strip():
             raise InputError("predict: an empty text. Give at least one word.")
-    encoded = Tokenizer(model.tokenizer, run.longest).encoded(list(texts))
+    encoded = Tokenizer(model.tokenizer, run.longest).encode(list(texts))
     tokens, mask, _ = encoded.tensors(np.arange(len(texts)))
     logits: Tensor = model(tokens, mask)
     return logits.softmax(-1)

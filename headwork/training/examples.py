@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from headwork.data import Encoded, ImageSplit, batches, batches_in_order
-from headwork.data.images import normalised
+from headwork.data import EncodedTexts, ImageSplit, batches, batches_in_order
+from headwork.data.datasets import normalise
 from headwork.data.splits import Indices
 from headwork.training.augmentation import Augmentation, draws, erased, moved
 from headwork.training.seeds import AUGMENTATION, generator
@@ -79,19 +79,19 @@ class ImageExamples:
         images = self.images[indices]
         mean, std = self.info.mean, self.info.std
         if drawn_by is None or not self.augmentation.active:
-            inputs = normalised(images, mean, std)
+            inputs = normalise(images, mean, std)
         else:
             drawn = draws(self.augmentation, len(chosen), generator(AUGMENTATION, *drawn_by))
             drawn = {name: rows[part] for name, rows in drawn.items()}
             images = moved(images, drawn, self.augmentation)
-            inputs = erased(normalised(images, mean, std), drawn, self.augmentation)
+            inputs = erased(normalise(images, mean, std), drawn, self.augmentation)
         return (inputs.to(self.dtype),), self.labels[indices]
 
 
 class TextExamples:
     """Texts as tokens; a batch holds texts of about one length, and padding is masked."""
 
-    def __init__(self, encoded: Encoded) -> None:
+    def __init__(self, encoded: EncodedTexts) -> None:
         self.encoded, self.labels = encoded, torch.from_numpy(encoded.labels)
 
     def order(self, size: int, seed: int, epoch: int) -> list[Indices]:

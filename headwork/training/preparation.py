@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from headwork.data import (
-    KNOWN,
+    CATALOG,
     Images,
     ImageSplit,
     Texts,
@@ -98,13 +98,13 @@ def prepare(
         run = replace(run, data=_full_path(run.data))
     if isinstance(run, VisionRun):
         images = data or load_images(
-            run.data, seed=run.seed, validation=run.validation, size=run.size or None, say=log
+            run.data, seed=run.seed, validation=run.validation, size=run.size or None, log=log
         )
         assert isinstance(images, Images)
         return _with_images(run, images, log)
     assert isinstance(run, TextRun)
     texts = data or load_texts(
-        run.data, seed=run.seed, validation=run.validation, columns=run.columns, say=log
+        run.data, seed=run.seed, validation=run.validation, columns=run.columns, log=log
     )
     assert isinstance(texts, Texts)
     return _with_texts(run, texts, tokenizer, log)
@@ -112,7 +112,7 @@ def prepare(
 
 def _full_path(name: str) -> str:
     """A path in full, so that the run can be resumed from any folder; a known name as it is."""
-    known = name.replace("_", "-").lower() in KNOWN
+    known = name.replace("_", "-").lower() in CATALOG
     return name if known or not Path(name).exists() else str(Path(name).resolve())
 
 
@@ -157,7 +157,7 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
     info = _info(data, tokenizer=hashlib.sha256(tokenizer_bytes(tokenizer)).hexdigest())
 
     def examples(split: TextSplit) -> TextExamples:
-        return TextExamples(tokenizer.encoded(split))
+        return TextExamples(tokenizer.encode(split))
 
     parts = examples(data.train), examples(data.validation), lambda: examples(data.test)
     return PreparedRun(run, info, *parts, data, tokenizer, pretrained)
@@ -174,10 +174,10 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
     """The pretrained encoder that a run names: a known one, or a folder in the format of the transformers library."""
     from headwork.models.pretrained import from_transformers
 
-    known = [name for name, entry in KNOWN.items() if entry.kind == "encoder"]
+    known = [name for name, entry in CATALOG.items() if entry.kind == "encoder"]
     folder = Path(run.encoder)
     if run.encoder in known:
-        folder = fetch(run.encoder, say=log)
+        folder = fetch(run.encoder, log=log)
     elif not folder.is_dir():
         raise unknown("encoder (and no such folder)", run.encoder, known)
     encoder = from_transformers(folder)

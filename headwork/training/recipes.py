@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from headwork.data.known import KNOWN
+from headwork.data.catalog import CATALOG
 from headwork.errors import InputError, unknown
 from headwork.models import (
     ConvolutionalConfig,
@@ -136,7 +136,7 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     (50, 4, 6, 4)
     """
     slug = data.replace("_", "-").lower()
-    data = slug if slug in KNOWN else data
+    data = slug if slug in CATALOG else data
     small = data == "digits"
     sizes: dict[str, int] = {"image": 8} if small else {}
     sizes |= {"transformer": {"patch": 2}, "cnn": {"depth": 2}}.get(model, {}) if small else {}

@@ -159,7 +159,7 @@ def test_a_shuffle_moves_pixels_and_keeps_them():
     assert not torch.equal(plain, mixed)
     # One order for all images, of training and of test.
     place = mixed[0, 0, 2:-2, 2:-2].flatten()
-    order = images.shuffled(64, images.SHUFFLE)
+    order = images.permutation(64, images.SHUFFLE)
     assert torch.equal(place, plain[0, 0, 2:-2, 2:-2].flatten()[torch.from_numpy(order)])
     assert torch.equal(
         moved[7, 0, 2:-2, 2:-2].flatten(), asked[7, 0, 2:-2, 2:-2].flatten()[torch.from_numpy(order)]

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwork.data import Encoded, TextSplit, batches, batches_in_order, read_tokenizer, train_tokenizer
-from headwork.data.splits import held_out, shuffled
+from headwork.data import EncodedTexts, TextSplit, batches, batches_in_order, read_tokenizer, train_tokenizer
+from headwork.data.splits import hold_out, permutation
 from headwork.errors import InputError
 
 
 @settings(deadline=None)
 @given(st.integers(0, 300), st.integers(1, 40), st.integers(0, 5), st.integers(0, 5), st.booleans())
 def test_every_epoch_has_each_example_once(count, size, seed, epoch, by_length):
-    lengths = shuffled(count, 7) % 50 if by_length else None
+    lengths = permutation(count, 7) % 50 if by_length else None
     cut = batches(count, size, seed=seed, epoch=epoch, lengths=lengths)
     again = batches(count, size, seed=seed, epoch=epoch, lengths=lengths)
     assert sorted(np.concatenate([[], *cut]).tolist()) == list(range(count))
@@ -32,14 +32,14 @@ def test_epochs_and_seeds_differ_and_the_order_is_for_ever():
     assert (first != np.concatenate(batches(1000, 10, seed=0, epoch=1))).any()
     assert (first != np.concatenate(batches(1000, 10, seed=1, epoch=0))).any()
     # The stream is frozen: a run resumed under a newer NumPy goes on with the same batches.
-    assert shuffled(8, 3).tolist() == PINNED
+    assert permutation(8, 3).tolist() == PINNED
 
 
 PINNED = [1, 0, 2, 7, 5, 3, 6, 4]
 
 
 def test_batches_by_length_need_little_padding():
-    lengths = shuffled(20_000, 1) % 400 + 1
+    lengths = permutation(20_000, 1) % 400 + 1
     padded = [
         sum(len(b) * lengths[b].max() for b in cut) / lengths.sum()
         for cut in (
@@ -60,10 +60,10 @@ def test_holding_out_parts_each_class(labels, share, seed):
     counts = np.bincount(array, minlength=5)
     if counts.max() < 2:
         with pytest.raises(InputError, match="leave none to hold out"):
-            held_out(array, share, seed)
+            hold_out(array, share, seed)
         return
-    kept, held = held_out(array, share, seed)
-    assert sorted([*kept, *held]) == list(range(len(labels)))
+    rest, held = hold_out(array, share, seed)
+    assert sorted([*rest, *held]) == list(range(len(labels)))
     for label, count in enumerate(counts):
         here = int((array[held] == label).sum())
         assert here <= max(count - 1, 0)
@@ -73,26 +73,26 @@ def test_holding_out_parts_each_class(labels, share, seed):
 def test_neighbours_are_held_out_together():
     labels = np.array([0] * 50 + [1] * 30 + [0] * 50)
     for seed in range(10):
-        kept, held = held_out(labels, 0.2, seed, neighbours=True)
-        assert sorted([*kept, *held]) == list(range(130))
+        rest, held = hold_out(labels, 0.2, seed, contiguous=True)
+        assert sorted([*rest, *held]) == list(range(130))
         for label, count in ((0, 20), (1, 6)):
             inside = np.isin(np.flatnonzero(labels == label), held)
             assert inside.sum() == count
             assert (inside != np.roll(inside, 1)).sum() == 2, "one stretch, perhaps over the end"
-    assert set(held_out(labels, 0.2, 0, neighbours=True)[1]) != set(
-        held_out(labels, 0.2, 1, neighbours=True)[1]
+    assert set(hold_out(labels, 0.2, 0, contiguous=True)[1]) != set(
+        hold_out(labels, 0.2, 1, contiguous=True)[1]
     )
 
 
 def test_parts_are_mixed_from_end_to_end():
     labels = np.array([0] * 20_000 + [1] * 20_000)
     for seed in range(10):
-        for part in held_out(labels, 0.1, seed):
+        for part in hold_out(labels, 0.1, seed):
             assert 0.2 < labels[part[:30]].mean() < 0.8
             assert 0.2 < labels[part[-30:]].mean() < 0.8
 
 
-@pytest.mark.parametrize("call", [lambda: batches(4, 0, seed=0, epoch=0), lambda: shuffled(4, -1)])
+@pytest.mark.parametrize("call", [lambda: batches(4, 0, seed=0, epoch=0), lambda: permutation(4, -1)])
 def test_bad_numbers(call):
     with pytest.raises(InputError, match="expected"):
         call()
@@ -105,7 +105,7 @@ def test_tokens_padding_and_mask():
     import torch
 
     tokenizer = train_tokenizer(TEXTS, vocabulary=300, max_length=6)
-    encoded = tokenizer.encoded(TextSplit([*TEXTS[:4], ""], np.array([1, 0, 1, 0, 1])))
+    encoded = tokenizer.encode(TextSplit([*TEXTS[:4], ""], np.array([1, 0, 1, 0, 1])))
     assert encoded.lengths.tolist() == [6, 6, 4, 2, 1], "cut at the longest; an empty text keeps [CLS]"
     tokens, mask, labels = encoded.tensors(np.array([3, 0]))
     assert tokens.dtype == torch.int64
@@ -120,7 +120,7 @@ def test_tokens_padding_and_mask():
 def test_a_long_text_loses_its_middle():
     tokenizer = train_tokenizer(TEXTS, vocabulary=300, max_length=5)
     assert tokenizer.tokens("good film film film film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
-    assert tokenizer.encoded(["good film film film film bad bad"]).ids.tolist() == [
+    assert tokenizer.encode(["good film film film film bad bad"]).ids.tolist() == [
         tokenizer.inner.token_to_id(name) for name in ("[CLS]", "Ġgood", "Ġfilm", "Ġbad", "Ġbad")
     ]
     assert tokenizer.tokens("good film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
@@ -130,7 +130,7 @@ def test_no_text_is_unknown_and_case_does_not_matter():
     tokenizer = train_tokenizer(TEXTS, vocabulary=300)
     for text in ("naïve 😀 日本", "\x00\x01", "[UNK]"):
         assert len(tokenizer.tokens(text)) > 1
-    assert (tokenizer.encoded(["GOOD"]).ids == tokenizer.encoded(["good"]).ids).all()
+    assert (tokenizer.encode(["GOOD"]).ids == tokenizer.encode(["good"]).ids).all()
 
 
 def test_a_tokenizer_is_the_same_every_time_and_when_read_again(tmp_path):
@@ -143,7 +143,7 @@ def test_a_tokenizer_is_the_same_every_time_and_when_read_again(tmp_path):
     assert (tmp_path / "again.json").read_bytes() == saved.read_bytes()
     read = read_tokenizer(saved, max_length=3)
     assert read.vocabulary == 280
-    assert read.encoded(TEXTS).lengths.max() == 3
+    assert read.encode(TEXTS).lengths.max() == 3
 
 
 def test_a_pretrained_tokenizer_keeps_none_of_its_own_padding(tmp_path):
@@ -153,11 +153,11 @@ def test_a_pretrained_tokenizer_keeps_none_of_its_own_padding(tmp_path):
     (tmp_path / "tokenizer.json").write_text(tokenizer.inner.to_str())
     assert (
         read_tokenizer(tmp_path / "tokenizer.json")
-        .encoded(["bad", "a bad film, a very bad film"])
+        .encode(["bad", "a bad film, a very bad film"])
         .lengths.tolist()[0]
         == 2
     )
-    assert read_tokenizer(tmp_path / "tokenizer.json").encoded(TEXTS).lengths.max() > 4
+    assert read_tokenizer(tmp_path / "tokenizer.json").encode(TEXTS).lengths.max() > 4
 
 
 def test_what_is_no_tokenizer(tmp_path):
@@ -178,7 +178,7 @@ def test_loading_needs_no_torch():
 def test_padding_is_right_for_any_lengths():
     lengths = np.array([3, 1, 7, 2])
     starts = np.concatenate([[0], lengths.cumsum()])
-    encoded = Encoded(np.arange(1, 14, dtype=np.int32), starts, np.arange(4), padding=0)
-    tokens, mask = encoded.padded(np.array([2, 1, 2]))
+    encoded = EncodedTexts(np.arange(1, 14, dtype=np.int32), starts, np.arange(4), padding=0)
+    tokens, mask = encoded.pad(np.array([2, 1, 2]))
     assert tokens.tolist() == [[5, 6, 7, 8, 9, 10, 11], [4, 0, 0, 0, 0, 0, 0], [5, 6, 7, 8, 9, 10, 11]]
     assert (mask == (tokens != 0)).all()

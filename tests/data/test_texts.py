@@ -1,4 +1,4 @@
-"""Texts: own files with named columns and every fault they can have; IMDB's official split from its two tables."""
+"""Texts: own files with named columns and the errors in them; the official split of IMDB from its two tables."""
 
 import csv
 import hashlib
@@ -10,8 +10,8 @@ import tarfile
 import numpy as np
 import pytest
 
-from headwork.data import KNOWN, load, load_texts
-from headwork.data.known import File, Form, Known
+from headwork.data import CATALOG, load, load_texts
+from headwork.data.catalog import Entry, File, Variant
 from headwork.errors import InputError
 
 ROWS = [(f"text {number}, with a comma", ("bad", "good")[number % 2]) for number in range(20)]
@@ -72,7 +72,7 @@ BAD = {
     "one class": ("csv", b"text,label\nx,good\ny,good\n", "every row has the label 'good'"),
     "no label": ("csv", GOOD + b"more,\nagain,good\neven more, \n", "no label in line 12, 14. Fill it in"),
     "no text": ("csv", GOOD + b",good\n", "no text in line 12"),
-    "fields": ("csv", GOOD + b"a, b,good\n", "bad.csv, line 12: 3 fields; the head has 2"),
+    "fields": ("csv", GOOD + b"a, b,good\n", "bad.csv, line 12: 3 fields; the header has 2"),
     "quote": ("csv", GOOD + b'"never closed,good\nfine,good\n', "bad.csv, line 12: not well-formed"),
     "latin": (
         "csv",
@@ -110,11 +110,11 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_files_are_told_by_file_and_line(tmp_path, name):
-    kind, data, said = BAD[name]
+    kind, data, expected = BAD[name]
     (tmp_path / f"bad.{kind}").write_bytes(data)
     with pytest.raises(InputError) as error:
         load(tmp_path / f"bad.{kind}")
-    assert said in str(error.value)
+    assert expected in str(error.value)
     assert f"bad.{kind}" in str(error.value)
 
 
@@ -172,7 +172,7 @@ def cached(tmp_path, monkeypatch):
             (tmp_path / "films" / file).write_bytes(data)
             entries.append(File(file, "sha256:" + hashlib.sha256(data).hexdigest(), len(data)))
         monkeypatch.setitem(
-            KNOWN, name, Known(name, "texts", "", "", "", "films", (Form(tuple(entries), ()),))
+            CATALOG, name, Entry(name, "texts", "", "", "", "films", (Variant(tuple(entries), ()),))
         )
 
     return put
@@ -202,7 +202,7 @@ def test_imdb_test_part_is_what_the_training_table_lacks(cached):
         reviews=table(("text", "label", "source"), train + others),
         all=table(("review", "sentiment"), everything),
     )
-    data = load_texts("imdb", say=lambda _: None)
+    data = load_texts("imdb", log=lambda _: None)
     assert data.classes == ("negative", "positive")
     assert len(data.train) + len(data.validation) == 44
     assert "review 7 end" in {*data.train.texts, *data.validation.texts}
@@ -216,7 +216,7 @@ def test_imdb_test_part_is_what_the_training_table_lacks(cached):
 def test_rotten_tomatoes_has_a_test_tenth_for_every_seed(cached):
     rows = [(f"sentence {n}", n // 50, "rotten_tomatoes") for n in range(100)] + [("no", 1, "imdb")]
     cached("rotten-tomatoes", reviews=table(("text", "label", "source"), rows))
-    first, second = (load_texts("rotten-tomatoes", seed=seed, say=lambda _: None) for seed in (0, 1))
+    first, second = (load_texts("rotten-tomatoes", seed=seed, log=lambda _: None) for seed in (0, 1))
     assert [len(part) for part in (first.train, first.validation, first.test)] == [80, 10, 10]
     assert first.test.texts == second.test.texts
     assert set(first.validation.texts) != set(second.validation.texts)
@@ -236,7 +236,7 @@ def test_imdb_from_its_authors_archive(cached):
                     entry.size = len(data)
                     archive.addfile(entry, io.BytesIO(data))
     cached("imdb", **{"aclImdb_v1.tar.gz": file.getvalue()})
-    data = load_texts("imdb", say=lambda _: None)
+    data = load_texts("imdb", log=lambda _: None)
     assert len(data.train) + len(data.validation) == 60
     for kind in ("neg", "pos"):
         held = sorted(int(text.split()[3]) for text in data.validation.texts if kind in text)

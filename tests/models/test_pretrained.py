@@ -197,10 +197,10 @@ def check_minilm(folder: Path, out: Path) -> None:
 
 
 def test_minilm_from_the_cache(tmp_path: Path) -> None:
+    from headwork.data.catalog import find_entry
     from headwork.data.fetching import cached, fetch
-    from headwork.data.known import known
 
-    if not cached(known("minilm")):
+    if not cached(find_entry("minilm")):
         pytest.skip("not in the cache: the long tests fetch it")
     check_minilm(fetch("minilm"), tmp_path / "out")
 

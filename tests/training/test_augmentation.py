@@ -71,4 +71,4 @@ def test_a_part_of_a_batch_is_drawn_like_the_whole(digits, small):
         assert torch.equal(some, labels[rank::3])
     (plain,), _ = training.batch(chosen)
     assert not torch.equal(plain, whole)
-    torch.testing.assert_close(plain, digits.normalised(torch.from_numpy(digits.train.images[:50])))
+    torch.testing.assert_close(plain, digits.normalise(torch.from_numpy(digits.train.images[:50])))

@@ -38,14 +38,14 @@ def test_ratios_by_hand():
 
     data = films(1)
     tokenizer = train_tokenizer(data.train.texts, vocabulary=300, max_length=10)
-    examples = TextExamples(tokenizer.encoded(data.train))
+    examples = TextExamples(tokenizer.encode(data.train))
     model = TextClassifier(
         TextClassifierConfig(
             vocabulary=tokenizer.vocabulary, max_length=10, width=4, hidden=4, heads=1, depth=1, ngrams=99991
         )
     )
     set_log_ratios(model, examples)
-    tokens = torch.from_numpy(tokenizer.encoded(["fine film"]).ids.astype(np.int64))[None]
+    tokens = torch.from_numpy(tokenizer.encode(["fine film"]).ids.astype(np.int64))[None]
     word, pair, _ = model.ngrams.rows(tokens, None).unbind(-1)
     ratio = {
         name: model.ngrams.ratios[row].tolist()

@@ -204,7 +204,7 @@ def test_other_images_are_measured_whole(finished, digits, tmp_path):
     found, _, told = evaluate_run(finished, data=str(tmp_path / "some.npz"), log=quiet)
     assert told == "all 200 of some"
     with torch.no_grad():
-        scores = training.load_model(finished)(digits.normalised(torch.from_numpy(images)))
+        scores = training.load_model(finished)(digits.normalise(torch.from_numpy(images)))
     truth = torch.from_numpy(labels)
     assert found.accuracy == pytest.approx(float((scores.argmax(-1) == truth).double().mean()))
     assert found.loss == pytest.approx(
@@ -228,7 +228,7 @@ def test_a_picture_is_recognised(finished, digits, tmp_path):
     for number in range(3):
         Image.fromarray(digits.test.images[number, 0]).save(tmp_path / f"{number}.png")
     table = predict(finished, images=[tmp_path / f"{number}.png" for number in range(3)])
-    inputs = digits.normalised(torch.from_numpy(digits.test.images[:3]))
+    inputs = digits.normalise(torch.from_numpy(digits.test.images[:3]))
     said = training.load_model(finished)(inputs).argmax(-1).tolist()
     assert [int(row[1]) for row in table.rows] == said
 
@@ -255,7 +255,7 @@ def onnx_scores(path, inputs):
 def test_onnx_of_a_run(finished, digits, tmp_path):
     lines = export.export_run(finished, "onnx", tmp_path / "model.onnx")
     assert "at most" in lines[1]
-    inputs = digits.normalised(torch.from_numpy(digits.train.images[:1000]))
+    inputs = digits.normalise(torch.from_numpy(digits.train.images[:1000]))
     with torch.no_grad():
         ours = training.load_model(finished)(inputs)
     theirs = torch.from_numpy(onnx_scores(tmp_path / "model.onnx", (inputs,)))

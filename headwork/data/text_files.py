@@ -1,4 +1,4 @@
-"""Labelled texts from a file of the user's own: CSV, TSV or JSONL with named columns; every fault by file and line.
+"""Labelled texts from the user's own file: CSV, TSV or JSONL with named columns; errors name file and line.
 
 CSV is quoted as RFC 4180 says; TSV has no quotes: a field ends at a tab, a row at the end of the line.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.data.texts import TextSplit
+from headwork.data.datasets import TextSplit
 from headwork.errors import InputError, TooLarge, unknown
 
 KINDS = (".csv", ".tsv", ".jsonl")
@@ -28,7 +28,7 @@ Row = tuple[int, str, str]  # line, text, label
 
 def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
     """The rows of a file: line, text and label; each has both, and there is at least one."""
-    text = decoded(path)
+    text = read_utf8(path)
     read = _json_rows if path.suffix.lower() == ".jsonl" else _table_rows
     before = csv.field_size_limit(MOST_BYTES)  # the module's own limit is for all its users
     try:
@@ -37,10 +37,10 @@ def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]
         csv.field_size_limit(before)
     if not rows:
         raise InputError(f"{path}: holds no rows.")
-    for what, place in (("text", 1), ("label", 2)):
-        if empty := [row[0] for row in rows if not str(row[place]).strip()]:
-            told = ", ".join(map(str, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
-            raise InputError(f"{path}: no {what} in line {told}. Fill it in or delete the row.")
+    for name, column in (("text", 1), ("label", 2)):
+        if empty := [row[0] for row in rows if not str(row[column]).strip()]:
+            lines = ", ".join(map(str, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+            raise InputError(f"{path}: no {name} in line {lines}. Fill it in or delete the row.")
     return rows
 
 
@@ -49,7 +49,8 @@ def class_names(rows: Sequence[Row], path: Path) -> tuple[str, ...]:
     names = {row[2].strip() for row in rows}
     if len(names) > MOST_CLASSES:
         raise InputError(
-            f"{path}: {len(names):,} different labels in {len(rows):,} rows. Is that the column of the labels?"
+            f"{path}: {len(names):,} different labels in {len(rows):,} rows. "
+            "Is that the column of the labels?"
         )
     numeric = all(re.fullmatch(r"-?\d{1,9}", name) for name in names)
     return tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
@@ -64,7 +65,7 @@ def text_split(rows: Sequence[Row], classes: tuple[str, ...], path: Path) -> Tex
     return TextSplit([row[1] for row in rows], np.array([numbers[row[2].strip()] for row in rows], np.int64))
 
 
-def decoded(path: Path) -> str:
+def read_utf8(path: Path) -> str:
     """A whole text file as UTF-8; a byte that is not is named by its line."""
     try:
         size = path.stat().st_size
@@ -79,62 +80,60 @@ def decoded(path: Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        before = "The lines before it are: encodings are mixed. " if line > 1 else ""
+        before = "The lines before it are: the encodings are mixed. " if line > 1 else ""
         raise InputError(
-            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8. {before}Save the whole file as UTF-8."
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8. {before}"
+            "Save the whole file as UTF-8."
         ) from None
     if not text.strip():
         raise InputError(f"{path}: is empty.")
-    if (place := text.find("\0")) >= 0:
-        line = text.count("\n", 0, place) + 1
+    if (index := text.find("\0")) >= 0:
+        line = text.count("\n", 0, index) + 1
         raise InputError(f"{path}, line {line}: holds a zero byte: not a text file, or a damaged one.")
     return text
 
 
 def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
     tabs = path.suffix.lower() == ".tsv"
-    if tabs:
-        lines = csv.reader(StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
-    else:
-        lines = csv.reader(StringIO(text, newline=""), strict=True)
+    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
+    lines = csv.reader(StringIO(text, newline=""), **dialect)
     started = 1
     try:
-        header = next(
-            ([name.strip() for name in fields] for fields in lines if any(map(str.strip, fields))), []
-        )
+        first = next((fields for fields in lines if any(map(str.strip, fields))), [])
+        header = [name.strip() for name in first]
         _check_separator(path, header, "," if tabs else ";\t|")
-        places = [header.index(name) for name in _chosen(path, header, columns)]
+        text_at, label_at = (header.index(name) for name in _chosen(path, header, columns))
         started = lines.line_num + 1
         for fields in lines:
             if fields and len(fields) != len(header):
                 raise InputError(
-                    f"{path}, line {started}: {len(fields)} fields; the head has {len(header)}: {', '.join(header)}. "
-                    "Put a text with commas, quotes or line breaks in quotes."
+                    f"{path}, line {started}: {len(fields)} fields; the header has {len(header)}: "
+                    f"{', '.join(header)}. Put a text with commas, quotes or line breaks in quotes."
                 )
             if fields:
-                yield started, fields[places[0]], fields[places[1]]
+                yield started, fields[text_at], fields[label_at]
             started = lines.line_num + 1
     except csv.Error as error:
         raise InputError(f"{path}, line {started}: not well-formed: {error}.") from None
 
 
 def _check_separator(path: Path, header: list[str], others: str) -> None:
-    if len(header) == 1 and (found := [sign for sign in others if sign in header[0]]):
-        sign = "a tab" if found[0] == "\t" else f"'{found[0]}'"
-        wanted = "tabs, or name it .csv" if others == "," else "commas, or with tabs as .tsv"
+    if len(header) == 1 and (separators := [sign for sign in others if sign in header[0]]):
+        sign = "a tab" if separators[0] == "\t" else f"'{separators[0]}'"
+        advice = "tabs, or name it .csv" if others == "," else "commas, or with tabs as .tsv"
         raise InputError(
-            f"{path}: its head is '{header[0]}'. Is {sign} the separator? Save it with {wanted}."
+            f"{path}: its header is '{header[0]}'. Is {sign} the separator? Save it with {advice}."
         )
 
 
 def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
     chosen: tuple[str, str] | None = None
     # Not splitlines: a text may hold the line separators that JSON leaves as they are.
-    for line, written in enumerate(text.split("\n"), 1):
-        if not written.strip():
+    for line, item in enumerate(text.split("\n"), 1):
+        if not item.strip():
             continue
         try:
-            row = json.loads(written)
+            row = json.loads(item)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {line}: not JSON: {error}.") from None
         if not isinstance(row, dict):
@@ -151,7 +150,8 @@ def _entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
         return ""
     if isinstance(value, str) and (half := re.search(r"[\ud800-\udfff]", value)):
         raise InputError(
-            f"{path}, line {line}: '{name}' holds \\u{ord(half[0]):x}, half of a character. Write the whole one."
+            f"{path}, line {line}: '{name}' holds \\u{ord(half[0]):x}, half of a character. "
+            "Write the whole one."
         )
     if isinstance(value, (str, int)):
         return str(value).lower() if isinstance(value, bool) else str(value)
@@ -164,7 +164,7 @@ def _chosen(path: Path, header: list[str], columns: Sequence[str] | None) -> tup
     """The columns of the text and of the label: those named, or the only ones with a usual name."""
     if columns is not None:
         if len(columns) != 2:
-            raise InputError(f"columns {', '.join(columns)}: expected two, the text's and the label's.")
+            raise InputError(f"columns {', '.join(columns)}: expected two, one of text and one of labels.")
         for name in columns:
             if name not in header:
                 raise unknown(f"column of {path}", name, header)
@@ -173,10 +173,12 @@ def _chosen(path: Path, header: list[str], columns: Sequence[str] | None) -> tup
                     f"{path}: {header.count(name)} columns are called '{name}'. Rename all but one."
                 )
         return columns[0], columns[1]
-    found = [[name for name in header if name.lower() in usual] for usual in (TEXT_NAMES, LABEL_NAMES)]
-    if len(found[0]) != 1 or len(found[1]) != 1:
+    texts, labels = (
+        [name for name in header if name.lower() in usual] for usual in (TEXT_NAMES, LABEL_NAMES)
+    )
+    if len(texts) != 1 or len(labels) != 1:
         raise InputError(
             f"{path}: which columns hold the text and the label? Its columns: {', '.join(header)}. "
             "Name the two, such as --columns review,stars."
         )
-    return found[0][0], found[1][0]
+    return texts[0], labels[0]

@@ -1,0 +1,160 @@
+"""Summaries of a data set: counts by class, a contact sheet of images, lengths and samples of texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwork.data.catalog import CATALOG
+from headwork.data.datasets import Images, Texts
+from headwork.data.fetching import cache_folder, cached
+from headwork.data.splits import permutation
+from headwork.pages.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_CLASSES = 20  # of a sheet and of the samples; the counts have them all
+LONGEST_SAMPLE = 160  # characters
+BARS = 12
+
+
+def catalog_table() -> Table:
+    """The data sets and encoders of the catalog, and whether they are in the cache."""
+    rows = [
+        (
+            entry.name,
+            entry.kind,
+            entry.about,
+            f"{entry.size / 1e6:.0f} MB" if entry.variants else "",
+            ("cached" if cached(entry) else "not yet") if entry.variants else "embedded",
+            entry.licence,
+            entry.source,
+        )
+        for entry in CATALOG.values()
+    ]
+    notes = [
+        f"Cache: {cache_folder()} (set HEADWORK_CACHE to move it).",
+        "Your own: a folder of images by class, an .npz, .csv, .tsv or .jsonl file.",
+    ]
+    columns = ("name", "kind", "what", "size", "here", "licence", "source")
+    return Table("Data sets and encoders", columns, rows, notes)
+
+
+def summary(data: Images | Texts) -> Table:
+    """The number of examples of each class in each part, and how the parts were made."""
+    parts = {"train": data.train, "validation": data.validation, "test": data.test}
+    counts = [np.bincount(part.labels, minlength=len(data.classes)).tolist() for part in parts.values()]
+    rows = [(printable(name), *of_class) for name, *of_class in zip(data.classes, *counts, strict=True)]
+    rows.append(("all", *map(sum, counts)))
+    notes = list(data.notes)
+    if isinstance(data, Images):
+        height, width = data.size
+        moments = ", ".join(f"mean {m:.4f} std {s:.4f}" for m, s in zip(data.mean, data.std, strict=True))
+        notes.insert(0, f"images: {data.channels} x {height} x {width} (channel, height, width), {moments}")
+    return Table(data.name, ("class", *parts), rows, notes, summed=True)
+
+
+def word_counts(texts: Texts) -> NDArray[np.int64]:
+    """The number of words of each training text, separated by white space."""
+    return np.array([len(text.split()) for text in texts.train.texts], np.int64)
+
+
+def length_table(data: Texts) -> Table:
+    """A histogram of the lengths of the training texts."""
+    lengths = word_counts(data)
+    # The few longest texts would press all others into one bar.
+    most = int(np.percentile(lengths, 99))
+    edges = np.unique(np.linspace(0, most + 1, BARS + 1).astype(int))
+    counts = np.histogram(np.minimum(lengths, most), edges)[0]
+    rows = [
+        (
+            f"{low} to {high - 1}" + ("" if high <= most else " and more"),
+            int(count),
+            "#" * round(40 * count / counts.max()),
+        )
+        for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
+    ]
+    middle, long = np.percentile(lengths, (50, 90))
+    note = f"median {middle:.0f} words, 90th percentile {long:.0f}, maximum {lengths.max():,}"
+    return Table("Words per training text", ("words", "texts", ""), rows, [note])
+
+
+def sample_table(data: Texts, each: int, seed: int) -> Table:
+    """Some training texts of each class."""
+    rows = []
+    for label, name in enumerate(data.classes[:MOST_CLASSES]):
+        for index in _sample(data.train.labels, label, each, seed):
+            text = data.train.texts[index]
+            rows.append((printable(name), len(text.split()), printable(text)))
+    return Table("Samples", ("class", "words", "text"), rows)
+
+
+def data_figure(data: Images | Texts, each: int, seed: int) -> Figure:
+    """Training images by class, or a histogram of the lengths of the training texts by class."""
+    return _contact_sheet(data, each, seed) if isinstance(data, Images) else _length_histogram(data)
+
+
+def _contact_sheet(data: Images, each: int, seed: int) -> Figure:
+    from matplotlib.figure import Figure
+
+    classes, (height, width), gap = data.classes[:MOST_CLASSES], data.size, 1
+    tall, wide = height + gap, width + gap
+    canvas = np.full((len(classes) * tall - gap, each * wide - gap, data.channels), 255, np.uint8)
+    for row in range(len(classes)):
+        for column, index in enumerate(_sample(data.train.labels, row, each, seed)):
+            image = data.train.images[index].transpose(1, 2, 0)
+            canvas[row * tall : row * tall + height, column * wide : column * wide + width] = image
+    size = (1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(classes))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    pixels = canvas[..., 0] if data.channels == 1 else canvas
+    axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    axes.set_yticks(
+        [row * tall + height / 2 for row in range(len(classes))], [_short(name) for name in classes]
+    )
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    left_out = len(data.classes) - len(classes)
+    axes.set_title(f"{data.name}: training images" + (f" ({left_out} more classes)" if left_out else ""))
+    return figure
+
+
+def _length_histogram(data: Texts) -> Figure:
+    from matplotlib.figure import Figure
+
+    lengths = word_counts(data)
+    most = int(np.percentile(lengths, 99)) + 1
+    step = max(1, most // 40)  # whole numbers of words in each bar, or the bars would differ
+    edges = [edge - 0.5 for edge in range(0, most + step + 1, step)]
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot()
+    for label, name in enumerate(data.classes[:10]):
+        of_class = np.minimum(lengths[data.train.labels == label], most)
+        axes.hist(of_class, bins=edges, histtype="step", label=_short(name))
+    axes.set(xlabel="words (the longest 1% in the last bar)", ylabel="training texts", title=data.name)
+    axes.legend()
+    return figure
+
+
+def _sample(labels: NDArray[np.int64], label: int, each: int, seed: int) -> list[int]:
+    members = np.flatnonzero(labels == label)
+    return [int(index) for index in members[permutation(len(members), seed)[:each]]]
+
+
+def _short(name: str) -> str:
+    # Dollar signs would start a formula in the picture.
+    return printable(name)[:20].replace("$", r"\$")
+
+
+def printable(text: str) -> str:
+    """A text of unknown origin for the screen: one line, not too long, without control characters.
+
+    >>> printable("so\\x1b[31m good\\n")
+    'so·[31m good'
+    """
+    flat = "".join(sign if sign.isprintable() else "·" for sign in " ".join(text.split()))
+    return flat if len(flat) <= LONGEST_SAMPLE else flat[: LONGEST_SAMPLE - 1] + "…"
