@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.courses.cohort import grade_class, write_marks
+from headwork.courses.cohort import grade_cohort, write_marks
 from headwork.courses.sheets import Course, key_text, sheet_for
 from headwork.exercises import Exercise, generate
 from headwork.exercises.checking import first_change
@@ -86,7 +86,7 @@ def right_answers(exercise: Exercise, *, exact: bool) -> dict[str, dict[str, str
     }
     forms["fractions"] = {path: as_fractions(exercise.key[path]) for path in exercise.asked}
     if exact:
-        steps = exercise.worked(exact=True).steps
+        steps = exercise.solve(exact=True).steps
         forms["exact"] = {
             path: as_exact(steps[path].exact) if steps[path].exact is not None else forms["4 digits"][path]
             for path in exercise.asked
@@ -217,7 +217,7 @@ def measured_class(students: int) -> tuple[float, float]:
                 ]
             write_whole(folder / "answers" / f"s{number}.toml", "\n".join(lines) + "\n")
         began, used = time.perf_counter(), processor_time()
-        results = write_marks(grade_class(folder / "answers", folder / "key"), folder / "marks")
+        results = write_marks(grade_cohort(folder / "answers", folder / "key"), folder / "marks")
         print(f"class: {Counter(graded.state for graded in results)}", file=sys.stderr)
         return time.perf_counter() - began, processor_time() - used
 

@@ -35,7 +35,7 @@ def grade(
     student's own numbers. Exit codes: 0 all correct, 1 something incorrect, 2 unreadable.
     """
     if answers.is_dir():
-        _grade_class(answers, key, out, hint, json)
+        _grade_cohort(answers, key, out, hint, json)
         return
     from headwork.courses.cohort import feedback_text, grade_file, write_marks
     from headwork.grading.feedback import as_data, feedback
@@ -58,12 +58,12 @@ def grade(
         raise typer.Exit(2 if unreadable else 1)
 
 
-def _grade_class(answers: Path, key: Path | None, out: Path | None, hint: int, json: bool) -> None:
-    from headwork.courses.cohort import common_causes, grade_class, marks_csv, write_marks
+def _grade_cohort(answers: Path, key: Path | None, out: Path | None, hint: int, json: bool) -> None:
+    from headwork.courses.cohort import common_causes, grade_cohort, marks_csv, write_marks
 
     if key is None:
         raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
-    results = grade_class(answers, key)
+    results = grade_cohort(answers, key)
     if out is not None:
         results = write_marks(results, out, hint=hint)
         print(f"wrote {out}: marks.csv, causes.csv, feedback/, overrides.toml", file=sys.stderr)

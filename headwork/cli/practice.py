@@ -65,7 +65,7 @@ def new(
     own = kind.endswith(".toml")
     exercise = read_exercise(kind) if own else generate(kind, seed, difficulty)
     name = Path(kind).stem if own else exercise.kind
-    question = questions.question(exercise)
+    question = questions.build_question(exercise)
     formats: dict[str, tuple[str, Callable[[], str]]] = {
         "text": ("question.txt", lambda: questions.text(question)),
         "markdown": ("question.md", lambda: questions.markdown(question)),

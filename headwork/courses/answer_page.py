@@ -3,98 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
 
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.questions import Blank, Question, _named, _points, question
+from headwork.exercises.questions import Blank, Question, build_question, name_and_shape
+from headwork.files import read_text
 from headwork.pages import Entry, Grid, heading, mathml, matrix_table, page
+from headwork.pages.shell import as_markup
 from headwork.readings.trace import TraceValue
 from headwork.readings.writing import number_text
 
-STYLE = """
-<style>
-.blank { margin: 1rem 0; max-width: 46rem; }
-.blank label { display: block; font-weight: 600; }
-.blank small { font-weight: 400; opacity: .8; }
-.blank textarea, .blank input { width: 100%; font: 1rem/1.5 ui-monospace, Menlo, Consolas, monospace; padding: .4rem;
-  border: 1px solid var(--line); border-radius: .3rem; background: var(--panel); color: inherit; }
-.save { font: inherit; font-weight: 600; padding: .5rem 1.4rem; border: 0; border-radius: .4rem;
-  background: var(--accent); color: var(--paper); cursor: pointer; }
-</style>
-"""
-# JSON's strings are strings of TOML as well; only the delete sign is not allowed to stand in one.
-SCRIPT = r"""
-<script>
-(() => {
-  const quoted = text => JSON.stringify(text).replace(/\u007f/g, "");
-  const form = document.getElementById("sheet");
-  const kept = "headwork " + form.dataset.file + " " + document.title;
-  const blanks = [...form.querySelectorAll("[data-name]")];
-  try {
-    const old = JSON.parse(localStorage.getItem(kept) || "{}");
-    blanks.forEach(b => { if (old[b.id]) b.value = old[b.id]; });
-  } catch (error) { /* a browser may forbid storage to a file */ }
-  form.addEventListener("input", () => {
-    try { localStorage.setItem(kept, JSON.stringify(Object.fromEntries(blanks.map(b => [b.id, b.value])))); }
-    catch (error) { /* as above */ }
-  });
-  form.addEventListener("submit", event => {
-    event.preventDefault();
-    const lines = ["student = " + quoted(document.getElementById("student").value.trim())];
-    if (form.dataset.sheet) lines.push("sheet = " + quoted(form.dataset.sheet));
-    for (const part of form.querySelectorAll("section")) {
-      const name = quoted(part.dataset.exercise);
-      if (part.dataset.kind) lines.push("", "[exercise." + name + "]", "kind = " + quoted(part.dataset.kind),
-        "seed = " + part.dataset.seed, "difficulty = " + part.dataset.difficulty);
-      lines.push("", "[answers." + name + "]");
-      for (const blank of part.querySelectorAll("[data-name]"))
-        lines.push(quoted(blank.dataset.name) + " = " + quoted(blank.value));
-    }
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], {type: "application/toml"}));
-    link.download = form.dataset.file;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    document.getElementById("saved").textContent = "Saved as " + form.dataset.file + ".";
-  });
-})();
-</script>
-"""
 
-
-def question_blocks(asked: Question) -> list[Markup | str]:
+def question_blocks(question: Question) -> list[Markup | str]:
     """The question as blocks of a page."""
-    blocks: list[Markup | str] = [heading(asked.title), *asked.words]
-    if asked.told:
-        blocks.append(asked.told_text)
-    for noted in asked.inputs:
-        blocks.append(Markup("<p>{} {}</p>").format(mathml(noted.symbol), _named(noted)))
-        shown = Markup("").join(_matrix(caption, matrix) for caption, matrix in noted.matrices())
-        blocks.append(Markup('<div class="headwork">{}</div>').format(shown))
+    blocks: list[Markup | str] = [heading(question.title), *question.paragraphs]
+    for value in question.inputs:
+        blocks.append(Markup("<p>{} {}</p>").format(mathml(value.symbol), name_and_shape(value)))
+        matrices = Markup("").join(_matrix(caption, matrix) for caption, matrix in value.matrices())
+        blocks.append(Markup('<div class="headwork">{}</div>').format(matrices))
     return blocks
 
 
-def _matrix(caption: str, noted: TraceValue) -> Markup:
-    """A matrix with its places round it; a single number stands alone."""
-    array = np.atleast_2d(noted.tensor.array)
-    cells = [[Entry(number_text(value, 4)) for value in row] for row in array]
-    if not noted.shape:
+def _matrix(caption: str, value: TraceValue) -> Markup:
+    """A matrix with its row and column numbers; a single number stands alone."""
+    array = np.atleast_2d(value.tensor.array)
+    cells = [[Entry(number_text(number, 4)) for number in row] for row in array]
+    if not value.shape:
         return Markup("<p><b>{}</b></p>").format(cells[0][0].decimal)
-    rows, columns = range(array.shape[0]) if len(noted.shape) > 1 else (), range(array.shape[1])
-    words = ("", *noted.axes)[-2:]
-    return matrix_table(
-        Grid(cells, rows, columns, row_axis=words[0], column_axis=words[1], label=noted.path, caption=caption)
-    )
+    rows, columns = range(array.shape[0]) if len(value.shape) > 1 else (), range(array.shape[1])
+    row_axis, column_axis = ("", *value.axes)[-2:]
+    return matrix_table(Grid(cells, rows, columns, row_axis, column_axis, label=value.path, caption=caption))
 
 
 def question_page(exercise: Exercise) -> str:
     """The question as a page to read."""
-    asked = question(exercise)
-    rows = [f"{b.name}: {b.about}{_points(b)}" for b in asked.blanks]
-    listed = Markup("<ul>{}</ul>").format(Markup("").join(Markup("<li>{}</li>").format(row) for row in rows))
-    return page(asked.title, *question_blocks(asked)[1:], "Asked:", listed)
+    question = build_question(exercise)
+    rows = [Markup("<li>{}: {}</li>").format(b.name, b.description) for b in question.blanks]
+    asked = Markup("<ul>{}</ul>").format(Markup("").join(rows))
+    return page(question.title, *question_blocks(question)[1:], "Asked:", asked)
 
 
 def answer_page(
@@ -109,42 +58,37 @@ def answer_page(
     """A page to fill in; its button saves the same TOML file as the answer sheet."""
     sections = []
     for name, exercise in exercises.items():
-        asked = question(exercise)
-        where = Markup("")
-        if origin and exercise.kind and exercise.seed is not None:
-            where = Markup(' data-kind="{}" data-seed="{}" data-difficulty="{}"').format(
-                exercise.kind, exercise.seed, exercise.difficulty
-            )
-        inside = Markup("").join(
-            b if isinstance(b, Markup) else Markup("<p>{}</p>").format(b) for b in question_blocks(asked)
-        )
-        blanks = Markup("").join(_field(name, blank) for blank in asked.blanks)
-        sections.append(
-            Markup('<section data-exercise="{}"{}>{}{}</section>').format(name, where, inside, blanks)
-        )
-    who = Markup('<div class="blank"><label>Student <input id="student" value="{}"></label></div>').format(
-        student
-    )
+        question = build_question(exercise)
+        title = title or question.title
+        data = {"exercise": name, **(exercise.origin if origin else {})}
+        attributes = Markup("").join(Markup(' data-{}="{}"').format(*item) for item in data.items())
+        blocks = Markup("").join(map(as_markup, question_blocks(question)))
+        blanks = Markup("").join(_field(name, blank) for blank in question.blanks)
+        sections.append(Markup("<section{}>{}{}</section>").format(attributes, blocks, blanks))
     form = Markup(
-        '<form id="sheet" data-file="{}" data-sheet="{}">{}{}<p><button class="save">Save the answer file</button> '
+        '<form id="sheet" data-file="{}" data-sheet="{}">'
+        '<div class="blank"><label>Student <input id="student" value="{}"></label></div>'
+        '{}<p><button class="save">Save the answer file</button> '
         '<span id="saved" role="status"></span></p></form>'
-    ).format(file, sheet, who, Markup("").join(sections))
-    heading_text = title or (question(next(iter(exercises.values()))).title if exercises else "Answers")
-    return page(heading_text, Markup(STYLE), form, Markup(SCRIPT))
+    ).format(file, sheet, student, Markup("").join(sections))
+    style, script = (read_text(Path(__file__).with_suffix(suffix)) for suffix in (".css", ".js"))
+    return page(
+        title or "Answers", Markup(f"<style>{style}</style>"), form, Markup(f"<script>{script}</script>")
+    )
 
 
 def _field(exercise: str, blank: Blank) -> Markup:
-    rows = max(1, len(blank.empty.splitlines()))
+    rows = max(1, len(blank.placeholder.splitlines()))
     symbol = mathml(blank.symbol) if blank.symbol != blank.name else ""
     return Markup(
-        '<div class="blank"><label>{} {} <small>{}</small><textarea id="{}" data-name="{}" rows="{}" '
-        'placeholder="{}" spellcheck="false"></textarea></label></div>'
+        '<div class="blank"><label>{name} {symbol} <small>{about}</small>'
+        '<textarea id="{exercise}/{name}" data-name="{name}" rows="{rows}" placeholder="{placeholder}" '
+        'spellcheck="false"></textarea></label></div>'
     ).format(
-        blank.name,
-        symbol,
-        blank.about + _points(blank),
-        f"{exercise}/{blank.name}",
-        blank.name,
-        rows,
-        blank.empty,
+        name=blank.name,
+        symbol=symbol,
+        about=blank.description,
+        exercise=exercise,
+        rows=rows,
+        placeholder=blank.placeholder,
     )

@@ -1,8 +1,8 @@
-"""What runs inside a course system: variables of a notebook, or an answer file, marked as ``headwork grade`` marks.
+"""Grading inside a course system: variables of a notebook, or an answer file, with the marks of ``grade``.
 
-A notebook's answers are plain variables. Their values are written out as text and read by headwork's own parser, so
-nothing is evaluated here. As a program (``python -m headwork.courses.autograder ROOT HINT``) it is the autograder of
-Gradescope: it reads ``source/key.toml`` and what lies in ``submission/``, and writes ``results/results.json`` once.
+A notebook's answers are plain variables. Their values are written out as text and read by headwork's own
+parser, so nothing is evaluated here. As a program (``python -m headwork.courses.autograder ROOT HINT``) it is
+Gradescope's autograder: it reads ``source/key.toml`` and ``submission/`` and writes ``results/results.json``.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from numbers import Number
 from pathlib import Path
 from typing import Any
 
+from headwork.courses.cohort import UNEXPECTED, answer_files, grade_sheet
+from headwork.courses.sheets import read_key
 from headwork.errors import HeadworkError, InputError
+from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from
 from headwork.files import read_text, write_whole
 from headwork.grading.answers import LARGEST_FILE, AnswerFile, read_answers, read_entries
-from headwork.grading.feedback import SIGNS, hints
+from headwork.grading.feedback import feedback, hints
 from headwork.grading.marking import grade
-from headwork.grading.marks import Mark, StepMark
+from headwork.grading.marks import Mark, State, StepMark
 
 LARGEST_NOTEBOOK = 2_000_000
 LONGEST_OUTPUT = 4_000
 MOST_DECIMALS = 17
-BROKEN = (HeadworkError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError)
 Scope = Mapping[str, Any]
 
 
@@ -50,7 +52,7 @@ def variables(exercise: Exercise, prefix: str = "") -> dict[str, str]:
     {'exponentials': 'q2_exponentials', 'total': 'q2_total', 'weights': 'q2_weights'}
     """
     names: dict[str, str] = {}
-    for blank in _blanks(exercise):
+    for blank in CHALLENGES[exercise.mechanism].fields if exercise.challenge else exercise.asked:
         name = prefix + re.sub(r"\W+", "_", blank).strip("_")
         name = name if name.isidentifier() else f"step_{name}"
         while keyword.iskeyword(name) or hasattr(builtins, name) or name in names.values():
@@ -59,28 +61,21 @@ def variables(exercise: Exercise, prefix: str = "") -> dict[str, str]:
     return names
 
 
-def _blanks(exercise: Exercise) -> Sequence[str]:
-    from headwork.exercises.challenges import CHALLENGES
-
-    return list(CHALLENGES[exercise.mechanism].fields) if exercise.challenge else list(exercise.asked)
-
-
-def written(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as a person types it. Floats of one array get as many decimals as the longest of them needs.
 
-    >>> written([[0.5, 0.25], [1.0, 2.0]]), written("1/2 1/4")
+    >>> value_text([[0.5, 0.25], [1.0, 2.0]]), value_text("1/2 1/4")
     ('[[0.50, 0.25], [1.00, 2.00]]', '1/2 1/4')
     """
     plain = _plain(value)
-    decimals = max((_decimals(x) for x in _flat(plain) if isinstance(x, float)), default=0)
-    text = _typed(plain, min(decimals, MOST_DECIMALS))
+    text = _nested_text(plain, min(_decimals(plain), MOST_DECIMALS))
     if len(text) > LARGEST_FILE:
         raise InputError(f"{len(text):,} characters; at most {LARGEST_FILE:,} are read.")
     return text
 
 
 def _plain(value: Any) -> Any:
-    """Lists, texts and numbers only; arrays and tensors become lists."""
+    """The value as lists, strings and numbers; arrays and tensors become lists."""
     if value is None or isinstance(value, str):
         return value or ""
     if hasattr(value, "tolist"):
@@ -90,23 +85,22 @@ def _plain(value: Any) -> Any:
     numeric = isinstance(value, Number) or type(value).__module__.startswith("sympy.")
     if isinstance(value, bool) or not numeric:
         raise InputError(
-            f"a value of type {type(value).__name__}; write numbers, a list, an array or a text."
+            f"a value of type {type(value).__name__}; expected numbers, a list, an array or a string."
         )
     return value
 
 
-def _flat(plain: Any) -> list[Any]:
-    return [x for part in plain for x in _flat(part)] if isinstance(plain, list) else [plain]
-
-
-def _decimals(number: float) -> int:
-    exponent = Decimal(repr(float(number))).normalize().as_tuple().exponent
+def _decimals(plain: Any) -> int:
+    """The most decimals that any float of it needs."""
+    if isinstance(plain, list):
+        return max(map(_decimals, plain), default=0)
+    exponent = Decimal(repr(float(plain))).normalize().as_tuple().exponent if isinstance(plain, float) else 0
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
-def _typed(plain: Any, decimals: int) -> str:
+def _nested_text(plain: Any, decimals: int) -> str:
     if isinstance(plain, list):
-        return "[" + ", ".join(_typed(part, decimals) for part in plain) + "]"
+        return "[" + ", ".join(_nested_text(part, decimals) for part in plain) + "]"
     if isinstance(plain, float):
         return "?" if plain != plain else f"{plain:.{decimals}f}"
     return str(plain)
@@ -116,7 +110,7 @@ def _typed(plain: Any, decimals: int) -> str:
 
 
 def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
-    """Mark the variables of a notebook; never raises for what is in them.
+    """Mark the variables of a notebook; never raises, whatever they hold.
 
     >>> exercise = Exercise("softmax", {"scores": "0 0"}, points={"weights": 2})
     >>> mark_variables(exercise, {"weights": [0.5, 0.5]}).points
@@ -126,34 +120,34 @@ def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
     refused: dict[str, str] = {}
     for blank, name in variables(exercise, prefix).items():
         try:
-            texts[blank] = written(scope.get(name))
-        except Exception as error:  # whatever a student's own object does when it is looked at
+            texts[blank] = value_text(scope.get(name))
+        except Exception as error:  # whatever a student's own object does when it is read
             refused[blank] = f"{name} cannot be read: {error}"
     tokens_as = scope.get("tokens_as")
-    told = tokens_as if isinstance(tokens_as, str) and tokens_as in ("rows", "columns") else ""
-    mark = _graded(exercise, texts, told)
-    return replace(mark, steps=tuple(_refused(step, refused, exercise.challenge) for step in mark.steps))
-
-
-def _graded(exercise: Exercise, texts: Mapping[str, str], tokens_as: str) -> Mark:
+    convention = tokens_as if isinstance(tokens_as, str) and tokens_as in ("rows", "columns") else ""
     try:
-        return grade(exercise, texts, tokens_as=tokens_as)
-    except BROKEN as error:
-        why = f"cannot be marked ({type(error).__name__}: {error})"
-        return Mark(
-            exercise, tuple(StepMark(p, "unreadable", 0.0, full, why) for p, full in exercise.asked.items())
-        )
+        mark = grade(exercise, texts, tokens_as=convention)
+    except (HeadworkError, *UNEXPECTED) as error:
+        return _no_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
+    return replace(mark, steps=tuple(_refuse(step, refused, exercise.challenge) for step in mark.steps))
 
 
-def _refused(step: StepMark, refused: Mapping[str, str], challenge: bool) -> StepMark:
-    why = "; ".join(refused.values()) if challenge else refused.get(step.path, "")
-    return replace(step, state="unreadable", points=0.0, remark=why, causes=(), cells=()) if why else step
+def _no_marks(exercise: Exercise, state: State, remark: str = "") -> Mark:
+    steps = [StepMark(path, state, 0.0, full, remark) for path, full in exercise.asked.items()]
+    return Mark(exercise, tuple(steps))
 
 
-def told(mark: Mark, step: StepMark, hint: int) -> str:
-    """What is said about one step, hints included."""
+def _refuse(step: StepMark, refused: Mapping[str, str], challenge: bool) -> StepMark:
+    reason = "; ".join(refused.values()) if challenge else refused.get(step.path, "")
+    if not reason:
+        return step
+    return replace(step, state="unreadable", points=0.0, remark=reason, causes=(), cells=())
+
+
+def step_feedback(mark: Mark, step: StepMark, hint: int) -> str:
+    """The feedback on one step, hints included."""
     remark = f" ({step.remark})" if step.remark else ""
-    lines = [f"{step.path}: {SIGNS[step.state]}, {step.points:g} of {step.full:g}{remark}"]
+    lines = [f"{step.path}: {step.verdict}, {step.points:g} of {step.full:g}{remark}"]
     if not step.right:
         lines += hints(mark, step, min(hint, mark.exercise.hints))
     return _clean("\n".join(lines))
@@ -161,27 +155,25 @@ def told(mark: Mark, step: StepMark, hint: int) -> str:
 
 def _clean(text: str) -> str:
     """Text that any page or database takes: no control characters, not too long."""
-    harmless = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
-    return harmless if len(harmless) <= LONGEST_OUTPUT else harmless[:LONGEST_OUTPUT] + " ..."
+    printable = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+    return printable if len(printable) <= LONGEST_OUTPUT else printable[:LONGEST_OUTPUT] + " ..."
 
 
 # --- what the cells of a notebook call ------------------------------------------------------------------
 
 
 def report(exercise: Mapping[str, Any], scope: Scope, *, prefix: str = "", hint: int = 2) -> str:
-    """The whole mark in words, for a cell in which a student looks for herself."""
-    from headwork.grading.feedback import feedback
-
+    """The whole mark in words, for a cell that a student runs."""
     return feedback(_mark(exercise, scope, prefix), hint)
 
 
 def points(exercise: Mapping[str, Any], step: str, scope: Scope, *, prefix: str = "", hint: int = 2) -> float:
-    """The points of one step as a plain float, with its feedback printed: what nbgrader wants of a cell."""
-    # Anything on stderr, a warning of numpy's say, would make nbgrader give nothing.
+    """The points of one step as a plain float, with its feedback printed: the form that nbgrader expects."""
+    # Anything on stderr, even a warning from numpy, would make nbgrader give no points.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mark = _mark(exercise, scope, prefix)
-        print(told(mark, mark.step(step), hint))
+        print(step_feedback(mark, mark.step(step), hint))
     return float(mark.step(step).points)
 
 
@@ -194,41 +186,37 @@ def require(
     hint: int = 2,
     share: float = 1.0,
 ) -> None:
-    """Raise unless a step earned that share of its points: what otter wants of a test case.
+    """Raise unless a step earned that share of its points: the form that otter expects of a test case.
 
     The message is escaped, because otter puts it into a page as it is.
     """
     mark = _mark(exercise, scope, prefix)
-    found = mark.step(step)
-    if found.points < share * found.full - 1e-9:
-        raise AssertionError(escape(told(mark, found, hint), quote=False))
+    step_mark = mark.step(step)
+    if step_mark.points < share * step_mark.full - 1e-9:
+        raise AssertionError(escape(step_feedback(mark, step_mark, hint), quote=False))
 
 
 def require_readable(shapes: Mapping[str, Sequence[int] | None], scope: Scope) -> None:
-    """Raise unless every variable can be read and has its shape (None: any); says nothing about what is right."""
-    problems = [
-        f"{name}: {why}" for name, shape in shapes.items() if (why := _unreadable(scope.get(name), shape))
-    ]
+    """Raise unless every variable can be read and has its shape (None: any), whether right or wrong."""
+    reasons = {name: _problem(scope.get(name), shape) for name, shape in shapes.items()}
+    problems = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
     if problems:
         raise AssertionError(escape(_clean("\n".join(problems)), quote=False))
 
 
-def _unreadable(value: Any, shape: Sequence[int] | None) -> str:
+def _problem(value: Any, shape: Sequence[int] | None) -> str:
     try:
-        typed = read_entries(
-            written(value), shape=tuple(shape or ()), axes="" if shape is not None else "axis"
+        entries = read_entries(
+            value_text(value), shape=tuple(shape or ()), axes="" if shape is not None else "axis"
         )
     except Exception as error:  # as above
         return f"cannot be read: {error}"
-    if typed is None:
+    if entries is None:
         return "not filled in"
-    if shape is not None and typed.fitted(tuple(shape)) is None and typed.shape[::-1] != tuple(shape):
-        return f"{_sized(typed.shape)}; asked is {_sized(shape)}"
+    if shape is not None and entries.fit(tuple(shape)) is None and entries.shape[::-1] != tuple(shape):
+        sizes = [" x ".join(map(str, size)) or "one number" for size in (entries.shape, shape)]
+        return f"{sizes[0]}; asked is {sizes[1]}"
     return ""
-
-
-def _sized(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape)) or "one number"
 
 
 def _mark(exercise: Mapping[str, Any], scope: Scope, prefix: str) -> Mark:
@@ -244,32 +232,21 @@ def _exercise(data: str) -> Exercise:
 
 
 def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
-    """The content of results.json for what lies under ``root``; what cannot be marked gets 0 and a reason."""
-    from headwork.courses.cohort import grade_sheet
-    from headwork.courses.sheets import read_key
-
+    """The content of results.json for the files under ``root``; what cannot be marked gets 0 and a reason."""
     started = time.monotonic()
-    place = Path(root)
+    folder = Path(root)
     try:
-        sheet = read_key(place / "source" / "key.toml")
+        sheet = read_key(folder / "source" / "key.toml")
     except Exception as error:
-        return _results(
-            [], f"The autograder has no key that it can read ({error}). Tell your teacher.", started
-        )
+        return _results([], f"The autograder cannot read its key ({error}). Tell your teacher.", started)
     try:
-        marks = grade_sheet(sheet, _submitted(place / "submission", sheet.exercises))
-    except Exception as error:  # the box must always find a result
-        why = (
-            str(error)
-            if isinstance(error, HeadworkError)
-            else f"cannot be marked ({type(error).__name__}: {error})"
-        )
-        nothing = {
-            n: Mark(e, tuple(StepMark(p, "missing", 0.0, full) for p, full in e.asked.items()))
-            for n, e in sheet.exercises.items()
-        }
-        return _results(_tests(nothing, 0), f"Unreadable: {why}", started)
-    total, full = (sum(getattr(mark, what) for mark in marks.values()) for what in ("points", "full"))
+        marks = grade_sheet(sheet, _read_submission(folder / "submission", sheet.exercises))
+    except Exception as error:  # Gradescope must always find a result
+        known = isinstance(error, HeadworkError)
+        reason = str(error) if known else f"cannot be marked ({type(error).__name__}: {error})"
+        marks = {number: _no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
+        return _results(_tests(marks, 0), f"Unreadable: {reason}", started)
+    total, full = sum(mark.points for mark in marks.values()), sum(mark.full for mark in marks.values())
     return _results(_tests(marks, hint), f"{total:g} of {full:g} points", started)
 
 
@@ -287,7 +264,7 @@ def _tests(marks: Mapping[str, Mark], hint: int) -> list[dict[str, Any]]:
             "score": step.points,
             "max_score": step.full,
             "status": "passed" if step.points >= step.full else "failed",
-            "output": told(mark, step, hint),
+            "output": step_feedback(mark, step, hint),
             "output_format": "text",
             "visibility": "visible",
         }
@@ -296,48 +273,40 @@ def _tests(marks: Mapping[str, Mark], hint: int) -> list[dict[str, Any]]:
     ]
 
 
-def _submitted(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
-    """The answers of the one answer file, or else of the one notebook, that was handed in."""
-    from headwork.courses.cohort import answer_files
-
+def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
+    """The answers of the one submitted answer file, or else of the one notebook."""
     files = answer_files(folder) if folder.is_dir() else []
-    found = [p for p in files if p.suffix.lower() == ".toml"] or [
-        p for p in files if p.suffix.lower() == ".ipynb"
-    ]
-    if len(found) != 1:
-        names = ", ".join(p.name for p in found[:5]) if found else "nothing of the kind"
-        raise InputError(
-            f"one answer file (.toml) or one notebook (.ipynb) is expected; handed in was {names}."
-        )
-    if found[0].suffix.lower() == ".ipynb":
-        return read_notebook(found[0], exercises)
-    answers = read_answers(found[0])
+    matches = [path for path in files if path.suffix.lower() == ".toml"]
+    matches = matches or [path for path in files if path.suffix.lower() == ".ipynb"]
+    if len(matches) != 1:
+        names = ", ".join(path.name for path in matches[:5]) or "none"
+        raise InputError(f"one answer file (.toml) or one notebook (.ipynb) is expected; submitted: {names}.")
+    if matches[0].suffix.lower() == ".ipynb":
+        return read_notebook(matches[0], exercises)
+    answers = read_answers(matches[0])
     if len(exercises) == len(answers.answers) == 1:
         # With one exercise there is nothing to confuse, whatever the student's sheet calls it.
-        ((old, given),) = answers.answers.items()
+        ((name, texts),) = answers.answers.items()
+        entry = answers.exercises.get(name, {})
         answers = replace(
-            answers,
-            answers=dict.fromkeys(exercises, given),
-            exercises=dict.fromkeys(exercises, answers.exercises.get(old, {})),
+            answers, answers=dict.fromkeys(exercises, texts), exercises=dict.fromkeys(exercises, entry)
         )
     for name, exercise in exercises.items():
-        _same_exercise(name, exercise, answers.exercises.get(name))
+        _check_origin(name, exercise, answers.exercises.get(name))
     return answers
 
 
-def _same_exercise(name: str, exercise: Exercise, entry: Any) -> None:
-    if not isinstance(entry, Mapping) or exercise.seed is None:
-        return
-    asked = {"kind": exercise.kind, "seed": exercise.seed, "difficulty": exercise.difficulty}
-    if any(entry.get(word, value) != value for word, value in asked.items()):
-        given = ", ".join(f"{word} {entry.get(word)}" for word in asked)
+def _check_origin(name: str, exercise: Exercise, entry: Any) -> None:
+    origin = exercise.origin
+    if isinstance(entry, Mapping) and any(entry.get(key, value) != value for key, value in origin.items()):
+        other = ", ".join(f"{key} {entry.get(key)}" for key in origin)
         raise InputError(
-            f"this file answers another exercise ({given}) than {name}. Fill in the sheet of this one."
+            f"this file answers another exercise ({other}) than {name}. Fill in the sheet of this one."
         )
 
 
 def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
-    """The answers typed into a notebook: the text to the right of each ``name =``, as it stands. Nothing is run."""
+    """The answers typed into a notebook: the source text to the right of each ``name =``. Nothing is run."""
     source = Path(path)
     if source.is_symlink() or not source.is_file():
         raise InputError(f"{source}: not a plain file.")
@@ -350,7 +319,7 @@ def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> Answer
         raise InputError(f"{source}: not a notebook ({type(error).__name__}).") from None
     texts: dict[str, str] = {}
     for code in codes:
-        texts |= _assigned(code)
+        texts |= _assignments(code)
     several = len(exercises) > 1
     answers = {}
     for number, (name, exercise) in enumerate(exercises.items(), 1):
@@ -359,29 +328,28 @@ def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> Answer
     return AnswerFile(answers)
 
 
-def _assigned(code: str) -> dict[str, str]:
-    """What each variable of a cell is set to, as typed; a cell that is not Python sets none."""
+def _assignments(code: str) -> dict[str, str]:
+    """The text assigned to each variable of a cell; a cell that is not Python assigns none."""
     code = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in code.splitlines())
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    found = {}
+    texts = {}
     for line in body:
         if isinstance(line, ast.Assign) and len(line.targets) == 1 and isinstance(line.targets[0], ast.Name):
             value = line.value.value if isinstance(line.value, ast.Constant) else None
-            found[line.targets[0].id] = (
+            texts[line.targets[0].id] = (
                 value if isinstance(value, str) else ast.get_source_segment(code, line.value) or ""
             )
-    return found
+    return texts
 
 
 def main() -> None:
-    """Mark what was handed in, as Gradescope's run_autograder asks."""
+    """Mark the submission, as Gradescope's run_autograder asks."""
     root, hint = Path(sys.argv[1]), int(sys.argv[2])
-    write_whole(
-        root / "results" / "results.json", json.dumps(autograde(root, hint), allow_nan=False, indent=1) + "\n"
-    )
+    results = json.dumps(autograde(root, hint), allow_nan=False, indent=1)
+    write_whole(root / "results" / "results.json", results + "\n")
 
 
 if __name__ == "__main__":

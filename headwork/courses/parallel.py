@@ -1,4 +1,4 @@
-"""Work shared among processes, and how far it is: in place on a screen, now and then in a log."""
+"""Work shared among processes, with progress on stderr: one line on a screen, a few in a log."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-FEW = 8  # pieces of work that are not worth another process
+FEW = 8  # with fewer items another process is not worth its start
 
 
 @contextmanager
 def pool(count: int) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]:
-    """A ``map`` over as many processes as there are processors, or a plain one where there is little to do."""
+    """A ``map`` over as many processes as there are processors, or the plain one for little work."""
     processes = min(os.cpu_count() or 1, count)
     if count < FEW or processes < 2:
         yield map
@@ -23,9 +23,9 @@ def pool(count: int) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], I
         yield lambda function, items: executor.map(function, items, chunksize=4)
 
 
-def progress(done: int, total: int, what: str) -> None:
-    """Say on stderr that so many of so many are done."""
+def progress(done: int, total: int, unit: str) -> None:
+    """Print on stderr how many items are done."""
     if sys.stderr.isatty():
-        print(f"\r{done}/{total} {what}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+        print(f"\r{done}/{total} {unit}", end="\n" if done == total else "", file=sys.stderr, flush=True)
     elif done == total or done % max(1, total // 10) == 0:
-        print(f"{done}/{total} {what}", file=sys.stderr, flush=True)
+        print(f"{done}/{total} {unit}", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""A sheet for a course: a variant for every student, the key and the marking scheme apart.
+"""A sheet for a course: a variant for every student, with key and marking scheme in separate files.
 
-The numbers of a variant come from HMAC(secret, student, exercise). What is handed to students holds neither the secret
+The numbers of a variant come from HMAC(secret, student, exercise). Students' files hold neither the secret
 nor the seed nor any answer.
 """
 
@@ -20,22 +20,23 @@ from typing import Any
 
 from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import pool, progress
-from headwork.errors import InputError, unknown
-from headwork.exercises.exercise import Exercise
+from headwork.errors import InputError
+from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.kinds import generate, kind_slugs
-from headwork.exercises.questions import answer_sheet, markdown, question
-from headwork.exercises.reading import ROUNDING, exercise_from, read_exercise
+from headwork.exercises.questions import answer_sheet, build_question, markdown
+from headwork.exercises.reading import ROUNDING, check_known, exercise_from, read_exercise
 from headwork.files import read_text, read_toml, write_whole
 from headwork.readings.notebook import array_text
 
 SHORTEST_SECRET = 12
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-KEPT = ("digits", "rounding", "hints")
+SETTINGS = ("digits", "rounding", "hints")
+ENTRIES = ("kind", "file", "difficulty", "points")  # of an [[exercise]]
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a sheet is made from: a title, a secret, and one exercise or kind after another."""
+    """The source of a sheet: a title, a secret, and a list of exercises or kinds."""
 
     title: str
     secret: str
@@ -57,67 +58,54 @@ class Sheet:
 def read_course(path: str | Path) -> Course:
     """A course file: title, secret, and [[exercise]] tables with kind (and difficulty, points) or file."""
     data = read_toml(path)
-    known = ("title", "secret", "exercise", *KEPT)
-    for entry in data:
-        if entry not in known:
-            raise InputError(f"{path}: {unknown('entry', entry, known)}")
+    check_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
     secret = data.get("secret", "")
     if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET:
         raise InputError(
             f"{path}: the secret has fewer than {SHORTEST_SECRET} characters. "
-            "Put in one of your own and keep it, for example:\n"
+            "Choose your own and keep it, for example:\n"
             f'secret = "{secrets.token_hex(16)}"'
         )
-    listed = data.get("exercise", [])
-    if not isinstance(listed, list) or not listed or not all(isinstance(part, dict) for part in listed):
+    parts = data.get("exercise", [])
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
         raise InputError(
             f"{path}: no exercises. Expected one or more tables [[exercise]] "
             'with kind = "self-attention" or file = "own.toml".'
         )
-    for number, part in enumerate(listed, 1):
-        for entry in part:
-            if entry not in ("kind", "file", "difficulty", "points"):
-                raise InputError(
-                    f"{path}, exercise {number}: {unknown('entry', entry, ('kind', 'file', 'difficulty', 'points'))}"
-                )
+    for number, part in enumerate(parts, 1):
+        where = f"{path}, exercise {number}"
+        check_known("entry", part, ENTRIES, where)
         if ("kind" in part) == ("file" in part):
-            raise InputError(f"{path}, exercise {number}: expected either a kind or a file.")
-        if "kind" in part and part["kind"] not in kind_slugs():
-            raise InputError(
-                f"{path}, exercise {number}: {unknown('kind of exercise', part['kind'], kind_slugs())}"
-            )
-    settings = {name: data[name] for name in KEPT if name in data}
-    if settings.get("rounding", "free") not in ROUNDING:
-        raise InputError(f"{path}: {unknown('rounding', settings['rounding'], ROUNDING)}")
-    return Course(
-        str(data.get("title", "Sheet")),
-        secret,
-        {str(n): part for n, part in enumerate(listed, 1)},
-        settings,
-        Path(path).parent,
-    )
+            raise InputError(f"{where}: expected either a kind or a file.")
+        if "kind" in part:
+            check_known("kind of exercise", [part["kind"]], kind_slugs(), where)
+    settings = {name: data[name] for name in SETTINGS if name in data}
+    check_known("rounding", [settings.get("rounding", "free")], ROUNDING, str(path))
+    exercises = {str(n): part for n, part in enumerate(parts, 1)}
+    return Course(str(data.get("title", "Sheet")), secret, exercises, settings, Path(path).parent)
 
 
 def read_roster(path: str | Path) -> dict[str, str]:
     """Students from a CSV file: a column ``student`` (or the first one) and, if there is one, ``name``."""
     rows = [row for row in csv.reader(read_text(path).splitlines()) if any(cell.strip() for cell in row)]
     if not rows:
-        raise InputError(f"{path}: empty. Expected a line student,name and a line for each student.")
+        raise InputError(f"{path}: empty. Expected a header student,name and a line for each student.")
     header = [cell.strip().lower() for cell in rows[0]]
-    place = header.index("student") if "student" in header else header.index("id") if "id" in header else None
-    body = rows if place is None else rows[1:]
-    named = header.index("name") if place is not None and "name" in header else None
+    titles = [title for title in ("student", "id") if title in header]
+    column = header.index(titles[0]) if titles else 0
+    name_column = header.index("name") if titles and "name" in header else None
     students: dict[str, str] = {}
-    for number, row in enumerate(body, 1):
-        student = row[place or 0].strip() if len(row) > (place or 0) else ""
+    for number, row in enumerate(rows[1:] if titles else rows, 1):
+        student = row[column].strip() if len(row) > column else ""
         if not NAME.fullmatch(student):
             raise InputError(
                 f"{path}, student {number}: {student!r} cannot name a file. "
                 "Use letters, digits, dots, hyphens and underscores."
             )
         if student in students:
-            raise InputError(f"{path}: student {student} stands there twice.")
-        students[student] = row[named].strip() if named is not None and len(row) > named else ""
+            raise InputError(f"{path}: student {student} is listed twice.")
+        has_name = name_column is not None and len(row) > name_column
+        students[student] = row[name_column or 0].strip() if has_name else ""
     if not students:
         raise InputError(f"{path}: no students.")
     return students
@@ -143,24 +131,20 @@ def sheet_for(course: Course, student: str, name: str = "") -> Sheet:
             seed = variant_seed(course.secret, student, f"{number}/{part['kind']}")
             exercise = replace(generate(str(part["kind"]), seed, int(part.get("difficulty", 1))), hints=2)
         settings = dict(course.settings) if "kind" in part else {}
-        exercises[number] = _scaled(replace(exercise, **settings, seed=None), part.get("points"))
+        exercise = replace(exercise, **settings, seed=None)
+        if "points" in part:
+            share = float(part["points"]) / exercise.full
+            exercise = replace(exercise, points={path: p * share for path, p in exercise.asked.items()})
+        exercises[number] = exercise
     return Sheet(course.title, exercises, student, name)
 
 
-def _scaled(exercise: Exercise, points: Any) -> Exercise:
-    """The exercise worth so many points in all, shared among its steps as before."""
-    if points is None:
-        return exercise
-    share = float(points) / exercise.full
-    return replace(exercise, points={path: worth * share for path, worth in exercise.asked.items()})
-
-
 def write_sheets(course: Course, roster: Mapping[str, str], out: str | Path) -> None:
-    """A folder for each student, the key and the marking scheme; says how far it is on stderr."""
+    """Write a folder for each student, the key and the marking scheme, with progress on stderr."""
     folder = Path(out)
     students = list(roster)
-    with pool(len(students)) as mapped:
-        for done, _ in enumerate(mapped(partial(_write_one, course, roster, folder), students), 1):
+    with pool(len(students)) as parallel_map:
+        for done, _ in enumerate(parallel_map(partial(_write_one, course, roster, folder), students), 1):
             progress(done, len(students), "sheets")
     write_whole(folder / "key" / "marking.md", marking_scheme(course, sheet_for(course, students[0])))
     (folder / "answers").mkdir(parents=True, exist_ok=True)
@@ -168,44 +152,32 @@ def write_sheets(course: Course, roster: Mapping[str, str], out: str | Path) -> 
 
 def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student: str) -> None:
     sheet = sheet_for(course, student, roster[student])
-    place = folder / "students" / student
-    write_whole(place / "question.md", question_text(sheet))
-    given = sheet.exercises
-    write_whole(
-        place / f"{student}.toml", answer_sheet(given, student=student, sheet=course.title, origin=False)
-    )
-    page = answer_page(
-        given,
-        title=f"{course.title}: {student}",
-        file=f"{student}.toml",
-        student=student,
-        sheet=course.title,
-        origin=False,
-    )
-    write_whole(place / "answer.html", page)
-    write_whole(folder / "key" / f"{student}.toml", key_text(sheet))
+    target, file = folder / "students" / student, f"{student}.toml"
+    origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
+    page = answer_page(sheet.exercises, title=f"{course.title}: {student}", file=file, **origin)
+    write_whole(target / "question.md", question_text(sheet))
+    write_whole(target / file, answer_sheet(sheet.exercises, **origin))
+    write_whole(target / "answer.html", page)
+    write_whole(folder / "key" / file, key_text(sheet))
 
 
 def question_text(sheet: Sheet) -> str:
     """All questions of a sheet as Markdown."""
     parts = [f"# {sheet.title}\n\n{sheet.student}" + (f", {sheet.name}" if sheet.name else "") + "\n"]
     for number, exercise in sheet.exercises.items():
-        asked = question(replace(exercise, title=f"{number}. {exercise.title or exercise.mechanism}"))
-        parts.append(markdown(asked, level=2))
+        question = build_question(replace(exercise, title=f"{number}. {exercise.name}"))
+        parts.append(markdown(question, level=2))
     return "\n".join(parts)
 
 
 def key_text(sheet: Sheet) -> str:
-    """The key of one student: every exercise whole, and for the reader its right values."""
+    """The key of one student: every exercise in full, and its right values for the reader."""
     lines = [f"{name} = {json.dumps(getattr(sheet, name))}" for name in ("student", "name", "title")]
     for number, exercise in sheet.exercises.items():
         lines += ["", exercise.to_toml(f"exercise.{json.dumps(number)}")]
         if not exercise.challenge:
             values = {path: array_text(exercise.key[path].round(exercise.digits)) for path in exercise.asked}
-            lines += [
-                f"[key.{json.dumps(number)}]",
-                *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in values.items()),
-            ]
+            lines += [f"[key.{json.dumps(number)}]", *toml_lines(values)]
     return "\n".join(lines) + "\n"
 
 
@@ -222,19 +194,16 @@ def read_key(path: str | Path) -> Sheet:
 
 
 def marking_scheme(course: Course, sheet: Sheet) -> str:
-    """What each step is worth and how it is marked."""
+    """The points of each step, and how it is marked."""
     lines = [f"# Marking scheme: {course.title}", ""]
     for number, exercise in sheet.exercises.items():
-        lines += [f"## {number}. {exercise.title or exercise.mechanism}: {exercise.full:g} points", ""]
+        lines += [f"## {number}. {exercise.name}: {exercise.full:g} points", ""]
         lines += [f"- {path}: {points:g}" for path, points in exercise.asked.items()]
-        lines += [
-            "",
-            f"Digits asked: {exercise.digits}. Rounding too early: {exercise.rounding}. Hints up to {exercise.hints}.",
-            "",
-        ]
+        rules = f"Digits asked: {exercise.digits}. Rounding too early: {exercise.rounding}."
+        lines += ["", f"{rules} Hints up to level {exercise.hints}.", ""]
     lines += [
-        "A step is right if it is the key's or follows from the student's own earlier steps, to the digits written.",
-        "A wrong step costs its points; what follows from it costs nothing, nor does the same mistake made again.",
-        "",
+        "A step is correct if it equals the key or follows from the student's own earlier steps,",
+        "to the digits written. An incorrect step costs its points; steps that follow from it,",
+        "and the same mistake made again, cost nothing more.",
     ]
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"

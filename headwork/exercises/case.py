@@ -1,7 +1,7 @@
 """A case: one mechanism with its numbers, run as it is, from a student's own steps, or with a mistake.
 
-All three are the same run with another note. ``replacing`` puts a student's own values in place of some steps;
-an ``Edit`` changes the inputs, or the value of one step. A replaced step is never edited.
+All three are the same run with another note. ``replacing`` puts a student's own values in place of some
+steps; an ``Edit`` changes the inputs, or the value of one step. A replaced step is never edited.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class RunView:
     def has(self, name: str) -> bool:
         """Whether the problem has that input or option."""
         return self._inputs.get(name) is not None
+
+    @property
+    def time_step(self) -> int:
+        """The number in a path such as ``step 2/state``."""
+        return int(self.path.split("/")[0].removeprefix("step "))
 
     def has_step(self, name: str) -> bool:
         """Whether that step has been recorded."""
@@ -131,7 +136,7 @@ def propagated_error(
     path: str,
     edits: Sequence[Edit] = (),
 ) -> Array:
-    """How far rounding every own earlier number by half a unit of its last digit may move each entry of a step."""
+    """How far an error of half a unit in every own earlier number may move each entry of a step."""
     centre = case.run(own, edits)[path]
     total = np.zeros_like(centre)
     for step, sizes in half_units.items():

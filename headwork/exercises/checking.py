@@ -21,7 +21,7 @@ MOST_CHANGES = 400  # entries times moves tried
 
 @dataclass(frozen=True)
 class Detection:
-    """The mistakes that can be made here: with the asked step they change first, hidden, and confused in pairs."""
+    """Known mistakes: detected (with the asked step that changes first), hidden, and alike in pairs."""
 
     detected: dict[str, str]
     hidden: tuple[str, ...]
@@ -29,7 +29,7 @@ class Detection:
 
     @property
     def score(self) -> tuple[int, int]:
-        """How many mistakes are hidden, and how many pairs confused: less is better."""
+        """How many mistakes are hidden, and how many pairs are alike: less is better."""
         return len(self.hidden), len(self.alike)
 
 
@@ -71,7 +71,7 @@ def detect(exercise: Exercise) -> Detection:
 
 @dataclass(frozen=True)
 class Change:
-    """One entry changed: the input, its index, both numbers, and what is then still hidden or confused."""
+    """One entry changed: the input, its index, both numbers, and what is then still hidden or alike."""
 
     name: str
     index: tuple[int, ...]

@@ -1,7 +1,6 @@
 """An exercise: a mechanism, its numbers, and which steps are asked for how many points.
 
-The key is the recorded trace, so an exercise holds no answers. It is written as TOML; a teacher's own has the
-same entries.
+The key is the recorded trace, so an exercise holds no answers. It is written as TOML.
 """
 
 from __future__ import annotations
@@ -52,16 +51,16 @@ class Exercise:
     tokens_as: Literal["rows", "columns"] = "rows"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Only what it was made from goes to another process; what was worked out is worked out again."""
+        """Only the fields go to another process; the trace and the key are computed again there."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def trace(self) -> Trace:
-        """The worked exercise in decimals."""
-        return self.worked(exact=False)
+        """The solution in decimals, step by step."""
+        return self.solve(exact=False)
 
-    def worked(self, *, exact: bool, replacing: Mapping[str, Any] | None = None) -> Trace:
-        """The worked exercise; ``replacing`` goes on from a person's own steps."""
+    def solve(self, *, exact: bool, replacing: Mapping[str, Any] | None = None) -> Trace:
+        """The solution step by step; ``replacing`` continues from a student's own steps."""
         slug = self.mechanism.replace("_", "-")
         if slug in FORMULAS:
             return _formula_trace(FORMULAS[slug], {**self.inputs, **self.options}, exact, self.digits)
@@ -79,13 +78,13 @@ class Exercise:
     @cached_property
     def case(self) -> Case:
         """The exercise ready to run on its own numbers."""
-        what = self.trace.mechanism
-        kinds = get_type_hints(what.function) if what.slug in FORMULAS else {}
+        mechanism = self.trace.mechanism
+        types = get_type_hints(mechanism.function) if mechanism.slug in FORMULAS else {}
         inputs = {
-            name: int(noted.raw.array) if kinds.get(name) is int else noted.raw
-            for name, noted in self.trace.inputs.items()
+            name: int(value.raw.array) if types.get(name) is int else value.raw
+            for name, value in self.trace.inputs.items()
         }
-        return Case(what, inputs, {name: _plain(value) for name, value in self.trace.options.items()})
+        return Case(mechanism, inputs, {name: _plain(value) for name, value in self.trace.options.items()})
 
     @cached_property
     def key(self) -> Steps:
@@ -94,19 +93,30 @@ class Exercise:
 
     @cached_property
     def asked(self) -> dict[str, float]:
-        """The asked steps with their points, in the order in which they come about."""
+        """The asked steps with their points, in the order in which they are computed."""
         if self.challenge:
             return dict(self.points) or {"answer": 2.0}
-        wanted = self.points or dict.fromkeys(self.trace.steps, 1.0)
-        for path in wanted:
+        points = self.points or dict.fromkeys(self.trace.steps, 1.0)
+        for path in points:
             if path not in self.trace.steps:
                 raise unknown(f"step of {self.mechanism}", path, self.trace.steps)
-        return {path: float(wanted[path]) for path in self.trace.steps if path in wanted}
+        return {path: float(points[path]) for path in self.trace.steps if path in points}
 
     @property
     def challenge(self) -> bool:
-        """Whether anything that works is right, so that there is no key."""
+        """Whether any answer that works is right, so that there is no key."""
         return self.mechanism in CHALLENGES
+
+    @property
+    def name(self) -> str:
+        return self.title or self.mechanism
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What it was generated from; empty for a teacher's own."""
+        if not self.kind or self.seed is None:
+            return {}
+        return {"kind": self.kind, "seed": self.seed, "difficulty": self.difficulty}
 
     @property
     def full(self) -> float:
@@ -115,19 +125,20 @@ class Exercise:
     # --- as TOML ------------------------------------------------------------------------------------
 
     def to_toml(self, table: str = "") -> str:
-        """The exercise as TOML that ``exercise_from`` reads back, in a table of its own where one is named."""
-        plain = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if not isinstance(getattr(self, f.name), Mapping)
-        }
+        """The exercise as TOML that ``exercise_from`` reads back, in its own table where one is named."""
+        values = self.__getstate__()
+        tables = {name: values.pop(name) for name in ("inputs", "options", "points")}
         lines = [f"[{table}]"] if table else []
-        lines += [f"{name} = {json.dumps(value)}" for name, value in plain.items() if value not in ("", None)]
-        for name in ("inputs", "options", "points"):
-            if entries := getattr(self, name):
-                lines += ["", f"[{table}.{name}]" if table else f"[{name}]"]
-                lines += [f"{json.dumps(k)} = {json.dumps(v)}" for k, v in entries.items()]
+        lines += [f"{key} = {json.dumps(v)}" for key, v in values.items() if v not in ("", None)]
+        for name, entries in tables.items():
+            if entries:
+                lines += ["", f"[{table}.{name}]" if table else f"[{name}]", *toml_lines(entries)]
         return "\n".join(lines) + "\n"
+
+
+def toml_lines(entries: Mapping[str, Any]) -> list[str]:
+    """Strings and numbers as the lines of a TOML table."""
+    return [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in entries.items()]
 
 
 def _plain(value: Any) -> Any:
@@ -138,7 +149,7 @@ def _plain(value: Any) -> Any:
 
 
 def _formula_trace(formula: Mechanism, arguments: Mapping[str, Any], exact: bool, digits: int) -> Trace:
-    """A formula worked as ``explain`` works a mechanism."""
+    """The trace of a formula, as ``explain`` gives it for a mechanism."""
     check_names(formula, arguments)
     hints = get_type_hints(formula.function, include_extras=True)
 
@@ -160,12 +171,5 @@ def _formula_trace(formula: Mechanism, arguments: Mapping[str, Any], exact: bool
     except (ValueError, IndexError, ZeroDivisionError) as error:
         raise InputError(f"{formula.slug}: the numbers do not fit together ({error}).") from None
     options = {name: value for name, value in values.items() if name in formula.options}
-    return assemble(
-        Trace,
-        formula,
-        values,
-        recorded,
-        effective_options(formula, options),
-        exact=exact,
-        digits=digits,
-    )
+    effective = effective_options(formula, options)
+    return assemble(Trace, formula, values, recorded, effective, exact=exact, digits=digits)

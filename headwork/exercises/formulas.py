@@ -1,7 +1,7 @@
 r"""Small formulas that exercises ask for: counts, shapes and limits, written like every mechanism.
 
-They note their steps, so marking, carrying forward and recognising a mistake are the same machinery as for
-attention. Counts take plain whole numbers; the others are put together from mechanisms.
+They note their steps, so they are marked, carried forward and diagnosed as attention is. Counts take plain
+integers; the others are composed of mechanisms.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from headwork.mechanisms.normalisation import layer_normalisation
 from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
 
 FORMULAS: dict[str, Mechanism] = {}  # only for exercises
-
-
 formula = partial(mechanism, registry=FORMULAS)
 
 
@@ -39,7 +37,7 @@ formula = partial(mechanism, registry=FORMULAS)
 def patch_counts(
     height: int, width: int, patch: int, channels: int, *, class_token: int = 1, note: Note = silent
 ) -> Any:
-    """How many patches an image is cut into, how many tokens that makes, and how long each is.
+    """The number of patches of an image, the number of tokens, and the length of each.
 
     >>> patch_counts(224, 224, 16, 3)
     768
@@ -52,13 +50,13 @@ def patch_counts(
 
 
 @formula(
-    Input("size", "n", "", "places of the input"),
+    Input("size", "n", "", "positions of the input"),
     Input("kernel", "k", "", "taps"),
     Step("span", "m", r"n + 2p - k", ""),
     Step("output", "o", r"\lfloor m / s \rfloor + 1", ""),
 )
 def output_size(size: int, kernel: int, *, stride: int = 1, padding: int = 0, note: Note = silent) -> Any:
-    """How many outputs a convolution has.
+    """The number of outputs of a convolution.
 
     >>> output_size(9, 3, stride=2, padding=1)
     5
@@ -96,15 +94,15 @@ def convolution_counts(
     >>> convolution_counts(256, 256, 3, 32, 5, stride=2)
     99883155456
     """
-    high = note("output height", math.floor((height + 2 * padding - kernel) / stride) + 1)
-    wide = note("output width", math.floor((width + 2 * padding - kernel) / stride) + 1)
+    output_height = note("output height", math.floor((height + 2 * padding - kernel) / stride) + 1)
+    output_width = note("output width", math.floor((width + 2 * padding - kernel) / stride) + 1)
     filter_ = note("filter", channels * kernel * kernel)
     note("weights", filters * filter_ + biases * filters)
-    return note("dense", (channels * height * width) * (filters * high * wide))
+    return note("dense", (channels * height * width) * (filters * output_height * output_width))
 
 
 @formula(
-    Input("size", "n", "", "places of the signal"),
+    Input("size", "n", "", "positions of the signal"),
     Input("kernel", "k", "", "taps"),
     Step("outputs", "o", r"\lfloor (n + 2p - k) / s \rfloor + 1", ""),
     Step("shared", "w", r"k", ""),
@@ -112,7 +110,7 @@ def convolution_counts(
     Step("dense", "D", r"o\, n", ""),
 )
 def sharing_counts(size: int, kernel: int, *, stride: int = 1, padding: int = 0, note: Note = silent) -> Any:
-    """What sharing saves: a 1-D convolution, the same pattern without sharing, and a dense layer.
+    """The weights of a 1-D convolution, of the same pattern without sharing, and of a dense layer.
 
     >>> sharing_counts(9, 3)
     63
@@ -125,7 +123,7 @@ def sharing_counts(size: int, kernel: int, *, stride: int = 1, padding: int = 0,
 
 @formula(
     Input("batch", "B", "", "sequences"),
-    Input("tokens", "n", "", "a sequence"),
+    Input("tokens", "n", "", "per sequence"),
     Input("width", "d", "", "of a token"),
     Input("heads", "h", "", ""),
     Step("head width", "d_h", r"d / h", ""),
@@ -140,11 +138,11 @@ def head_shapes(batch: int, tokens: int, width: int, heads: int, *, note: Note =
     >>> head_shapes(1, 5, 768, 12).tolist()
     [1.0, 5.0, 768.0]
     """
-    each = note("head width", width / heads)
-    note("query", np.array([batch, tokens, heads, each], float))
+    head_width = note("head width", width / heads)
+    note("query", np.array([batch, tokens, heads, head_width], float))
     note("weights", np.array([batch, heads, tokens, tokens], float))
-    note("per head", np.array([batch, tokens, heads, each], float))
-    return note("joined", np.array([batch, tokens, heads * each], float))
+    note("per head", np.array([batch, tokens, heads, head_width], float))
+    return note("joined", np.array([batch, tokens, heads * head_width], float))
 
 
 @formula(
@@ -161,9 +159,9 @@ def attention_parameters(width: int, heads: int, *, biases: int = 0, note: Note 
     >>> attention_parameters(512, 8)
     1048576.0
     """
-    each = note("head width", width / heads)
-    one = note("one head", width * each)
-    projection = note("projection", heads * one + biases * width)
+    head_width = note("head width", width / heads)
+    one_head = note("one head", width * head_width)
+    projection = note("projection", heads * one_head + biases * width)
     return note("total", 4 * projection)
 
 
@@ -213,12 +211,12 @@ def complexity(tokens: int, width: int, kernel: int, *, note: Note = silent) -> 
     return note("recurrence", 2 * tokens * width * width)
 
 
-# --- put together from mechanisms -------------------------------------------------------------------
+# --- composed of mechanisms -------------------------------------------------------------------------
 
 ROWS = (
-    Input("query", "Q", "query width", "one row a query"),
-    Input("key", "K", "key width", "one row a key"),
-    Input("value", "V", "key value_width", "one row a value"),
+    Input("query", "Q", "query width", "one row per query"),
+    Input("key", "K", "key width", "one row per key"),
+    Input("value", "V", "key value_width", "one row per value"),
 )
 
 
@@ -241,7 +239,7 @@ def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silen
 
 @formula(
     *ROWS,
-    Input("delta", r"\Delta", "key width", "what is added to the keys: one row is not zero"),
+    Input("delta", r"\Delta", "key width", "added to the keys: one row is not zero"),
     *steps_of(attention, scope="before"),
     *steps_of(attention, scope="after"),
     Step("change", r"\Delta Y", r"Y_{after} - Y_{before}", "query value_width"),
@@ -249,7 +247,7 @@ def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silen
 def sensitivity(
     query: Tensor, key: Tensor, value: Tensor, delta: Tensor, *, beta: Number = None, note: Note = silent
 ) -> Tensor:
-    """What changes when one key is moved: one score of every query, and so every output.
+    """The effect of moving one key: one score of every query changes, and so every output.
 
     >>> from headwork.numbers import HandTensor
     >>> one, none = HandTensor(np.array([[1.0]])), HandTensor(np.array([[0.0]]))
@@ -268,7 +266,7 @@ def sensitivity(
     Step("errors", r"\epsilon", r"\|y - x\| / r", "token one"),
 )
 def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
-    """Attention over sums of orthogonal vectors of one norm: the larger it is, the better each copies itself.
+    """Attention over sums of orthogonal vectors of one norm: the larger the norm, the closer the copy.
 
     >>> from headwork.numbers import HandTensor
     >>> copying(HandTensor(np.eye(2) * 9.0), norm=9.0).array.round(3).tolist()
@@ -276,21 +274,22 @@ def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
     """
     note("norms", (tokens * tokens).sum(-1, keepdim=True).sqrt())
     output = attention(tokens, tokens, tokens, beta=1.0, note=note)
-    off = output - tokens
-    return note("errors", (off * off).sum(-1, keepdim=True).sqrt() / norm)
+    error = output - tokens
+    return note("errors", (error * error).sum(-1, keepdim=True).sqrt() / norm)
 
 
 @formula(
-    Input("tokens", "X", "token width", "what went in"),
-    Input("sublayer", "F", "token width", "what the sublayer gave"),
+    Input("tokens", "X", "token width", "input of the sublayer"),
+    Input("sublayer", "F", "token width", "output of the sublayer"),
     Step("residual", "R", r"X + F", "token width"),
     *steps_of(layer_normalisation),
 )
 def add_and_normalise(tokens: Tensor, sublayer: Tensor, *, note: Note = silent) -> Tensor:
-    """The residual connection and the layer normalisation round a sublayer.
+    """The residual connection and the layer normalisation around a sublayer.
 
     >>> from headwork.numbers import HandTensor
-    >>> add_and_normalise(HandTensor(np.array([[1.0, 3.0]])), HandTensor(np.array([[0.0, 0.0]]))).array.tolist()
+    >>> tokens, sublayer = HandTensor(np.array([[1.0, 3.0]])), HandTensor(np.zeros((1, 2)))
+    >>> add_and_normalise(tokens, sublayer).array.tolist()
     [[-1.0, 1.0]]
     """
     return layer_normalisation(note("residual", tokens + sublayer), note=note)
@@ -304,7 +303,7 @@ def add_and_normalise(tokens: Tensor, sublayer: Tensor, *, note: Note = silent) 
     Step("output", "y", r"1 \text{ where } h_T > 0", ""),
 )
 def alternation(inputs: Tensor, *, note: Note = silent) -> Tensor:
-    """The recurrence h_t = x_t - h_(t-1) over an even number of inputs, told by places counted from 1.
+    """The recurrence h_t = x_t - h_(t-1) over an even number of inputs, by positions counted from 1.
 
     >>> from headwork.numbers import HandTensor
     >>> float(alternation(HandTensor(np.array([1.0, 2.0, 3.0, 5.0]))).array)

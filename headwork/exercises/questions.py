@@ -1,12 +1,13 @@
-"""A question as it is handed out, in every form, and the sheet to fill in.
+"""A question in every format, and the sheet to fill in.
 
-One account of the question (title, words, what is given, what is asked) is written as text, Markdown, LaTeX, HTML and
-as a notebook. The answer sheet is TOML: a string a step, a ``?`` an entry.
+A ``Question`` (title, paragraphs, inputs, blanks) is written as text, Markdown, LaTeX, HTML or a notebook.
+The answer sheet is TOML: one string per step, one ``?`` per entry.
 """
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
-from headwork.exercises.exercise import Exercise
+from headwork.exercises.challenges import CHALLENGES
+from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.note import Input
 from headwork.numbers import HandTensor
 from headwork.pages.formulas import plain_formula
+from headwork.pages.notebooks import NotebookCell, notebook_text
 from headwork.pages.tables import escaped_latex as escaped
+from headwork.readings import explain
 from headwork.readings.latex import PREAMBLE, matrix_latex
 from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
@@ -28,13 +32,16 @@ CONVENTIONS = {
     "W x": "Matrices are applied as W x: a row x of the tokens gives the row W x.",
     "x W": "Matrices are applied as x W: a row x of the tokens gives the row x W.",
 }
-FORMS = "Decimals to {digits} digits after the point; fractions and exact forms (1/3, sqrt(2), e^2/(1+e^2)) are as good."
-SEPARATORS = "Separate entries by spaces and rows by new lines. Places count from 0."
+FORMS = (
+    "Decimals to {digits} digits after the point; "
+    "fractions and exact forms (1/3, sqrt(2), e^2/(1+e^2)) are accepted too."
+)
+SEPARATORS = "Separate entries by spaces and rows by new lines. Positions count from 0."
 
 
 @dataclass(frozen=True)
 class Blank:
-    """Something to fill in: the name of the step or field, its symbol, its shape in words, and the shape itself."""
+    """Something to fill in: the step or field, its symbol, its shape in words, and the shape itself."""
 
     name: str
     symbol: str
@@ -43,196 +50,168 @@ class Blank:
     points: float | None = None
 
     @property
-    def empty(self) -> str:
+    def placeholder(self) -> str:
         """Question marks in the shape of the answer."""
         if not self.shape:
             return ""
-        rows = [self.shape[-1]] * int(np.prod(self.shape[:-1])) if len(self.shape) > 1 else [self.shape[0]]
-        return "\n".join(" ".join("?" * count) for count in rows)
+        rows = int(np.prod(self.shape[:-1]))
+        return "\n".join([" ".join("?" * self.shape[-1])] * rows)
+
+    @property
+    def description(self) -> str:
+        """The shape in words, and the points."""
+        if self.points is None:
+            return self.about
+        return f"{self.about} ({self.points:g} point{'' if self.points == 1 else 's'})"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is handed out, before it is written in any form."""
+    """The question of an exercise, before it is written in any format."""
 
     exercise: Exercise
     trace: Trace | None
-    words: tuple[str, ...]
+    paragraphs: tuple[str, ...]
     inputs: tuple[TraceValue, ...]
-    told: Mapping[str, str]
     blanks: tuple[Blank, ...]
 
     @property
     def title(self) -> str:
         return self.exercise.title or self.exercise.mechanism.replace("-", " ").capitalize()
 
-    @property
-    def told_text(self) -> str:
-        return ", ".join(f"{name.replace('_', ' ')} = {value}" for name, value in self.told.items())
 
-
-def question(exercise: Exercise) -> Question:
+def build_question(exercise: Exercise) -> Question:
     """The question of an exercise."""
     if exercise.challenge:
-        return _challenge(exercise)
+        return _challenge_question(exercise)
     trace = exercise.trace
-    told = {name: str(exercise.options.get(name, value)) for name, value in option_texts(trace).items()}
-    convention = told.pop("convention", "")
-    words = [exercise.question or trace.mechanism.about]
+    options = {name: str(exercise.options.get(name, value)) for name, value in option_texts(trace).items()}
+    convention = options.pop("convention", "")
+    paragraphs = [exercise.question or trace.mechanism.about]
     if convention and any(name.startswith("W_") for name in trace.inputs):
-        words.append(CONVENTIONS[convention])
+        paragraphs.append(CONVENTIONS[convention])
     if exercise.tokens_as == "columns":
-        words.append("Every token is a column, and so is everything that has one entry a token.")
-    words.append(FORMS.format(digits=exercise.digits))
-    words.append(SEPARATORS)
+        paragraphs.append("Every token is a column, and so is everything that has one entry per token.")
+    paragraphs += [FORMS.format(digits=exercise.digits), SEPARATORS]
     masks = [
         TraceValue(name, Input(name, "M", "query key"), value, (0, 1), "M")
         for name, value in trace.options.items()
         if isinstance(value, HandTensor) and len(value.shape) == 2
     ]
-    for noted in masks:
-        told.pop(noted.path, None)
+    for mask in masks:
+        options.pop(mask.path, None)
+    if options:
+        paragraphs.append(", ".join(f"{k.replace('_', ' ')} = {value}" for k, value in options.items()))
     blanks = tuple(_blank(exercise, path, points) for path, points in exercise.asked.items())
-    return Question(exercise, trace, tuple(words), (*trace.inputs.values(), *masks), told, blanks)
+    return Question(exercise, trace, tuple(paragraphs), (*trace.inputs.values(), *masks), blanks)
 
 
 def _blank(exercise: Exercise, path: str, points: float) -> Blank:
-    noted = exercise.trace.steps[path]
-    shape, words = noted.shape, noted.axes
-    if noted.card.axes == "axis":  # how many numbers a shape has is part of the question
-        return Blank(path, noted.symbol, "a shape", (), points)
-    about = sizes_in_words(shape, " ".join(words)) if shape else "one number"
-    if len(shape) == 3 and words[1] == "head":
+    step = exercise.trace.steps[path]
+    shape, axes = step.shape, step.axes
+    if step.card.axes == "axis":  # how many numbers a shape has is part of the question
+        return Blank(path, step.symbol, "a shape", (), points)
+    about = sizes_in_words(shape, " ".join(axes)) if shape else "one number"
+    if len(shape) == 3 and axes[1] == "head":
         shape = (shape[0], shape[1] * shape[2])
-        about = f"{shape[0]} x {shape[1]} ({words[0]}; the heads side by side)"
+        about = f"{shape[0]} x {shape[1]} ({axes[0]}; the heads side by side)"
     elif len(shape) == 3:
-        about = f"{shape[0] * shape[1]} x {shape[2]} ({words[0]} 0 first, then the next below: {words[1]}, {words[2]})"
-    return Blank(path, noted.symbol, about, shape, points)
+        order = f"{axes[0]} 0 first, then the next below: {axes[1]}, {axes[2]}"
+        about = f"{shape[0] * shape[1]} x {shape[2]} ({order})"
+    return Blank(path, step.symbol, about, shape, points)
 
 
-def _challenge(exercise: Exercise) -> Question:
-    from headwork.exercises.challenges import CHALLENGES
-    from headwork.readings import explain
-
-    what = CHALLENGES[exercise.mechanism]
+def _challenge_question(exercise: Exercise) -> Question:
     trace, inputs = None, []
     if "target" in exercise.inputs:
         # The target is a matrix like any other: borrow a card for it.
         trace = explain("softmax", scores=exercise.inputs["target"])
-        noted = trace.inputs["scores"]
-        inputs = [TraceValue("target", Input("target", "A", "query key"), noted.raw, noted.order, "A")]
-    blanks = tuple(Blank(name, name, about) for name, about in what.fields.items())
-    words = (exercise.question, "Whatever works when it is run is right. " + SEPARATORS)
-    return Question(exercise, trace, words, tuple(inputs), {}, blanks)
+        scores = trace.inputs["scores"]
+        inputs = [TraceValue("target", Input("target", "A", "query key"), scores.raw, scores.order, "A")]
+    fields = CHALLENGES[exercise.mechanism].fields
+    blanks = tuple(Blank(name, name, about) for name, about in fields.items())
+    paragraphs = (exercise.question, "Any answer that works when it is run is right. " + SEPARATORS)
+    return Question(exercise, trace, paragraphs, tuple(inputs), blanks)
 
 
-# --- the forms ----------------------------------------------------------------------------------------
+# --- the formats --------------------------------------------------------------------------------------
 
 
-def text(asked: Question) -> str:
-    lines = [asked.title, "", *asked.words, ""]
-    if asked.told:
-        lines += [asked.told_text, ""]
-    for noted in asked.inputs:
-        lines += [_labelled(noted, plain_formula(noted.symbol)), *(f"  {row}" for row in _rows(noted)), ""]
-    lines += ["Asked:", *(f"  {line}" for line in _asked(asked))]
+def text(question: Question) -> str:
+    lines = [question.title, "", *question.paragraphs, ""]
+    for value in question.inputs:
+        lines += [_label(value, plain_formula(value.symbol)), *(f"  {row}" for row in _rows(value)), ""]
+    lines.append("Asked:")
+    for blank in question.blanks:
+        symbol = f" {plain_formula(blank.symbol)}" if blank.symbol != blank.name else ""
+        lines.append(f"  {blank.name}{symbol}: {blank.description}")
     return "\n".join(lines) + "\n"
 
 
-def _labelled(noted: TraceValue, symbol: str) -> str:
-    return _named(noted) if plain_formula(noted.symbol) == noted.path else f"{symbol}, {_named(noted)}"
+def _label(value: TraceValue, symbol: str) -> str:
+    name = name_and_shape(value)
+    return name if plain_formula(value.symbol) == value.path else f"{symbol}, {name}"
 
 
-def _named(noted: TraceValue) -> str:
-    return noted.path + (f": {sizes_in_words(noted.shape, ' '.join(noted.axes))}" if noted.shape else "")
+def name_and_shape(value: TraceValue) -> str:
+    """The name of an input with its shape in words."""
+    return value.path + (f": {sizes_in_words(value.shape, ' '.join(value.axes))}" if value.shape else "")
 
 
-def _rows(noted: TraceValue) -> Iterator[str]:
-    for caption, matrix in noted.matrices():
+def _rows(value: TraceValue) -> Iterator[str]:
+    for caption, matrix in value.matrices():
         if caption:
             yield caption
         cells = [[number_text(x, 4) for x in row] for row in np.atleast_2d(matrix.tensor.array)]
-        wide = max(len(cell) for row in cells for cell in row)
-        yield from ("  ".join(cell.rjust(wide) for cell in row) for row in cells)
+        width = max(len(cell) for row in cells for cell in row)
+        yield from ("  ".join(cell.rjust(width) for cell in row) for row in cells)
 
 
-def _asked(asked: Question) -> Iterator[str]:
-    for blank in asked.blanks:
-        symbol = f" {plain_formula(blank.symbol)}" if blank.symbol != blank.name else ""
-        yield f"{blank.name}{symbol}: {blank.about}{_points(blank)}"
-
-
-def _points(blank: Blank) -> str:
-    return "" if blank.points is None else f" ({blank.points:g} point{'' if blank.points == 1 else 's'})"
-
-
-def markdown(asked: Question, level: int = 1) -> str:
-    parts = [f"{'#' * level} {asked.title}", *asked.words]
-    if asked.told:
-        parts.append(asked.told_text)
-    for noted in asked.inputs:
-        parts.append(f"{_labelled(noted, f'${noted.symbol}$')}:\n\n$$\n{_latex(asked, noted)}\n$$")
+def markdown(question: Question, level: int = 1) -> str:
+    parts = [f"{'#' * level} {question.title}", *question.paragraphs]
+    for value in question.inputs:
+        parts.append(f"{_label(value, f'${value.symbol}$')}:\n\n$$\n{_latex(question, value)}\n$$")
     rows = "\n".join(
-        f"- **{b.name}** {'$' + b.symbol + '$' if b.symbol != b.name else ''}: {b.about}{_points(b)}"
-        for b in asked.blanks
+        f"- **{b.name}** {'$' + b.symbol + '$' if b.symbol != b.name else ''}: {b.description}"
+        for b in question.blanks
     )
     return "\n\n".join([*parts, "Asked:", rows]) + "\n"
 
 
-def _latex(asked: Question, noted: TraceValue) -> str:
-    assert asked.trace is not None
+def _latex(question: Question, value: TraceValue) -> str:
+    assert question.trace is not None
     return r" \qquad ".join(
-        (rf"\text{{{escaped(caption)}: }}" if caption else "") + matrix_latex(matrix, asked.trace)
-        for caption, matrix in noted.matrices()
+        (rf"\text{{{escaped(caption)}: }}" if caption else "") + matrix_latex(matrix, question.trace)
+        for caption, matrix in value.matrices()
     )
 
 
-def latex(asked: Question, *, fragment: bool = False) -> str:
-    lines = [rf"\section*{{{escaped(asked.title)}}}", *(escaped(word) + r"\par" for word in asked.words)]
-    if asked.told:
-        lines.append(escaped(asked.told_text) + r"\par")
-    for noted in asked.inputs:
-        lines += [rf"${noted.symbol}$, {escaped(_named(noted))}:", "\\[\n" + _latex(asked, noted) + "\n\\]"]
+def latex(question: Question, *, fragment: bool = False) -> str:
+    lines = [rf"\section*{{{escaped(question.title)}}}"]
+    lines += [escaped(paragraph) + r"\par" for paragraph in question.paragraphs]
+    for value in question.inputs:
+        name = escaped(name_and_shape(value))
+        lines += [rf"${value.symbol}$, {name}:", "\\[\n" + _latex(question, value) + "\n\\]"]
     lines.append(r"\begin{itemize}")
-    for blank in asked.blanks:
+    for blank in question.blanks:
         symbol = f" ${blank.symbol}$" if blank.symbol != blank.name else ""
-        lines.append(rf"\item {escaped(blank.name)}{symbol}: {escaped(blank.about + _points(blank))}")
+        lines.append(rf"\item {escaped(blank.name)}{symbol}: {escaped(blank.description)}")
     lines.append(r"\end{itemize}")
     body = "\n".join(lines) + "\n"
     return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
 
 
-def notebook(asked: Question) -> str:
+def notebook(question: Question) -> str:
     """The question, a cell to fill in, and a cell that marks it."""
-    blanks = "".join(f'    {json.dumps(b.name)}: """\n{b.empty}\n""",\n' for b in asked.blanks)
+    blanks = "".join(f'    {json.dumps(b.name)}: """\n{b.placeholder}\n""",\n' for b in question.blanks)
+    data: dict[str, Any] = tomllib.loads(question.exercise.to_toml())
     check = (
-        "from headwork.exercises import exercise_from; from headwork.grading import feedback, grade\n\n"
-        f"exercise = exercise_from({json.dumps(_data(asked.exercise))}, 'this notebook')\n"
+        "from headwork.exercises import exercise_from\nfrom headwork.grading import feedback, grade\n\n"
+        f"exercise = exercise_from({json.dumps(data)}, 'this notebook')\n"
         "print(feedback(grade(exercise, answers), hint=2))"
     )
-    cells: list[dict[str, Any]] = [
-        {"cell_type": "markdown", "id": "question", "metadata": {}, "source": markdown(asked)}
-    ]
-    for name, code in (("answers", f"answers = {{\n{blanks}}}"), ("check", check)):
-        cells.append(
-            {
-                "cell_type": "code",
-                "id": name,
-                "metadata": {},
-                "source": code,
-                "execution_count": None,
-                "outputs": [],
-            }
-        )
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    whole = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
-
-
-def _data(exercise: Exercise) -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(exercise.to_toml())
+    sources = (("markdown", markdown(question)), ("code", f"answers = {{\n{blanks}}}"), ("code", check))
+    return notebook_text(NotebookCell(*source) for source in sources)
 
 
 # --- the sheet to fill in -------------------------------------------------------------------------------
@@ -241,7 +220,7 @@ def _data(exercise: Exercise) -> dict[str, Any]:
 def answer_sheet(
     exercises: Mapping[str, Exercise], *, student: str = "", sheet: str = "", origin: bool = True
 ) -> str:
-    """The TOML file to fill in. ``origin`` says which exercise it answers; a course's sheet leaves that to its key.
+    """The TOML file to fill in. ``origin`` adds which exercise it answers; in a course the key knows that.
 
     >>> from headwork.exercises import generate
     >>> '"output" = ' in answer_sheet({"size": generate("output-size", 1)})
@@ -251,21 +230,12 @@ def answer_sheet(
     if sheet:
         lines.append(f"sheet = {json.dumps(sheet)}")
     for name, exercise in exercises.items():
-        asked = question(exercise)
-        if origin and exercise.kind and exercise.seed is not None:
-            table = {"kind": exercise.kind, "seed": exercise.seed, "difficulty": exercise.difficulty}
-            lines += [
-                "",
-                f"[exercise.{json.dumps(name)}]",
-                *(f"{k} = {json.dumps(v)}" for k, v in table.items()),
-            ]
-        lines += ["", *(f"# {line}".rstrip() for line in text(asked).splitlines())]
+        question = build_question(exercise)
+        if origin and exercise.origin:
+            lines += ["", f"[exercise.{json.dumps(name)}]", *toml_lines(exercise.origin)]
+        lines += ["", *(f"# {line}".rstrip() for line in text(question).splitlines())]
         lines += ["", f"[answers.{json.dumps(name)}]"]
-        for blank in asked.blanks:
-            lines += [
-                f"# {blank.about}{_points(blank)}",
-                f'{json.dumps(blank.name)} = """',
-                *(blank.empty.splitlines() or [""]),
-                '"""',
-            ]
+        for blank in question.blanks:
+            lines += [f"# {blank.description}", f'{json.dumps(blank.name)} = """']
+            lines += [*(blank.placeholder.splitlines() or [""]), '"""']
     return "\n".join(lines) + "\n"

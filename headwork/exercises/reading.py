@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,24 +17,21 @@ MOST_DIGITS = 12
 
 
 def read_exercise(path: str | Path) -> Exercise:
-    """An exercise from its file, checked by working it once."""
+    """An exercise from its file, checked by solving it once."""
     return exercise_from(read_toml(path), str(path))
 
 
 def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
     """An exercise from its entries; ``kind`` with a ``seed`` and no numbers is generated."""
-    known = [f.name for f in fields(Exercise)]
-    for name in data:
-        if name not in known:
-            raise InputError(f"{where}: {unknown('entry', name, known)}")
+    check_known("entry", data, [f.name for f in fields(Exercise)], where)
     if "mechanism" not in data:
         if "kind" not in data:
             raise InputError(
-                f'{where}: neither a mechanism nor a kind. Expected mechanism = "self-attention", or kind and seed.'
+                f"{where}: neither a mechanism nor a kind. "
+                'Expected mechanism = "self-attention", or kind and seed.'
             )
-        return generate(
-            str(data["kind"]), _whole(data, "seed", 0, where), _whole(data, "difficulty", 1, where)
-        )
+        seed, difficulty = _integer(data, "seed", 0, where), _integer(data, "difficulty", 1, where)
+        return generate(str(data["kind"]), seed, difficulty)
     tables = {name: data.get(name, {}) for name in ("inputs", "options", "points")}
     for name, table in tables.items():
         if not isinstance(table, Mapping):
@@ -42,9 +39,9 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
     try:
         points = {path: float(value) for path, value in tables["points"].items()}
     except (TypeError, ValueError):
-        raise InputError(f"{where}: [points] takes one number a step, such as weights = 2.") from None
+        raise InputError(f"{where}: [points] takes one number per step, such as weights = 2.") from None
     if any(not 0 <= value < 1e6 for value in points.values()):
-        raise InputError(f"{where}: [points] holds a number below 0 or far too large.")
+        raise InputError(f"{where}: [points] holds a number below 0 or above 1,000,000.")
     exercise = Exercise(
         mechanism=str(data["mechanism"]).replace("_", "-"),
         inputs=tables["inputs"],
@@ -52,9 +49,9 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
         points=points,
         **{name: str(data[name]) for name in ("kind", "title", "question") if name in data},
         seed=data.get("seed"),
-        difficulty=_whole(data, "difficulty", 1, where),
-        digits=_whole(data, "digits", 4, where, most=MOST_DIGITS),
-        hints=_whole(data, "hints", 3, where, most=3),
+        difficulty=_integer(data, "difficulty", 1, where),
+        digits=_integer(data, "digits", 4, where, most=MOST_DIGITS),
+        hints=_integer(data, "hints", 3, where, most=3),
         rounding=_choice(data, "rounding", ROUNDING, where),
         tokens_as=_choice(data, "tokens_as", ("rows", "columns"), where),
     )
@@ -65,7 +62,7 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
     return exercise
 
 
-def _whole(data: Mapping[str, Any], name: str, default: int, where: str, most: int = 2**63) -> int:
+def _integer(data: Mapping[str, Any], name: str, default: int, where: str, most: int = 2**63) -> int:
     value = data.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise InputError(f"{where}: {name} is {value!r}. Expected a whole number from 0 to {most}.")
@@ -74,6 +71,12 @@ def _whole(data: Mapping[str, Any], name: str, default: int, where: str, most: i
 
 def _choice(data: Mapping[str, Any], name: str, choices: tuple[str, ...], where: str) -> Any:
     value = data.get(name, choices[0])
-    if value not in choices:
-        raise InputError(f"{where}: {unknown(name, value, choices)}")
+    check_known(name, [value], choices, where)
     return value
+
+
+def check_known(label: str, names: Iterable[Any], known: Sequence[str], where: str) -> None:
+    """Raise at the first name that is not known."""
+    for name in names:
+        if name not in known:
+            raise InputError(f"{where}: {unknown(label, name, known)}")

@@ -1,4 +1,4 @@
-"""Grading: an answer read, every step marked from the student's own numbers, and the cause of the first mistake."""
+"""Grading: reading an answer, marking every step from the student's own numbers, naming the causes."""
 
 from headwork.grading.answers import read_answers
 from headwork.grading.diagnosis import Cause

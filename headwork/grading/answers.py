@@ -1,15 +1,15 @@
-"""What a student typed, read as numbers that know how exactly they were written.
+"""A student's answer, read as numbers that know to how many digits they were written.
 
-Decimals, fractions, exact expressions and matrices come through ``headwork.numbers.typed``; nothing is ever
-evaluated. A ``?`` or an empty entry is left open.
+Decimals, fractions, exact expressions and matrices are read by ``headwork.numbers.typed``; nothing is ever
+evaluated. A ``?`` or an empty entry is blank.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ Array = Any
 
 @dataclass(frozen=True)
 class Entries:
-    """One step as it was written. ``half`` is half a unit of the last digit written, 0 where exact."""
+    """The entries of one step. ``half_unit`` is half a unit of the last digit written, 0 where exact."""
 
     values: Array
     half_unit: Array
@@ -42,26 +42,21 @@ class Entries:
 
     @property
     def finest(self) -> float:
-        """Half a unit of the last digit of the most exactly written decimal; 0 where there is none."""
+        """Half a unit of the last digit of the most precise decimal; 0 where there is none."""
         decimals = self.half_unit[(self.half_unit > 0) & (self.significant >= 2)]
         decimals = decimals if decimals.size else self.half_unit[self.half_unit > 0]
         return float(decimals.min()) if decimals.size else 0.0
 
     @property
-    def open(self) -> Array:
+    def blank(self) -> Array:
         return np.isnan(self.values)
 
-    def moved(self, move: Any) -> Entries:
-        """The same entries in other places."""
-        return Entries(
-            *(
-                move(part)
-                for part in (self.values, self.half_unit, self.decimals, self.significant, self.texts)
-            )
-        )
+    def rearrange(self, change: Callable[[Array], Array]) -> Entries:
+        """The same entries at other positions."""
+        return Entries(*(change(getattr(self, f.name)) for f in fields(self)))
 
-    def fitted(self, shape: tuple[int, ...]) -> Entries | None:
-        """The entries in that shape, where they fit: axes of one may be left out, several be written as one."""
+    def fit(self, shape: tuple[int, ...]) -> Entries | None:
+        """The entries in that shape, or None: axes of size 1 may be left out, several written as one."""
         if self.shape == shape:
             return self
         same = _without_ones(self.shape) == _without_ones(shape)
@@ -69,7 +64,7 @@ class Entries:
             (math.prod(shape[:-1]), shape[-1]),
             (shape[0], math.prod(shape[1:])),
         )
-        return self.moved(lambda part: part.reshape(shape)) if same or stacked else None
+        return self.rearrange(lambda part: part.reshape(shape)) if same or stacked else None
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,62 +85,52 @@ def read_entries(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> E
         text = re.sub(r"[x×*()]", " ", text).replace("[", " ").replace("]", " ").strip()
     if not text.strip(" ?;,[]\n\t"):
         return None
-    nested = _entries(text)
+    nested = nested_texts(text)
     if isinstance(nested, str):
-        nested = _filled(nested)
-    blank = _mapped(nested, lambda entry: "0" if entry == "?" else entry)
+        nested = nested.strip() or "?"
     if _count(nested) > MOST_CELLS:
         raise InputError(f"more than {MOST_CELLS:,} entries.")
     try:
-        numbers = nested_array(blank).array
+        numbers = nested_array(_fill_blanks(nested)).array
     except SymbolFound as symbol:
         raise InputError(f"'{symbol}' is a symbol; a number is expected here.") from None
     except (OverflowError, RecursionError, ZeroDivisionError) as error:
-        raise InputError(f"a number that cannot be worked with ({type(error).__name__}).") from None
+        raise InputError(f"a number that cannot be computed ({type(error).__name__}).") from None
     texts = np.array(nested, dtype=object).reshape(numbers.shape)
     values = np.where(texts == "?", np.nan, numbers)
-    written = [_written(str(entry)) for entry in texts.flat]
+    precisions = [_precision(str(entry)) for entry in texts.flat]
     half_unit, decimals, significant = (
-        np.array(part, float).reshape(numbers.shape) for part in zip(*written, strict=True)
+        np.array(part, float).reshape(numbers.shape) for part in zip(*precisions, strict=True)
     )
+    entries = Entries(values, half_unit, decimals, significant, texts)
     # A bare 0 or 1 among decimals is rounded like them.
-    plain = Entries(values, half_unit, decimals, significant, texts)
-    whole = (half_unit == 0) & (decimals == 0) & (plain.finest > 0)
-    finest = np.round(-np.log10(2 * plain.finest)) if plain.finest else 0
-    return Entries(
-        values,
-        np.where(whole, plain.finest, half_unit),
-        np.where(whole, finest, decimals),
-        significant,
-        texts,
-    )
+    finest = entries.finest
+    integers = (half_unit == 0) & (decimals == 0) & (finest > 0)
+    digits = np.round(-np.log10(2 * finest)) if finest else 0
+    half_unit, decimals = np.where(integers, finest, half_unit), np.where(integers, digits, decimals)
+    return replace(entries, half_unit=half_unit, decimals=decimals)
 
 
-def _entries(text: str) -> Any:
-    return nested_texts(text)
-
-
-def _filled(entry: str) -> str:
-    return entry.strip() or "?"
-
-
-def _mapped(nested: Any, change: Any) -> Any:
-    return [_mapped(part, change) for part in nested] if isinstance(nested, list) else change(nested)
+def _fill_blanks(nested: Any) -> Any:
+    """The same texts with 0 at blank entries."""
+    if isinstance(nested, list):
+        return [_fill_blanks(part) for part in nested]
+    return "0" if nested == "?" else nested
 
 
 def _count(nested: Any) -> int:
     return sum(map(_count, nested)) if isinstance(nested, list) else 1
 
 
-def _written(entry: str) -> tuple[float, float, float]:
-    """Half a unit of the last digit, digits after the point and significant digits; exact forms are (0, inf, inf)."""
+def _precision(entry: str) -> tuple[float, float, float]:
+    """Half a unit of the last digit, decimals and significant digits; an exact form has (0, inf, inf)."""
     match = DECIMAL.fullmatch(entry.strip())
     if not match or not (match[1] or match[2]):
         return 0.0, math.inf, math.inf
     whole, part, power = match[1] or "", match[2] or "", int(match[3] or 0)
     significant = len((whole + part).lstrip("0"))
     decimals = len(part) - power
-    # A whole number is taken at its word; how many digits it has decides whether it may be a rounded one.
+    # An integer counts as exact; ``tolerance`` decides by its digits whether it may be a rounded number.
     half_unit = 0.5 * 10.0**-decimals if part or power else 0.0
     return half_unit, float(decimals), float(significant)
 
@@ -153,32 +138,34 @@ def _written(entry: str) -> tuple[float, float, float]:
 # --- comparing ----------------------------------------------------------------------------------------
 
 
-def has_enough_digits(typed: Entries, digits: int) -> Array:
+def has_enough_digits(entries: Entries, digits: int) -> Array:
     """Where at least the asked digits were written, after the point or in all."""
-    return (typed.decimals >= digits) | (typed.significant >= digits)
+    return (entries.decimals >= digits) | (entries.significant >= digits)
 
 
-def tolerance(typed: Entries, digits: int) -> Array:
+def tolerance(entries: Entries, digits: int) -> Array:
     """How far each entry may be off: half a unit of the last digit written or asked, the larger of both.
 
-    Fewer digits than asked still count, down to half as many; fewer than that say too little to be right.
+    Fewer digits than asked are accepted, down to half as many.
     """
     asked = 0.5 * 10.0**-digits
     least = (digits + 1) // 2
-    rounded = np.where(typed.half_unit > 0, typed.half_unit, np.where(typed.significant < math.inf, 0.5, 0.0))
-    whole = (typed.half_unit == 0) & (typed.significant < max(digits, 3))
-    sparse = (typed.decimals < least) & (typed.significant < max(least, 2))
-    # A short entry among longer ones (0.1 for 0.100, 0.0 for 0.0003) has lost its last zeros: it is as exact as they.
-    short = max(asked, typed.finest if typed.finest <= 0.5 * 10.0**-least else 0.0)
-    return np.where(sparse | whole, short, np.maximum(asked, rounded))
+    rounded = np.where(
+        entries.half_unit > 0, entries.half_unit, np.where(entries.significant < math.inf, 0.5, 0.0)
+    )
+    integers = (entries.half_unit == 0) & (entries.significant < max(digits, 3))
+    sparse = (entries.decimals < least) & (entries.significant < max(least, 2))
+    # A short entry among longer ones (0.1 for 0.100, 0.0 for 0.0003) has lost its last zeros.
+    short = max(asked, entries.finest if entries.finest <= 0.5 * 10.0**-least else 0.0)
+    return np.where(sparse | integers, short, np.maximum(asked, rounded))
 
 
-def mismatches(typed: Entries, reference: Array, allowed: Array) -> Array:
-    """Which entries are further off than allowed (a value that is undefined is never met)."""
+def mismatches(entries: Entries, reference: Array, allowed: Array) -> Array:
+    """Which entries are further off than allowed; nothing matches an undefined value."""
     with np.errstate(all="ignore"):
-        gap = np.abs(typed.values - reference)
-        near = gap <= allowed * (1 + 1e-6) + 1e-12 * np.abs(reference)
-    return ~(near | (typed.values == reference))
+        distance = np.abs(entries.values - reference)
+        near = distance <= allowed * (1 + 1e-6) + 1e-12 * np.abs(reference)
+    return ~(near | (entries.values == reference))
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -199,15 +186,13 @@ def read_answers(path: str | Path) -> AnswerFile:
     """An answer file, or an InputError that says why it cannot be read."""
     source = Path(path)
     if source.is_symlink():
-        raise InputError(f"{source}: a symbolic link. Hand in the file itself.")
+        raise InputError(f"{source}: a symbolic link. Submit the file itself.")
     if not source.is_file():
         raise InputError(f"{source}: not a plain file.")
     data = read_toml(source, most=LARGEST_FILE)
     answers = data.get("answers")
     if not isinstance(answers, dict) or not all(isinstance(part, dict) for part in answers.values()):
-        raise InputError(
-            f"{source}: no table [answers.NAME]. Fill in the answer sheet that came with the exercise."
-        )
+        raise InputError(f"{source}: no table [answers.NAME]. Fill in the answer sheet of the exercise.")
     conventions = data.get("conventions", {})
     exercises = data.get("exercise", {})
     if not isinstance(conventions, dict) or not isinstance(exercises, dict):
@@ -220,7 +205,7 @@ def read_answers(path: str | Path) -> AnswerFile:
 
 
 def _text(value: Any, where: str) -> str:
-    """A step as text; a TOML list or number is as good."""
+    """A step as text; a TOML list or number is accepted too."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, list)):

@@ -1,4 +1,4 @@
-"""Other ways of writing a right answer: conventions, not mistakes."""
+"""Other conventions for writing a correct answer."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ from headwork.exercises.case import Case
 from headwork.grading.answers import Entries
 
 
-def other_forms(case: Case, path: str, typed: Entries) -> Iterator[tuple[str, Entries]]:
-    """The answer read under each other convention that is valid here, with what is to be said about it."""
+def other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tuple[str, Entries]]:
+    """The answer read under each other convention that is valid here, with a remark."""
     slug = case.mechanism.slug
     if slug == "sinusoidal-positions" and path == "output":
         # All sines first and then all cosines, instead of in pairs.
-        half = typed.shape[-1] // 2
+        half = entries.shape[-1] // 2
         order = np.arange(2 * half).reshape(2, half).T.reshape(-1)
-        yield (
-            "written in halves, sines first: as good as in pairs",
-            typed.moved(lambda part: part[..., order]),
-        )
+        yield "written in halves, sines first, instead of pairs", entries.rearrange(lambda a: a[..., order])
     if slug == "head-shapes" and path in ("query", "per head"):
-        # Heads before tokens is how the numbers lie in memory while attention runs.
-        yield (
-            "heads before tokens: as good as tokens before heads",
-            typed.moved(lambda part: part[[0, 2, 1, 3]]),
-        )
+        # Heads before tokens is the layout in memory while attention runs.
+        yield "heads before tokens", entries.rearrange(lambda a: a[[0, 2, 1, 3]])

@@ -11,6 +11,7 @@ from headwork.grading.diagnosis import Cause
 
 Array = Any
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
+VERDICTS = {"right": "correct", "wrong": "incorrect", "again": "as before"}  # others are their own words
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,20 @@ class StepMark:
     def right(self) -> bool:
         return self.state == "right"
 
+    @property
+    def verdict(self) -> str:
+        """The state as a student reads it."""
+        partly = self.right and self.points < self.full
+        return "partly correct" if partly else VERDICTS.get(self.state, self.state)
+
 
 @dataclass(frozen=True)
 class Mark:
-    """The mark of one exercise, step by step."""
+    """The mark of one exercise, step by step; ``own`` holds the student's values, as far as they fit."""
 
     exercise: Exercise
     steps: tuple[StepMark, ...]
-    own: Mapping[str, Array] = field(
-        default_factory=dict
-    )  # what the student wrote, as far as it could be carried on
+    own: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def points(self) -> float:
@@ -51,7 +56,7 @@ class Mark:
 
     @property
     def first_wrong(self) -> StepMark | None:
-        """The first step that neither is the key's nor follows from own numbers; else the first left open."""
+        """The first step that is neither the key's nor follows from own numbers; else the first blank one."""
         off = [step for step in self.steps if not step.right]
         return next((step for step in off if step.state != "missing"), off[0] if off else None)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from headwork.errors import HeadworkError, InputError, sizes_in_words
 from headwork.numbers import HandTensor
+from headwork.pages.notebooks import NotebookCell, notebook_text
 from headwork.readings.terminal import options_text
 from headwork.readings.trace import Trace, TraceValue
 
@@ -29,23 +30,7 @@ def notebook(trace: Trace) -> str:
     >>> json.loads(notebook(explain("softmax", scores="0 1", exact=True)))["cells"][1]["source"][2]
     'problem = dict(scores="0 1")\n'
     """
-    cells = []
-    for number, (kind, text) in enumerate(_cells(trace)):
-        cell: dict[str, Any] = {
-            "cell_type": kind,
-            "id": f"{trace.mechanism.slug}-{number}",
-            "metadata": {},
-            "source": text.splitlines(keepends=True),
-        }
-        if kind == "code":
-            cell |= {"execution_count": None, "outputs": []}
-        cells.append(cell)
-    metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    whole = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+    return notebook_text((NotebookCell(*cell) for cell in _cells(trace)), trace.mechanism.slug)
 
 
 def _cells(trace: Trace) -> Iterator[Cell]:

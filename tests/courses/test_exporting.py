@@ -24,9 +24,9 @@ from headwork.courses.autograder import (
     mark_variables,
     read_notebook,
     report,
-    told,
+    step_feedback,
+    value_text,
     variables,
-    written,
 )
 from headwork.courses.cohort import grade_file
 from headwork.courses.exporting import FORMATS, export, read_exercises
@@ -182,13 +182,13 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path):
     ],
 )
 def test_values_are_written_as_typed(value, text):
-    assert written(value) == text
+    assert value_text(value) == text
 
 
 @pytest.mark.parametrize("value", [True, object(), {1: 2}, lambda: 0, "1" * 300_000, [[]] * 2 + [{}]])
 def test_what_is_no_number_is_refused(value):
     with pytest.raises(InputError):
-        written(value)
+        value_text(value)
 
 
 def test_a_hostile_object_costs_only_its_own_step():
@@ -206,7 +206,7 @@ def test_a_hostile_object_costs_only_its_own_step():
 
 def test_what_is_told_is_text_that_any_page_takes():
     step = StepMark("weights", "unreadable", 0.0, 1.0, "\x00\x1b[31m" + "x" * 9_000)
-    text = told(Mark(OWN, (step,)), step, 0)
+    text = step_feedback(Mark(OWN, (step,)), step, 0)
     assert text.startswith("weights: unreadable, 0 of 1 (\ufffd\ufffd[31mxxx")
     assert len(text) < 5_000
 
@@ -262,9 +262,9 @@ def released(text):
 def test_nbgrader_metadata_and_what_is_released(tmp_path):
     export({"own": OWN, "more": made("construct-permutation")}, "nbgrader", tmp_path / "hw1")
     found = cells(tmp_path / "hw1" / "source" / "hw1" / "hw1.ipynb")
-    told = [cell["metadata"]["nbgrader"] for cell in found]
-    assert len({entry["grade_id"] for entry in told}) == len(told)
-    for cell, entry in zip(found, told, strict=True):
+    step_feedback = [cell["metadata"]["nbgrader"] for cell in found]
+    assert len({entry["grade_id"] for entry in step_feedback}) == len(step_feedback)
+    for cell, entry in zip(found, step_feedback, strict=True):
         assert set(entry) == (KEYS if entry["grade"] else KEYS - {"points"})
         assert entry["schema_version"] == 3
         assert entry["cell_type"] == cell["cell_type"]
@@ -276,7 +276,7 @@ def test_nbgrader_metadata_and_what_is_released(tmp_path):
         assert "headwork.courses" not in rest
         if entry["solution"]:
             assert rest.count(" = ") == 1  # the blank, not the key
-    assert sum(entry.get("points", 0) for entry in told) == OWN.full + 2
+    assert sum(entry.get("points", 0) for entry in step_feedback) == OWN.full + 2
     assert "raise" not in (tmp_path / "hw1" / "nbgrader_config.py").read_text()
 
 
@@ -545,10 +545,10 @@ def test_a_sheet_under_another_name_or_of_another_exercise(box):
     place = root / "submission" / "answer.toml"
     place.write_text(answer_text({"mine": right(exercise)}))
     assert valid(autograde(root)) == exercise.full
-    told = '[exercise."mine"]\nkind = "output-size"\nseed = {}\ndifficulty = 1\n'
-    place.write_text(answer_text({"mine": right(exercise)}) + told.format(exercise.seed))
+    step_feedback = '[exercise."mine"]\nkind = "output-size"\nseed = {}\ndifficulty = 1\n'
+    place.write_text(answer_text({"mine": right(exercise)}) + step_feedback.format(exercise.seed))
     assert valid(autograde(root)) == exercise.full
-    place.write_text(answer_text({"mine": right(exercise)}) + told.format(99))
+    place.write_text(answer_text({"mine": right(exercise)}) + step_feedback.format(99))
     results = autograde(root)
     assert valid(results) == 0
     assert "answers another exercise (kind output-size, seed 99" in results["output"]
@@ -627,10 +627,10 @@ def test_hostile_submissions_get_nothing_and_a_reason(name, box, monkeypatch):
         else autograde(root)
     )
     assert valid(results) == 0
-    told = results["output"] + "".join(test["output"] for test in results.get("tests", []))
-    assert re.search("Unreadable|cannot be read|not filled in|WRONG", told)
-    assert "root:" not in told
-    assert "Traceback" not in told
+    step_feedback = results["output"] + "".join(test["output"] for test in results.get("tests", []))
+    assert re.search("Unreadable|cannot be read|not filled in|WRONG", step_feedback)
+    assert "root:" not in step_feedback
+    assert "Traceback" not in step_feedback
     assert not list(root.rglob("trap"))
 
 
@@ -642,14 +642,14 @@ def test_a_box_that_fails_still_writes_a_result(box):
     assert "marking stopped before it was done" in results["output"]
     (root / "source" / "key.toml").write_text("nonsense")
     assert valid(autograde(root)) == 0
-    assert "no key that it can read" in autograde(root)["output"]
+    assert "cannot read its key" in autograde(root)["output"]
 
 
 def test_hints_go_as_far_as_asked(box):
     root = box({"own": OWN}, hint=0)
     (root / "submission" / "answer.toml").write_text(answer_text({"own": unscaled(OWN)}))
     silent = run(root)["tests"][1]["output"]
-    assert silent == "scores: WRONG, 0 of 1.5"
+    assert silent == "scores: incorrect, 0 of 1.5"
     shown = autograde(root, 2)["tests"][1]["output"]
     assert "where:" in shown
     assert "why:" in shown

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.grading import texts
-from headwork.courses.cohort import answer_files, common_causes, grade_class, grade_file, write_marks
+from headwork.courses.cohort import answer_files, common_causes, grade_cohort, grade_file, write_marks
 from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for, variant_seed, write_sheets
 from headwork.errors import InputError
 
@@ -98,7 +98,7 @@ def test_nothing_handed_out_holds_the_secret_the_seed_or_the_key(sheet: Path) ->
 def test_a_class_is_marked_with_feedback_and_causes(sheet: Path, tmp_path: Path) -> None:
     hand_in(sheet, "ada")
     hand_in(sheet, "bob", e3={"weights": "1 1"})
-    results = write_marks(grade_class(sheet / "answers", sheet / "key"), tmp_path / "marks")
+    results = write_marks(grade_cohort(sheet / "answers", sheet / "key"), tmp_path / "marks")
     states = {graded.student: graded.state for graded in results}
     assert states == {"ada": "all right", "bob": "marked", "cem": "no answer"}
     rows = {row["student"]: row for row in csv.DictReader((tmp_path / "marks" / "marks.csv").open())}
@@ -112,13 +112,13 @@ def test_a_class_is_marked_with_feedback_and_causes(sheet: Path, tmp_path: Path)
 def test_overrides_survive_marking_again(sheet: Path, tmp_path: Path) -> None:
     hand_in(sheet, "bob", e3={"weights": "1 1"})
     place = tmp_path / "marks" / "overrides.toml"
-    write_marks(grade_class(sheet / "answers", sheet / "key"), tmp_path / "marks")
+    write_marks(grade_cohort(sheet / "answers", sheet / "key"), tmp_path / "marks")
     with place.open("a") as file:
         file.write(
             '\n[[override]]\nstudent = "bob"\nexercise = "3"\nstep = "weights"\npoints = 1.5\nreason = "good try"\n'
         )
     kept = place.read_text()
-    results = write_marks(grade_class(sheet / "answers", sheet / "key"), tmp_path / "marks")
+    results = write_marks(grade_cohort(sheet / "answers", sheet / "key"), tmp_path / "marks")
     assert results[0].points == pytest.approx(13.5)
     assert place.read_text() == kept
     assert "good try" in (tmp_path / "marks" / "feedback" / "bob.txt").read_text()
@@ -150,7 +150,7 @@ def test_hostile_files_are_unreadable_with_a_reason_and_the_rest_goes_on(sheet: 
     (answers / "folder").mkdir()
     (answers / "linked").symlink_to(sheet / "key")
     assert len(answer_files(answers)) == len(HOSTILE) + 5
-    results = write_marks(grade_class(answers, sheet / "key"), tmp_path / "marks")
+    results = write_marks(grade_cohort(answers, sheet / "key"), tmp_path / "marks")
     states = {Path(graded.file).name: graded for graded in results if graded.file}
     assert {name for name, graded in states.items() if graded.state == "all right"} == {
         "ada.toml",
@@ -194,7 +194,7 @@ def test_hostile_steps_are_unreadable_and_nothing_runs(sheet: Path, text: str, t
 def test_two_files_of_one_student(sheet: Path) -> None:
     path = hand_in(sheet, "ada")
     shutil.copy(path, path.with_name("ada-again.toml"))
-    assert {g.state for g in grade_class(sheet / "answers", sheet / "key") if g.file} == {"unreadable"}
+    assert {g.state for g in grade_cohort(sheet / "answers", sheet / "key") if g.file} == {"unreadable"}
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_course_file_is_checked(tmp_path: Path, course: str, wording: str) -> 
         ("", "empty"),
         ("student,name\n", "no students"),
         ("student\n../ada\n", "cannot name a file"),
-        ("student\nada\nada\n", "stands there twice"),
+        ("student\nada\nada\n", "is listed twice"),
     ],
 )
 def test_a_roster_is_checked(tmp_path: Path, roster: str, wording: str) -> None:

@@ -95,7 +95,7 @@ def test_counts_agree_with_the_sizes_room() -> None:
 @pytest.mark.parametrize("kind", kind_slugs())
 def test_a_question_in_every_form_and_an_empty_sheet(kind: str) -> None:
     exercise = generate(kind, 2, 2)
-    asked = questions.question(exercise)
+    asked = questions.build_question(exercise)
     for written in (
         questions.text(asked),
         questions.markdown(asked),
@@ -115,17 +115,17 @@ def test_a_question_in_every_form_and_an_empty_sheet(kind: str) -> None:
 
 def test_the_notebook_runs_and_marks(capsys: pytest.CaptureFixture[str]) -> None:
     exercise = generate("output-size", 4)
-    cells = json.loads(questions.notebook(questions.question(exercise)))["cells"]
+    cells = json.loads(questions.notebook(questions.build_question(exercise)))["cells"]
     space: dict[str, object] = {}
-    exec(cells[1]["source"], space)
+    exec("".join(cells[1]["source"]), space)
     space["answers"] = {path: str(float(exercise.key[path])) for path in exercise.asked}
-    exec(cells[2]["source"], space)
+    exec("".join(cells[2]["source"]), space)
     assert "2 of 2 points" in capsys.readouterr().out
 
 
 def test_a_question_tells_no_answers() -> None:
     exercise = generate("self-attention", 7)
-    told = questions.text(questions.question(exercise)) + questions.answer_sheet({"a": exercise})
+    told = questions.text(questions.build_question(exercise)) + questions.answer_sheet({"a": exercise})
     assert f"{exercise.key['weights'][0, 0]:.4f}" not in told
 
 
@@ -139,7 +139,7 @@ def test_a_question_tells_no_answers() -> None:
         ),
         (
             {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "points": {"weights": "many"}},
-            "one number a step",
+            "one number per step",
         ),
         (
             {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "rounding": "maybe"},

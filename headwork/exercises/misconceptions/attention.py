@@ -8,38 +8,21 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
+from headwork.exercises.misconceptions import softmax
 from headwork.exercises.misconceptions.registry import misconception
-from headwork.exercises.misconceptions.softmax import (
-    hardmax,
-    masked_scores,
-    mix,
-    normalise,
-    row_sums,
-    scale,
-    softmax,
-    values,
-)
 
 PROJECTED = ("self-attention", "cross-attention", "multi-head-attention")
 PLAIN = ("attention", *PROJECTED)
 ALL = (*PLAIN, "beta-limits", "sensitivity", "copying")
 SELF = ("self-attention", "multi-head-attention", "copying")
-LINEAR = ("linear-attention", "linear-attention-recurrent")
 
 TWO = {"mechanism": "attention", "query": "1 0; 0 2", "key": "1 1; 0 1", "value": "1 0; 0 2"}
 LIMITS = {**TWO, "mechanism": "beta-limits"}
-MOVED = {**TWO, "mechanism": "sensitivity", "delta": "0 0; 1 1"}
-COPY = {"mechanism": "copying", "tokens": "2 2; 2 0", "norm": 2}
 MEMORY = {"mechanism": "cross-attention", "tokens": "1 0; 0 2", "memory": "1 1; 0 1"}
 ONE = {**TWO, "beta": 1}
 MATRICES = {"tokens": "1 0; 0 1", "W_q": "1 1; 0 1", "W_k": "1 0; 2 1", "W_v": "0 1; 1 1"}
 WIDE = {"mechanism": "self-attention", **MATRICES}
 HEADS = {"mechanism": "multi-head-attention", "heads": 2, **MATRICES, "W_o": "1 1; 0 2"}
-CAUSAL = {**ONE, "mask": "causal"}
-HIDDEN = {**ONE, "mask": "[[1, 0]]"}
-ROWS = {"query": "1; 2", "key": "1; 3", "value": "1; 2", "mask": "causal"}
-RECURRENT = {"mechanism": "linear-attention-recurrent", **ROWS}
-RATIO = {"mechanism": "linear-attention", **ROWS}
 
 
 # --- scores -------------------------------------------------------------------------------------
@@ -48,7 +31,7 @@ RATIO = {"mechanism": "linear-attention", **ROWS}
 @misconception(on=(*PLAIN, "sensitivity"), at="scores", counter=TWO)
 def no_scaling(run: RunView) -> Any:
     """the scores are not scaled: they are Q K^T without beta"""
-    return run.current / scale(run) if scale(run) != 1 else None
+    return run.current / softmax.scale(run) if softmax.scale(run) != 1 else None
 
 
 @misconception(on=(*PLAIN, "sensitivity"), at="scores", counter=TWO)
@@ -72,10 +55,12 @@ def temperature_for_beta(run: RunView) -> Any:
 
 @misconception(on=("beta-limits",), at="weights", counter=LIMITS)
 def limits_exchanged(run: RunView) -> Any:
-    """the limits are exchanged: beta is taken for a temperature"""
+    """the limits are swapped: beta is taken for a temperature"""
     scores = run.query @ run.key.T
     return (
-        np.full(scores.shape, 1 / scores.shape[-1]) if run.path.startswith("beta oo") else hardmax(scores, -1)
+        np.full(scores.shape, 1 / scores.shape[-1])
+        if run.path.startswith("beta oo")
+        else softmax.hardmax(scores, -1)
     )
 
 
@@ -94,57 +79,57 @@ def scores_transposed(run: RunView) -> Any:
 @misconception(on=("attention", "self-attention"), at="scores", counter=ONE)
 def features_compared(run: RunView) -> Any:
     """each score compares features, not tokens: Q^T K for Q K^T"""
-    return np.swapaxes(run.query, -1, -2) @ run.key * scale(run)
+    return np.swapaxes(run.query, -1, -2) @ run.key * softmax.scale(run)
 
 
 # --- softmax ------------------------------------------------------------------------------------
 
 
-@misconception(on=ALL, at="weights", counter=ONE, evidence=row_sums)
+@misconception(on=ALL, at="weights", counter=ONE, evidence=softmax.row_sums)
 def softmax_over_columns(run: RunView) -> Any:
     """the softmax runs down the columns instead of along the rows"""
-    return softmax(run, (-2,))
+    return softmax.over_axis(run, (-2,))
 
 
-@misconception(on=ALL, at="weights", counter=ONE, evidence=row_sums)
+@misconception(on=ALL, at="weights", counter=ONE, evidence=softmax.row_sums)
 def softmax_over_everything(run: RunView) -> Any:
     """the softmax runs over the whole matrix instead of along each row"""
-    return softmax(run, (-2, -1))
+    return softmax.over_axis(run, (-2, -1))
 
 
-@misconception(on=(*PLAIN, "sensitivity", "copying"), at="weights", counter=ONE, evidence=row_sums)
+@misconception(on=(*PLAIN, "sensitivity", "copying"), at="weights", counter=ONE, evidence=softmax.row_sums)
 def no_normalisation(run: RunView) -> Any:
     """the exponentials are not divided by their sum"""
-    return np.exp(masked_scores(run))
+    return np.exp(softmax.masked_scores(run))
 
 
 @misconception(on=(*PLAIN, "sensitivity", "copying"), at="weights", counter=ONE)
 def exponential_dropped(run: RunView) -> Any:
     """the exponential is left out: each score is divided by the sum of its row"""
-    return normalise(_finite_scores(run))
+    return softmax.normalise(_finite_scores(run))
 
 
 @misconception(on=(*PLAIN, "sensitivity", "copying"), at="weights", counter=ONE)
 def exp_zero_is_zero(run: RunView) -> Any:
     """e^0 is taken for 0, but it is 1"""
-    scores = masked_scores(run)
-    return normalise(np.where(scores == 0, 0, np.exp(scores)))
+    scores = softmax.masked_scores(run)
+    return softmax.normalise(np.where(scores == 0, 0, np.exp(scores)))
 
 
 @misconception(on=ALL, at="weights", counter={**ONE, "query": "0 0; 0 2"})
 def zero_row_gives_zero(run: RunView) -> Any:
     """a row of equal scores is given weights 0; softmax gives equal weights"""
-    scores = masked_scores(run)
+    scores = softmax.masked_scores(run)
     return np.where(np.all(scores == 0, axis=-1, keepdims=True), 0, run.current)
 
 
 @misconception(on=SELF, at="weights", counter=WIDE)
 def own_token_left_out(run: RunView) -> Any:
     """the token itself is left out of the softmax"""
-    scores = masked_scores(run)
+    scores = softmax.masked_scores(run)
     if scores.shape[-1] != scores.shape[-2]:
         return None
-    return normalise(np.exp(np.where(np.eye(scores.shape[-1], dtype=bool), -np.inf, scores)))
+    return softmax.normalise(np.exp(np.where(np.eye(scores.shape[-1], dtype=bool), -np.inf, scores)))
 
 
 @misconception(on=("beta-limits",), at="beta oo/weights", counter={**LIMITS, "key": "1 1; 1 1"})
@@ -158,12 +143,12 @@ def tie_not_shared(run: RunView) -> Any:
 
 def _finite_scores(run: RunView) -> Any:
     """The scores with 0 at hidden keys."""
-    return np.where(np.isinf(masked_scores(run)), 0, masked_scores(run))
+    return np.where(np.isinf(softmax.masked_scores(run)), 0, softmax.masked_scores(run))
 
 
 @misconception(on=(*PLAIN, "beta-limits"), counter=WIDE)
 def keys_and_values_swapped(run: RunView) -> Any:
-    """keys and values are exchanged"""
+    """keys and values are swapped"""
     first, second = ("W_k", "W_v") if run.has("W_k") else ("key", "value")
     if not run.has(first) or not run.has(second):
         return None
@@ -176,8 +161,10 @@ def keys_and_values_change_places(run: RunView) -> Any:
     if run.path == "scores":
         value = run.value.swapaxes(-3, -2) if run.has("heads") else run.value
         query = run.query.swapaxes(-3, -2) if run.has("heads") else run.query
-        return query @ value.swapaxes(-1, -2) * scale(run)
-    return run.current if run.path == "output" and run.has("heads") else mix(run, run.weights, run.key)
+        return query @ value.swapaxes(-1, -2) * softmax.scale(run)
+    return (
+        run.current if run.path == "output" and run.has("heads") else softmax.mix(run, run.weights, run.key)
+    )
 
 
 @misconception(on=(*PLAIN, "beta-limits"), at="output, per head", counter=WIDE)
@@ -185,13 +172,13 @@ def keys_for_values(run: RunView) -> Any:
     """the weights are multiplied by the keys, not by the values"""
     if run.path == "output" and run.has("heads"):
         return run.current
-    return mix(run, run.weights, run.key)
+    return softmax.mix(run, run.weights, run.key)
 
 
 @misconception(on=("attention", "self-attention", "cross-attention"), at="output", counter=ONE)
 def values_before_softmax(run: RunView) -> Any:
     """the scores are multiplied by V before the softmax, which belongs on the scores alone"""
-    return normalise(np.exp(run.scores @ run.value))
+    return softmax.normalise(np.exp(run.scores @ run.value))
 
 
 @misconception(on=(*PLAIN, "copying"), at="output, per head", counter=ONE)
@@ -199,7 +186,7 @@ def softmax_forgotten(run: RunView) -> Any:
     """the scores themselves are multiplied by V: there is no softmax"""
     if run.path == "output" and run.has("heads"):
         return run.current
-    return mix(run, _finite_scores(run), values(run))
+    return softmax.mix(run, _finite_scores(run), softmax.values(run))
 
 
 @misconception(on=PROJECTED, counter=WIDE)
@@ -211,7 +198,7 @@ def matrix_transposed(run: RunView) -> Any:
 
 @misconception(on=PROJECTED, counter=WIDE)
 def queries_and_keys_swapped(run: RunView) -> Any:
-    """queries and keys are exchanged: W_k makes the queries and W_q the keys"""
+    """queries and keys are swapped: W_k makes the queries and W_q the keys"""
     return {"W_q": run.W_k, "W_k": run.W_q} if run.has("W_q") and run.has("W_k") else None
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions.registry import misconception
+from headwork.mechanisms import convolution_1d, convolution_2d
+from headwork.numbers import HandTensor
 
-ONE = ("convolution-1d", "toeplitz")
 BOTH = ("convolution-1d", "convolution-2d", "toeplitz")
 MATRIX = ("toeplitz", "locally-connected")
 
@@ -30,7 +31,7 @@ def kernel_flipped(run: RunView) -> Any:
     counter={"mechanism": "convolution-2d", "image": "1 2 0; 0 1 3; 1 1 2", "kernel": "1 2; 0 1"},
 )
 def kernel_transposed(run: RunView) -> Any:
-    """the kernel's rows and columns are exchanged"""
+    """the kernel's rows and columns are swapped"""
     return {"kernel": np.swapaxes(run.kernel, -1, -2)}
 
 
@@ -54,7 +55,7 @@ def padding_forgotten(run: RunView) -> Any:
 
 @misconception(on=BOTH, counter={**SIGNAL, "stride": 2})
 def stride_forgotten(run: RunView) -> Any:
-    """the stride is left out: the kernel moves by more than one place"""
+    """the stride is left out: the kernel moves by more than one position"""
     return {"stride": 1} if run.stride != 1 else None
 
 
@@ -69,7 +70,7 @@ def convolution_bias_forgotten(run: RunView) -> Any:
 
 @misconception(on=MATRIX, at="matrix", counter=SHIFTED)
 def toeplitz_transposed(run: RunView) -> Any:
-    """the matrix is transposed: one row an output, one column an input"""
+    """the matrix is transposed: one row per output, one column per input"""
     return run.current.T
 
 
@@ -81,7 +82,7 @@ def toeplitz_upside_down(run: RunView) -> Any:
 
 @misconception(on=MATRIX, at="matrix", counter=SHIFTED)
 def toeplitz_without_overlap(run: RunView) -> Any:
-    """the windows do not overlap: the kernel moves by one place, not by its own length"""
+    """the windows do not overlap: the kernel moves by one position, not by its own length"""
     if run.padding or run.stride != 1:
         return None
     taps = run.kernel if run.has("kernel") else run.kernels
@@ -106,16 +107,13 @@ def taps_shared(run: RunView) -> Any:
 def _by_channel(run: RunView) -> list[Any]:
     """The output of each channel by itself: the kernel with all other channels zero."""
     kernel = run.kernel
-    if (not run.has("image") and kernel.ndim != 3) or (run.has("image") and kernel.ndim != 4):
+    if kernel.ndim != (4 if run.has("image") else 3):
         return []
-    from headwork.mechanisms import convolution_1d, convolution_2d
-    from headwork.numbers import HandTensor
-
-    function, given = (convolution_2d, run.image) if run.has("image") else (convolution_1d, run.signal)
-    results = []
+    function, signal = (convolution_2d, run.image) if run.has("image") else (convolution_1d, run.signal)
+    outputs = []
     for channel in range(kernel.shape[1]):
-        alone = np.zeros_like(kernel)
-        alone[:, channel] = kernel[:, channel]
-        out = function(HandTensor(given), HandTensor(alone), stride=run.stride, padding=run.padding)
-        results.append(out.array)
-    return results
+        single = np.zeros_like(kernel)
+        single[:, channel] = kernel[:, channel]
+        output = function(HandTensor(signal), HandTensor(single), stride=run.stride, padding=run.padding)
+        outputs.append(output.array)
+    return outputs

@@ -1,4 +1,4 @@
-"""Mistakes in counts: patches, output sizes, shapes, parameters, work."""
+"""Mistakes in counts: patches, output sizes, shapes, parameters, cost."""
 
 from __future__ import annotations
 
@@ -16,20 +16,12 @@ CONVOLUTION = ("convolution-counts",)
 SHAPES = ("head-shapes",)
 HEADS = ("attention-parameters",)
 FEED = ("feed-forward-parameters",)
-WORK = ("complexity",)
+COSTS = ("complexity",)
 
 IMAGE = {"mechanism": "patch-counts", "height": 8, "width": 6, "patch": 2, "channels": 3}
-SIZE = {"mechanism": "output-size", "size": 8, "kernel": 3, "stride": 2, "padding": 1}
-FILTERS = {
-    "mechanism": "convolution-counts",
-    "height": 6,
-    "width": 7,
-    "channels": 3,
-    "filters": 2,
-    "kernel": 3,
-    "stride": 2,
-    "padding": 1,
-}
+SLIDING = {"kernel": 3, "stride": 2, "padding": 1}
+FILTERS = {"mechanism": "convolution-counts", "height": 6, "width": 7, "channels": 3, "filters": 2, **SLIDING}
+SIZE = {"mechanism": "output-size", "size": 8, **SLIDING}
 SHARING = {"mechanism": "sharing-counts", "size": 8, "kernel": 3}
 SHAPE = {"mechanism": "head-shapes", "batch": 1, "tokens": 5, "width": 8, "heads": 2}
 PARAMETERS = {"mechanism": "attention-parameters", "width": 8, "heads": 2}
@@ -60,7 +52,7 @@ def patch_channels_forgotten(run: RunView) -> Any:
 
 @misconception(on=PATCHES, at="numbers", counter=IMAGE)
 def patch_side_for_area(run: RunView) -> Any:
-    """only one side of the patch is counted: a patch has P x P places"""
+    """only one side of the patch is counted: a patch has P x P positions"""
     return run.channels * run.patch
 
 
@@ -91,22 +83,22 @@ def pixels_over_side(run: RunView) -> Any:
 # --- output sizes -----------------------------------------------------------------------------------
 
 
-PLACES = "output, outputs, output height, output width"
+OUTPUTS = "output, outputs, output height, output width"
 
 
-@misconception(on=SIZES, at=PLACES, counter=SIZE)
+@misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
 def plus_one_forgotten(run: RunView) -> Any:
     """the + 1 is forgotten"""
     return run.current - 1
 
 
-@misconception(on=SIZES, at=PLACES, counter=SIZE)
+@misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
 def floor_forgotten(run: RunView) -> Any:
     """the quotient is not rounded down: there are only whole outputs"""
     return _span(run) / run.stride + 1
 
 
-@misconception(on=SIZES, at=PLACES, counter=SIZE)
+@misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
 def ceiling_for_floor(run: RunView) -> Any:
     """the quotient is rounded up; it is rounded down"""
     return math.ceil(_span(run) / run.stride) + 1
@@ -130,9 +122,11 @@ def size_without_stride(run: RunView) -> Any:
     return {"stride": 1} if run.stride != 1 else None
 
 
-@misconception(on=SIZES, at=PLACES, counter=SIZE, also={"span": lambda run: run.size + 2 * run.padding})
+@misconception(on=SIZES, at=f"span, {OUTPUTS}", counter=SIZE)
 def kernel_not_subtracted(run: RunView) -> Any:
     """the kernel is not subtracted"""
+    if run.path == "span":
+        return run.size + 2 * run.padding
     return run.current if run.path == "output" else math.floor((_span(run) + run.kernel) / run.stride) + 1
 
 
@@ -154,7 +148,7 @@ def input_channels_forgotten(run: RunView) -> Any:
 
 @misconception(on=CONVOLUTION, at="filter", counter=FILTERS)
 def filter_side_for_area(run: RunView) -> Any:
-    """only one side of the filter is counted: it has k x k places"""
+    """only one side of the filter is counted: it has k x k positions"""
     return run.channels * run.kernel
 
 
@@ -178,7 +172,7 @@ def one_filter_counted(run: RunView) -> Any:
 
 @misconception(on=CONVOLUTION, at="weights", counter=FILTERS)
 def weights_not_shared(run: RunView) -> Any:
-    """the weights are counted at every output place; a convolution shares them"""
+    """the weights are counted at every output position; a convolution shares them"""
     return run.current * run.output_height * run.output_width
 
 
@@ -208,7 +202,7 @@ def unshared_counted_once(run: RunView) -> Any:
 
 @misconception(on=("sharing-counts",), at="unshared", counter=SHARING)
 def inputs_for_outputs(run: RunView) -> Any:
-    """taps are counted at every input place; there is a set for every output"""
+    """taps are counted at every input position; there is one set per output"""
     return run.size * run.kernel
 
 
@@ -253,7 +247,7 @@ def whole_width_per_head(run: RunView) -> Any:
 
 @misconception(on=HEADS, at="one head", counter=PARAMETERS)
 def head_with_whole_width(run: RunView) -> Any:
-    """each head is given the whole width: d^2 weights a head"""
+    """each head is given the whole width: d^2 weights per head"""
     return run.width**2
 
 
@@ -282,45 +276,41 @@ def one_layer_counted(run: RunView) -> Any:
     return run.first
 
 
-@misconception(
-    on=FEED,
-    at="first",
-    counter=LAYER,
-    also={"second": lambda run: run.hidden * run.width + run.biases * run.hidden},
-)
+@misconception(on=FEED, at="first, second", counter=LAYER)
 def bias_widths_swapped(run: RunView) -> Any:
-    """the biases of the two layers are exchanged: b_1 has the hidden width, b_2 the token's"""
-    return run.width * run.hidden + run.biases * run.width if run.biases else None
+    """the biases of the two layers are swapped: b_1 has the hidden width, b_2 the token's"""
+    biases = run.biases * (run.width if run.path == "first" else run.hidden)
+    return run.width * run.hidden + biases if biases else None
 
 
-# --- work -------------------------------------------------------------------------------------------
+# --- cost -------------------------------------------------------------------------------------------
 
 
-@misconception(on=WORK, at="attention", counter=COST)
+@misconception(on=COSTS, at="attention", counter=COST)
 def projections_forgotten(run: RunView) -> Any:
     """the projections are forgotten: attention costs n d^2 as well as n^2 d"""
     return run.scores + run.mixing
 
 
-@misconception(on=WORK, at="scores", counter=COST, also={"mixing": lambda run: run.tokens * run.width**2})
+@misconception(on=COSTS, at="scores, mixing", counter=COST)
 def tokens_and_width_swapped(run: RunView) -> Any:
-    """tokens and width are exchanged: n d^2 for n^2 d"""
+    """tokens and width are swapped: n d^2 for n^2 d"""
     return run.tokens * run.width**2
 
 
-@misconception(on=WORK, at="projections", counter=COST)
+@misconception(on=COSTS, at="projections", counter=COST)
 def one_projection_counted(run: RunView) -> Any:
     """only one projection is counted; queries, keys and values have one each"""
     return run.tokens * run.width**2
 
 
-@misconception(on=WORK, at="convolution", counter=COST)
+@misconception(on=COSTS, at="convolution", counter=COST)
 def depthwise_for_full(run: RunView) -> Any:
     """the convolution is counted as depthwise, k n d; a full one joins all channels, k n d^2"""
     return run.kernel * run.tokens * run.width
 
 
-@misconception(on=WORK, at="recurrence", counter=COST)
+@misconception(on=COSTS, at="recurrence", counter=COST)
 def one_recurrence_matrix(run: RunView) -> Any:
     """only one of W_x and W_h is counted at each step"""
     return run.tokens * run.width**2

@@ -7,94 +7,67 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.attention import (
-    CAUSAL,
-    COPY,
-    HEADS,
-    HIDDEN,
-    LINEAR,
-    MOVED,
-    PLAIN,
-    RATIO,
-    RECURRENT,
-)
+from headwork.exercises.misconceptions import softmax
+from headwork.exercises.misconceptions.attention import HEADS, ONE, PLAIN, TWO
 from headwork.exercises.misconceptions.registry import misconception
-from headwork.exercises.misconceptions.softmax import (
-    causal_mask,
-    divisors,
-    has_typed_mask,
-    is_causal,
-    mask,
-    masked_weights,
-    normalise,
-    query_and_key_counts,
-    row_sums,
-    scale,
-    time_step,
-)
+
+LINEAR = ("linear-attention", "linear-attention-recurrent")
+MOVED = {**TWO, "mechanism": "sensitivity", "delta": "0 0; 1 1"}
+COPY = {"mechanism": "copying", "tokens": "2 2; 2 0", "norm": 2}
+CAUSAL = {**ONE, "mask": "causal"}
+HIDDEN = {**ONE, "mask": "[[1, 0]]"}
+ROWS = {"query": "1; 2", "key": "1; 3", "value": "1; 2", "mask": "causal"}
+RECURRENT = {"mechanism": "linear-attention-recurrent", **ROWS}
+RATIO = {"mechanism": "linear-attention", **ROWS}
 
 # --- masks --------------------------------------------------------------------------------------
 
 
-@misconception(on=PLAIN, at="weights", counter=CAUSAL, evidence=row_sums)
+@misconception(on=PLAIN, at="weights", counter=CAUSAL, evidence=softmax.row_sums)
 def mask_after_softmax(run: RunView) -> Any:
     """the mask is applied after the softmax, so the rows no longer sum to 1"""
-    return normalise(np.exp(run.scores)) * mask(run) if run.has("mask") else None
+    return softmax.normalise(np.exp(run.scores)) * softmax.mask(run) if run.has("mask") else None
 
 
 @misconception(on=PLAIN, at="masked", counter=CAUSAL)
 def mask_with_zero(run: RunView) -> Any:
     """hidden scores are set to 0 instead of minus infinity, and e^0 = 1 still takes weight"""
-    return np.where(mask(run) == 1, run.scores, 0)
+    return np.where(softmax.mask(run) == 1, run.scores, 0)
 
 
 @misconception(on=PLAIN, counter={**CAUSAL, "query": "1 0; 0 2"})
 def mask_sees_one_more(run: RunView) -> Any:
     """the mask is one position too generous: each query sees the next key too"""
-    return {"mask": causal_mask(*query_and_key_counts(run), diagonal=1)} if is_causal(run) else None
+    return {"mask": softmax.causal_mask(run, diagonal=1)} if softmax.is_causal(run) else None
 
 
-@misconception(
-    on=PLAIN,
-    at="masked",
-    counter=CAUSAL,
-    also={"weights": lambda run: masked_weights(run) if is_causal(run) else None},
-)
+@misconception(on=PLAIN, at="masked, weights", counter=CAUSAL)
 def mask_hides_own_token(run: RunView) -> Any:
     """the mask is one position too strict: it hides the token itself"""
-    queries, keys = run.scores.shape[-2:]
-    visible = causal_mask(queries, keys, diagonal=-1) == 1
-    return np.where(visible, run.scores, -np.inf) if is_causal(run) else None
+    visible = softmax.causal_mask(run, diagonal=-1) == 1
+    return softmax.apply_mask(run, visible) if softmax.is_causal(run) else None
 
 
 @misconception(on=PLAIN, counter=CAUSAL)
 def mask_upside_down(run: RunView) -> Any:
     """the mask is upside down: it hides the earlier keys instead of the later ones"""
-    return {"mask": causal_mask(*query_and_key_counts(run)).T} if is_causal(run) else None
+    return {"mask": softmax.causal_mask(run).T} if softmax.is_causal(run) else None
 
 
-@misconception(
-    on=PLAIN,
-    at="masked",
-    counter=HIDDEN,
-    also={"weights": lambda run: masked_weights(run) if has_typed_mask(run) else None},
-)
+@misconception(on=PLAIN, at="masked, weights", counter=HIDDEN)
 def mask_inverted(run: RunView) -> Any:
     """the mask is inverted: 1 means visible, 0 means hidden"""
-    return np.where(mask(run) == 0, run.scores, -np.inf) if has_typed_mask(run) else None
+    inverted = run.has("mask") and not softmax.is_causal(run)
+    return softmax.apply_mask(run, run.mask == 0) if inverted else None
 
 
-@misconception(
-    on=PLAIN,
-    at="masked",
-    counter=HIDDEN,
-    also={"weights": lambda run: masked_weights(run) if run.has("mask") else None},
-)
+@misconception(on=PLAIN, at="masked, weights", counter=HIDDEN)
 def mask_on_queries(run: RunView) -> Any:
     """the mask hides queries (rows); it must hide keys (columns)"""
     if not run.has("mask") or run.scores.shape[-1] != run.scores.shape[-2]:
         return None
-    return np.where(np.broadcast_to(mask(run), run.scores.shape).swapaxes(-1, -2) == 1, run.scores, -np.inf)
+    visible = np.broadcast_to(softmax.mask(run), run.scores.shape).swapaxes(-1, -2) == 1
+    return softmax.apply_mask(run, visible)
 
 
 @misconception(on=PLAIN, at="masked", counter=CAUSAL)
@@ -120,14 +93,14 @@ def heads_added(run: RunView) -> Any:
 
 @misconception(on=("multi-head-attention",), at="query, key, value", counter=HEADS)
 def split_without_transpose(run: RunView) -> Any:
-    """the rows are cut into heads by reshaping alone: tokens and heads are mixed up, the axes must be swapped"""
+    """the rows are split into heads by reshaping alone: tokens and heads are mixed up, swap their axes"""
     count, heads, width = run.current.shape
     return run.current.reshape(heads, count, width).swapaxes(0, 1)
 
 
 @misconception(on=("multi-head-attention",), at="joined", counter=HEADS)
 def join_without_transpose(run: RunView) -> Any:
-    """the heads are joined by reshaping alone: tokens and heads are mixed up, the axes must be swapped"""
+    """the heads are joined by reshaping alone: tokens and heads are mixed up, swap their axes"""
     return run.per_head.swapaxes(0, 1).reshape(run.current.shape)
 
 
@@ -147,15 +120,15 @@ def row_for_column_changed(run: RunView) -> Any:
     if run.current.shape[0] != run.current.shape[1]:
         return None
     before = run.query @ run.key.T
-    change = (run.query @ run.delta.T) * scale(run)
-    return before * scale(run) + np.where(moved[:, None] & moved[None, :], change, 0)
+    change = (run.query @ run.delta.T) * softmax.scale(run)
+    return before * softmax.scale(run) + np.where(moved[:, None] & moved[None, :], change, 0)
 
 
 @misconception(on=("sensitivity",), at="after/scores", counter={**MOVED, "delta": "0 0; 1 2"})
 def difference_for_sum(run: RunView) -> Any:
     """the moved key is replaced by the difference; the difference must be added to it"""
     moved = np.any(run.delta != 0, axis=-1)[:, None]
-    return run.query @ np.where(moved, run.delta, run.key).T * scale(run)
+    return run.query @ np.where(moved, run.delta, run.key).T * softmax.scale(run)
 
 
 @misconception(on=("sensitivity",), at="change", counter=MOVED)
@@ -187,7 +160,7 @@ def error_not_relative(run: RunView) -> Any:
 
 @misconception(on=LINEAR, counter=RECURRENT)
 def total_for_prefix_sums(run: RunView) -> Any:
-    """every query uses the total over all keys; under a causal mask it sees only those up to its own position"""
+    """every query uses the total over all keys; under a causal mask it sees none after its own position"""
     return {"mask": None} if run.has("mask") else None
 
 
@@ -196,14 +169,14 @@ def linear_without_normalisation(run: RunView) -> Any:
     """the sums are not divided out"""
     if run.path == "weights":
         return run.scores
-    return run.current if run.has_step("weights") else run.current * divisors(run)
+    return run.current if run.has_step("weights") else run.current * softmax.divisors(run)
 
 
 @misconception(on=("linear-attention",), at="weights", counter=RATIO)
 def exponential_kept(run: RunView) -> Any:
     """the exponential is still there; linear attention takes the dot products themselves"""
-    hidden = causal_mask(*run.scores.shape) == 0 if run.has("mask") else False
-    return normalise(np.exp(np.where(hidden, -np.inf, run.scores)))
+    hidden = softmax.causal_mask(run) == 0 if run.has("mask") else False
+    return softmax.normalise(np.exp(np.where(hidden, -np.inf, run.scores)))
 
 
 @misconception(on=("linear-attention",), at="sums", counter=RATIO)
@@ -212,12 +185,8 @@ def column_sums(run: RunView) -> Any:
     return run.scores.sum(-2)[:, None]
 
 
-@misconception(
-    on=("linear-attention-recurrent",),
-    at="state",
-    counter=RECURRENT,
-    also={"key sum": lambda run: run.key_features[time_step(run)][None, :]},
-)
+@misconception(on=("linear-attention-recurrent",), at="state, key sum", counter=RECURRENT)
 def state_not_carried(run: RunView) -> Any:
     """each state holds only the newest product; it must be added to the state before"""
-    return np.outer(run.key_features[time_step(run)], run.value[time_step(run)])
+    key = run.key_features[run.time_step]
+    return key[None, :] if run.path.endswith("key sum") else np.outer(key, run.value[run.time_step])

@@ -13,7 +13,7 @@ POSITIONS = ("sinusoidal-positions",)
 NORMALISED = ("layer-normalisation", "add-and-normalise")
 FEED = ("feed-forward",)
 
-PLACES = {"mechanism": "sinusoidal-positions", "places": "1 2", "width": 4}
+POSITION = {"mechanism": "sinusoidal-positions", "places": "1 2", "width": 4}
 ROWS = {"mechanism": "layer-normalisation", "tokens": "1 5; 2 4"}
 ADDED = {"mechanism": "add-and-normalise", "tokens": "1 5; 2 4", "sublayer": "1 0; 0 3"}
 LAYER = {
@@ -29,37 +29,37 @@ LAYER = {
 # --- positions --------------------------------------------------------------------------------------
 
 
-@misconception(on=POSITIONS, at="output", counter=PLACES)
+@misconception(on=POSITIONS, at="output", counter=POSITION)
 def sine_and_cosine_swapped(run: RunView) -> Any:
-    """sine and cosine are exchanged: the sine stands first in each pair"""
+    """sine and cosine are swapped: the sine stands first in each pair"""
     return run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape)
 
 
-@misconception(on=POSITIONS, at="frequencies", counter=PLACES)
+@misconception(on=POSITIONS, at="frequencies", counter=POSITION)
 def exponent_without_two(run: RunView) -> Any:
     """the exponent lacks its 2: w_k = base^(-2k/d) for pair k"""
     return run.current**0.5
 
 
-@misconception(on=POSITIONS, at="frequencies", counter=PLACES)
+@misconception(on=POSITIONS, at="frequencies", counter=POSITION)
 def column_for_pair(run: RunView) -> Any:
     """the exponent takes the column 2k for the pair k: w_k = base^(-2k/d)"""
     return run.current**2
 
 
-@misconception(on=POSITIONS, at="frequencies", counter=PLACES)
+@misconception(on=POSITIONS, at="frequencies", counter=POSITION)
 def frequencies_rising(run: RunView) -> Any:
     """the exponent has the wrong sign: frequencies fall from pair to pair"""
     return 1 / run.current
 
 
-@misconception(on=POSITIONS, counter=PLACES)
+@misconception(on=POSITIONS, counter=POSITION)
 def positions_from_one(run: RunView) -> Any:
-    """the places are counted from 1; they count from 0"""
+    """the positions are counted from 1; they count from 0"""
     return {"places": run.places + 1}
 
 
-@misconception(on=POSITIONS, at="output", counter=PLACES)
+@misconception(on=POSITIONS, at="output", counter=POSITION)
 def degrees_for_radians(run: RunView) -> Any:
     """the angles are taken in degrees; they are in radians"""
     angles = np.deg2rad(run.angles)
@@ -70,33 +70,21 @@ def degrees_for_radians(run: RunView) -> Any:
 
 
 def _rows(run: RunView) -> Any:
-    return run.residual if "residual" in run.recorded else run.tokens
+    return run.residual if run.has_step("residual") else run.tokens
 
 
-def _over_tokens(run: RunView) -> tuple[Any, Any]:
-    rows = _rows(run)
-    return rows.mean(-2, keepdims=True), rows.std(-2, keepdims=True)
-
-
-@misconception(
-    on=NORMALISED,
-    at="mean",
-    counter=ROWS,
-    also={
-        "centred": lambda run: _rows(run) - _over_tokens(run)[0],
-        "deviation": lambda run: _over_tokens(run)[1],
-        "normalised": lambda run: (_rows(run) - _over_tokens(run)[0]) / _over_tokens(run)[1],
-        "output": lambda run: _affine(run, (_rows(run) - _over_tokens(run)[0]) / _over_tokens(run)[1]),
-    },
-)
+@misconception(on=NORMALISED, at="mean, centred, deviation, normalised, output", counter=ROWS)
 def normalised_over_tokens(run: RunView) -> Any:
     """the mean is taken over the tokens; layer normalisation works on each token by itself"""
-    return _over_tokens(run)[0]
-
-
-def _affine(run: RunView, normalised: Any) -> Any:
-    scaled = normalised * run.scale if run.has("scale") else normalised
-    return scaled + run.shift if run.has("shift") else scaled
+    rows = _rows(run)
+    steps = {"mean": rows.mean(-2, keepdims=True), "deviation": rows.std(-2, keepdims=True)}
+    steps["centred"] = rows - steps["mean"]
+    steps["normalised"] = steps["output"] = steps["centred"] / steps["deviation"]
+    if run.has("scale"):
+        steps["output"] = steps["output"] * run.scale
+    if run.has("shift"):
+        steps["output"] = steps["output"] + run.shift
+    return steps[run.path]
 
 
 @misconception(on=NORMALISED, at="deviation", counter=ROWS)
@@ -126,7 +114,7 @@ def deviation_of_sum(run: RunView) -> Any:
 
 @misconception(on=("layer-normalisation",), counter={**ROWS, "scale": "2 1", "shift": "1 3"})
 def scale_and_shift_swapped(run: RunView) -> Any:
-    """scale and shift are exchanged"""
+    """scale and shift are swapped"""
     return {"scale": run.shift, "shift": run.scale} if run.has("scale") and run.has("shift") else None
 
 
@@ -138,13 +126,13 @@ def affine_forgotten(run: RunView) -> Any:
 
 @misconception(on=("add-and-normalise",), at="residual", counter=ADDED)
 def residual_forgotten(run: RunView) -> Any:
-    """the residual is left out: what went in must be added to what the sublayer gave"""
+    """the residual is left out: the input must be added to the output of the sublayer"""
     return run.sublayer
 
 
 @misconception(on=("add-and-normalise",), at="output", counter=ADDED)
 def added_after_normalising(run: RunView) -> Any:
-    """what went in is normalised before the sublayer's part is added; here the sum is normalised"""
+    """the input is normalised before the sublayer's output is added; here the sum is normalised"""
     rows = run.tokens
     return (rows - rows.mean(-1, keepdims=True)) / rows.std(-1, keepdims=True) + run.sublayer
 
@@ -184,5 +172,5 @@ def second_bias_forgotten(run: RunView) -> Any:
 
 @misconception(on=FEED, at="output", counter={**LAYER, "W_2": "1 -2; 3 1"})
 def output_activated(run: RunView) -> Any:
-    """the output is cut off at 0 too; the activation stands only between the two layers"""
+    """the output is clipped at 0 too; the activation stands only between the two layers"""
     return np.maximum(run.current, 0)

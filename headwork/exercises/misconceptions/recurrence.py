@@ -13,7 +13,7 @@ UNROLLED = ("recurrence",)
 CLOSED = ("recurrence-closed-form",)
 STEPS = {"mechanism": "recurrence", "inputs": "1 2 4", "W_x": "2", "W_h": "3", "h_0": "[1]"}
 SUM = {"mechanism": "recurrence-closed-form", "inputs": "1 2 4", "W_x": "2", "W_h": "3"}
-PLACES = {"mechanism": "alternation", "inputs": "1 2 4 5"}
+PARITY = {"mechanism": "alternation", "inputs": "1 2 4 5"}
 
 
 @misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
@@ -30,16 +30,15 @@ def first_state_forgotten(run: RunView) -> Any:
 
 @misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
 def recurrence_weights_swapped(run: RunView) -> Any:
-    """W_x and W_h are exchanged"""
+    """W_x and W_h are swapped"""
     return {"W_x": run.W_h, "W_h": run.W_x}
 
 
 @misconception(on=UNROLLED, at="sum", counter=STEPS)
 def state_forgotten(run: RunView) -> Any:
-    """the last state is not carried on: each step uses only its own input"""
-    return (
-        np.atleast_1d(run.inputs[int(run.path.split("/")[0].split()[1])]) @ np.atleast_2d(run.W_x).T
-    ).reshape(run.current.shape)
+    """the last state is not carried forward: each step uses only its own input"""
+    newest = np.atleast_1d(run.inputs[run.time_step])
+    return (newest @ np.atleast_2d(run.W_x).T).reshape(run.current.shape)
 
 
 @misconception(on=UNROLLED, counter=STEPS)
@@ -97,30 +96,25 @@ def input_weight_forgotten(run: RunView) -> Any:
     return {"W_x": np.ones_like(run.W_x)} if np.size(run.W_x) == 1 else None
 
 
-@misconception(
-    on=("alternation",),
-    at="odd places",
-    counter=PLACES,
-    also={"even places": lambda run: run.inputs[0::2].sum()},
-)
+@misconception(on=("alternation",), at="odd places, even places", counter=PARITY)
 def parity_from_zero(run: RunView) -> Any:
-    """the places are counted from 0, so odd and even are exchanged; here they count from 1"""
-    return run.inputs[1::2].sum()
+    """the positions are counted from 0, so odd and even are swapped; here they count from 1"""
+    return run.inputs[1 if run.path == "odd places" else 0 :: 2].sum()
 
 
-@misconception(on=("alternation",), at="state", counter=PLACES)
+@misconception(on=("alternation",), at="state", counter=PARITY)
 def difference_backwards(run: RunView) -> Any:
     """the difference is taken the wrong way round"""
     return -run.current
 
 
-@misconception(on=("alternation",), at="state", counter=PLACES)
+@misconception(on=("alternation",), at="state", counter=PARITY)
 def signs_forgotten(run: RunView) -> Any:
-    """everything is added; w_h = -1 turns the sign at every step"""
+    """everything is added; w_h = -1 flips the sign at every step"""
     return run.odd_places + run.even_places
 
 
-@misconception(on=("alternation",), at="output", counter=PLACES)
+@misconception(on=("alternation",), at="output", counter=PARITY)
 def alternation_upside_down(run: RunView) -> Any:
     """the output is 1 where the state is negative; it is 1 where it is positive"""
     return 1 - run.current

@@ -36,19 +36,15 @@ def misconception(
     at: str = "inputs",
     counter: Mapping[str, Any],
     evidence: Evidence | None = None,
-    also: Mapping[str, Change] | None = None,
 ) -> Callable[[Change], Change]:
     """Register a mistake under its function's name; the docstring says what was done.
 
-    ``at`` names the steps that it edits, or the inputs; ``also`` holds its edits of further steps.
+    ``at`` names the steps that it edits, or the inputs.
     """
 
     def register(change: Change) -> Change:
         slug, sentence = change.__name__.replace("_", "-"), " ".join((change.__doc__ or "").split())
-        steps = dict(also or {})
-        if at != "inputs":
-            steps |= dict.fromkeys(at.split(", "), change)
-        edit = Edit(change if at == "inputs" else None, steps)
+        edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
         MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, edit, counter, evidence)
         return change
 
@@ -81,7 +77,7 @@ def same(left: Any, right: Any, within: float = 1e-9) -> bool:
 
 
 def counter_example(mistake: Misconception) -> tuple[str, Any, Any]:
-    """The first step of the counter-example that the mistake changes: its path, right value and wrong value."""
+    """The first step of the counter-example that the mistake changes: its path, right and wrong value."""
     inputs = dict(mistake.counter)
     case = Exercise(inputs.pop("mechanism"), inputs).case
     right, wrong = case.run(), run_with_mistakes(case, mistake)

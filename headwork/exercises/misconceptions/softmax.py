@@ -55,7 +55,7 @@ def hardmax(scores: Any, axis: Any) -> Any:
     return normalise((np.abs(scores - scores.max(axis, keepdims=True)) < 1e-12).astype(float), axis)
 
 
-def softmax(run: RunView, axis: Any = -1) -> Any:
+def over_axis(run: RunView, axis: Any) -> Any:
     """The softmax of the scores over any axes, in the limit beta = infinity where that is asked."""
     scores = masked_scores(run)
     return hardmax(scores, axis) if run.path.startswith("beta oo") else normalise(np.exp(scores), axis)
@@ -65,32 +65,23 @@ def is_causal(run: RunView) -> bool:
     return run.has("mask") and isinstance(run.mask, str)
 
 
-def has_typed_mask(run: RunView) -> bool:
-    return run.has("mask") and not isinstance(run.mask, str)
-
-
-def causal_mask(queries: int, keys: int, diagonal: int = 0) -> Any:
+def causal_mask(run: RunView, diagonal: int = 0) -> Any:
     """1 where a query may attend: the last query sees every key; ``diagonal`` moves the edge."""
-    return np.tri(queries, keys, diagonal + keys - queries)
-
-
-def query_and_key_counts(run: RunView) -> tuple[int, int]:
+    queries = len(run.query if run.has("query") else run.tokens)
     keys = len(run.key if run.has("key") else run.memory if run.has("memory") else run.tokens)
-    return len(run.query if run.has("query") else run.tokens), keys
+    return np.tri(queries, keys, diagonal + keys - queries)
 
 
 def mask(run: RunView) -> Any:
     """1 where a query may attend, 0 where the key is hidden."""
-    return causal_mask(*run.scores.shape[-2:]) if isinstance(run.mask, str) else run.mask
+    return causal_mask(run) if isinstance(run.mask, str) else run.mask
 
 
-def masked_weights(run: RunView) -> Any:
-    """The weights that follow from the masked scores; a row without any key is all zeros."""
-    return normalise(np.exp(run.masked))
-
-
-def time_step(run: RunView) -> int:
-    return int(run.path.split("/")[0].removeprefix("step "))
+def apply_mask(run: RunView, visible: Any) -> Any:
+    """The masked scores, or the weights that follow from them; a row without any key is all zeros."""
+    if run.path.endswith("weights"):
+        return normalise(np.exp(run.masked))
+    return np.where(visible, run.scores, -np.inf)
 
 
 def divisors(run: RunView) -> Any:
