@@ -42,11 +42,11 @@ Row = Counter[str]
 # --- right answers ------------------------------------------------------------------------------------
 
 
-def written(value: Any, digits: int, *, short: bool = False) -> str:
+def answer_text(value: Any, digits: int, *, short: bool = False) -> str:
     """A step as a student would type it, or as a program would print it: last zeros left out."""
     if value.ndim == 0:
         return repr(round(float(value), digits)) if short else number_text(value, digits)
-    return "[" + ", ".join(written(part, digits, short=short) for part in value) + "]"
+    return "[" + ", ".join(answer_text(part, digits, short=short) for part in value) + "]"
 
 
 def as_fractions(value: Any) -> str:
@@ -64,15 +64,15 @@ def as_exact(value: Any) -> str:
 
 
 def texts(exercise: Exercise, steps: Any, digits: int, *, short: bool = False) -> dict[str, str]:
-    return {path: written(steps[path], digits, short=short) for path in exercise.asked}
+    return {path: answer_text(steps[path], digits, short=short) for path in exercise.asked}
 
 
-def rounded_on_the_way(exercise: Exercise, digits: int) -> dict[str, str]:
+def rounded_at_each_step(exercise: Exercise, digits: int) -> dict[str, str]:
     """Every step worked out from the rounded steps before it."""
     own: dict[str, Any] = {}
     for path in exercise.asked:
         own[path] = np.round(exercise.case.run(own)[path], digits)
-    return {path: written(value, digits) for path, value in own.items()}
+    return {path: answer_text(value, digits) for path, value in own.items()}
 
 
 def right_answers(exercise: Exercise, *, exact: bool) -> dict[str, dict[str, str]]:
@@ -82,7 +82,7 @@ def right_answers(exercise: Exercise, *, exact: bool) -> dict[str, dict[str, str
         f"{n} digits, last zeros left out": texts(exercise, exercise.key, n, short=True) for n in (3, 4)
     }
     forms |= {
-        f"{digits} digits, rounded on the way": rounded_on_the_way(exercise, digits) for digits in (3, 4)
+        f"{digits} digits, rounded on the way": rounded_at_each_step(exercise, digits) for digits in (3, 4)
     }
     forms["fractions"] = {path: as_fractions(exercise.key[path]) for path in exercise.asked}
     if exact:
@@ -108,7 +108,7 @@ class Wrong:
     cell: tuple[int, ...] | None = None
 
 
-def misconceived(exercise: Exercise, digits: int, *, short: bool = False) -> Iterator[Wrong]:
+def mistaken_answers(exercise: Exercise, digits: int, *, short: bool = False) -> Iterator[Wrong]:
     """Each known mistake that changes the numbers by more than rounding can hide."""
     for mistake in applicable(exercise.case, exercise.key):
         steps = run_with_mistakes(exercise.case, mistake)
@@ -117,12 +117,12 @@ def misconceived(exercise: Exercise, digits: int, *, short: bool = False) -> Ite
             yield Wrong(exercise, texts(exercise, steps, digits, short=short), path, mistake.slug)
 
 
-def slipped(exercise: Exercise, digits: int, draws: Draws) -> Iterator[Wrong]:
+def slipped_answers(exercise: Exercise, digits: int, draws: Draws) -> Iterator[Wrong]:
     """One entry of one step is off, and the later steps are worked out from it."""
     for path in exercise.asked:
         value = exercise.key[path].copy()
-        place = np.unravel_index(draws.integer(0, value.size - 1), value.shape) if value.ndim else ()
-        cell = tuple(int(i) for i in place)
+        index = np.unravel_index(draws.integer(0, value.size - 1), value.shape) if value.ndim else ()
+        cell = tuple(int(i) for i in index)
         whole = bool(np.all(value == np.round(value)))
         value[cell] += (1 if draws.integer(0, 1) else -1) * (
             draws.integer(1, 3) if whole else draws.integer(11, 90) / 100
@@ -132,11 +132,17 @@ def slipped(exercise: Exercise, digits: int, draws: Draws) -> Iterator[Wrong]:
             yield Wrong(exercise, texts(exercise, steps, digits), path, "slip", cell)
 
 
-CLOSER = {"misrounded", "digits-swapped", "sign-slip", "point-slip", "cut-off"}  # a slip, told more closely
+CLOSER = {
+    "misrounded",
+    "digits-swapped",
+    "sign-slip",
+    "point-slip",
+    "cut-off",
+}  # a slip, named more precisely
 
 
-def judged(wrong: Wrong) -> Row:
-    """Whether the first wrong step, its cause and its entry were found, and whether it cost exactly one step."""
+def judge_answer(wrong: Wrong) -> Row:
+    """Whether the first wrong step, its cause and its entry were found, and whether one step was deducted."""
     mark = grade(wrong.exercise, wrong.answers)
     first = mark.first_wrong
     if first is None:
@@ -156,7 +162,7 @@ def judged(wrong: Wrong) -> Row:
 # --- measuring ----------------------------------------------------------------------------------------
 
 
-def measured_right(seeds: range, exact_seeds: int) -> dict[str, Row]:
+def measure_right(seeds: range, exact_seeds: int) -> dict[str, Row]:
     """By form: how many right answers, and how many of them got full marks."""
     table: dict[str, Row] = {}
     for kind in KINDS:
@@ -172,7 +178,7 @@ def measured_right(seeds: range, exact_seeds: int) -> dict[str, Row]:
     return table
 
 
-def measured_wrong(seeds: range) -> dict[tuple[str, str], Row]:
+def measure_wrong(seeds: range) -> dict[tuple[str, str], Row]:
     """By kind and cause."""
     table: dict[tuple[str, str], Row] = {}
     for kind in KINDS:
@@ -181,21 +187,21 @@ def measured_wrong(seeds: range) -> dict[tuple[str, str], Row]:
             digits = 3 + seed % 3
             short = bool(seed // 3 % 2)
             for wrong in [
-                *misconceived(exercise, digits, short=short),
-                *slipped(exercise, digits, Draws("slip", kind, seed)),
+                *mistaken_answers(exercise, digits, short=short),
+                *slipped_answers(exercise, digits, Draws("slip", kind, seed)),
             ]:
-                table.setdefault((kind, wrong.cause), Counter()).update(judged(wrong))
+                table.setdefault((kind, wrong.cause), Counter()).update(judge_answer(wrong))
         print(f"wrong answers: {kind}", file=sys.stderr)
     return table
 
 
 def processor_time() -> float:
     """Seconds of processor time of this process and of those it has ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    processor = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in processor)
 
 
-def measured_class(students: int) -> tuple[float, float]:
+def measure_cohort(students: int) -> tuple[float, float]:
     """Seconds by the clock and of processor time to mark a class, each student with three exercises."""
     kinds = ("self-attention", "layer-normalisation", "convolution-counts")
     exercises = {str(number): {"kind": kind} for number, kind in enumerate(kinds, 1)}
@@ -207,26 +213,26 @@ def measured_class(students: int) -> tuple[float, float]:
             write_whole(folder / "key" / f"s{number}.toml", key_text(sheet))
             draws = Draws("class", number)
             lines = [f'student = "s{number}"']
-            for place, exercise in sheet.exercises.items():
-                wrong = [*misconceived(exercise, 4), *slipped(exercise, 4, draws)]
+            for index, exercise in sheet.exercises.items():
+                wrong = [*mistaken_answers(exercise, 4), *slipped_answers(exercise, 4, draws)]
                 right = draws.integer(0, 1)
                 answers = texts(exercise, exercise.key, 4) if right else draws.choice(wrong).answers
                 lines += [
-                    f'[answers."{place}"]',
+                    f'[answers."{index}"]',
                     *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items()),
                 ]
             write_whole(folder / "answers" / f"s{number}.toml", "\n".join(lines) + "\n")
-        began, used = time.perf_counter(), processor_time()
+        began, processor = time.perf_counter(), processor_time()
         results = write_marks(grade_cohort(folder / "answers", folder / "key"), folder / "marks")
         print(f"class: {Counter(graded.state for graded in results)}", file=sys.stderr)
-        return time.perf_counter() - began, processor_time() - used
+        return time.perf_counter() - began, processor_time() - processor
 
 
 def report(
     seeds: range,
     right: dict[str, Row],
     wrong: dict[tuple[str, str], Row],
-    marked: tuple[float, float],
+    seconds: tuple[float, float],
     students: int,
 ) -> str:
     total = sum(wrong.values(), Counter())
@@ -234,11 +240,13 @@ def report(
     def share(row: Row, what: str) -> str:
         return f"{row[what] / row['answers']:.1%}"
 
+    command = f"python -m benchmarks.grading --seeds {len(seeds)} --first {seeds.start}"
+    named = f"{total['named'] / total['answers']:.2f} causes named on average"
+    load = f"other work ran beside it: load {os.getloadavg()[0]:.1f}"
     lines = [
         "# Grading",
         "",
-        f"Measured by `python -m benchmarks.grading --seeds {len(seeds)} --first {seeds.start}`, {platform.machine()}, "
-        f"Python {platform.python_version()}.",
+        f"Measured by `{command}`, {platform.machine()}, Python {platform.python_version()}.",
         f"Seeds {seeds.start} to {seeds.stop - 1} of {len(KINDS)} kinds, difficulty 1 to 3.",
         "",
         "## Right answers",
@@ -249,16 +257,17 @@ def report(
         "",
         "## Wrong answers",
         "",
-        "Each known mistake in each exercise where it changes the numbers, and a slip in one entry of each step;",
-        "written to 3, 4 or 5 digits. Where one number alone is wrong, a plain slip is named beside the known",
-        "mistakes that give it. The wrong answers are made by the same bends that recognise them, so these figures",
-        "measure rounding, carrying forward and telling mistakes apart, not whether a student makes other mistakes.",
+        "Each known mistake in each exercise where it changes the numbers, and a slip in one entry of each",
+        "step; written to 3, 4 or 5 digits. Where a single number is wrong, a plain slip is named beside the",
+        "known mistakes that give it. The wrong answers are made by the same edits that recognise them, so",
+        "these figures measure rounding, carrying forward and telling mistakes apart, not whether students",
+        "make other mistakes.",
         "",
         f"{total['answers']:,} answers: first wrong step found in {share(total, 'step')}, "
-        f"cause named in {share(total, 'cause')} ({total['named'] / total['answers']:.2f} causes named on average), "
-        f"wrong entry found in {share(total, 'entry')}, exactly one step paid for in {share(total, 'once')}.",
+        f"cause named in {share(total, 'cause')} ({named}),",
+        f"wrong entry found in {share(total, 'entry')}, exactly one step deducted in {share(total, 'once')}.",
         "",
-        "| kind | cause | answers | first wrong step | cause | one step paid |",
+        "| kind | cause | answers | first wrong step | cause | one step deducted |",
         "|---|---|---|---|---|---|",
         *(
             f"| {kind} | {cause} | {row['answers']} | {share(row, 'step')} | {share(row, 'cause')} "
@@ -266,11 +275,12 @@ def report(
             for (kind, cause), row in wrong.items()
         ),
         "",
-        "## A class",
+        "## A cohort",
         "",
-        f"{students} students with three exercises each, half of the answers wrong, marked in {marked[0]:.1f} s by the "
-        f"clock and {marked[1]:.1f} s of processor time on {os.cpu_count()} processors (other work ran beside it: load "
-        f"{os.getloadavg()[0]:.1f}); feedback and marks written.",
+        f"{students} students with three exercises each, half of the answers wrong, marked in "
+        f"{seconds[0]:.1f} s",
+        f"by the clock and {seconds[1]:.1f} s of processor time on {os.cpu_count()} processors ({load});",
+        "feedback and marks written.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -284,11 +294,12 @@ def main() -> None:
     parser.add_argument("--students", type=int, default=500)
     chosen = parser.parse_args()
     seeds = range(chosen.first, chosen.first + chosen.seeds)
-    right = measured_right(seeds, exact_seeds=min(4, chosen.seeds))
-    wrong = measured_wrong(seeds)
-    marked = measured_class(chosen.students)
+    right = measure_right(seeds, exact_seeds=min(4, chosen.seeds))
+    wrong = measure_wrong(seeds)
+    seconds = measure_cohort(chosen.students)
     print(
-        f"wrote {write_whole(RESULTS, report(seeds, right, wrong, marked, chosen.students))}", file=sys.stderr
+        f"wrote {write_whole(RESULTS, report(seeds, right, wrong, seconds, chosen.students))}",
+        file=sys.stderr,
     )
 
 

@@ -39,6 +39,7 @@ def grade(
         return
     from headwork.courses.cohort import feedback_text, grade_file, write_marks
     from headwork.grading.feedback import as_data, feedback
+    from headwork.pages.style import style_for
 
     if not answers.exists() and not answers.is_symlink():
         raise InputError(f"{answers}: no such file. Name an answer file or a folder of them.")
@@ -50,9 +51,10 @@ def grade(
     if json:
         _write_json({number: as_data(mark) for number, mark in graded.marks.items()})
     elif len(graded.marks) > 1:
-        Output().write(feedback_text(graded, hint))
+        Output().write(feedback_text(graded, hint, style_for(sys.stdout)))
     else:
-        Output().write("\n".join(feedback(mark, hint) for mark in graded.marks.values()))
+        marks = graded.marks.values()
+        Output().write("\n".join(feedback(mark, hint, style_for(sys.stdout)) for mark in marks))
     unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
     if unreadable or graded.state != "all right":
         raise typer.Exit(2 if unreadable else 1)

@@ -27,6 +27,7 @@ from headwork.grading.answers import AnswerFile, read_answers
 from headwork.grading.feedback import feedback, feedback_page
 from headwork.grading.marking import grade
 from headwork.grading.marks import Mark
+from headwork.pages.style import PLAIN, Style
 
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
@@ -261,12 +262,12 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     return results
 
 
-def feedback_text(graded: StudentMarks, hint: int = 2) -> str:
+def feedback_text(graded: StudentMarks, hint: int = 2, style: Style = PLAIN) -> str:
     """The feedback for one student."""
     if graded.problem:
         return f"unreadable: {graded.problem}\n"
     parts = [graded.summary]
-    parts += [f"{number}. {feedback(mark, hint)}" for number, mark in graded.marks.items()]
+    parts += [f"{number}. {feedback(mark, hint, style)}" for number, mark in graded.marks.items()]
     return "\n\n".join(parts) + "\n"
 
 

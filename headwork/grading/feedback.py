@@ -13,13 +13,14 @@ from headwork.errors import HeadworkError
 from headwork.grading.diagnosis import cell_text
 from headwork.grading.marks import Mark, StepMark
 from headwork.pages import heading, page
+from headwork.pages.style import PLAIN, Style
 from headwork.readings.json import plain
 from headwork.readings.writing import number_text
 
 MOST_CELLS = 12
 
 
-def feedback(mark: Mark, hint: int = 2) -> str:
+def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
     """The mark in words, with hints up to a level: 0 none, 1 where, 2 what kind, 3 the right step.
 
     An exercise may forbid the higher levels.
@@ -35,9 +36,11 @@ def feedback(mark: Mark, hint: int = 2) -> str:
     hint = min(hint, mark.exercise.hints)
     lines = [f"{mark.exercise.name}: {mark.points:g} of {mark.full:g} points"]
     width = max(len(step.path) for step in mark.steps)
+    colours = {"correct": style.green, "incorrect": style.red, "unreadable": style.red}
     for step in mark.steps:
+        name, verdict = style.bold(step.path.ljust(width)), colours.get(step.verdict, str)(step.verdict)
         remark = f"  ({step.remark})" if step.remark else ""
-        lines.append(f"  {step.path.ljust(width)}  {step.verdict}  {step.points:g} of {step.full:g}{remark}")
+        lines.append(f"  {name}  {verdict}  {step.points:g} of {step.full:g}{remark}")
         if not step.right:
             lines += [f"    {line}" for line in hints(mark, step, hint)]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Files of course systems: their form, the marks they give, what is kept from students, and hostile submissions."""
+"""Files of course systems: their format, their marks, what students must not see, and hostile submissions."""
 
 import ast
 import contextlib
@@ -41,7 +41,7 @@ PART = Exercise("self-attention", {"tokens": "1 2; 0 1; 2 0"}, rounding="part", 
 
 
 @cache
-def made(kind):
+def sample(kind):
     return generate(kind, 5)
 
 
@@ -54,7 +54,7 @@ def right(exercise):
 
 
 def wrong(exercise):
-    """The first step off in one place, everything after it right by the student's own numbers."""
+    """The first step wrong in one entry, every later step right by the student's own numbers."""
     first = next(iter(exercise.asked))
     own = {first: exercise.key[first].copy()}
     own[first].flat[0] += 1
@@ -113,7 +113,7 @@ def source(cell):
 
 
 def filled_in(path, exercises, answers):
-    """The notebook with the answers of a student, one assignment a variable at the end of its cell."""
+    """The notebook with the answers of a student, one assignment per variable at the end of its cell."""
     whole = json.loads(Path(path).read_text())
     several = len(exercises) > 1
     for number, (name, exercise) in enumerate(exercises.items(), 1):
@@ -125,14 +125,14 @@ def filled_in(path, exercises, answers):
     return json.dumps(whole)
 
 
-def ran(code, scope):
+def run_cell(code, scope):
     """Run a cell as a kernel does: the value of its last expression, and what went to stderr."""
     body = ast.parse(code).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as shown:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as printed:
         exec(compile(ast.Module(body, []), "cell", "exec"), scope)
         value = eval(compile(ast.Expression(last.value), "cell", "eval"), scope) if last else None
-    return value, shown.getvalue()
+    return value, printed.getvalue()
 
 
 # --- what is read -----------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def ran(code, scope):
 def test_exercises_come_from_kinds_files_keys_and_folders(tmp_path):
     (tmp_path / "own.toml").write_text(OWN.to_toml())
     (tmp_path / "ex").mkdir()
-    (tmp_path / "ex" / "exercise.toml").write_text(made("output-size").to_toml())
+    (tmp_path / "ex" / "exercise.toml").write_text(sample("output-size").to_toml())
     (tmp_path / "key.toml").write_text(OWN.to_toml('exercise."1"') + "\n" + PART.to_toml('exercise."2"'))
     sources = ["output_size", *(str(tmp_path / name) for name in ("own.toml", "ex", "key.toml"))]
     found = read_exercises(sources, seed=5)
@@ -204,7 +204,7 @@ def test_a_hostile_object_costs_only_its_own_step():
     assert mark.points == 1
 
 
-def test_what_is_told_is_text_that_any_page_takes():
+def test_step_feedback_is_text_that_any_page_takes():
     step = StepMark("weights", "unreadable", 0.0, 1.0, "\x00\x1b[31m" + "x" * 9_000)
     text = step_feedback(Mark(OWN, (step,)), step, 0)
     assert text.startswith("weights: unreadable, 0 of 1 (\ufffd\ufffd[31mxxx")
@@ -213,7 +213,7 @@ def test_what_is_told_is_text_that_any_page_takes():
 
 def test_variables_are_names_and_each_is_its_own():
     for kind in kind_slugs():
-        names = list(variables(made(kind)).values())
+        names = list(variables(sample(kind)).values())
         assert all(name.isidentifier() and name.isascii() for name in names), kind
         assert len(set(names)) == len(names), kind
 
@@ -223,13 +223,13 @@ def test_variables_are_names_and_each_is_its_own():
 
 @pytest.mark.parametrize("kind", kind_slugs())
 def test_the_solution_cells_of_every_kind_get_full_marks(kind, tmp_path):
-    exercise = made(kind)
+    exercise = sample(kind)
     export({kind: exercise}, "nbgrader", tmp_path / "hw")
     scope, points = {}, []
     for cell in cells(tmp_path / "hw" / "source" / "hw" / "hw.ipynb"):
         if cell["cell_type"] == "code":
-            value, shown = ran(source(cell), scope)
-            assert shown == ""
+            value, printed = run_cell(source(cell), scope)
+            assert printed == ""
             if cell["metadata"]["nbgrader"]["grade"]:
                 assert type(value) is float
                 points.append(value)
@@ -253,18 +253,18 @@ KEYS = {
 
 
 def released(text):
-    """A cell as nbgrader hands it out."""
+    """A cell as nbgrader releases it."""
     for what in ("SOLUTION", "HIDDEN TESTS"):
         text = re.sub(rf"### BEGIN {what}.*?### END {what}", "", text, flags=re.S)
     return text
 
 
 def test_nbgrader_metadata_and_what_is_released(tmp_path):
-    export({"own": OWN, "more": made("construct-permutation")}, "nbgrader", tmp_path / "hw1")
+    export({"own": OWN, "more": sample("construct-permutation")}, "nbgrader", tmp_path / "hw1")
     found = cells(tmp_path / "hw1" / "source" / "hw1" / "hw1.ipynb")
-    step_feedback = [cell["metadata"]["nbgrader"] for cell in found]
-    assert len({entry["grade_id"] for entry in step_feedback}) == len(step_feedback)
-    for cell, entry in zip(found, step_feedback, strict=True):
+    entries = [cell["metadata"]["nbgrader"] for cell in found]
+    assert len({entry["grade_id"] for entry in entries}) == len(entries)
+    for cell, entry in zip(found, entries, strict=True):
         assert set(entry) == (KEYS if entry["grade"] else KEYS - {"points"})
         assert entry["schema_version"] == 3
         assert entry["cell_type"] == cell["cell_type"]
@@ -276,7 +276,7 @@ def test_nbgrader_metadata_and_what_is_released(tmp_path):
         assert "headwork.courses" not in rest
         if entry["solution"]:
             assert rest.count(" = ") == 1  # the blank, not the key
-    assert sum(entry.get("points", 0) for entry in step_feedback) == OWN.full + 2
+    assert sum(entry.get("points", 0) for entry in entries) == OWN.full + 2
     assert "raise" not in (tmp_path / "hw1" / "nbgrader_config.py").read_text()
 
 
@@ -292,8 +292,8 @@ def test_nbgrader_cells_give_the_marks_of_grade(how, tmp_path, capsys):
             managed = cell["metadata"]["nbgrader"]
             code = source(cell)
             code = code if managed["grade"] else released(code)
-            value, shown = ran(code, scope)
-            assert shown == ""
+            value, printed = run_cell(code, scope)
+            assert printed == ""
             total += value if managed["grade"] else 0.0
             assert value is None or value <= managed["points"]
     assert total == marks(exercises, answers)
@@ -303,7 +303,7 @@ def test_nbgrader_cells_give_the_marks_of_grade(how, tmp_path, capsys):
 
 
 class Case:
-    """What otter's decorator keeps of a test case."""
+    """A test case as otter's decorator holds it."""
 
     def __init__(self, name=None, points=None, hidden=False, success_message=None, failure_message=None):
         self.name, self.points, self.hidden = name, points, hidden
@@ -347,7 +347,7 @@ def test_otter_cases_give_the_marks_of_grade(how, tmp_path, otter):
     scope, total, full = {}, 0.0, 0.0
     for cell in json.loads(filled_in(tmp_path / "hw" / "student" / "hw.ipynb", exercises, answers))["cells"]:
         if cell["cell_type"] == "code" and "grader" not in source(cell):
-            ran(source(cell), scope)
+            run_cell(source(cell), scope)
     for label in ("q1", "q2"):
         for case in otter(tmp_path / "hw" / "autograder" / "tests" / f"{label}.py"):
             good, message = passed(case, scope)
@@ -358,7 +358,7 @@ def test_otter_cases_give_the_marks_of_grade(how, tmp_path, otter):
     assert full == OWN.full + PART.full
 
 
-def test_otter_students_get_no_key_but_are_told_what_cannot_be_read(tmp_path, otter):
+def test_otter_students_get_no_key_but_learn_what_cannot_be_read(tmp_path, otter):
     export({"own": OWN}, "otter", tmp_path / "hw")
     student = tmp_path / "hw" / "student"
     assert sorted(p.name for p in student.rglob("*") if p.is_file()) == ["hw.ipynb", "q1.py"]
@@ -382,28 +382,28 @@ def test_the_plain_notebook_marks_itself(tmp_path):
     export({"own": OWN}, "notebook", tmp_path / "hw", hint=1)
     file = tmp_path / "hw" / "hw.ipynb"
     for how, answers in answered({"own": OWN}).items():
-        scope, shown = {}, io.StringIO()
+        scope, printed = {}, io.StringIO()
         for cell in json.loads(filled_in(file, {"own": OWN}, answers))["cells"]:
             if cell["cell_type"] == "code":
-                with contextlib.redirect_stdout(shown):
+                with contextlib.redirect_stdout(printed):
                     exec(source(cell), scope)
-        assert shown.getvalue().startswith(f"{OWN.title}: {marks({'own': OWN}, answers):g} of 5.5 points"), (
-            how
-        )
-        assert "why:" not in shown.getvalue()
+        assert printed.getvalue().startswith(
+            f"{OWN.title}: {marks({'own': OWN}, answers):g} of 5.5 points"
+        ), how
+        assert "why:" not in printed.getvalue()
 
 
 def test_notebooks_are_notebooks(tmp_path):
     nbformat = pytest.importorskip("nbformat")
     for to in FORMATS:
-        export({"own": OWN, "b": made("recurrence"), "c": made("refute-columns")}, to, tmp_path / to)
+        export({"own": OWN, "b": sample("recurrence"), "c": sample("refute-columns")}, to, tmp_path / to)
     files = list(tmp_path.rglob("*.ipynb"))
     assert len(files) == 4
     for file in files:
         nbformat.validate(nbformat.read(file, as_version=4))
 
 
-def test_nothing_handed_out_holds_the_seed(tmp_path):
+def test_no_student_file_holds_the_seed(tmp_path):
     exercise = generate("output-size", 987654321)
     for to in FORMATS:
         export({"a": exercise}, to, tmp_path / to)
@@ -519,7 +519,7 @@ def test_the_autograder_runs_by_itself_and_gives_the_marks_of_grade(box):
     assert "marking stopped" in run(root)["output"]
 
 
-def test_handed_out_sheet_and_notebook_both_come_back(box, tmp_path):
+def test_answer_sheet_and_notebook_are_both_accepted(box, tmp_path):
     root = box({"own": OWN})
     sheet = (tmp_path / "hw" / "student" / "answer.toml").read_text()
     (root / "submission" / "ada.toml").write_text(sheet)
@@ -540,15 +540,15 @@ def test_handed_out_sheet_and_notebook_both_come_back(box, tmp_path):
 
 
 def test_a_sheet_under_another_name_or_of_another_exercise(box):
-    exercise = made("output-size")
+    exercise = sample("output-size")
     root = box({"output-size": exercise})
     place = root / "submission" / "answer.toml"
     place.write_text(answer_text({"mine": right(exercise)}))
     assert valid(autograde(root)) == exercise.full
-    step_feedback = '[exercise."mine"]\nkind = "output-size"\nseed = {}\ndifficulty = 1\n'
-    place.write_text(answer_text({"mine": right(exercise)}) + step_feedback.format(exercise.seed))
+    origin = '[exercise."mine"]\nkind = "output-size"\nseed = {}\ndifficulty = 1\n'
+    place.write_text(answer_text({"mine": right(exercise)}) + origin.format(exercise.seed))
     assert valid(autograde(root)) == exercise.full
-    place.write_text(answer_text({"mine": right(exercise)}) + step_feedback.format(99))
+    place.write_text(answer_text({"mine": right(exercise)}) + origin.format(99))
     results = autograde(root)
     assert valid(results) == 0
     assert "answers another exercise (kind output-size, seed 99" in results["output"]
@@ -650,9 +650,9 @@ def test_hints_go_as_far_as_asked(box):
     (root / "submission" / "answer.toml").write_text(answer_text({"own": unscaled(OWN)}))
     silent = run(root)["tests"][1]["output"]
     assert silent == "scores: incorrect, 0 of 1.5"
-    shown = autograde(root, 2)["tests"][1]["output"]
-    assert "where:" in shown
-    assert "why:" in shown
+    printed = autograde(root, 2)["tests"][1]["output"]
+    assert "where:" in printed
+    assert "why:" in printed
 
 
 # --- the command line -------------------------------------------------------------------------------------
@@ -689,7 +689,7 @@ def environment(tmp_path):
 
 
 def real():
-    return {"own": OWN, "part": PART, "heads": made("multi-head-attention")}
+    return {"own": OWN, "part": PART, "heads": sample("multi-head-attention")}
 
 
 @pytest.mark.soak
@@ -699,8 +699,8 @@ def test_otter_itself_gives_the_marks_of_grade(tmp_path):
     export(exercises, "otter", tmp_path / "hw")
     place = tmp_path / "hw" / "autograder"
     call = [sys.executable, "-m", "otter"]
-    made_zip = [*call, "generate", "-t", "tests", "-o", "autograder.zip", "headwork"]
-    subprocess.run(made_zip, cwd=place, check=True, capture_output=True)
+    make_zip = [*call, "generate", "-t", "tests", "-o", "autograder.zip", "headwork"]
+    subprocess.run(make_zip, cwd=place, check=True, capture_output=True)
     for how, answers in answered_for_real(exercises).items():
         (tmp_path / "hw.ipynb").write_text(
             filled_in(tmp_path / "hw" / "student" / "hw.ipynb", exercises, answers)
@@ -714,7 +714,7 @@ def test_otter_itself_gives_the_marks_of_grade(tmp_path):
             "-o",
             str(tmp_path),
         ]
-        # The package comes with the zip file; the kernel is not told of this one.
+        # The package comes with the zip file; the kernel must not find this one.
         subprocess.run(
             marked, env={**environment(tmp_path), "PYTHONPATH": ""}, check=True, capture_output=True
         )

@@ -1,4 +1,4 @@
-"""Sheets and classes: variants, secrecy, hostile files, overrides."""
+"""Sheets and cohorts: variants, secrecy, hostile files, overrides."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sheet(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def hand_in(sheet: Path, student: str, **changes: dict[str, str]) -> Path:
+def submit(sheet: Path, student: str, **changes: dict[str, str]) -> Path:
     """The key written as an answer, with some steps changed."""
     key = read_key(sheet / "key" / f"{student}.toml")
     lines = [f"student = {json.dumps(student)}"]
@@ -61,9 +61,9 @@ def hand_in(sheet: Path, student: str, **changes: dict[str, str]) -> Path:
             f'[answers."{number}"]',
             *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items()),
         ]
-    place = sheet / "answers" / f"{student}.toml"
-    place.write_text("\n".join(lines))
-    return place
+    path = sheet / "answers" / f"{student}.toml"
+    path.write_text("\n".join(lines))
+    return path
 
 
 def test_each_student_has_other_numbers_and_always_the_same(sheet: Path) -> None:
@@ -76,11 +76,11 @@ def test_each_student_has_other_numbers_and_always_the_same(sheet: Path) -> None
     assert variant_seed("one secret", "ada", "1") != variant_seed("another secret", "ada", "1")
 
 
-def test_nothing_handed_out_holds_the_secret_the_seed_or_the_key(sheet: Path) -> None:
+def test_no_student_file_holds_the_secret_the_seed_or_the_key(sheet: Path) -> None:
     course = read_course(sheet.parent / "course.toml")
-    handed_out = [path for path in (sheet / "students").rglob("*") if path.is_file()]
-    assert len(handed_out) == 9
-    for path in handed_out:
+    student_files = [path for path in (sheet / "students").rglob("*") if path.is_file()]
+    assert len(student_files) == 9
+    for path in student_files:
         student = path.parent.name
         text = path.read_text()
         seed = variant_seed(course.secret, student, "1/self-attention")
@@ -95,9 +95,9 @@ def test_nothing_handed_out_holds_the_secret_the_seed_or_the_key(sheet: Path) ->
     assert "marking.md" in os.listdir(sheet / "key")
 
 
-def test_a_class_is_marked_with_feedback_and_causes(sheet: Path, tmp_path: Path) -> None:
-    hand_in(sheet, "ada")
-    hand_in(sheet, "bob", e3={"weights": "1 1"})
+def test_a_cohort_is_marked_with_feedback_and_causes(sheet: Path, tmp_path: Path) -> None:
+    submit(sheet, "ada")
+    submit(sheet, "bob", e3={"weights": "1 1"})
     results = write_marks(grade_cohort(sheet / "answers", sheet / "key"), tmp_path / "marks")
     states = {graded.student: graded.state for graded in results}
     assert states == {"ada": "all right", "bob": "marked", "cem": "no answer"}
@@ -110,17 +110,18 @@ def test_a_class_is_marked_with_feedback_and_causes(sheet: Path, tmp_path: Path)
 
 
 def test_overrides_survive_marking_again(sheet: Path, tmp_path: Path) -> None:
-    hand_in(sheet, "bob", e3={"weights": "1 1"})
-    place = tmp_path / "marks" / "overrides.toml"
+    submit(sheet, "bob", e3={"weights": "1 1"})
+    path = tmp_path / "marks" / "overrides.toml"
     write_marks(grade_cohort(sheet / "answers", sheet / "key"), tmp_path / "marks")
-    with place.open("a") as file:
+    with path.open("a") as file:
         file.write(
-            '\n[[override]]\nstudent = "bob"\nexercise = "3"\nstep = "weights"\npoints = 1.5\nreason = "good try"\n'
+            '\n[[override]]\nstudent = "bob"\nexercise = "3"\nstep = "weights"\n'
+            'points = 1.5\nreason = "good try"\n'
         )
-    kept = place.read_text()
+    overrides = path.read_text()
     results = write_marks(grade_cohort(sheet / "answers", sheet / "key"), tmp_path / "marks")
     assert results[0].points == pytest.approx(13.5)
-    assert place.read_text() == kept
+    assert path.read_text() == overrides
     assert "good try" in (tmp_path / "marks" / "feedback" / "bob.txt").read_text()
 
 
@@ -138,13 +139,15 @@ HOSTILE = {
 }
 
 
-def test_hostile_files_are_unreadable_with_a_reason_and_the_rest_goes_on(sheet: Path, tmp_path: Path) -> None:
-    hand_in(sheet, "ada")
-    hand_in(sheet, "bob")
+def test_hostile_files_are_unreadable_with_a_reason_and_the_others_are_marked(
+    sheet: Path, tmp_path: Path
+) -> None:
+    submit(sheet, "ada")
+    submit(sheet, "bob")
     answers = sheet / "answers"
     for name, content in HOSTILE.items():
         (answers / name).write_bytes(content)
-    outside = hand_in(sheet, "cem").rename(tmp_path / "cem.toml")
+    outside = submit(sheet, "cem").rename(tmp_path / "cem.toml")
     (answers / "link.toml").symlink_to(outside)
     os.mkfifo(answers / "pipe.toml")
     (answers / "folder").mkdir()
@@ -182,7 +185,7 @@ CODE = [
 
 @pytest.mark.parametrize("text", CODE)
 def test_hostile_steps_are_unreadable_and_nothing_runs(sheet: Path, text: str, tmp_path: Path) -> None:
-    path = hand_in(sheet, "ada", e3={"weights": text})
+    path = submit(sheet, "ada", e3={"weights": text})
     graded = write_marks([grade_file(path, sheet / "key")], tmp_path / "marks")[0]
     assert graded.marks["3"].steps[0].state in ("unreadable", "wrong")
     assert graded.marks["1"].all_right
@@ -192,7 +195,7 @@ def test_hostile_steps_are_unreadable_and_nothing_runs(sheet: Path, text: str, t
 
 
 def test_two_files_of_one_student(sheet: Path) -> None:
-    path = hand_in(sheet, "ada")
+    path = submit(sheet, "ada")
     shutil.copy(path, path.with_name("ada-again.toml"))
     assert {g.state for g in grade_cohort(sheet / "answers", sheet / "key") if g.file} == {"unreadable"}
 

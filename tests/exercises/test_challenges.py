@@ -1,4 +1,4 @@
-"""Build and refute: whatever works is right."""
+"""Build and refute: any answer that works is right."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def target(exercise: Exercise) -> np.ndarray:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_anything_that_works_is_right(kind: str, seed: int) -> None:
     exercise = generate(kind, seed)
-    wanted = target(exercise)
-    # One direction a key: each query points at the keys it wants.
+    weights = target(exercise)
+    # One direction per key: each query points at the keys of its target.
     queries, keys = (
-        matrix_text((wanted > 0).astype(int).tolist()),
-        matrix_text(np.eye(wanted.shape[1], dtype=int).tolist()),
+        matrix_text((weights > 0).astype(int).tolist()),
+        matrix_text(np.eye(weights.shape[1], dtype=int).tolist()),
     )
     assert grade(exercise, {"query": queries, "key": keys, "beta": "oo"}).all_right
     assert grade(exercise, {"query": queries, "key": keys, "beta": "20"}).all_right
@@ -35,12 +35,12 @@ def test_anything_that_works_is_right(kind: str, seed: int) -> None:
 
 def test_a_permutation_the_wrong_way_round() -> None:
     exercise = generate("construct-permutation", 1)
-    wanted = target(exercise)
+    weights = target(exercise)
     mark = grade(
         exercise,
         {
-            "query": matrix_text(np.eye(len(wanted), dtype=int).tolist()),
-            "key": matrix_text(wanted.astype(int).tolist()),
+            "query": matrix_text(np.eye(len(weights), dtype=int).tolist()),
+            "key": matrix_text(weights.astype(int).tolist()),
             "beta": "oo",
         },
     )
@@ -49,8 +49,8 @@ def test_a_permutation_the_wrong_way_round() -> None:
     back = grade(
         exercise,
         {
-            "query": matrix_text(wanted.T.astype(int).tolist()),
-            "key": matrix_text(np.eye(len(wanted), dtype=int).tolist()),
+            "query": matrix_text(weights.T.astype(int).tolist()),
+            "key": matrix_text(np.eye(len(weights), dtype=int).tolist()),
             "beta": "oo",
         },
     )
@@ -97,7 +97,7 @@ def test_a_counter_example_that_works_is_right_and_others_are_not(kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", list(CHALLENGES))
-def test_rubbish_is_unreadable_or_wrong(kind: str) -> None:
+def test_nonsense_is_unreadable_or_wrong(kind: str) -> None:
     exercise = generate(kind, 0)
     fields = CHALLENGES[kind].fields
     for text in ("", "x y", "__import__('os')", "[[1]]", "1 2", "1e9999", "?", "1 2; 3"):

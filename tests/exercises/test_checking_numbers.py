@@ -1,4 +1,4 @@
-"""``practice check``: numbers that hide mistakes, and the change that brings them out."""
+"""``practice check``: numbers that hide mistakes, and the change that reveals them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_change_of_one_is_preferred_to_one_of_two() -> None:
     assert abs(result.change.new - result.change.old) == 1
 
 
-def test_good_numbers_are_said_to_be_good() -> None:
+def test_good_numbers_are_reported_as_good() -> None:
     result = check(Exercise("convolution-1d", {"signal": "1 2 4 3", "kernel": "1 2"}))
     assert result.good
     assert "Every known mistake shows" in result.to_text()

@@ -1,4 +1,4 @@
-"""Exercises: every kind draws, reads back, is asked in every form, and is the same everywhere."""
+"""Exercises: every kind draws, reads back, is asked in every format, and is the same everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwork.exercises.formulas import FORMULAS
 from headwork.exercises.kinds import KINDS
 from headwork.grading import grade
 
-# Mistakes that some numbers cannot show or tell apart, whichever they are: named both, or not asked for.
+# Mistakes that no numbers of a kind can reveal.
 ALWAYS_HIDDEN = {"copying": {"scores-transposed"}}
 
 
@@ -48,12 +48,13 @@ def test_numbers_do_not_depend_on_the_process() -> None:
 
 def test_grading_needs_neither_torch_nor_sympy() -> None:
     code = (
-        "import sys; from headwork.exercises import generate; from headwork.grading import grade, feedback; from headwork.courses import cohort\n"
+        "import sys; from headwork.exercises import generate; from headwork.grading import grade, feedback\n"
+        "from headwork.courses import cohort\n"
         "e = generate('self-attention', 3); feedback(grade(e, {'weights': '1 2; 3 4'}), 2)\n"
         "print([name for name in ('torch', 'sympy') if name in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.strip() == "[]"
+    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert text.strip() == "[]"
 
 
 def test_seed_and_difficulty_change_the_numbers() -> None:
@@ -77,7 +78,7 @@ def test_a_formula_notes_the_steps_of_its_card(slug: str) -> None:
         assert FORMULAS[slug].step(path)
 
 
-def test_counts_agree_with_the_sizes_room() -> None:
+def test_counts_agree_with_the_sizes_package() -> None:
     from headwork.sizes.images import convolution, output_size
 
     key = Exercise(
@@ -93,18 +94,17 @@ def test_counts_agree_with_the_sizes_room() -> None:
 
 
 @pytest.mark.parametrize("kind", kind_slugs())
-def test_a_question_in_every_form_and_an_empty_sheet(kind: str) -> None:
+def test_a_question_in_every_format_and_an_empty_sheet(kind: str) -> None:
     exercise = generate(kind, 2, 2)
     asked = questions.build_question(exercise)
-    for written in (
+    for text in (
         questions.text(asked),
         questions.markdown(asked),
         questions.latex(asked),
         question_page(exercise),
     ):
         assert all(
-            blank.name.replace("_", "") in written.replace("\\_", "").replace("_", "")
-            for blank in asked.blanks
+            blank.name.replace("_", "") in text.replace("\\_", "").replace("_", "") for blank in asked.blanks
         )
     assert json.loads(questions.notebook(asked))["nbformat"] == 4
     sheet = tomllib.loads(questions.answer_sheet({kind: exercise}))
@@ -123,10 +123,10 @@ def test_the_notebook_runs_and_marks(capsys: pytest.CaptureFixture[str]) -> None
     assert "2 of 2 points" in capsys.readouterr().out
 
 
-def test_a_question_tells_no_answers() -> None:
+def test_a_question_contains_no_answers() -> None:
     exercise = generate("self-attention", 7)
-    told = questions.text(questions.build_question(exercise)) + questions.answer_sheet({"a": exercise})
-    assert f"{exercise.key['weights'][0, 0]:.4f}" not in told
+    text = questions.text(questions.build_question(exercise)) + questions.answer_sheet({"a": exercise})
+    assert f"{exercise.key['weights'][0, 0]:.4f}" not in text
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_tokens_as_columns() -> None:
     exercise = Exercise("self-attention", {"tokens": "1 0; 2 1"}, {"beta": 1}, tokens_as="columns")
     rows = Exercise("self-attention", {"tokens": "1 2; 0 1"}, {"beta": 1})
     assert np.allclose(exercise.key["output"], rows.key["output"])
-    shown = {path: str(exercise.trace[path].values.round(4).tolist()) for path in exercise.asked}
-    assert grade(exercise, shown).all_right
+    answers = {path: str(exercise.trace[path].values.round(4).tolist()) for path in exercise.asked}
+    assert grade(exercise, answers).all_right
     declared = {path: str(rows.trace[path].values.T.round(4).tolist()) for path in rows.asked}
     assert grade(rows, declared, tokens_as="columns").all_right

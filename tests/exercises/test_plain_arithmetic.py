@@ -1,4 +1,4 @@
-"""Wrong answers worked out here by plain arithmetic, without the bends that recognise them."""
+"""Wrong answers computed here by plain arithmetic, without the edits that recognise them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def softmax(scores: Any, axis: Any = -1) -> Any:
 def attention(
     q: Any = None, k: Any = None, v: Any = None, scores: Any = None, weights: Any = None, output: Any = None
 ) -> dict[str, Any]:
-    """Every step, from whichever were given."""
+    """Every step, from those that are given."""
     q = X @ Q.T if q is None else q
     k = X @ K.T if k is None else k
     v = X @ V.T if v is None else v

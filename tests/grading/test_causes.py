@@ -1,4 +1,4 @@
-"""Causes: each known mistake has a counter-example and is recognised; slips, pairs and rounding are told apart."""
+"""Causes: each known mistake has a counter-example and is recognised; so are slips, pairs and rounding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchmarks.grading import judged, misconceived, slipped, texts
+from benchmarks.grading import judge_answer, mistaken_answers, slipped_answers, texts
 from headwork.exercises import Exercise, generate
 from headwork.exercises.draws import Draws
 from headwork.exercises.kinds import KINDS
@@ -30,29 +30,32 @@ def test_every_mistake_has_a_sentence_and_a_counter_example(slug: str) -> None:
 
 
 def test_every_mistake_can_be_made_in_some_exercise() -> None:
-    made = set()
+    applied = set()
     for kind in KINDS:
         for seed, difficulty in ((1, 1), (2, 2), (3, 3), (4, 1)):
             exercise = generate(kind, seed, difficulty)
             for mistake in applicable(exercise.case, exercise.key):
-                if mistake.slug not in made and run_with_mistakes(exercise.case, mistake):
-                    made.add(mistake.slug)
+                if mistake.slug not in applied and run_with_mistakes(exercise.case, mistake):
+                    applied.add(mistake.slug)
     # Biases of convolutions are asked for only in exercises of a teacher's own.
-    assert set(MISCONCEPTIONS) - made <= {"convolution-bias-forgotten"}
+    assert set(MISCONCEPTIONS) - applied <= {"convolution-bias-forgotten"}
 
 
-def found(kind: str, seeds: range) -> Counter[str]:
+def graded_counts(kind: str, seeds: range) -> Counter[str]:
     total: Counter[str] = Counter()
     for seed in seeds:
         exercise = generate(kind, seed, 1 + seed % 3)
-        for wrong in [*misconceived(exercise, 4), *slipped(exercise, 4, Draws("test", kind, seed))]:
-            total.update(judged(wrong))
+        for wrong in [
+            *mistaken_answers(exercise, 4),
+            *slipped_answers(exercise, 4, Draws("test", kind, seed)),
+        ]:
+            total.update(judge_answer(wrong))
     return total
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_first_wrong_step_and_cause_are_found(kind: str) -> None:
-    total = found(kind, range(700, 702))
+    total = graded_counts(kind, range(700, 702))
     assert total["step"] >= 0.99 * total["answers"]
     assert total["cause"] >= 0.95 * total["answers"]
     assert total["once"] >= 0.99 * total["answers"]
@@ -62,7 +65,7 @@ def test_first_wrong_step_and_cause_are_found(kind: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_first_wrong_step_and_cause_are_found_for_many_seeds(kind: str) -> None:
-    total = found(kind, range(1000, 1040))
+    total = graded_counts(kind, range(1000, 1040))
     assert total["step"] >= 0.99 * total["answers"]
     assert total["cause"] >= 0.95 * total["answers"]
     assert total["once"] >= 0.99 * total["answers"]
@@ -110,7 +113,7 @@ def test_two_mistakes_in_two_steps_are_two_causes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "cause"),
+    ("entry", "cause"),
     [
         ("0.8348", "digits-swapped"),
         ("0.8439", "misrounded"),
@@ -120,21 +123,21 @@ def test_two_mistakes_in_two_steps_are_two_causes() -> None:
         ("0.7438", "slip"),
     ],
 )
-def test_slips_are_told_apart(written: str, cause: str) -> None:
+def test_slips_are_distinguished(entry: str, cause: str) -> None:
     exercise = Exercise("softmax", {"scores": "0 1 3"}, points={"weights": 1})
     assert grade(exercise, {"weights": "0.0420 0.1142 0.8438"}).all_right
-    step = grade(exercise, {"weights": f"0.0420 0.1142 {written}"}).steps[0]
+    step = grade(exercise, {"weights": f"0.0420 0.1142 {entry}"}).steps[0]
     assert (step.causes[0].slug, step.cells) == (cause, ((2,),))
 
 
-def test_numbers_that_nothing_explains_are_told_by_their_entries() -> None:
+def test_numbers_that_nothing_explains_are_listed_by_their_entries() -> None:
     answers = {**texts(EXERCISE, EXERCISE.key, 4), "output": "9 8; 7 6; 5 4"}
     step = grade(EXERCISE, answers).step("output")
     assert step.causes[0].slug == "unknown"
     assert len(step.cells) == 6
 
 
-def test_rows_and_columns_exchanged() -> None:
+def test_rows_and_columns_swapped() -> None:
     answers = texts(EXERCISE, EXERCISE.key, 4)
     step = grade(EXERCISE, {**answers, "output": str(EXERCISE.key["output"].T.round(4).tolist())}).step(
         "output"

@@ -1,4 +1,4 @@
-"""Marking: the key in every form, tolerance by the digits written, own numbers carried forward, rounding policies."""
+"""Marking: the key in every form, tolerance by the digits written, carrying forward, rounding policies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benchmarks.grading import right_answers, texts
 from headwork.exercises import Exercise, generate
 from headwork.exercises.kinds import KINDS
 from headwork.grading import feedback, grade
+from headwork.pages.style import Style
 
 # The course's own problem: see A2 of the problem book.
 A2 = Exercise(
@@ -56,7 +57,7 @@ def test_the_courses_problem_with_decimals_fractions_and_exact_forms() -> None:
     assert grade(A2, ANSWER).points == 5
 
 
-def test_a_misrounded_digit_is_told_from_a_misunderstanding() -> None:
+def test_a_misrounded_digit_is_distinguished_from_a_misunderstanding() -> None:
     published = WEIGHTS.replace("0.1966 0.5344", "0.1967 0.5343")
     step = grade(A2, {**ANSWER, "weights": published}).step("weights")
     assert (step.state, len(step.cells)) == ("wrong", 4)
@@ -101,7 +102,7 @@ def test_one_early_error_costs_exactly_one_step() -> None:
     assert mark.step("output").remark == "follows from your own numbers"
 
 
-def test_the_same_mistake_again_is_paid_for_once() -> None:
+def test_the_same_mistake_again_is_counted_once() -> None:
     exercise = Exercise(
         "self-attention", {"tokens": "1 2; 2 0", "W_q": "1 2; 0 1", "W_k": "1 1; 0 2"}, {"beta": 1}
     )
@@ -150,7 +151,7 @@ def test_a_large_number_with_separators_or_rounded() -> None:
     assert grade(exercise, {"weights": "2400", "dense": "9.994e10"}).points == 1
 
 
-def test_open_and_unreadable_entries() -> None:
+def test_blank_and_unreadable_entries() -> None:
     mark = grade(A2, {"scores": "1 2 0 ?; 2 4 0 2; 0 0 0 0; 1 2 0 1", "weights": "import os", "output": ""})
     assert [step.state for step in mark.steps] == ["missing", "unreadable", "missing"]
     assert "unknown name" in mark.step("weights").remark
@@ -161,17 +162,25 @@ def test_hints_rise_and_a_teacher_can_switch_the_last_off() -> None:
     columns = np.exp(exercise.key["scores"])
     wrong = {**exercise.key, "weights": columns / columns.sum(0)}
     mark = grade(exercise, texts(exercise, exercise.case.run({"weights": wrong["weights"]}), 4))
-    told = [feedback(mark, hint) for hint in range(4)]
-    assert "where" not in told[0]
-    assert "where: [0,0]" in told[1]
-    assert "softmax" not in told[1]
-    assert "column 0 of yours sums to 1" in told[2]
-    assert "it is" not in told[2]
-    assert "A[0,0] = " in told[3]
+    texts_by_hint = [feedback(mark, hint) for hint in range(4)]
+    assert "where" not in texts_by_hint[0]
+    assert "where: [0,0]" in texts_by_hint[1]
+    assert "softmax" not in texts_by_hint[1]
+    assert "column 0 of yours sums to 1" in texts_by_hint[2]
+    assert "it is" not in texts_by_hint[2]
+    assert "A[0,0] = " in texts_by_hint[3]
     strict = grade(
         replace(exercise, hints=2), texts(exercise, exercise.case.run({"weights": wrong["weights"]}), 4)
     )
-    assert feedback(strict, 3) == told[2]
+    assert feedback(strict, 3) == texts_by_hint[2]
+
+
+def test_colour_only_where_it_is_asked_for() -> None:
+    mark = grade(A2, {**ANSWER, "output": ""})
+    assert "\x1b" not in feedback(mark)
+    coloured = feedback(mark, style=Style(colour=True))
+    assert "\x1b[1mweights\x1b[0m  \x1b[32mcorrect\x1b[0m  2 of 2" in coloured
+    assert "output \x1b[0m  missing" in coloured
 
 
 @given(st.dictionaries(st.sampled_from(["scores", "weights", "output"]), st.text(max_size=60)))
