@@ -1,11 +1,12 @@
-"""The families side by side, every row of the usual table measured.
+"""Convolution, recurrence and attention side by side, every row of the usual table measured.
 
-comparison = compare(Settings.of(), "comparison-quick")     # or Settings.of(full=True, families=["cnn", "lstm"])
+comparison = compare(Settings.of(families=["cnn", "lstm"]), "comparison-quick")
 comparison.table(), comparison.rows[0].sentences
 """
 
-from headwork.comparison.keeping import StoppedError
+from headwork.comparison.measurements import StoppedError
 from headwork.comparison.report import Comparison, compare
-from headwork.comparison.rows import ROWS, Row, Settings
+from headwork.comparison.row import Row
+from headwork.comparison.settings import ROWS, Settings
 
 __all__ = ["ROWS", "Comparison", "Row", "Settings", "StoppedError", "compare"]

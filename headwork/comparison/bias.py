@@ -1,220 +1,133 @@
-"""Inductive bias: what a family takes for granted about images before it has seen any.
+"""Inductive bias: what a family assumes about images before training.
 
-Whether its output moves along when the image does, how few images it needs, and what it loses when all pixels are
-shuffled.
+Whether its output shifts with the image, how few training images it needs, and how much accuracy it loses
+when all pixels are shuffled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from headwork.comparison.drawing import aside, draw, legend, level, panel, ticked
+from headwork.comparison import accuracy
+from headwork.comparison.accuracy import Accuracy, changes, leaders
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.fitting import Share, share
-from headwork.comparison.images import COUNTS, DATA, SIZES, circular, measurement, name_of
-from headwork.comparison.rows import Measurement, Picture, Results, Row, Settings, grouped, listed
-from headwork.comparison.teaching import BATCH, RATE
+from headwork.comparison.image_task import CHANCE, TASKS, image_measurement, measurement_name
+from headwork.comparison.image_task import circular_convolution_error as circular_error
+from headwork.comparison.measurements import Measurement
+from headwork.comparison.plots import dodge_factor
+from headwork.comparison.row import Plot, Results, Row, capitalize, classify, clauses
+from headwork.comparison.settings import Settings
 from headwork.pages.tables import Table
-
-CHANCE = 0.1
 
 
 def plan(settings: Settings) -> list[Measurement]:
-    made = [
-        measurement(settings, family, count, seed)
-        for count in COUNTS[settings.full]
+    counts = TASKS[settings.full].counts
+    trainings = [
+        image_measurement(settings, family, count, seed, shuffle)
+        for count, shuffle in [*((count, False) for count in counts), (counts[-1], True)]
         for seed in settings.seeds
         for family in settings.families
     ]
-    made += [
-        measurement(settings, family, COUNTS[settings.full][-1], seed, shuffle=True)
-        for seed in settings.seeds
-        for family in settings.families
-    ]
-    return [Measurement("bias circular convolution", {}, circular, 0.2), *made]
+    return [Measurement("bias circular convolution", {}, circular_error, 0.2), *trainings]
 
 
-def told(settings: Settings, results: Results) -> Row:
-    names, seeds, counts = settings.families, settings.seeds, COUNTS[settings.full]
-    last = {name: [results[name_of(name, counts[-1], seed)] for seed in seeds] for name in names}
-    tested, size = last[names[0]][0]["tested"], SIZES[settings.full]
-    sizes = [runs[0]["parameters"] for runs in last.values()]
-    budget = (
-        f"{DATA[settings.full]} on {size.image} x {size.image} with a margin of {size.margin}: {settings.steps:,} "
-        f"steps of {BATCH} images at rate {RATE:g}, seeds {listed(map(str, seeds))}; models of {min(sizes):,} to "
-        f"{max(sizes):,} parameters; {tested:,} test images; chance is {CHANCE:.0%}."
+def report(settings: Settings, results: Results) -> Row:
+    names, task = settings.families, TASKS[settings.full]
+
+    def runs(name: str, count: int = task.counts[-1], shuffle: bool = False) -> list[Mapping[str, Any]]:
+        return [results[measurement_name(name, count, seed, shuffle)] for seed in settings.seeds]
+
+    tested = runs(names[0])[0]["tested"]
+    sizes = [runs(name)[0]["parameters"] for name in names]
+    row = Row(
+        "bias",
+        "Inductive bias",
+        f"{task.data} on {task.image} x {task.image} with a margin of {task.margin}: "
+        f"{settings.describe_training('images', sizes)}; {tested:,} test images; chance is {CHANCE:.0%}.",
     )
-    row = Row("bias", "Inductive bias", budget)
-    shares = {
-        name: {count: _share(results, name, count, seeds, tested) for count in counts} for name in names
+
+    def mean(some_runs: list[Mapping[str, Any]], field: str = "accuracy") -> Accuracy:
+        return accuracy.mean_accuracy([run[field] for run in some_runs], tested)
+
+    accuracies = {name: {count: mean(runs(name, count)) for count in task.counts} for name in names}
+    by_count = {
+        f"{count:,} training images": {name: accuracies[name][count] for name in names}
+        for count in task.counts
     }
-    mixed = {name: _share(results, name, counts[-1], seeds, tested, shuffle=True) for name in names}
-    moved = {name: share([run["shifted"] for run in runs], tested) for name, runs in last.items()}
+    shifted = {name: mean(runs(name), "shifted") for name in names}
+    shuffled = {name: mean(runs(name, shuffle=True)) for name in names}
     errors = {
-        when: {name: sum(run[f"error {when}"] for run in runs) / len(runs) for name, runs in last.items()}
+        when: {name: sum(run[f"error {when}"] for run in runs(name)) / len(runs(name)) for name in names}
         for when in ("before", "after")
     }
-    row.cells = [
-        ("equivariance error, untrained", {name: f"{errors['before'][name]:.2f}" for name in names}),
-        ("equivariance error, trained", {name: f"{errors['after'][name]:.2f}" for name in names}),
-        *(
-            (f"right, {count:,} training images", {name: str(shares[name][count]) for name in names})
-            for count in counts
-        ),
-        (f"the last, tested {size.margin} rows lower", {name: str(moved[name]) for name in names}),
-        ("the last, all pixels shuffled", {name: str(mixed[name]) for name in names}),
-    ]
-    zero = results["bias circular convolution"]["error"]
-    row.say(_equivariance_sentence(errors, zero))
-    if not any(found.above(CHANCE) for by in shares.values() for found in by.values()):
-        row.verdict = (
-            f"{settings.steps} training steps are too small a budget to say anything about accuracy: no family was "
-            f"above chance ({CHANCE:.0%}). Give more with --steps."
+    for when, state in (("before", "untrained"), ("after", "trained")):
+        row.add_cells(f"equivariance error, {state}", errors[when], "{:.2f}".format)
+    for label, values in by_count.items():
+        row.add_cells(f"accuracy, {label}", values, json_name=f"right, {label}")
+    lower = f"tested {task.margin} rows lower"
+    row.add_cells(f"accuracy, {label}, {lower}", shifted, json_name=f"the last, {lower}")
+    shuffle = "all pixels shuffled"
+    row.add_cells(f"accuracy, {label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
+    circular = results["bias circular convolution"]["error"]
+    row.add_sentence(_equivariance_sentence(errors, circular))
+    every = accuracy.all_accuracies(accuracies)
+    row.verdict = accuracy.too_small_budget(every, CHANCE, settings.steps)
+    if not row.verdict:
+        fewest, *_, most = (f"with {label} {leaders(values)}" for label, values in by_count.items())
+        row.verdict = f"{capitalize(fewest)}; {most}."
+        row.add_sentence(f"Tested on images {task.margin} rows lower, {changes(values, shifted)}.")
+        row.add_sentence(
+            f"Trained and tested with all pixels in one fixed random order, {changes(values, shuffled)}."
         )
-    else:
-        most = {name: shares[name][counts[-1]] for name in names}
-        row.verdict = _few_sentence(shares, counts)
-        row.say(f"Tested on images {size.margin} rows lower, {changes(most, moved)}.")
-        row.say(f"Taught and tested on images with all pixels in one fixed shuffle, {changes(most, mixed)}.")
-        row.pictures.append(_picture(shares, mixed, counts, DATA[settings.full]))
-    row.tables.append(_error_table(names, errors, moved, zero, size.margin))
+        row.plots.append(_plot(accuracies, shuffled, task.data))
+    row.tables.append(_error_table(errors, shifted, circular, task.margin))
     row.numbers = {
         "equivariance error": errors,
-        "circular convolution": zero,
-        "accuracy": {
-            name: {str(count): found.value for count, found in by.items()} for name, by in shares.items()
-        },
-        "shuffled": {name: found.value for name, found in mixed.items()},
-        "shifted": {name: found.value for name, found in moved.items()},
+        "circular convolution": circular,
+        "accuracy": accuracy.values_by_size(accuracies),
+        "shuffled": {name: one.value for name, one in shuffled.items()},
+        "shifted": {name: one.value for name, one in shifted.items()},
     }
     return row
 
 
-def _share(
-    results: Results, name: str, count: int, seeds: Sequence[int], tested: int, *, shuffle: bool = False
-) -> Share:
-    return share([results[name_of(name, count, seed, shuffle)]["accuracy"] for seed in seeds], tested)
-
-
-def _equivariance_sentence(errors: dict[str, dict[str, float]], zero: float) -> str:
-    said = {}
+def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: float) -> str:
+    texts, numbers = {}, {}
     for name, before in errors["before"].items():
-        change = errors["after"][name] - before
-        words = "all but" if before < 0.05 else "in part" if before < 0.7 else "hardly"
-        said[name] = f"{words} moves along when the image is shifted, and training " + (
-            "brings it nearer"
-            if change < -0.05
-            else "takes some of that away"
-            if change > 0.05
-            else "changes little of that"
-        )
-    parts = []
-    for words, names in grouped(said):
-        numbers = ", ".join(
-            f"{name} {errors['before'][name]:.2f} then {errors['after'][name]:.2f}" for name in names
-        )
-        parts.append(f"the output of {listed(names)} {words} ({numbers})")
-    sentence = "; ".join(parts)
-    own = "0" if zero == 0 else f"{zero:.0e}"
-    return f"{sentence[0].upper()}{sentence[1:]}. The measure's own test, a convolution padded in a circle, has {own}."
-
-
-def _few_sentence(shares: dict[str, dict[int, Share]], counts: Sequence[int]) -> str:
-    """Who is ahead with the fewest images and with the most, as far as the margins allow."""
-    parts = [
-        f"with {count:,} training images {leaders({name: by[count] for name, by in shares.items()})}"
-        for count in (counts[0], counts[-1])
-    ]
-    first, last = parts
-    return f"{first[0].upper()}{first[1:]}; {last}."
-
-
-def leaders(found: dict[str, Share]) -> str:
-    """Who is best, who cannot be told from it, and who is behind.
-
-    >>> leaders({"cnn": share([0.9], 400), "lstm": share([0.89], 400), "gru": share([0.5], 400)})
-    'cnn and lstm lead (90.0%, 89.0%: no difference seen), ahead of gru (50.0%)'
-    """
-    best = max(found, key=lambda name: found[name].value)
-    near = [best, *(name for name in found if name != best and not found[best].above(found[name]))]
-    behind = [name for name in found if name not in near]
-    numbers = ", ".join(f"{found[name].value:.1%}" for name in near)
-    if not behind:
-        return (
-            f"no difference is seen between {listed(near)} ({numbers})"
-            if len(near) > 1
-            else f"{best} has {numbers}"
-        )
-    rest = ", ".join(f"{found[name].value:.1%}" for name in behind)
-    led = (
-        f"{listed(near)} lead ({numbers}: no difference seen)"
-        if len(near) > 1
-        else f"{best} leads ({numbers})"
+        after = errors["after"][name]
+        numbers[name] = f"error {before:.2f}, trained {after:.2f}"
+        degree = classify(before, ((0.05, "almost fully"), (0.7, "partly"), (float("inf"), "hardly")))
+        scale = ((-0.05, "more"), (0.05, "neither more nor less"), (float("inf"), "less"))
+        change = classify(after - before, scale)
+        texts[name] = f"the output {degree} shifts with the image, and {change} so after training,"
+    return (
+        f"{capitalize(clauses(texts, numbers))}. As a check, a convolution with circular padding has error "
+        f"{'0' if circular == 0 else f'{circular:.0e}'}."
     )
-    return f"{led}, ahead of {listed(behind)} ({rest})"
 
 
-def changes(plain: dict[str, Share], changed: dict[str, Share]) -> str:
-    """Who loses, who gains, and where no difference is seen.
-
-    >>> few, many = share([0.5], 400), share([0.9], 400)
-    >>> changes({"cnn": many, "lstm": few}, {"cnn": few, "lstm": few})
-    'cnn (-40.0 points) loses; no difference is seen in lstm (+0.0 points)'
-    """
-    said, numbers = {}, {}
-    for name, found in plain.items():
-        gain = changed[name].value - found.value
-        numbers[name] = f"{name} ({100 * gain:+.1f} points)"
-        said[name] = "same" if not found.differs(changed[name]) else "gain" if gain > 0 else "lose"
-    parts = []
-    for word, names in grouped(said):
-        who = listed(numbers[name] for name in names)
-        one = "s" if len(names) == 1 else ""
-        parts.append(f"no difference is seen in {who}" if word == "same" else f"{who} {word}{one}")
-    return "; ".join(parts)
-
-
-def _picture(
-    shares: dict[str, dict[int, Share]], mixed: dict[str, Share], counts: Sequence[int], data: str
-) -> Picture:
-    figure, axes = panel(
-        f"Right answers by training images ({data})", "training images", "right answers in %", log_x=True
-    )
-    level(axes, 10, "chance, 10%")
-    draw(
-        axes,
-        {name: (counts, [100 * by[count].value for count in counts]) for name, by in shares.items()},
-        apart=True,
-    )
-    for number, (name, found) in enumerate(mixed.items()):
-        at, family = counts[-1] * 1.7 * aside(number, len(mixed)), FAMILIES[name]
-        style = {"color": family.colour, "marker": family.mark, "markerfacecolor": "white", "markersize": 6}
-        axes.plot([at], [100 * found.value], linestyle="", **style)
-    ticked(axes, counts)
-    axes.set_ylim(0, 104)
-    legend(figure, 3)
-    margin = max(found.margin for by in shares.values() for found in by.values())
-    caption = (
-        f"95% margins are {100 * margin:.1f} points or less. Hollow marks on the right: all pixels shuffled."
-    )
-    return Picture(figure, "right answers against the number of training images", caption)
+def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Plot:
+    title = f"Accuracy by training images ({data})"
+    figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, title, "training images")
+    for index, (name, one) in enumerate(shuffled.items()):
+        x = max(accuracies[name]) * 1.7 * dodge_factor(index, len(shuffled))
+        style = {**FAMILIES[name].style, "linestyle": "", "markerfacecolor": "white", "markersize": 6}
+        axes.plot([x], [100 * one.value], **style)
+    caption = f"{margins} Hollow markers on the right: all pixels shuffled."
+    return Plot(figure, "accuracy against the number of training images", caption)
 
 
 def _error_table(
-    names: Sequence[str],
-    errors: dict[str, dict[str, float]],
-    moved: dict[str, Share],
-    zero: float,
-    margin: int,
+    errors: Mapping[str, Mapping[str, float]], shifted: Mapping[str, Accuracy], circular: float, margin: int
 ) -> Table:
     rows: list[tuple[Any, ...]] = [
-        ("convolution, circular, untrained (0 but for rounding)", f"{zero:.1e}", "", "")
+        ("convolution, circular, untrained (0 up to rounding)", f"{circular:.1e}", "", "")
     ]
     rows += [
-        (name, f"{errors['before'][name]:.3f}", f"{errors['after'][name]:.3f}", str(moved[name]))
-        for name in names
+        (name, f"{errors['before'][name]:.3f}", f"{errors['after'][name]:.3f}", str(shifted[name]))
+        for name in shifted
     ]
-    notes = [f"A shift by {margin} rows. 0: the output moves along; 1: the two outputs are unrelated."]
-    columns = ("family", "untrained", "trained", f"right when {margin} rows lower")
+    notes = [f"A shift by {margin} rows. 0: the output shifts with the image; 1: the outputs are unrelated."]
+    columns = ("family", "untrained", "trained", f"accuracy {margin} rows lower")
     return Table("Equivariance error", columns, rows, notes)

@@ -1,421 +1,377 @@
-"""Complexity: the work of one layer counted, its time and memory measured, against n and against d.
+"""Complexity: the FLOPs of one layer counted, its time and memory measured, against n and against d.
 
-Times are the processor's for a forward pass on one thread, given as ratios; exponents are fitted where n is large.
-Memory is what a training step keeps for the way back: the bytes of the distinct tensors that autograd saves, without
-parameters and input.
+Times are CPU times of a forward pass on one thread, as ratios; exponents are fitted over the largest sizes.
+Memory is what a training step saves for the backward pass: the bytes of the distinct tensors that autograd
+saves, without parameters and input.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from headwork.comparison.drawing import draw, legend, panel, ticked
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.fitting import Fit, crossing, fitted
-from headwork.comparison.layers import LEADING, Layer, flops, flops_at
-from headwork.comparison.rows import Measurement, Picture, Results, Row, Settings, grouped, listed
-from headwork.comparison.timing import Race, threads
+from headwork.comparison.layers import Layer, flops, flops_at
+from headwork.comparison.measurements import Measurement
+from headwork.comparison.plots import add_legend, draw, panel, set_ticks, size_plot
+from headwork.comparison.power_law import PowerLaw, crossing, fit_power_law
+from headwork.comparison.row import Plot, Results, Row, clauses, join_names
+from headwork.comparison.settings import Settings
+from headwork.comparison.timing import InterleavedTimer, relative, threads
 from headwork.mechanisms import fused
 from headwork.pages.tables import Table
 
-WIDTH, TOKENS = 64, 1024  # what stays fixed while the other grows
+WIDTH, TOKENS = 64, 1024  # fixed while the other grows
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
-# The square has shown itself by 8192; and there an LSTM's gates still fit what the allocator keeps: beyond it, page
-# faults and not work are timed.
-SHORTER = ("transformer", "rnn", "lstm", "gru")
+# The quadratic growth is visible by 8192. Beyond it an LSTM's gates no longer fit what the allocator reuses,
+# and the time would be that of page faults.
+SHORTER_FAMILIES, SHORTER = ("transformer", "rnn", "lstm", "gru"), 8192
 WIDTHS = (32, 64, 128, 256, 512)
-FITTED = 4  # so many of the largest sizes: what does not grow has vanished there
-KEPT = (256, 512, 1024, 2048)
-CROSSED, ALONG = (64, 128, 256), (16, 32, 64, 128, 256, 512, 1024, 2048)
-ROUNDS, MOST_ROUNDS, WANTED_ERROR = 4, 24, 0.02
-PATIENCE = 20  # seconds after which no more rounds are added: on a machine this busy they help little
-AGREES = 0.15  # exponents of time and work that differ by less are told as the same
+FITTED = 4  # the largest sizes, where constant costs no longer matter
+MEMORY_LENGTHS = (256, 512, 1024, 2048)
+CROSSING_WIDTHS, CROSSING_LENGTHS = (64, 128, 256), (16, 32, 64, 128, 256, 512, 1024, 2048)
+ROUNDS, MAX_ROUNDS, TARGET_ERROR = 4, 24, 0.02
+MAX_SECONDS = 20  # after which no more rounds are added: on a busy machine they hardly help
+SAME_EXPONENT = 0.15  # exponents that differ by less count as equal
+Variable = Literal["n", "d"]
 
 
 def plan(settings: Settings) -> list[Measurement]:
     families = settings.families
     by_n = {"families": families, "width": WIDTH, "lengths": LENGTHS}
     by_d = {"families": families, "tokens": TOKENS, "widths": WIDTHS}
-    made = [
-        Measurement("complexity time by n", by_n, lambda: times_by_n(families), 2.0 * len(families)),
-        Measurement("complexity time by d", by_d, lambda: times_by_d(families), 1.5 * len(families)),
-        Measurement(
-            "complexity memory", {"families": families, "lengths": KEPT}, lambda: memory(families), 1
-        ),
+    memory = {"families": families, "lengths": MEMORY_LENGTHS}
+    measurements = [
+        Measurement("complexity time by n", by_n, partial(times_by_n, families), 2.0 * len(families)),
+        Measurement("complexity time by d", by_d, partial(times_by_d, families), 1.5 * len(families)),
+        Measurement("complexity memory", memory, partial(memory_by_n, families), 1),
     ]
     if "transformer" in families:
-        crossed = {"widths": CROSSED, "lengths": ALONG}
-        made.append(Measurement("complexity parts of attention", crossed, parts_of_attention, 2))
-    return made
+        parts = {"widths": CROSSING_WIDTHS, "lengths": CROSSING_LENGTHS}
+        measurements.append(Measurement("complexity parts of attention", parts, parts_of_attention, 2))
+    return measurements
 
 
 # --- measuring ----------------------------------------------------------------------------------
 
 
 def times_by_n(
-    families: Sequence[str], lengths: Sequence[int] = LENGTHS, rounds: int = ROUNDS, most: int = MOST_ROUNDS
+    families: Sequence[str],
+    lengths: Sequence[int] = LENGTHS,
+    rounds: int = ROUNDS,
+    max_rounds: int = MAX_ROUNDS,
 ) -> dict[str, Any]:
-    """Times over n at a fixed width, in units of the shortest."""
-    layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
-    sizes = {name: [n for n in lengths if name not in SHORTER or n <= 8192] for name in families}
-    return _raced(
-        {name: {n: forward_of(layers[name], n) for n in sizes[name]} for name in families}, rounds, most
-    )
+    """Times against n at a fixed width, in units of the shortest."""
+    functions: dict[str, dict[int, Callable[[], object]]] = {}
+    for name in families:
+        layer = Layer(FAMILIES[name], WIDTH).eval()
+        longest = SHORTER if name in SHORTER_FAMILIES else max(lengths)
+        functions[name] = {n: layer.forward_pass(n) for n in lengths if n <= longest}
+    return _times(functions, rounds, max_rounds)
 
 
-def times_by_d(
-    families: Sequence[str], widths: Sequence[int] = WIDTHS, rounds: int = ROUNDS
-) -> dict[str, Any]:
-    """Times over d at a fixed number of tokens, in units of the shortest."""
-    runs = {
-        name: {d: forward_of(Layer(FAMILIES[name], d).eval(), TOKENS) for d in widths} for name in families
+def times_by_d(families: Sequence[str]) -> dict[str, Any]:
+    """Times against d at a fixed number of tokens, in units of the shortest."""
+    functions = {
+        name: {d: Layer(FAMILIES[name], d).eval().forward_pass(TOKENS) for d in WIDTHS} for name in families
     }
-    return _raced(runs, rounds, MOST_ROUNDS // 3)
+    return _times(functions, ROUNDS, MAX_ROUNDS // 3)
 
 
-def forward_of(layer: Layer, n: int, batch: int = 1) -> Any:
-    inputs = layer.inputs(n, batch)
-
-    @torch.no_grad()
-    def forward() -> Tensor:
-        result: Tensor = layer(inputs)
-        return result
-
-    return forward
-
-
-def _raced(runs: dict[str, dict[int, Any]], rounds: int, most: int) -> dict[str, Any]:
-    """Rounds for all, then more for those whose power is not sure enough, up to a limit."""
-    race = Race({(name, size): run for name, sized in runs.items() for size, run in sized.items()})
-    done, open_, begun = 0, set(runs), time.monotonic()
+def _times(
+    functions: Mapping[str, Mapping[int, Callable[[], object]]], rounds: int, max_rounds: int
+) -> dict[str, Any]:
+    """Rounds for all families, then more for those whose exponent is still uncertain, up to a limit."""
+    timer = InterleavedTimer(
+        {(name, size): run for name, by_size in functions.items() for size, run in by_size.items()}
+    )
+    rounds_done, uncertain, start = 0, set(functions), time.monotonic()
 
     def error(name: str) -> float:
-        large = list(runs[name])[-FITTED:]
-        return fitted(large, [race.best[name, size] for size in large]).error
+        sizes = list(functions[name])[-FITTED:]
+        return fit_power_law(sizes, [timer.best[name, size] for size in sizes]).error
 
     with threads(1):
-        while open_ and done < most and time.monotonic() - begun < PATIENCE:
-            race.run(rounds, [key for key in race.runs if key[0] in open_])
-            done += rounds
-            open_ = {name for name in open_ if error(name) > WANTED_ERROR}
-    unit = min(race.best.values())
+        while uncertain and rounds_done < max_rounds and time.monotonic() - start < MAX_SECONDS:
+            timer.run(rounds, [key for key in timer.functions if key[0] in uncertain])
+            rounds_done += rounds
+            uncertain = {name for name in uncertain if error(name) > TARGET_ERROR}
+    best = relative(timer.best)
     return {
-        "rounds": done,
-        "sizes": {name: list(sized) for name, sized in runs.items()},
-        "times": {name: [race.best[name, size] / unit for size in sized] for name, sized in runs.items()},
+        "rounds": rounds_done,
+        "sizes": {name: list(by_size) for name, by_size in functions.items()},
+        "times": {name: [best[name, size] for size in by_size] for name, by_size in functions.items()},
     }
 
 
-def parts_of_attention(widths: Sequence[int] = CROSSED, lengths: Sequence[int] = ALONG) -> dict[str, Any]:
+def parts_of_attention(
+    widths: Sequence[int] = CROSSING_WIDTHS, lengths: Sequence[int] = CROSSING_LENGTHS
+) -> dict[str, Any]:
     """Times of attention's two parts: the four projections (n d^2) and the attention itself (n^2 d)."""
-    runs: dict[tuple[str, int, int], Any] = {}
+    functions: dict[tuple[str, int, int], Callable[[], object]] = {}
     for d in widths:
         matrix = torch.randn(d, d, generator=torch.Generator().manual_seed(d))
         for n in lengths:
             tokens = torch.randn(1, n, d, generator=torch.Generator().manual_seed(n))
-            runs["projections", d, n] = _projections(tokens, matrix)
-            runs["attention", d, n] = _attention(tokens)
+            functions["projections", d, n] = partial(_project, tokens, matrix)
+            functions["attention", d, n] = partial(fused.attention, tokens, tokens, tokens)
     with threads(1), torch.no_grad():
-        best = Race(runs).run(5)
-    unit = min(best.values())
-    return {
-        "lengths": list(lengths),
-        "widths": list(widths),
-        "times": {
-            part: {str(d): [best[part, d, n] / unit for n in lengths] for d in widths}
-            for part in ("projections", "attention")
-        },
+        best = relative(InterleavedTimer(functions).run(5))
+    times = {
+        part: {str(d): [best[part, d, n] for n in lengths] for d in widths}
+        for part in ("projections", "attention")
     }
+    return {"lengths": list(lengths), "widths": list(widths), "times": times}
 
 
-def _projections(tokens: Tensor, matrix: Tensor) -> Any:
-    return lambda: [torch.nn.functional.linear(tokens, matrix) for _ in range(4)]
+def _project(tokens: Tensor, matrix: Tensor) -> list[Tensor]:
+    return [torch.nn.functional.linear(tokens, matrix) for _ in range(4)]
 
 
-def _attention(tokens: Tensor) -> Any:
-    return lambda: fused.attention(tokens, tokens, tokens)
-
-
-def memory(families: Sequence[str], lengths: Sequence[int] = KEPT) -> dict[str, Any]:
-    """Bytes kept for the way back over n at a fixed width; "plain attention" keeps its weights, n x n of them."""
+def memory_by_n(families: Sequence[str], lengths: Sequence[int] = MEMORY_LENGTHS) -> dict[str, Any]:
+    """Bytes saved for the backward pass against n; "plain attention" saves its n x n weights."""
     layers = {name: Layer(FAMILIES[name], WIDTH) for name in families}
     if "transformer" in families:
         layers["plain attention"] = Layer(FAMILIES["transformer"], WIDTH, kernel="plain")
     return {
         "lengths": list(lengths),
-        "bytes": {name: [kept_bytes(x, n) for n in lengths] for name, x in layers.items()},
+        "bytes": {name: [saved_bytes(layer, n) for n in lengths] for name, layer in layers.items()},
     }
 
 
-def kept_bytes(layer: Layer, n: int) -> int:
-    """What autograd saves in one forward pass: each storage once, without those of the parameters and the input."""
+def saved_bytes(layer: Layer, n: int) -> int:
+    """What autograd saves in one forward pass: each storage once, without those of parameters and input."""
     inputs = layer.inputs(n).requires_grad_()
-    known = {t.untyped_storage().data_ptr() for t in (*layer.parameters(), inputs)}
+    excluded = {t.untyped_storage().data_ptr() for t in (*layer.parameters(), inputs)}
     saved: dict[int, Tensor] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         saved.setdefault(tensor.untyped_storage().data_ptr(), tensor)
         return tensor
 
-    with threads(1), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = layer(inputs)
-    total = sum(t.untyped_storage().nbytes() for at, t in saved.items() if at not in known)
+    with threads(1), torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        output = layer(inputs)  # its graph holds the saved tensors until they are counted
+    total = sum(t.untyped_storage().nbytes() for address, t in saved.items() if address not in excluded)
     del output
     return total
 
 
-# --- telling ------------------------------------------------------------------------------------
+# --- reporting ----------------------------------------------------------------------------------
 
 
-def told(settings: Settings, results: Results) -> Row:
-    rounds = results["complexity time by n"]["rounds"]
-    budget = (
-        f"One layer, forward, the processor's time on one thread, best of up to {rounds} rounds taken in turns; "
-        f"against n at d = {WIDTH}, against d at n = {TOKENS:,}. Powers are fitted over the {FITTED} largest sizes."
-    )
-    row = Row("complexity", "Complexity", budget)
-    by_n = fits(results["complexity time by n"])
-    by_d = fits(results["complexity time by d"])
+def report(settings: Settings, results: Results) -> Row:
     names = settings.families
-    row.cells = [
-        ("FLOPs, counted", {name: f"{flops(name)}" for name in names}),
-        ("time against n", {name: _cell("n", by_n[name]) for name in names}),
-        ("time against d", {name: _cell("d", by_d[name]) for name in names}),
-    ]
-    row.verdict = verdict(by_n)
-    row.say(_against(by_n, {name: _counted_n(name, by_n[name]) for name in names}, "n"))
-    row.say(_against(by_d, {name: _counted_d(name, by_d[name]) for name in names}, "d"))
-    row.tables.append(_work_table(names, by_n, by_d))
-    row.pictures += [
-        _time_picture(results["complexity time by n"], by_n, "n"),
-        _time_picture(results["complexity time by d"], by_d, "d"),
-    ]
-    row.numbers = {"n": {k: vars(f) for k, f in by_n.items()}, "d": {k: vars(f) for k, f in by_d.items()}}
+    rounds = results["complexity time by n"]["rounds"]
+    row = Row(
+        "complexity",
+        "Complexity",
+        f"One layer, forward pass, CPU time on one thread, best of up to {rounds} rounds taken in turns; "
+        f"against n at d = {WIDTH}, against d at n = {TOKENS:,}. Exponents are fitted over the {FITTED} "
+        "largest sizes.",
+    )
+    row.add_cells("FLOPs, counted", {name: str(flops(name)) for name in names})
+    table_columns: list[dict[str, str]] = []
+    variables: tuple[Variable, ...] = ("n", "d")
+    for variable in variables:
+        result = results[f"complexity time by {variable}"]
+        measured = fit_times(result)
+        counted = {name: _flops_exponent(name, measured[name], variable) for name in names}
+        row.add_cells(
+            f"time against {variable}",
+            {
+                name: f"{variable}^({law})" if law.is_reliable else f"no single exponent ({law})"
+                for name, law in measured.items()
+            },
+        )
+        row.add_sentence(_growth_sentence(measured, counted, variable))
+        alt = f"time of a layer against {variable} on logarithmic scales"
+        caption = f"Exponents are fitted over the {FITTED} largest sizes, with their standard errors."
+        row.plots.append(Plot(time_figure(result, measured, variable), alt, caption))
+        row.numbers[variable] = {name: vars(law) for name, law in measured.items()}
+        table_columns += [
+            {name: str(law) for name, law in measured.items()},
+            {name: f"{exponent:.2f}" for name, exponent in counted.items()},
+        ]
+    row.verdict = growth_verdict(fit_times(results["complexity time by n"]))
+    row.tables.append(_work_table(names, table_columns))
     if "transformer" in names:
-        _tell_crossing(row, settings, results)
-    _tell_memory(row, names, results["complexity memory"])
+        _add_crossings(row, names, results)
+    _add_memory(row, names, results["complexity memory"])
     return row
 
 
-def fits(result: Any) -> dict[str, Fit]:
+def fit_times(result: Any) -> dict[str, PowerLaw]:
     """The power law of each family over the largest sizes."""
     return {
-        name: fitted(result["sizes"][name][-FITTED:], values[-FITTED:])
+        name: fit_power_law(result["sizes"][name][-FITTED:], values[-FITTED:])
         for name, values in result["times"].items()
     }
 
 
-def _cell(size: str, fit: Fit) -> str:
-    return f"{size}^({fit})" if fit.sure else f"no single power ({fit})"
+def _flops_exponent(name: str, law: PowerLaw, variable: Variable) -> float:
+    """The exponent of the counted FLOPs over the sizes of a fit."""
+    sizes = [int(law.start * 2**i) for i in range(FITTED)]
+    counts = [flops_at(name, s, WIDTH) if variable == "n" else flops_at(name, TOKENS, s) for s in sizes]
+    return fit_power_law(sizes, counts).exponent
 
 
-def _counted_n(name: str, fit: Fit) -> float:
-    sizes = [int(fit.start * 2**i) for i in range(FITTED)]
-    return fitted(sizes, [flops_at(name, n, WIDTH) for n in sizes]).exponent
-
-
-def _counted_d(name: str, fit: Fit) -> float:
-    sizes = [int(fit.start * 2**i) for i in range(FITTED)]
-    return fitted(sizes, [flops_at(name, TOKENS, d) for d in sizes]).exponent
-
-
-def _against(measured: dict[str, Fit], counted: dict[str, float], size: str) -> str:
-    """How the time grows beside the work, family by family, in words that fit the numbers."""
-    said = {}
-    for name, fit in measured.items():
-        if not fit.sure:
-            said[name] = "by no single power (the machine was busy, or other costs weigh in)"
-        elif abs(fit.exponent - counted[name]) <= max(AGREES, 2 * fit.error):
-            said[name] = "as the FLOPs do"
+def _growth_sentence(
+    measured: Mapping[str, PowerLaw], counted: Mapping[str, float], variable: Variable
+) -> str:
+    """How the time of each family grows compared with its FLOPs."""
+    texts, numbers = {}, {}
+    for name, law in measured.items():
+        numbers[name] = f"{law.exponent:.2f}; FLOPs {counted[name]:.2f}"
+        if not law.is_reliable:
+            texts[name] = "with no single exponent (the machine was busy, or other costs matter)"
+        elif abs(law.exponent - counted[name]) <= max(SAME_EXPONENT, 2 * law.error):
+            texts[name] = "like the FLOPs"
         else:
-            said[name] = f"more {'slowly' if fit.exponent < counted[name] else 'steeply'} than the FLOPs"
-    parts = []
-    for words, families in grouped(said):
-        numbers = (f"{name} ({measured[name].exponent:.2f}; FLOPs {counted[name]:.2f})" for name in families)
-        parts.append(f"{words} in {listed(numbers)}")
-    return f"With {size} the time grows {'; '.join(parts)}. The numbers are powers of {size}."
-
-
-def verdict(by_n: dict[str, Fit]) -> str:
-    """How the time grows with n, in one sentence: families of about the same power together."""
-    said = {}
-    for name, fit in by_n.items():
-        near = round(fit.exponent)
-        fits_well = fit.sure and abs(fit.exponent - near) <= 2 * AGREES
-        said[name] = (
-            ""
-            if not fits_well
-            else "linearly"
-            if near == 1
-            else "with the square"
-            if near == 2
-            else f"as n^{near}"
-        )
-    known = [(words, names) for words, names in grouped(said) if words]
-    parts = [
-        f"{words} in {listed(f'{name} (n^{by_n[name].exponent:.2f})' for name in names)}"
-        for words, names in known
-    ]
-    rest = [name for name, words in said.items() if not words]
-    if rest:
-        parts.append(f"by no clear power in {listed(f'{name} (n^{by_n[name]})' for name in rest)}")
-    return f"With n the time grows {'; '.join(parts)}."
-
-
-def _work_table(names: Sequence[str], by_n: dict[str, Fit], by_d: dict[str, Fit]) -> Table:
-    rows = [
-        (
-            FAMILIES[name].words,
-            f"{flops(name)}",
-            LEADING[name],
-            f"{by_n[name]}",
-            f"{_counted_n(name, by_n[name]):.2f}",
-            f"{by_d[name]}",
-            f"{_counted_d(name, by_d[name]):.2f}",
-        )
-        for name in names
-    ]
-    columns = (
-        "layer",
-        "FLOPs, counted",
-        "grows as",
-        "time: power of n",
-        "FLOPs: power of n",
-        "time: power of d",
-        "FLOPs: power of d",
+            texts[name] = f"{'slower' if law.exponent < counted[name] else 'faster'} than the FLOPs"
+    return (
+        f"With {variable} the time grows {clauses(texts, numbers)}. The numbers are exponents of {variable}."
     )
+
+
+def growth_verdict(by_n: Mapping[str, PowerLaw]) -> str:
+    """How the time grows with n, in one sentence."""
+    texts, numbers = {}, {}
+    for name, law in by_n.items():
+        degree = round(law.exponent)
+        if law.is_reliable and abs(law.exponent - degree) <= 2 * SAME_EXPONENT:
+            texts[name] = {1: "linearly", 2: "quadratically"}.get(degree, f"as n^{degree}")
+            numbers[name] = f"n^{law.exponent:.2f}"
+    for name, law in by_n.items():  # uncertain exponents come last
+        texts.setdefault(name, "with no clear exponent")
+        numbers.setdefault(name, f"n^{law}")
+    return f"With n the time grows {clauses(texts, numbers)}."
+
+
+def _work_table(names: Sequence[str], exponents: Sequence[Mapping[str, str]]) -> Table:
+    rows = []
+    for name in names:
+        fitted = (column[name] for column in exponents)
+        rows.append((FAMILIES[name].description, str(flops(name)), flops(name).order(), *fitted))
+    headings = (f"exponent of {variable}, {of}" for variable in "nd" for of in ("time", "FLOPs"))
     notes = [
-        "FLOPs: two a multiply-add of matrix products, counted by running the definition on shapes. Powers of the "
-        "FLOPs are fitted over the same sizes as those of the time. Beside a power stands its standard error."
+        "A multiply-add of a matrix product counts as two FLOPs; they are counted by running the definition "
+        "on shapes. Exponents of the FLOPs are fitted over the same sizes as those of the time, which are "
+        "given with their standard error."
     ]
-    return Table("Work and time of one layer", columns, rows, notes)
-
-
-def _time_picture(result: Any, measured: dict[str, Fit], size: str) -> Picture:
-    fixed = f"d = {WIDTH}" if size == "n" else f"n = {TOKENS:,}"
-    across = "tokens n" if size == "n" else "width d"
-    figure, axes = panel(
-        f"Time against {size}, {fixed}", across, "time (shortest = 1)", log_x=True, log_y=True
-    )
-    labels = {name: f"{name}: {size}^{fit.exponent:.2f} ± {fit.error:.2f}" for name, fit in measured.items()}
-    draw(axes, {name: (result["sizes"][name], values) for name, values in result["times"].items()}, labels)
-    ticked(axes, sorted({n for sizes in result["sizes"].values() for n in sizes}))
-    legend(figure)
-    return Picture(
-        figure,
-        f"time of a layer against {size} on logarithmic scales",
-        f"The powers are fitted over the {FITTED} largest sizes of each line; beside them their standard errors.",
+    return Table(
+        "Work and time of one layer", ("layer", "FLOPs, counted", "grows as", *headings), rows, notes
     )
 
 
-def _tell_crossing(row: Row, settings: Settings, results: Results) -> None:
-    """Where the n^2 part of attention overtakes the n part, and where attention overtakes the others."""
-    parts = results["complexity parts of attention"]
-    times, lengths = parts["times"], parts["lengths"]
-    pairs = {d: (times["attention"][str(d)], times["projections"][str(d)]) for d in parts["widths"]}
-    found = {d: crossing(lengths, *pair) for d, pair in pairs.items()}
+def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: Variable, *, wide: bool = False) -> Any:
+    """Time against n or d on logarithmic scales, with the fitted exponents in the legend."""
+    fixed, xlabel = (f"d = {WIDTH}", "tokens n") if variable == "n" else (f"n = {TOKENS:,}", "width d")
+    title = f"Time of a layer against {variable}, {fixed}"
+    labels = {name: f"{name}: {variable}^{law}" for name, law in laws.items()}
+    lines = {name: (result["sizes"][name], values) for name, values in result["times"].items()}
+    return size_plot(lines, title, xlabel, "time (shortest = 1)", labels=labels, wide=wide)
+
+
+def _add_crossings(row: Row, names: Sequence[str], results: Results) -> None:
+    """Where the n^2 part of attention overtakes the n part, and attention the other families."""
+    parts, by_n = results["complexity parts of attention"], results["complexity time by n"]
+    attention, projections = parts["times"]["attention"], parts["times"]["projections"]
+    crossings = {
+        d: crossing(parts["lengths"], attention[str(d)], projections[str(d)]) for d in parts["widths"]
+    }
     rows: list[tuple[Any, ...]] = [
-        (f"n^2 d part over n d^2 part, d = {d}", f"{2 * d}", _place(found[d], *pairs[d])) for d in pairs
+        (
+            f"n^2 d part over n d^2 part, d = {d}",
+            str(2 * d),
+            _format_crossing(n, attention[str(d)], projections[str(d)]),
+        )
+        for d, n in crossings.items()
     ]
-    row.say(_crossing_words(found, _flop_ratio(parts)))
-    by_n, sizes = (
-        results["complexity time by n"]["times"],
-        results["complexity time by n"]["sizes"]["transformer"],
-    )
-    slow = by_n["transformer"]
-    for name in (name for name in settings.families if name != "transformer"):
-        other = by_n[name][: len(sizes)]  # the same sizes: all begin alike
-        place = _place(crossing(sizes, slow, other), slow, other)
-        rows.append((f"attention slower than {name}, d = {WIDTH}", _formula_crossing(name), place))
-    row.tables.append(
-        Table("Where the lines cross", ("what", "from n by the FLOPs", "from n measured"), rows)
-    )
-    row.numbers["crossing"] = {str(d): n for d, n in found.items()}
+    sizes, times = by_n["sizes"]["transformer"], by_n["times"]["transformer"]
+    for name in (name for name in names if name != "transformer"):
+        other = by_n["times"][name][: len(sizes)]  # all families start at the same sizes
+        measured = _format_crossing(crossing(sizes, times, other), times, other)
+        rows.append((f"attention slower than {name}, d = {WIDTH}", _flops_crossing(name), measured))
+    columns = ("crossing", "from n, by FLOPs", "from n, measured")
+    row.tables.append(Table("Where the curves cross", columns, rows))
+    row.add_sentence(_crossing_sentence(crossings, _flop_cost_ratio(parts)))
+    row.numbers["crossing"] = {str(d): n for d, n in crossings.items()}
 
 
-def _flop_ratio(parts: Any) -> float:
-    """How many times longer a FLOP of the attention itself takes than one of the projections, at the largest sizes."""
+def _flop_cost_ratio(parts: Any) -> float:
+    """The time per FLOP of the attention itself relative to the projections, at the largest sizes."""
     d, n = parts["widths"][-1], parts["lengths"][-1]
     attention, projections = (parts["times"][part][str(d)][-1] for part in ("attention", "projections"))
     return float(attention / (4 * n * n * d) / (projections / (8 * n * d * d)))
 
 
-def _crossing_words(found: dict[int, float | None], ratio: float) -> str:
-    start = "By the FLOPs the n^2 d part of attention outgrows its four projections from n = 2 d on"
-    seen = {d: n for d, n in found.items() if n}
-    if not seen:
-        return f"{start}; measured, no crossing lay within the lengths tried."
-    told = listed(f"n = {n:.0f} at d = {d}" for d, n in seen.items())
-    early = sum(2 * d / n for d, n in seen.items()) / len(seen)
-    if early > 1.25:
-        told += f", earlier: a FLOP of it takes {ratio:.1f} times as long as one of theirs"
-    elif early < 0.8:
-        told += f", later: a FLOP of it takes {ratio:.1f} times as long as one of theirs"
-    return f"{start}; measured, it takes longer than they do from {told}."
+def _crossing_sentence(crossings: Mapping[int, float | None], cost_ratio: float) -> str:
+    start = "By FLOPs the n^2 d part of attention outgrows its four projections from n = 2 d on"
+    measured = {d: n for d, n in crossings.items() if n}
+    if not measured:
+        return f"{start}; in the measured times they do not cross."
+    text = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
+    early = sum(2 * d / n for d, n in measured.items()) / len(measured)
+    if early > 1.25 or early < 0.8:
+        when = "earlier" if early > 1 else "later"
+        text += f", {when}: one of its FLOPs takes {cost_ratio:.1f} times as long as one of theirs"
+    return f"{start}; measured, it takes longer than they do from {text}."
 
 
-def _place(n: float | None, rising: Sequence[float], other: Sequence[float]) -> str:
+def _format_crossing(n: float | None, rising: Sequence[float], other: Sequence[float]) -> str:
     if n is not None:
         return f"{n:.0f}"
     return "every n measured" if rising[0] > other[0] else "no n measured"
 
 
-def _formula_crossing(name: str) -> str:
-    """The least n, a power of two apart, from which attention does more FLOPs than a family."""
+def _flops_crossing(name: str) -> str:
+    """The n from which attention needs more FLOPs than a family."""
     lengths = [2**i for i in range(1, 20)]
-    found = crossing(lengths, *([flops_at(x, n, WIDTH) for n in lengths] for x in ("transformer", name)))
-    return "every n" if found is None else f"{found:.0f}"
+    n = crossing(lengths, *([flops_at(x, n, WIDTH) for n in lengths] for x in ("transformer", name)))
+    return "every n" if n is None else f"{n:.0f}"
 
 
-def _tell_memory(row: Row, names: Sequence[str], result: Any) -> None:
+def _add_memory(row: Row, names: Sequence[str], result: Any) -> None:
     lengths = result["lengths"]
-    measured = {name: fitted(lengths[1:], values[1:]) for name, values in result["bytes"].items()}
-    row.cells.append(("memory against n", {name: f"n^{measured[name].exponent:.2f}" for name in names}))
-    figure, axes = panel("Kept for the way back", "tokens n", "bytes a token", log_x=True, log_y=True)
-    per_token = {k: [b / n for b, n in zip(v, lengths, strict=True)] for k, v in result["bytes"].items()}
-    draw(
-        axes,
-        {k: (lengths, per_token[k]) for k in names},
-        {k: f"{k}: n^{measured[k].exponent:.2f}" for k in names},
-    )
-    if "plain attention" in measured:
-        label = f"attention, plain: n^{measured['plain attention'].exponent:.2f}"
-        draw(
-            axes,
-            {"transformer": (lengths, per_token["plain attention"])},
-            {"transformer": label},
-            linestyle=":",
-            markerfacecolor="white",
-        )
-    ticked(axes, lengths)
-    legend(figure)
+    laws = {name: fit_power_law(lengths[1:], values[1:]) for name, values in result["bytes"].items()}
+    row.add_cells("memory against n", {name: f"n^{laws[name].exponent:.2f}" for name in names})
+    figure, axes = panel("Saved for the backward pass", "tokens n", "bytes per token", log="xy")
+    for name, values in result["bytes"].items():
+        line = (lengths, [count / n for count, n in zip(values, lengths, strict=True)])
+        label = f"{name}: n^{laws[name].exponent:.2f}"
+        if name == "plain attention":
+            draw(axes, "transformer", line, label, linestyle=":", markerfacecolor="white")
+        else:
+            draw(axes, name, line, label)
+    set_ticks(axes, lengths)
+    add_legend(figure, 2)
     caption = (
-        "All that autograd saves in a forward pass, divided by n: level lines grow with n, rising ones faster. The "
-        "powers are those of the whole, not of a token's share."
+        "Everything autograd saves in a forward pass, divided by n: level lines grow linearly, rising ones "
+        "faster. The exponents are those of the total, not of the bytes per token."
     )
-    row.pictures.append(Picture(figure, "memory of a layer against n", caption))
-    row.say(_memory_words(measured, names))
-    row.numbers["memory"] = {name: fit.exponent for name, fit in measured.items()}
+    row.plots.append(Plot(figure, "memory of a layer against n", caption))
+    row.add_sentence(memory_sentence(laws, names))
+    row.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 
 
-def _memory_words(measured: dict[str, Fit], names: Sequence[str]) -> str:
-    level = [name for name in names if abs(measured[name].exponent - 1) <= AGREES]
-    others = [name for name in names if name not in level]
-    words = f"What a training step keeps grows with n to the first power for {listed(level)}" if level else ""
-    if others:
-        told = ", ".join(f"n^{measured[name].exponent:.2f} for {name}" for name in others)
-        words += (", and as " if words else "What a training step keeps grows as ") + told
-    plain = measured.get("plain attention")
-    if plain is not None and "transformer" in level and plain.exponent > 1 + AGREES:
-        words += (
-            f"; attention as it is defined, which keeps its n x n weights, grows as n^{plain.exponent:.2f}. The square "
-            "in the memory is not the mechanism's: the fused kernel never holds the weights"
+def memory_sentence(laws: Mapping[str, PowerLaw], names: Sequence[str]) -> str:
+    """How the memory of a training step grows, and whether the n x n weights of attention are part of it."""
+    linear = [name for name in names if abs(laws[name].exponent - 1) <= SAME_EXPONENT]
+    growths = [f"linearly with n for {join_names(linear)}"] if linear else []
+    growths += [f"as n^{laws[name].exponent:.2f} for {name}" for name in names if name not in linear]
+    text = f"What a training step saves for the backward pass grows {join_names(growths)}"
+    plain = laws.get("plain attention")
+    if plain is None:
+        return f"{text}."
+    if "transformer" in linear and plain.exponent > 1 + SAME_EXPONENT:
+        return (
+            f"{text}; attention by its definition, which saves its n x n weights, grows as "
+            f"n^{plain.exponent:.2f}. Quadratic memory is not inherent in the mechanism: the fused kernel "
+            "never stores the weights."
         )
-    elif plain is not None:
-        words += f"; attention as it is defined grows as n^{plain.exponent:.2f}"
-    return f"{words}."
+    return f"{text}; attention by its definition grows as n^{plain.exponent:.2f}."

@@ -1,6 +1,6 @@
-"""Parts of the comparison that take seconds, for the problem book: what A3, B8, G3 and G8 show of it.
+"""Parts of the comparison that take seconds, for the problems A3, B8, G3 and G8 of the problem book.
 
-Each returns what is to be shown, in order: words, tables, a picture. The whole is ``headwork compare``.
+Each function returns sentences, tables and figures in the order to show them. ``headwork compare`` runs all.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from headwork.comparison import complexity, long_range, parallelism
-from headwork.comparison.bias import changes
-from headwork.comparison.drawing import draw, legend, panel, ticked
+from headwork.comparison import complexity, gap_task, long_range, parallelism
+from headwork.comparison.accuracy import Accuracy, changes, mean_accuracy
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.fitting import Fit, crossing, share
-from headwork.comparison.images import circular, classified
+from headwork.comparison.image_task import circular_convolution_error, train_on_images
 from headwork.comparison.layers import definition, flops
-from headwork.comparison.rows import Settings, listed
+from headwork.comparison.power_law import crossing
+from headwork.comparison.row import join_names
+from headwork.comparison.settings import Settings
 from headwork.pages.tables import Table
 
-TIMED, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
+TIMED_FAMILIES, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
+CROSSING_WIDTH, CROSSING_LENGTHS = 128, (16, 32, 64, 128, 256, 512)
 GAP, STEPS, IMAGES = 24, 100, 250
-CROSSED = 128
-THE_WHOLE = "The whole comparison, with more sizes and pictures: headwork compare."
+SEE_ALSO = "The whole comparison, with more sizes and plots: headwork compare."
 
 
 def torch_flops(name: str, n: int, d: int) -> int:
@@ -40,99 +40,92 @@ def torch_flops(name: str, n: int, d: int) -> int:
 
 
 @cache
-def timed() -> dict[str, Any]:
-    """Times against n in a few rounds, measured once a process."""
-    return complexity.times_by_n(TIMED, LENGTHS, rounds=3, most=6)
+def measure_times() -> dict[str, Any]:
+    """Times against n in a few rounds, measured once per process."""
+    return complexity.times_by_n(TIMED_FAMILIES, LENGTHS, rounds=3, max_rounds=6)
 
 
 def work_and_time() -> list[Any]:
-    """A3: FLOPs, the power of n in the time, and the longest chain of each family."""
-    fits = complexity.fits(timed())
-    rows = [
-        (name, f"{flops(name)}", f"{fits[name]}" if name in fits else "", _chain(name))
-        for name in Settings().families
-    ]
+    """A3: the FLOPs, the exponent of n in the time, and the longest chain of each family."""
+    laws = complexity.fit_times(measure_times())
+    lengths = parallelism.CHAIN_LENGTHS
+    rows = []
+    for name in Settings().families:
+        chains = [parallelism.longest_chain(name, n) for n in lengths]
+        chain = parallelism.format_line(*parallelism.straight_line(lengths, chains))
+        rows.append((name, str(flops(name)), str(laws[name]) if name in laws else "", chain))
     notes = [
-        f"One layer, forward, one thread, d = {complexity.WIDTH}, the four largest n up to {LENGTHS[-1]:,}. The chain "
-        "counts operations that must wait for one another."
+        f"One layer, forward pass, one thread, d = {complexity.WIDTH}, the four largest n up to "
+        f"{LENGTHS[-1]:,}. The chain is the number of operations that must run one after another."
     ]
-    table = Table("Measured", ("family", "FLOPs, counted", "time: power of n", "longest chain"), rows, notes)
-    return [table, complexity.verdict(fits), _time_plot(fits), THE_WHOLE]
-
-
-def _chain(name: str) -> str:
-    lengths = parallelism.CHAINED
-    return parallelism.chain_words(*parallelism.line(lengths, [parallelism.chain(name, n) for n in lengths]))
-
-
-def _time_plot(fits: dict[str, Fit]) -> Any:
-    title = f"Time of a layer against n, d = {complexity.WIDTH}"
-    figure, axes = panel(title, "tokens n", "time (shortest = 1)", log_x=True, log_y=True, wide=True)
-    labels = {name: f"{name}: n^{fit.exponent:.2f} ± {fit.error:.2f}" for name, fit in fits.items()}
-    draw(axes, {name: (timed()["sizes"][name], values) for name, values in timed()["times"].items()}, labels)
-    ticked(axes, LENGTHS)
-    legend(figure, wide=True)
-    return figure
+    columns = ("family", "FLOPs, counted", "exponent of n, time", "longest chain")
+    figure = complexity.time_figure(measure_times(), laws, "n", wide=True)
+    return [Table("Measured", columns, rows, notes), complexity.growth_verdict(laws), figure, SEE_ALSO]
 
 
 def attention_time() -> list[Any]:
-    """B8: the power of n in attention's time, and where its two parts cross."""
-    fit = complexity.fits(timed())["transformer"]
-    parts = complexity.parts_of_attention((CROSSED,), (16, 32, 64, 128, 256, 512))
-    n = crossing(
-        parts["lengths"], *(parts["times"][part][str(CROSSED)] for part in ("attention", "projections"))
+    """B8: the exponent of n in attention's time, and where its two parts cross."""
+    law = complexity.fit_times(measure_times())["transformer"]
+    times = complexity.parts_of_attention((CROSSING_WIDTH,), CROSSING_LENGTHS)["times"]
+    curves = (times[part][str(CROSSING_WIDTH)] for part in ("attention", "projections"))
+    n = crossing(CROSSING_LENGTHS, *curves)
+    growth = f"grows as n^({law})" if law.is_reliable else f"follows no single exponent (n^({law}))"
+    where = f"from n = {n:.0f} on" if n else "at every measured length, or at none"
+    sentence = (
+        f"Measured: the time of attention {growth} from n = {law.start:,.0f} to {law.end:,.0f} at d = "
+        f"{complexity.WIDTH}. At d = {CROSSING_WIDTH} its n^2 d part takes longer than the projections "
+        f"{where}; by FLOPs from n = {2 * CROSSING_WIDTH} on."
     )
-    grows = f"grows as n^({fit})" if fit.sure else f"follows no single power of n (n^({fit}))"
-    where = f"from n = {n:.0f} on" if n else "at all of the lengths tried, or at none"
-    told = (
-        f"Measured: the time of attention {grows} from n = {fit.start:,.0f} to {fit.end:,.0f} at d = "
-        f"{complexity.WIDTH}. At d = {CROSSED} its n^2 d part takes longer than the projections {where}; by the FLOPs "
-        f"from n = {2 * CROSSED} on."
-    )
-    return [told, THE_WHOLE]
+    return [sentence, SEE_ALSO]
 
 
 def memory_over_a_gap() -> list[Any]:
-    """G3: gradients over a gap before training, and who learns to tell the first symbol after it."""
-    names = ("lstm", "transformer")
-    found = {
-        name: long_range.remembered(name, GAP, 0, steps=STEPS, wanted=long_range.WANTED[False])
-        for name in names
+    """G3: gradients over a gap before training, and which family learns to predict the first symbol."""
+    parameters = long_range.PARAMETERS[False]
+    results = {
+        name: gap_task.train_on_gap(name, GAP, 0, steps=STEPS, parameters=parameters)
+        for name in ("lstm", "transformer")
     }
-    shares = {name: share([result["accuracy"]], long_range.TESTED) for name, result in found.items()}
+    accuracies = {
+        name: mean_accuracy([result["accuracy"]], gap_task.TEST_SEQUENCES) for name, result in results.items()
+    }
     rows = [
-        (name, f"{one['before'][0] / one['before'][-2]:.2g}", str(shares[name]))
-        for name, one in found.items()
+        (name, f"{result['before'][0] / result['before'][-2]:.2g}", str(accuracies[name]))
+        for name, result in results.items()
     ]
     notes = [
-        f"Equal parameters within 5%, {STEPS} training steps, seed 0; chance is {1 / long_range.SYMBOLS:.0%}. The "
-        "gradient is that of the last output by the first token, divided by that of the token just before the last."
+        f"Equal parameters within 5%, {STEPS} training steps, seed 0; chance is {gap_task.CHANCE:.0%}. The "
+        "gradient of the last output at the first token is divided by that at the token just before the last."
     ]
-    columns = ("family", "gradient of the first token, untrained", f"right after a gap of {GAP}")
-    learned = [name for name, one in shares.items() if one.above(1 / long_range.SYMBOLS)]
-    rest = [name for name in names if name not in learned]
-    told = f"Within this budget {listed(learned) if learned else 'nobody'} learned to tell the first of {GAP + 1} symbols"
-    told += f"; {listed(rest)} did no better than chance." if learned and rest else "."
-    weights = long_range.weight_plot(long_range.through_one((0.8, 0.9, 1.0, 1.1, 1.2), 50), wide=True)
-    return [Table(f"A gap of {GAP}, measured", columns, rows, notes), told, weights, THE_WHOLE]
+    columns = ("family", "gradient at the first token, untrained", f"accuracy after a gap of {GAP}")
+    learned = [name for name, accuracy in accuracies.items() if accuracy.above(Accuracy(gap_task.CHANCE))]
+    others = [name for name in results if name not in learned]
+    who = join_names(learned) if learned else "no family"
+    sentence = f"Within this budget {who} learned to predict the first of {GAP + 1} symbols"
+    sentence += f"; {join_names(others)} did no better than chance." if learned and others else "."
+    sweep = gap_task.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
+    figure = long_range.recurrent_weight_plot(sweep, wide=True)
+    return [Table(f"A gap of {GAP}, measured", columns, rows, notes), sentence, figure, SEE_ALSO]
 
 
 def image_shifts() -> list[Any]:
-    """G8: what a shift does to a convolutional network and to a vision transformer, untrained and trained."""
-    found = {name: classified(name, IMAGES, 0, steps=STEPS, full=False) for name in ("cnn", "transformer")}
-    right, lower = (
-        {name: share([one[what]], one["tested"]) for name, one in found.items()}
-        for what in ("accuracy", "shifted")
+    """G8: the effect of a shift on a convolutional network and on a vision transformer."""
+    results = {
+        name: train_on_images(name, IMAGES, 0, steps=STEPS, full=False) for name in ("cnn", "transformer")
+    }
+    accuracies, shifted = (
+        {name: mean_accuracy([result[field]], result["tested"]) for name, result in results.items()}
+        for field in ("accuracy", "shifted")
     )
-    rows: list[tuple[Any, ...]] = [("circular convolution", f"{circular()['error']:.1e}", "", "", "")]
-    rows += [
-        (name, f"{one['error before']:.2f}", f"{one['error after']:.2f}", str(right[name]), str(lower[name]))
-        for name, one in found.items()
-    ]
+    circular = circular_convolution_error()["error"]
+    rows: list[tuple[Any, ...]] = [("circular convolution", f"{circular:.1e}", "", "", "")]
+    for name, result in results.items():
+        errors = (f"{result[f'error {when}']:.2f}" for when in ("before", "after"))
+        rows.append((name, *errors, str(accuracies[name]), str(shifted[name])))
     notes = [
-        f"{IMAGES} of the embedded digits, {STEPS} steps, seed 0, equal parameters within 5%. Error 0: the output "
-        "moves along with the image; 1: the two outputs are unrelated. Lower: by 2 rows than the images taught."
+        f"{IMAGES} of the built-in digits, {STEPS} steps, seed 0, equal parameters within 5%. Error 0: the "
+        "output shifts with the image; 1: the outputs are unrelated. Lower: shifted down by 2 rows."
     ]
-    columns = ("family", "equivariance error, untrained", "trained", "right", "right when lower")
+    columns = ("family", "equivariance error, untrained", "trained", "accuracy", "accuracy when lower")
     table = Table("A shift by 2 rows, measured", columns, rows, notes)
-    return [table, f"Two rows lower, {changes(right, lower)}.", THE_WHOLE]
+    return [table, f"Two rows lower, {changes(accuracies, shifted)}.", SEE_ALSO]

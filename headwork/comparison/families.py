@@ -1,8 +1,8 @@
-"""The families, and models of them that have equally many parameters, within 5%.
+"""The families, and how to build models of them with equally many parameters, within 5%.
 
-One number is free in each model (its width; in a transformer the hidden width of the feed-forward layers), and is
-chosen so that the parameters come as near to the wanted number as they can. Families share the task, the data, the
-steps, the batch and the rate: what is left to differ is how they read.
+One size is free in each model: its width, or in a transformer the hidden width of the feed-forward layers. It
+is chosen so that the number of parameters comes as close to the target as possible. Task, data, steps, batch
+size and learning rate are the same for all families, so that only the architecture differs.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headwork.errors import InputError
-from headwork.models import Encoder, Model, TransformerConfig
-from headwork.models.convolutional import SequenceConvolution
-from headwork.models.parts import Head, Positions, TokenEmbedding
-from headwork.models.recurrent import CELLS, Cell, Recurrent
-from headwork.models.registry import build_classifier, classifier_config
+from headwork.models.recurrent import CELLS, Cell
 
-WITHIN = 0.05  # how far parameter counts may lie from the wanted one
+TOLERANCE = 0.05  # relative, of the number of parameters
 HEADS = 4
-TAPS = 5
 Kind = Literal["convolution", "recurrence", "attention"]
+Module = TypeVar("Module", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family by its short name, what it is called in words, and how it is drawn."""
+    """A family: its short name, its description, its kind, and its line in a plot."""
 
     name: str
-    words: str
+    description: str
     kind: Kind
-    colour: str
-    mark: str
-    line: str
+    color: str
+    marker: str
+    linestyle: str
+
+    @property
+    def style(self) -> dict[str, Any]:
+        return {"color": self.color, "marker": self.marker, "linestyle": self.linestyle}
 
     @property
     def cell(self) -> Cell:
@@ -45,7 +45,7 @@ class Family:
 
     @property
     def architecture(self) -> str:
-        """What the registry of models calls it: both kinds of attention are transformers."""
+        """The name in the registry of models, where both kinds of attention are transformers."""
         return "transformer" if self.kind == "attention" else self.name
 
     @property
@@ -53,7 +53,7 @@ class Family:
         return "linear" if self.name == "linear" else "softmax"
 
 
-# Colours that colour-blind people can tell apart (Okabe and Ito 2008), with marks and lines of their own besides.
+# Colours that colour-blind people can tell apart (Okabe and Ito 2008), each with its own marker and line.
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
@@ -67,177 +67,37 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def nearest(count: Callable[[int], int], wanted: int) -> int:
-    """The number, from 1 on, whose count comes nearest to the wanted one; counts must grow.
+def nearest_size(count: Callable[[int], int], target: int) -> int:
+    """The size, from 1 on, whose count is nearest to the target; counts must grow with the size.
 
-    >>> nearest(lambda width: width * width, 50)
+    >>> nearest_size(lambda width: width * width, 50)
     7
     """
     above = 1
-    while count(above) < wanted:
+    while count(above) < target:
         above *= 2
     below = above // 2
     while above - below > 1:
         middle = (below + above) // 2
-        below, above = (middle, above) if count(middle) < wanted else (below, middle)
-    return min((size for size in (below, above) if size), key=lambda size: abs(count(size) - wanted))
+        below, above = (middle, above) if count(middle) < target else (below, middle)
+    return min((size for size in (below, above) if size), key=lambda size: abs(count(size) - target))
 
 
-def sized(make: Callable[[int], nn.Module], wanted: int) -> nn.Module:
-    """The module of ``make`` with about so many parameters; an InputError where 5% cannot be kept."""
+def build_with_parameters(build: Callable[[int], Module], target: int) -> Module:
+    """The module with about ``target`` parameters; an InputError if none comes within 5%."""
 
     @cache
     def count(size: int) -> int:
         with torch.device("meta"):
-            return parameters(make(size))
+            return parameter_count(build(size))
 
-    size = nearest(count, wanted)
-    if abs(count(size) - wanted) > WITHIN * wanted:
+    size = nearest_size(count, target)
+    if abs(count(size) - target) > TOLERANCE * target:
         raise InputError(
-            f"compare: {count(size):,} parameters are the nearest to {wanted:,} that fit. Ask for more."
+            f"compare: {count(size):,} parameters are the nearest to {target:,} that fit. Ask for more."
         )
-    return make(size)
+    return build(size)
 
 
-def parameters(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
-# --- sequences ----------------------------------------------------------------------------------
-
-
-class LastToken(nn.Module):
-    """Tokens (batch, token) in, scores from the vector of the last token out: the first must be carried there."""
-
-    def __init__(
-        self, family: Family, *, size: int, width: int, vocabulary: int, classes: int, longest: int
-    ) -> None:
-        super().__init__()
-        looks = family.kind == "attention"
-        width = width if looks else size
-        self.embedding = TokenEmbedding(vocabulary, width)
-        # Attention alone must be told the order.
-        self.positions = Positions("learned", longest, width) if looks else None
-        self.body: nn.Module
-        if looks:
-            self.body = Encoder(transformer(family, width=width, hidden=size, depth=2))
-        elif family.kind == "convolution":
-            self.body = SequenceConvolution(width, 2, taps=TAPS, kernel="fused")
-        else:
-            self.body = Recurrent(width, width, cell=family.cell, kernel="fused")
-        self.head = Head(width, classes)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.read(self.embedding(tokens))
-
-    def read(self, vectors: Tensor) -> Tensor:
-        """Scores from the embedded tokens: what gradients are taken of."""
-        vectors = vectors if self.positions is None else self.positions(vectors)
-        scores: Tensor = self.head(self.body(vectors)[:, -1])
-        return scores
-
-
-def transformer(family: Family, *, width: int, hidden: int, depth: int) -> TransformerConfig:
-    return TransformerConfig(
-        width=width,
-        hidden=hidden,
-        heads=HEADS,
-        depth=depth,
-        normalisation="pre",
-        activation="gelu",
-        dropout=0.0,
-        attention=family.attention,
-        kernel="fused",
-    )
-
-
-def sequence_model(
-    family: Family, *, longest: int, vocabulary: int, classes: int, width: int, wanted: int
-) -> LastToken:
-    """A ``LastToken`` of about so many parameters; ``width`` is that of the transformers.
-
-    >>> model = sequence_model(FAMILIES["gru"], longest=66, vocabulary=5, classes=4, width=24, wanted=10_000)
-    >>> abs(parameters(model) - 10_000) < 500
-    True
-    """
-
-    def make(size: int) -> LastToken:
-        return LastToken(
-            family, size=size, width=width, vocabulary=vocabulary, classes=classes, longest=longest
-        )
-
-    made = sized(make, wanted)
-    assert isinstance(made, LastToken)
-    return made
-
-
-# --- images and texts ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ImageSize:
-    """What images are like and how large their models are; ``width`` and ``depth`` are the transformers'.
-
-    ``image`` is the side with the blank ``margin`` all round, within which an image can be shifted.
-    """
-
-    image: int
-    margin: int
-    patch: int
-    wanted: int
-    width: int
-    depth: int
-    classes: int = 10
-
-
-def image_model(family: Family, size: ImageSize) -> Model:
-    """A classifier of square grey images of about so many parameters.
-
-    >>> model = image_model(FAMILIES["cnn"], ImageSize(image=12, margin=2, patch=2, wanted=10_000, width=24, depth=2))
-    >>> abs(model.parameter_count - 10_000) < 500
-    True
-    """
-
-    fields: dict[str, Any] = {"image": size.image, "classes": size.classes, "kernel": "fused"}
-    free_field = "width"
-    if family.kind == "attention":
-        fields |= {"patch": size.patch, "width": size.width, "depth": size.depth, "heads": HEADS}
-        fields |= {"pooling": "mean", "attention": family.attention}
-        free_field = "hidden"
-    elif family.kind == "convolution":
-        fields["depth"] = 2  # the map that is left has a position for every four by four pixels
-
-    def make(free: int) -> Model:
-        return build_classifier(
-            classifier_config("vision", family.architecture, **fields, **{free_field: free})
-        )
-
-    made = sized(make, size.wanted)
-    assert isinstance(made, Model)
-    return made
-
-
-def text_model(family: Family, *, vocabulary: int, longest: int, width: int, wanted: int) -> Model:
-    """A classifier of texts in two classes of about so many parameters, those of the words included."""
-
-    looks = family.kind == "attention"
-
-    def make(free: int) -> Model:
-        config = classifier_config(
-            "text",
-            family.architecture,
-            attention=family.attention,
-            vocabulary=vocabulary,
-            max_length=longest,
-            width=width if looks else free,
-            hidden=free if looks else 1,
-            heads=HEADS if looks else 1,
-            depth=2,
-            dropout=0.1,
-            kernel="fused",
-        )
-        return build_classifier(config)
-
-    made = sized(make, wanted)
-    assert isinstance(made, Model)
-    return made
+def parameter_count(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

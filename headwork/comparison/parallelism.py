@@ -1,66 +1,65 @@
-"""Parallelism: how many operations must wait for one another, and what that does to the time.
+"""Parallelism: how many operations must run one after another, and what that does to the time.
 
-The chain is the longest path through the operations of a layer's plain definition, walked in the graph that autograd
-keeps; it is found for several n, and is a straight line in n. A product of matrices counts as one operation. Times are
-those of the fastest form: for the same tokens in fewer, longer sequences, and on one thread against all cores.
+The chain is the longest path through the operations of a layer's plain definition, in the graph that autograd
+records; it is a straight line in n. A matrix product counts as one operation. Times are those of the fastest
+implementation: for the same tokens in fewer, longer sequences, and on one thread against all cores.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
-from headwork.comparison.complexity import forward_of
-from headwork.comparison.drawing import draw, legend, panel, ticked
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.layers import Layer, flops_at
-from headwork.comparison.rows import Measurement, Picture, Results, Row, Settings, grouped, listed, times
-from headwork.comparison.timing import Race, cores, threads
+from headwork.comparison.measurements import Measurement
+from headwork.comparison.plots import size_plot
+from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio
+from headwork.comparison.settings import Settings
+from headwork.comparison.timing import InterleavedTimer, cores, relative, threads
 from headwork.pages.tables import Table
 
 WIDTH = 32
-CHAINED = (32, 48, 64)
+CHAIN_LENGTHS = (32, 48, 64)
 TOKENS, LENGTHS = 8192, (64, 256, 1024, 4096)
-SHARED = (2048, 128)  # n and d of the layers on several threads
-SAME = 1.5  # ratios of times nearer to 1 than this are told as no change
+THREADS_N, THREADS_D = 2048, 128  # of the layers on several threads
+UNCHANGED = 1.5  # ratios of times nearer to 1 than this count as unchanged
 
 
 def plan(settings: Settings) -> list[Measurement]:
     families, count = settings.families, cores()
-    same = {"families": families, "width": WIDTH, "tokens": TOKENS, "lengths": LENGTHS}
+    chain_config = {"families": families, "lengths": CHAIN_LENGTHS}
+    tokens_config = {"families": families, "width": WIDTH, "tokens": TOKENS, "lengths": LENGTHS}
+    threads_config = {"families": families, "sizes": (THREADS_N, THREADS_D), "cores": count}
+    same_tokens, on_threads = partial(time_same_tokens, families), partial(time_threads, families, count)
     return [
-        Measurement(
-            "parallelism chain", {"families": families, "lengths": CHAINED}, lambda: chains(families), 1
-        ),
-        Measurement("parallelism same tokens", same, lambda: same_tokens(families), 1.2 * len(families)),
-        Measurement(
-            "parallelism threads",
-            {"families": families, "sizes": SHARED, "cores": count},
-            lambda: on_threads(families, count),
-            0.5 * len(families),
-        ),
+        Measurement("parallelism chain", chain_config, partial(chains, families), 1),
+        Measurement("parallelism same tokens", tokens_config, same_tokens, 1.2 * len(families)),
+        Measurement("parallelism threads", threads_config, on_threads, 0.5 * len(families)),
     ]
 
 
 # --- measuring ----------------------------------------------------------------------------------
 
 
-def chains(families: Sequence[str], lengths: Sequence[int] = CHAINED) -> dict[str, Any]:
+def chains(families: Sequence[str]) -> dict[str, Any]:
     """The longest chain of operations at each n."""
-    return {
-        "lengths": list(lengths),
-        "chains": {name: [chain(name, n) for n in lengths] for name in families},
-    }
+    by_family = {name: [longest_chain(name, n) for n in CHAIN_LENGTHS] for name in families}
+    return {"lengths": list(CHAIN_LENGTHS), "chains": by_family}
 
 
-def chain(name: str, n: int) -> int:
-    """Operations on the longest path from a layer's input to its output, by its plain definition.
+def longest_chain(name: str, n: int) -> int:
+    """The operations on the longest path from a layer's input to its output, by its plain definition.
 
-    >>> chain("transformer", 16) == chain("transformer", 32), chain("lstm", 32) > chain("lstm", 16)
-    (True, True)
+    >>> longest_chain("transformer", 16) == longest_chain("transformer", 32)
+    True
+    >>> longest_chain("lstm", 32) > longest_chain("lstm", 16)
+    True
     """
     layer = Layer(FAMILIES[name], 4, kernel="plain")
     with threads(1):
@@ -68,7 +67,7 @@ def chain(name: str, n: int) -> int:
 
 
 def longest_path(output: Tensor) -> int:
-    """Operations on the longest path that led to a tensor.
+    """The number of operations on the longest path that led to a tensor.
 
     >>> import torch
     >>> x = torch.ones(2, requires_grad=True)
@@ -76,202 +75,164 @@ def longest_path(output: Tensor) -> int:
     4
     """
     lengths: dict[Any, int] = {}
-    waiting: list[Any] = [output.grad_fn]
-    while waiting:
-        node = waiting[-1]
-        before = [other for other, _ in node.next_functions if other is not None]
-        unknown = [other for other in before if other not in lengths]
+    stack: list[Any] = [output.grad_fn]
+    while stack:
+        node = stack[-1]
+        previous = [other for other, _ in node.next_functions if other is not None]
+        unknown = [other for other in previous if other not in lengths]
         if unknown:
-            waiting += unknown
+            stack += unknown
             continue
-        waiting.pop()
-        # Where a gradient is gathered nothing is computed.
+        stack.pop()
+        # Where a gradient is accumulated nothing is computed.
         own = 0 if type(node).__name__ == "AccumulateGrad" else 1
-        lengths[node] = own + max((lengths[other] for other in before), default=0)
+        lengths[node] = own + max((lengths[other] for other in previous), default=0)
     return lengths[output.grad_fn]
 
 
-def same_tokens(
-    families: Sequence[str], lengths: Sequence[int] = LENGTHS, rounds: int = 12
-) -> dict[str, Any]:
-    """Times of the same number of tokens in ever longer, ever fewer sequences, in units of the shortest."""
+def time_same_tokens(families: Sequence[str]) -> dict[str, Any]:
+    """Times for the same number of tokens in longer and fewer sequences, in units of the shortest."""
     layers = {name: Layer(FAMILIES[name], WIDTH).eval() for name in families}
-    runs = {(name, n): forward_of(layers[name], n, TOKENS // n) for n in lengths for name in families}
+    functions = {(name, n): layers[name].forward_pass(n, TOKENS // n) for n in LENGTHS for name in families}
     with threads(cores()):
-        best = Race(runs).run(rounds)
-    return {"lengths": list(lengths), "times": _in_units(best, families, lengths)}
+        best = relative(InterleavedTimer(functions).run(12))
+    times = {name: [best[name, n] for n in LENGTHS] for name in families}
+    return {"lengths": list(LENGTHS), "times": times}
 
 
-def on_threads(families: Sequence[str], count: int, rounds: int = 10) -> dict[str, Any]:
+def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
     """Times on one thread and on all cores, in units of the shortest."""
-    n, d = SHARED
-    runs = {name: forward_of(Layer(FAMILIES[name], d).eval(), n) for name in families}
-    best: dict[tuple[str, int], float] = {}
-    races = {number: Race(runs, time.perf_counter) for number in (1, count)}
-    for _ in range(rounds):
-        for number, race in races.items():
+    layers = {name: Layer(FAMILIES[name], THREADS_D).eval() for name in families}
+    functions = {name: layer.forward_pass(THREADS_N) for name, layer in layers.items()}
+    timers = {number: InterleavedTimer(functions, time.perf_counter) for number in (1, count)}
+    for _ in range(10):
+        for number, timer in timers.items():
             with threads(number):
-                best |= {(name, number): seconds for name, seconds in race.run(1).items()}
-    return {"threads": sorted(races), "times": _in_units(best, families, sorted(races))}
+                timer.run(1)
+    best = relative({(name, k): timer.best[name] for k, timer in timers.items() for name in families})
+    times = {name: [best[name, number] for number in sorted(timers)] for name in families}
+    return {"threads": sorted(timers), "times": times}
 
 
-def _in_units(best: Any, families: Sequence[str], sizes: Sequence[int]) -> dict[str, list[float]]:
-    unit = min(best.values())
-    return {name: [best[name, size] / unit for size in sizes] for name in families}
+# --- reporting ----------------------------------------------------------------------------------
 
 
-# --- telling ------------------------------------------------------------------------------------
-
-
-def told(settings: Settings, results: Results) -> Row:
+def report(settings: Settings, results: Results) -> Row:
     names, count = settings.families, cores()
-    same, shared = results["parallelism same tokens"], results["parallelism threads"]
-    budget = (
-        f"The longest chain of the plain definition; {TOKENS:,} tokens of width {WIDTH} in sequences of {LENGTHS[0]} "
-        f"up to {LENGTHS[-1]:,} on {count} threads; n = {SHARED[0]:,}, d = {SHARED[1]} on 1 and on {count} threads. "
-        "Forward, best of several rounds taken in turns."
+    same, threaded = results["parallelism same tokens"], results["parallelism threads"]
+    row = Row(
+        "parallelism",
+        "Parallelism",
+        f"The longest chain of the plain definition; {TOKENS:,} tokens of width {WIDTH} in sequences of "
+        f"{LENGTHS[0]} to {LENGTHS[-1]:,} on {count} threads; n = {THREADS_N:,}, d = {THREADS_D} on 1 and on "
+        f"{count} threads. Forward pass, best of several rounds taken in turns.",
     )
-    row = Row("parallelism", "Parallelism", budget)
+    measured_chains = results["parallelism chain"]
     lines = {
-        name: line(results["parallelism chain"]["lengths"], found)
-        for name, found in results["parallelism chain"]["chains"].items()
+        name: straight_line(measured_chains["lengths"], values)
+        for name, values in measured_chains["chains"].items()
     }
+    chain_texts = {name: format_line(*lines[name]) for name in names}
+    first, last = same["lengths"][0], same["lengths"][-1]
     per_token = {name: values[-1] / values[0] for name, values in same["times"].items()}
-    per_flop = {name: ratio / _work_ratio(name, same["lengths"]) for name, ratio in per_token.items()}
-    gains = {name: values[0] / values[-1] for name, values in shared["times"].items()}
-    row.cells = [
-        ("longest chain of operations", {name: chain_words(*lines[name]) for name in names}),
-        (
-            f"time a token, n = {LENGTHS[-1]:,} over {LENGTHS[0]}",
-            {name: times(per_token[name]) for name in names},
-        ),
-        ("time a FLOP, the same", {name: times(per_flop[name]) for name in names}),
-    ]
-    row.verdict = _chain_sentence(lines, names)
-    row.say(_token_sentence(per_token, per_flop, same["lengths"]))
+    flops_growth = {name: _flops_per_token(name, last) / _flops_per_token(name, first) for name in names}
+    per_flop = {name: ratio / flops_growth[name] for name, ratio in per_token.items()}
+    speedups = {name: values[0] / values[-1] for name, values in threaded["times"].items()}
+    row.add_cells("longest chain of operations", chain_texts)
+    label = f"n = {LENGTHS[-1]:,} over {LENGTHS[0]}"
+    row.add_cells(f"time per token, {label}", per_token, format_ratio, f"time a token, {label}")
+    row.add_cells(f"time per FLOP, {label}", per_flop, format_ratio, "time a FLOP, the same")
+    row.verdict = _chain_sentence(lines, chain_texts)
+    row.add_sentence(_token_sentence(per_token, per_flop, last // first))
     if count > 1:
-        row.cells.append((f"speed-up on {count} threads", {name: times(gains[name]) for name in names}))
-        row.say(_thread_sentence(gains, count))
+        row.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
+        row.add_sentence(thread_sentence(speedups, count))
     else:
-        row.say("Only one core may be used here, so there is no speed-up to measure.")
-    row.tables.append(_table(names, lines, same))
-    row.pictures.append(_picture(same))
+        row.add_sentence("Only one core is available here, so there is no speed-up to measure.")
+    row.tables.append(_table(chain_texts, same))
+    row.plots.append(_plot(same))
     row.numbers = {
         "chain": {name: {"fixed": fixed, "each token": each} for name, (fixed, each) in lines.items()},
         "time a token": per_token,
         "time a FLOP": per_flop,
-        "speed-up": gains if count > 1 else {},
+        "speed-up": speedups if count > 1 else {},
     }
     return row
 
 
-def line(sizes: Sequence[int], values: Sequence[int]) -> tuple[float, float]:
-    """Fixed part and part a token of a chain.
+def _flops_per_token(name: str, n: int) -> float:
+    return flops_at(name, n, WIDTH) / n
 
-    >>> line([16, 32], [35, 67])
+
+def straight_line(sizes: Sequence[int], values: Sequence[int]) -> tuple[float, float]:
+    """Intercept and slope of a chain's length.
+
+    >>> straight_line([16, 32], [35, 67])
     (3.0, 2.0)
     """
-    each = (values[-1] - values[0]) / (sizes[-1] - sizes[0])
-    return values[0] - each * sizes[0], each
+    slope = (values[-1] - values[0]) / (sizes[-1] - sizes[0])
+    return values[0] - slope * sizes[0], slope
 
 
-def chain_words(fixed: float, each: float) -> str:
+def format_line(intercept: float, slope: float) -> str:
     """A straight line in n.
 
-    >>> chain_words(-1.0, 12.0), chain_words(23.0, 0.0), chain_words(0.0, 14.0)
+    >>> format_line(-1.0, 12.0), format_line(23.0, 0.0), format_line(0.0, 14.0)
     ('12 n - 1', '23', '14 n')
     """
-    if not each:
-        return f"{fixed:g}"
-    return f"{each:g} n" + (f" {'+' if fixed > 0 else '-'} {abs(fixed):g}" if fixed else "")
+    if not slope:
+        return f"{intercept:g}"
+    sign = "+" if intercept > 0 else "-"
+    return f"{slope:g} n" + (f" {sign} {abs(intercept):g}" if intercept else "")
 
 
-def _work_ratio(name: str, lengths: Sequence[int]) -> float:
-    first, last = (flops_at(name, n, WIDTH) / n for n in (lengths[0], lengths[-1]))
-    return last / first
+def _chain_sentence(lines: Mapping[str, tuple[float, float]], texts: Mapping[str, str]) -> str:
+    by_growth = sorted(texts, key=lambda name: lines[name][1] == 0)  # those that grow first
+    growth = {name: "grows with n" if lines[name][1] else "does not depend on n" for name in by_growth}
+    return f"The longest chain of dependent operations {clauses(growth, texts)}."
 
 
-def _chain_sentence(lines: dict[str, tuple[float, float]], names: Sequence[str]) -> str:
-    waiting = {name: lines[name] for name in names if lines[name][1] > 0}
-    free = {name: lines[name] for name in names if lines[name][1] == 0}
-    parts = []
-    if waiting:
-        told = listed(f"{name} ({chain_words(*found)})" for name, found in waiting.items())
-        parts.append(f"the longest chain of operations that wait for one another grows with n in {told}")
-    if free:
-        told = listed(f"{name} ({chain_words(*found)})" for name, found in free.items())
-        parts.append(
-            f"{'it is' if waiting else 'the longest chain of operations is'} the same for every n in {told}"
-        )
-    sentence = "; ".join(parts)
-    return f"{sentence[0].upper()}{sentence[1:]}."
-
-
-def _token_sentence(per_token: dict[str, float], per_flop: dict[str, float], lengths: Sequence[int]) -> str:
-    said = {}
+def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float], factor: int) -> str:
+    texts, numbers = {}, {}
     for name, ratio in per_flop.items():
-        if ratio > SAME:
-            said[name] = "each FLOP takes longer, so the cores wait"
-        elif per_token[name] > SAME:
-            said[name] = "a token takes longer only because there is more work to it"
+        numbers[name] = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
+        if ratio > UNCHANGED:
+            texts[name] = "cores wait and each FLOP takes longer"
+        elif per_token[name] > UNCHANGED:
+            texts[name] = "a token takes longer only because it needs more FLOPs"
         else:
-            said[name] = "a token takes no longer"
-    parts = []
-    for words, names in grouped(said):
-        numbers = (
-            f"{name} ({times(per_token[name])} a token, {times(per_flop[name])} a FLOP)" for name in names
-        )
-        parts.append(f"{words} in {listed(numbers)}")
-    return f"With the same tokens in sequences {lengths[-1] // lengths[0]} times as long, {'; '.join(parts)}."
+            texts[name] = "a token takes no longer"
+    return f"With the same tokens in sequences {factor} times as long, {clauses(texts, numbers)}."
 
 
-def _thread_sentence(gains: dict[str, float], count: int) -> str:
-    said = {}
-    for name, gain in gains.items():
-        if gain > 1 + (count - 1) / 2:
-            said[name] = "the threads are used well"
-        elif gain > 1.1:
-            said[name] = "little is gained"
-        elif gain > 0.9:
-            said[name] = "nothing is gained"
-        else:
-            said[name] = "it is slower than on one"
-    parts = [
-        f"{words} in {listed(f'{name} ({times(gains[name])})' for name in names)}"
-        for words, names in grouped(said)
-    ]
-    return f"On {count} threads {'; '.join(parts)}."
+def thread_sentence(speedups: Mapping[str, float], count: int) -> str:
+    """How much each family gains from several threads."""
+    scale = (
+        (0.9, "the layer is slower than on one"),
+        (1.1, "there is no speed-up"),
+        (1 + (count - 1) / 2, "the speed-up is small"),
+        (math.inf, "the speed-up is good"),
+    )
+    texts = {name: classify(speedup, scale) for name, speedup in speedups.items()}
+    return f"On {count} threads {clauses(texts, {name: format_ratio(x) for name, x in speedups.items()})}."
 
 
-def _table(names: Sequence[str], lines: dict[str, tuple[float, float]], same: Any) -> Table:
-    columns = ("family", "longest chain", *(f"time a token, n = {n:,}" for n in same["lengths"]))
+def _table(chain_texts: Mapping[str, str], same: Any) -> Table:
+    columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same["lengths"]))
     rows = [
-        (
-            name,
-            chain_words(*lines[name]),
-            *(times(value / same["times"][name][0]) for value in same["times"][name]),
-        )
-        for name in names
+        (name, text, *(format_ratio(value / same["times"][name][0]) for value in same["times"][name]))
+        for name, text in chain_texts.items()
     ]
-    return Table(
-        "The same tokens in longer sequences",
-        columns,
-        rows,
-        [f"Times are ratios to n = {same['lengths'][0]}."],
-    )
+    notes = [f"Times are ratios to n = {same['lengths'][0]}."]
+    return Table("The same tokens in longer sequences", columns, rows, notes)
 
 
-def _picture(same: Any) -> Picture:
+def _plot(same: Any) -> Plot:
     lengths = same["lengths"]
-    figure, axes = panel(
-        f"{TOKENS:,} tokens in longer sequences",
-        "tokens n in a sequence",
-        f"time a token (n = {lengths[0]} is 1)",
-        log_x=True,
-        log_y=True,
-    )
-    draw(axes, {name: (lengths, [v / values[0] for v in values]) for name, values in same["times"].items()})
-    ticked(axes, lengths)
-    legend(figure, 3)
-    caption = "The number of tokens stays the same: only how many of them stand in one sequence grows."
-    return Picture(figure, "time a token against the length of the sequences", caption)
+    lines = {
+        name: (lengths, [value / values[0] for value in values]) for name, values in same["times"].items()
+    }
+    title, ylabel = f"{TOKENS:,} tokens in longer sequences", f"time per token (n = {lengths[0]} is 1)"
+    caption = "The number of tokens is constant; only the length of the sequences grows."
+    figure = size_plot(lines, title, "tokens n per sequence", ylabel)
+    return Plot(figure, "time per token against the length of the sequences", caption)

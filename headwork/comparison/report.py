@@ -1,19 +1,20 @@
-"""The whole comparison: the table with a cell for each row and family, the sentences, the pictures; in every form."""
+"""The whole comparison: one table with a cell per row and family, sentences and plots, in every format."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from headwork.comparison import bias, complexity, long_range, parallelism, uses
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.keeping import Progress, carry_out
-from headwork.comparison.rows import Results, Row, Settings, listed
+from headwork.comparison.measurements import run_measurements
+from headwork.comparison.row import Results, Row, join_names
+from headwork.comparison.settings import Settings
 from headwork.errors import InputError
 from headwork.files import write_whole
 from headwork.pages import Table, figure, heading, page, plot_svg
@@ -21,31 +22,29 @@ from headwork.readings.report import Report
 from headwork.training.progress import to_stderr
 
 PAGE, DATA = "comparison.html", "comparison.json"
+MODULES: dict[str, Any] = {
+    "complexity": complexity,
+    "parallelism": parallelism,
+    "long-range": long_range,
+    "bias": bias,
+    "uses": uses,
+}
 SIDE_BY_SIDE = Markup(
-    '<div style="display:grid;grid-template-columns:repeat(auto-fill,minmax(min(26rem,100%),1fr));gap:0 2rem">{}</div>'
+    '<div style="display:grid;gap:0 2rem;'
+    'grid-template-columns:repeat(auto-fill,minmax(min(26rem,100%),1fr))">{}</div>'
 )
 
 
-def module(row: str) -> Any:
-    return import_module(f"headwork.comparison.{row.replace('-', '_')}")
-
-
-def compare(
-    settings: Settings,
-    folder: str | Path,
-    *,
-    say: Callable[[str], None] = to_stderr,
-    progress: Progress | None = None,
-) -> Comparison:
-    """Measure what is not yet measured, and write the page and the data into the folder."""
+def compare(settings: Settings, folder: str | Path, *, say: Callable[[str], None] = to_stderr) -> Comparison:
+    """Run the measurements that are not saved yet, and write the page and the data into the folder."""
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise InputError(
             f"--out {target} is a file. Name a folder: measurements and report are written into it."
         )
-    measurements = [one for row in settings.rows for one in module(row).plan(settings)]
-    results = carry_out(measurements, target, progress, say)
-    comparison = Comparison(settings, [module(row).told(settings, results) for row in settings.rows], results)
+    modules = [MODULES[row] for row in settings.rows]
+    results = run_measurements([one for module in modules for one in module.plan(settings)], target, say)
+    comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
     write_whole(target / PAGE, comparison.to_html())
     write_whole(target / DATA, comparison.to_json())
     return comparison
@@ -53,7 +52,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Settings, rows as they are told, and all results by their measurements' names."""
+    """The settings, the report on each row, and all results by the names of their measurements."""
 
     settings: Settings
     rows: list[Row]
@@ -61,35 +60,33 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        return f"{listed(self.settings.families)} compared"
+        return f"{join_names(self.settings.families)} compared"
 
     @property
     def about(self) -> str:
-        chosen = self.settings
         return (
-            f"{'Full' if chosen.full else 'Quick'} setting, seeds {listed(map(str, chosen.seeds))}, {chosen.steps:,} "
-            "steps for every training. Every number is measured or counted here; sentences are made from the numbers. "
-            "Times are ratios."
+            f"{'Full' if self.settings.full else 'Quick'} settings: "
+            f"{self.settings.describe_training('examples')}. Every number is measured or counted here; "
+            "sentences are generated from the numbers. Times are ratios."
         )
 
     def verdicts(self) -> Table:
-        """Each row in a sentence."""
-        return Table(
-            "In short", ("row", "what the numbers say"), [(row.title, row.verdict) for row in self.rows]
-        )
+        """Each row in one sentence."""
+        rows = [(row.title, row.verdict) for row in self.rows]
+        return Table("Summary", ("row", "what the numbers say"), rows)
 
     def table(self) -> Table:
-        """A line for everything that was measured, a column for each family."""
+        """One line per quantity, one column per family."""
         names = self.settings.families
         lines: list[tuple[str, ...]] = []
         for row in self.rows:
             lines.append((row.title.upper(), *("" for _ in names)))
-            lines += [(label, *(cells.get(name, "") for name in names)) for label, cells in row.cells]
-        words = "; ".join(f"{name}: {FAMILIES[name].words}" for name in names)
-        return Table("All that was measured", ("measured", *names), lines, [f"{words}."])
+            lines += [(cells.label, *(cells.texts.get(name, "") for name in names)) for cells in row.cells]
+        descriptions = "; ".join(f"{name}: {FAMILIES[name].description}" for name in names)
+        return Table("All measurements", ("quantity", *names), lines, [f"{descriptions}."])
 
     def report(self) -> Report:
-        """The same as a report, for text, Markdown and LaTeX."""
+        """The same for text, Markdown and LaTeX."""
         parts: list[Any] = [self.about, self.table()]
         for row in self.rows:
             parts += [
@@ -110,12 +107,12 @@ class Comparison:
         return self.report().to_latex(fragment)
 
     def to_html(self) -> str:
-        """One page that opens offline."""
+        """One page that works offline."""
         blocks: list[Any] = [self.verdicts(), self.table()]
         for row in self.rows:
             blocks += [heading(row.title, name=row.name), row.verdict, *row.sentences]
-            pictures = [figure(plot_svg(p.plot, p.alt), p.caption) for p in row.pictures]
-            blocks += [SIDE_BY_SIDE.format(Markup("").join(pictures))] if pictures else []
+            plots = [figure(plot_svg(plot.figure, plot.alt), plot.caption) for plot in row.plots]
+            blocks += [SIDE_BY_SIDE.format(Markup("").join(plots))] if plots else []
             blocks += [*row.tables, f"Budget: {row.budget}"]
         return page(f"Headwork: {self.title}", *blocks, about=self.about)
 
@@ -127,7 +124,7 @@ class Comparison:
                     "row": row.name,
                     "budget": row.budget,
                     "verdict": row.verdict,
-                    "cells": dict(row.cells),
+                    "cells": {cells.json_name: cells.texts for cells in row.cells},
                     "sentences": row.sentences,
                     "numbers": row.numbers,
                 }

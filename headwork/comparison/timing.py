@@ -1,8 +1,8 @@
-"""Taking times: every competitor in turn, round after round, the best of its rounds kept.
+"""Timing on a busy machine: all candidates take turns, round after round, and the best round of each counts.
 
-What else runs on the machine makes some rounds slow, never quicker: the best one is nearest to the work itself, and
-taking turns keeps a busy moment from falling on one competitor alone. On one thread it is the processor's time that
-counts, which stands still while others have the processor.
+Other processes make some rounds slower, never faster: the best one is nearest to the true cost, and taking
+turns spreads a busy moment over all candidates. On one thread CPU time counts, which stops while other
+processes run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Generic, TypeVar
 import torch
 
 Key = TypeVar("Key", bound=Hashable)
-LEAST = 0.002  # seconds of one sample: quicker work is repeated within it
+SAMPLE_SECONDS = 0.002  # faster functions are repeated within one sample
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many threads inside, as many as before afterwards."""
+    """Use so many threads inside the block, and restore the number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -35,34 +35,43 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Race(Generic[Key]):
-    """Times of several competitors, which more rounds can only make better.
+def relative(times: Mapping[Key, float]) -> dict[Key, float]:
+    """Times in units of the shortest.
 
-    The clock is the processor's on one thread and the wall's on several, unless one is given.
+    >>> relative({"cnn": 0.5, "lstm": 2.0})
+    {'cnn': 1.0, 'lstm': 4.0}
+    """
+    unit = min(times.values())
+    return {key: seconds / unit for key, seconds in times.items()}
+
+
+class InterleavedTimer(Generic[Key]):
+    """Best times of several functions that take turns; more rounds only make them better.
+
+    The clock is CPU time on one thread and wall time on several, unless one is given.
     """
 
     def __init__(
-        self, runs: Mapping[Key, Callable[[], object]], clock: Callable[[], float] | None = None
+        self, functions: Mapping[Key, Callable[[], object]], clock: Callable[[], float] | None = None
     ) -> None:
-        self.runs, self.clock = dict(runs), clock
+        self.functions, self.clock = dict(functions), clock
         self.best: dict[Key, float] = {}
         self.repeats: dict[Key, int] = {}
 
     def run(self, rounds: int, only: Collection[Key] | None = None) -> dict[Key, float]:
-        """Seconds of each after so many more rounds, of all or of some."""
-        chosen = {key: work for key, work in self.runs.items() if only is None or key in only}
+        """The best seconds per call after so many more rounds, of all functions or only of some."""
+        selected = {key: call for key, call in self.functions.items() if only is None or key in only}
         for _ in range(rounds):
-            for key, work in chosen.items():
+            for key, call in selected.items():
                 if key not in self.best:
-                    once = self._seconds(work, 1)  # warms up as well
-                    self.repeats[key] = max(1, round(LEAST / max(once, 1e-7)))
-                    self.best[key] = once
-                self.best[key] = min(self.best[key], self._seconds(work, self.repeats[key]))
+                    self.best[key] = self._seconds(call, 1)  # warms up as well
+                    self.repeats[key] = max(1, round(SAMPLE_SECONDS / max(self.best[key], 1e-7)))
+                self.best[key] = min(self.best[key], self._seconds(call, self.repeats[key]))
         return self.best
 
-    def _seconds(self, work: Callable[[], object], repeats: int) -> float:
+    def _seconds(self, call: Callable[[], object], repeats: int) -> float:
         clock = self.clock or (time.process_time if torch.get_num_threads() == 1 else time.perf_counter)
-        begun = clock()
+        start = clock()
         for _ in range(repeats):
-            work()
-        return (clock() - begun) / repeats
+            call()
+        return (clock() - start) / repeats

@@ -1,73 +1,70 @@
 """Best use: accuracy, time and parameters on images and, in full, on reviews, with the same budget for all.
 
-Times are those of one training step and of one answer, every family in turn, as ratios to the quickest.
+Times are those of one training step and of one prediction, as ratios to the fastest family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
-from torch import nn
 
-from headwork.comparison.bias import leaders
-from headwork.comparison.families import FAMILIES, image_model, text_model
-from headwork.comparison.fitting import Share, share
-from headwork.comparison.images import COUNTS, DATA, SIZES, measurement, name_of
-from headwork.comparison.rows import Measurement, Results, Row, Settings, listed, times
-from headwork.comparison.teaching import BATCH, Batch, draws, started, teach, teach_step
-from headwork.comparison.timing import Race, threads
+from headwork.comparison import training
+from headwork.comparison.accuracy import Accuracy, leaders, mean_accuracy, too_small_budget
+from headwork.comparison.families import FAMILIES, HEADS, build_with_parameters
+from headwork.comparison.image_task import (
+    CHANCE,
+    CLASSES,
+    TASKS,
+    image_measurement,
+    image_model,
+    measurement_name,
+)
+from headwork.comparison.measurements import Measurement
+from headwork.comparison.row import Results, Row, format_ratio
+from headwork.comparison.settings import Settings
+from headwork.comparison.timing import InterleavedTimer, relative, threads
+from headwork.comparison.training import BATCH_SIZE, Batch, generator
 from headwork.data import EncodedTexts, load_texts, train_tokenizer
-from headwork.data.splits import batches, batches_in_order
+from headwork.data.splits import Indices, batches, batches_in_order
+from headwork.models import Model
+from headwork.models.registry import build_classifier, classifier_config
 from headwork.pages.tables import Table
 
-REVIEWS, VOCABULARY, LONGEST = "imdb", 2000, 200
-TEXT_WIDTH, TEXT_WANTED = 64, 200_000
-TEXT_RATE = 1e-3
-TESTED = 5000  # reviews: enough for a margin of a point, and a quarter of the time
+REVIEWS, REVIEW_CHANCE = "imdb", 0.5
+VOCABULARY, MAX_LENGTH = 2000, 200
+TEXT_WIDTH, TEXT_PARAMETERS = 64, 200_000
+TEXT_LEARNING_RATE = 1e-3
+TEST_REVIEWS = 5000  # enough for a margin of one point, in a quarter of the time
 
 
 def plan(settings: Settings) -> list[Measurement]:
-    full, families = settings.full, settings.families
-    made = [
-        measurement(settings, family, COUNTS[full][-1], seed)
-        for seed in settings.seeds
-        for family in families
-    ]
-    decided_by = {"families": families, "size": vars(SIZES[full]), "batch": BATCH}
-    made.append(
-        Measurement("uses time on images", decided_by, lambda: image_times(families, full), len(families))
-    )
+    full, families, task = settings.full, settings.families, TASKS[settings.full]
+    pairs = [(family, seed) for seed in settings.seeds for family in families]
+    measurements = [image_measurement(settings, family, task.counts[-1], seed) for family, seed in pairs]
+    config = {"families": families, "size": task.size_config(), "batch": BATCH_SIZE}
+    run = partial(image_times, families, full)
+    measurements.append(Measurement("uses time on images", config, run, len(families)))
     if full:
-        made += [_reviews(settings, family, seed) for seed in settings.seeds for family in families]
-        decided_by = {"families": families, "width": TEXT_WIDTH, "wanted": TEXT_WANTED, "longest": LONGEST}
-        made.append(
-            Measurement("uses time on reviews", decided_by, lambda: text_times(families), 3.0 * len(families))
-        )
-    return made
+        measurements += [_review_measurement(family, seed, settings.steps) for family, seed in pairs]
+        config = {"families": families, "width": TEXT_WIDTH, "wanted": TEXT_PARAMETERS, "longest": MAX_LENGTH}
+        run = partial(text_times, families)
+        measurements.append(Measurement("uses time on reviews", config, run, 3.0 * len(families)))
+    return measurements
 
 
-def _reviews(settings: Settings, family: str, seed: int) -> Measurement:
-    decided_by = {
-        "family": family,
+def _review_measurement(family: str, seed: int, steps: int) -> Measurement:
+    config = training.config(family, seed, steps, TEXT_LEARNING_RATE) | {
         "data": REVIEWS,
-        "seed": seed,
-        "steps": settings.steps,
-        "batch": BATCH,
-        "rate": TEXT_RATE,
-        "wanted": TEXT_WANTED,
+        "wanted": TEXT_PARAMETERS,
         "vocabulary": VOCABULARY,
-        "longest": LONGEST,
-        "tested": TESTED,
+        "longest": MAX_LENGTH,
+        "tested": TEST_REVIEWS,
     }
-    return Measurement(
-        review_name(family, seed),
-        decided_by,
-        lambda: judged(family, seed, steps=settings.steps),
-        settings.steps * 0.1,
-    )
+    run = partial(train_on_reviews, family, seed, steps=steps)
+    return Measurement(review_name(family, seed), config, run, steps * 0.1)
 
 
 def review_name(family: str, seed: int) -> str:
@@ -77,162 +74,152 @@ def review_name(family: str, seed: int) -> str:
 # --- measuring ----------------------------------------------------------------------------------
 
 
-def image_times(families: Sequence[str], full: bool, rounds: int = 20) -> dict[str, Any]:
-    """Times of a training step and of an answer on images, in units of the shortest of each."""
-    side = SIZES[full].image
-    images = torch.randn(BATCH, 1, side, side, generator=draws("timed images"))
-    labels = torch.randint(0, SIZES[full].classes, (BATCH,), generator=draws("timed labels"))
-    models = {name: image_model(FAMILIES[name], SIZES[full]) for name in families}
-    return _race(models, ((images,), labels), rounds)
+def image_times(families: Sequence[str], full: bool) -> dict[str, Any]:
+    """Times of a training step and of a prediction on images, each in units of the shortest."""
+    side = TASKS[full].image
+    images = torch.randn(BATCH_SIZE, 1, side, side, generator=generator("timed images"))
+    labels = torch.randint(0, CLASSES, (BATCH_SIZE,), generator=generator("timed labels"))
+    models = {name: image_model(FAMILIES[name], TASKS[full]) for name in families}
+    return _times(models, ((images,), labels), 20)
 
 
-def text_times(families: Sequence[str], rounds: int = 5) -> dict[str, Any]:
-    """The same on texts as long as they may be."""
-    tokens = torch.randint(2, VOCABULARY, (BATCH, LONGEST), generator=draws("timed tokens"))
-    labels = torch.randint(0, 2, (BATCH,), generator=draws("timed labels"))
-    models = {name: text_model_of(name) for name in families}
-    return _race(models, ((tokens, torch.ones_like(tokens)), labels), rounds)
+def text_times(families: Sequence[str]) -> dict[str, Any]:
+    """The same on texts of the maximum length."""
+    tokens = torch.randint(2, VOCABULARY, (BATCH_SIZE, MAX_LENGTH), generator=generator("timed tokens"))
+    labels = torch.randint(0, 2, (BATCH_SIZE,), generator=generator("timed labels"))
+    models = {name: text_model(name) for name in families}
+    return _times(models, ((tokens, torch.ones_like(tokens)), labels), 5)
 
 
-def _race(models: dict[str, Any], batch: Batch, rounds: int) -> dict[str, Any]:
-    runs: dict[tuple[str, str], Any] = {}
+def _times(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[str, Any]:
+    functions: dict[tuple[str, str], Any] = {}
     for name, model in models.items():
-        runs["step", name] = _step(model, batch)
-        runs["answer", name] = _answer(model, batch)
+        optimiser = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
+        functions["step", name] = partial(training.train_step, model, batch, optimiser, 0.0)
+        functions["answer", name] = torch.no_grad()(partial(model, *batch[0]))
     with threads(1):
-        best = Race(runs).run(rounds)
-    found: dict[str, dict[str, float]] = {}
-    for what in ("step", "answer"):
-        unit = min(best[what, name] for name in models)
-        found[what] = {name: best[what, name] / unit for name in models}
-    return found
+        best = InterleavedTimer(functions).run(rounds)
+    return {what: relative({name: best[what, name] for name in models}) for what in ("step", "answer")}
 
 
-def _step(model: nn.Module, batch: Batch) -> Any:
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
-    return lambda: teach_step(model, batch, optimiser, 0.0)
+def text_model(name: str) -> Model:
+    """A classifier of texts into two classes with about ``TEXT_PARAMETERS`` parameters."""
+    family = FAMILIES[name]
+    is_attention = family.kind == "attention"
 
+    def build(free: int) -> Model:
+        config = classifier_config(
+            "text",
+            family.architecture,
+            attention=family.attention,
+            vocabulary=VOCABULARY,
+            max_length=MAX_LENGTH,
+            width=TEXT_WIDTH if is_attention else free,
+            hidden=free if is_attention else 1,
+            heads=HEADS if is_attention else 1,
+            depth=2,
+            dropout=0.1,
+            kernel="fused",
+        )
+        return build_classifier(config)
 
-def _answer(model: nn.Module, batch: Batch) -> Any:
-    @torch.no_grad()
-    def answer() -> object:
-        return model(*batch[0])
-
-    return answer
-
-
-def text_model_of(family: str) -> Any:
-    return text_model(
-        FAMILIES[family], vocabulary=VOCABULARY, longest=LONGEST, width=TEXT_WIDTH, wanted=TEXT_WANTED
-    )
+    return build_with_parameters(build, TEXT_PARAMETERS)
 
 
 @cache
-def reviews() -> tuple[EncodedTexts, EncodedTexts]:
-    """Film reviews to train on and to be tested on, as tokens."""
+def load_reviews() -> tuple[EncodedTexts, EncodedTexts]:
+    """Film reviews for training and for testing, as tokens."""
     data = load_texts(REVIEWS, validation=0)
-    tokenizer = train_tokenizer(data.train.texts, vocabulary=VOCABULARY, max_length=LONGEST)
-    tested = data.test.at(batches(len(data.test), TESTED, seed=0, epoch=0)[0])
-    return tokenizer.encode(data.train), tokenizer.encode(tested)
+    tokenizer = train_tokenizer(data.train.texts, vocabulary=VOCABULARY, max_length=MAX_LENGTH)
+    test_split = data.test.at(batches(len(data.test), TEST_REVIEWS, seed=0, epoch=0)[0])
+    return tokenizer.encode(data.train), tokenizer.encode(test_split)
 
 
-def judged(family: str, seed: int, *, steps: int) -> dict[str, Any]:
-    """A model taught to tell good reviews from bad ones: its right answers."""
-    shown, asked = reviews()
-    words = (seed, family, REVIEWS)
-    model = started(lambda: text_model_of(family), *words)
-    order = [
+def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
+    """Train to tell positive reviews from negative ones; the test accuracy."""
+    train_split, test_split = load_reviews()
+    keys = (seed, family, REVIEWS)
+    model = training.build_seeded(lambda: text_model(family), *keys)
+    count, lengths = len(train_split), train_split.lengths
+    order = (
         chosen
-        for epoch in range(1 + steps * BATCH // len(shown))
-        for chosen in batches(len(shown), BATCH, seed=seed, epoch=epoch, lengths=shown.lengths)
-    ]
+        for epoch in range(1 + steps * BATCH_SIZE // count)
+        for chosen in batches(count, BATCH_SIZE, seed=seed, epoch=epoch, lengths=lengths)
+    )
 
-    def batch(step: int) -> Batch:
-        tokens, mask, labels = shown.tensors(order[step])
+    def batch(split: EncodedTexts, chosen: Indices) -> Batch:
+        tokens, mask, labels = split.tensors(chosen)
         return (tokens, mask), labels
 
-    teach(model, batch, *words, steps=steps, rate=TEXT_RATE)
-    right = 0
-    with threads(1), torch.no_grad():
-        for chosen in batches_in_order(len(asked), 200, asked.lengths):
-            tokens, mask, labels = asked.tensors(chosen)
-            right += int((model(tokens, mask).argmax(-1) == labels).sum())
+    train_batches = (batch(train_split, chosen) for chosen in order)
+    training.train(model, train_batches, *keys, steps=steps, rate=TEXT_LEARNING_RATE)
+    test_order = batches_in_order(len(test_split), 200, test_split.lengths)
     return {
-        "accuracy": right / len(asked),
-        "tested": len(asked),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "accuracy": training.evaluate(model, (batch(test_split, chosen) for chosen in test_order)),
+        "tested": len(test_split),
+        "parameters": model.parameter_count,
     }
 
 
-# --- telling ------------------------------------------------------------------------------------
+# --- reporting ----------------------------------------------------------------------------------
 
 
-def told(settings: Settings, results: Results) -> Row:
-    full, names, count = settings.full, settings.families, COUNTS[settings.full][-1]
-    row = Row(
-        "uses",
-        "Best use",
-        f"{settings.steps:,} steps of {BATCH} examples, seeds {listed(map(str, settings.seeds))}.",
-    )
-    runs = {name: [results[name_of(name, count, seed)] for seed in settings.seeds] for name in names}
-    _tell(
-        row,
-        f"{DATA[full]}, {count:,} images",
-        runs,
-        results["uses time on images"],
-        chance=0.1,
-        steps=settings.steps,
-    )
-    if full:
-        runs = {name: [results[review_name(name, seed)] for seed in settings.seeds] for name in names}
-        _tell(
-            row, f"{REVIEWS} reviews", runs, results["uses time on reviews"], chance=0.5, steps=settings.steps
-        )
+def report(settings: Settings, results: Results) -> Row:
+    names, seeds, task = settings.families, settings.seeds, TASKS[settings.full]
+    row = Row("uses", "Best use", f"{settings.describe_training('examples')}.")
+    count = task.counts[-1]
+    runs = {name: [results[measurement_name(name, count, seed)] for seed in seeds] for name in names}
+    label = f"{task.data}, {count:,} images"
+    _add_task(row, label, runs, results["uses time on images"], CHANCE, settings.steps)
+    if settings.full:
+        runs = {name: [results[review_name(name, seed)] for seed in seeds] for name in names}
+        times = results["uses time on reviews"]
+        _add_task(row, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:
-        row.say("Reviews are compared with --full only: they must be fetched.")
+        row.add_sentence("Reviews are compared only with --full, because they must be downloaded.")
     return row
 
 
-def _tell(row: Row, what: str, runs: dict[str, list[Any]], timed: Any, *, chance: float, steps: int) -> None:
-    found = {name: share([run["accuracy"] for run in many], many[0]["tested"]) for name, many in runs.items()}
-    counts = {name: many[0]["parameters"] for name, many in runs.items()}
-    row.cells += [
-        (f"{what}: right", {name: str(one) for name, one in found.items()}),
-        (f"{what}: parameters", {name: f"{one:,}" for name, one in counts.items()}),
-        (f"{what}: time a training step", {name: times(one) for name, one in timed["step"].items()}),
-        (f"{what}: time an answer", {name: times(one) for name, one in timed["answer"].items()}),
-    ]
-    columns = ("family", "right", "parameters", "time a training step", "time an answer")
-    rows = [
-        (name, str(found[name]), counts[name], times(timed["step"][name]), times(timed["answer"][name]))
-        for name in runs
-    ]
-    row.tables.append(Table(what, columns, rows, ["Times are ratios to the quickest family's."]))
-    if any(one.above(chance) for one in found.values()):
-        sentence = f"On {what}, {_words(found, timed)}."
-    else:
-        sentence = (
-            f"On {what}, {steps} training steps are too small a budget to say anything: no family was above chance "
-            f"({chance:.0%}). Give more with --steps."
-        )
-    row.verdict = f"{row.verdict} {sentence}".strip()
-    row.numbers[what] = {
-        "accuracy": {name: one.value for name, one in found.items()},
+def _add_task(
+    row: Row, task: str, runs: Mapping[str, list[Any]], times: Mapping[str, Any], chance: float, steps: int
+) -> None:
+    accuracies = {
+        name: mean_accuracy([run["accuracy"] for run in by_seed], by_seed[0]["tested"])
+        for name, by_seed in runs.items()
+    }
+    counts = {name: by_seed[0]["parameters"] for name, by_seed in runs.items()}
+    first = len(row.cells)
+    for label, values, form, json_name in (
+        ("accuracy", accuracies, str, "right"),
+        ("parameters", counts, "{:,}".format, "parameters"),
+        ("time per training step", times["step"], format_ratio, "time a training step"),
+        ("time per prediction", times["answer"], format_ratio, "time an answer"),
+    ):
+        row.add_cells(f"{task}: {label}", values, form, f"{task}: {json_name}")
+    columns = row.cells[first:]
+    rows = [(name, *(column.texts[name] for column in columns)) for name in runs]
+    labels = (column.label.removeprefix(f"{task}: ") for column in columns)
+    notes = ["Times are ratios to the fastest family's."]
+    row.tables.append(Table(task, ("family", *labels), rows, notes))
+    small = too_small_budget(accuracies.values(), chance, steps)
+    sentence = small or f"{_summary(accuracies, times['step'])}."
+    row.verdict = f"{row.verdict} On {task}, {sentence}".strip()
+    row.numbers[task] = {
+        "accuracy": {name: accuracy.value for name, accuracy in accuracies.items()},
         "parameters": counts,
-        **timed,
+        **times,
     }
 
 
-def _words(found: dict[str, Share], timed: Any) -> str:
-    """Who is ahead, and whether the quickest to train is among them."""
-    best = max(found, key=lambda name: found[name].value)
-    quick = min(timed["step"], key=lambda name: timed["step"][name])
-    words = leaders(found)
-    if len(found) == 1:
-        return words
-    if quick == best:
-        return f"{words}; {quick} is the quickest to train, too"
-    cost = f"{quick} is the quickest to train, {timed['step'][best]:.1f} times as quick as {best}"
-    return f"{words}; {cost}" + (
-        ", and behind it" if found[best].above(found[quick]) else ", and not seen to be behind it"
-    )
+def _summary(accuracies: Mapping[str, Accuracy], step_times: Mapping[str, float]) -> str:
+    """Which family leads, and whether the fastest to train is worse."""
+    best = max(accuracies, key=lambda name: accuracies[name].value)
+    fastest = min(step_times, key=lambda name: step_times[name])
+    text = leaders(accuracies)
+    if len(accuracies) == 1:
+        return text
+    if fastest == best:
+        return f"{text}; {fastest} is also the fastest to train"
+    worse = "measurably worse" if accuracies[best].above(accuracies[fastest]) else "not measurably worse"
+    factor = f"{step_times[best]:.1f} times as fast as {best}"
+    return f"{text}; {fastest} is the fastest to train, {factor}, and {worse}"

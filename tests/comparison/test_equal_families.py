@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from headwork.comparison import Settings, images, long_range, uses
-from headwork.comparison.families import FAMILIES, image_model, parameters, sequence_model, sized
+from headwork.comparison import long_range, uses
+from headwork.comparison.families import FAMILIES, build_with_parameters, parameter_count
+from headwork.comparison.gap_task import sequence_model
+from headwork.comparison.image_task import TASKS, image_model
 from headwork.comparison.layers import Layer, definition, flops, flops_at
 from headwork.errors import InputError
 
@@ -24,28 +26,26 @@ FORMULAS = {
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("full", [False, True])
 def test_parameters_are_equal_within_five_percent(name, full):
-    settings, wanted = Settings.of(full=full), long_range.WANTED[full]
-    for gap in (long_range.gaps(settings)[0], long_range.gaps(settings)[-1]):
+    target = long_range.PARAMETERS[full]
+    for gap in (long_range.GAPS[full][0], long_range.GAPS[full][-1]):
         with torch.device("meta"):
-            model = sequence_model(
-                FAMILIES[name], longest=gap + 2, vocabulary=5, classes=4, width=24, wanted=wanted
-            )
-        assert abs(parameters(model) - wanted) <= 0.05 * wanted
+            model = sequence_model(FAMILIES[name], max_length=gap + 2, parameters=target)
+        assert abs(parameter_count(model) - target) <= 0.05 * target
     with torch.device("meta"):
-        model = image_model(FAMILIES[name], images.SIZES[full])
-    assert abs(model.parameter_count - images.SIZES[full].wanted) <= 0.05 * images.SIZES[full].wanted
+        model = image_model(FAMILIES[name], TASKS[full])
+    assert abs(model.parameter_count - TASKS[full].parameters) <= 0.05 * TASKS[full].parameters
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_models_of_texts_are_of_equal_size_too(name):
     with torch.device("meta"):
-        model = uses.text_model_of(name)
-    assert abs(model.parameter_count - uses.TEXT_WANTED) <= 0.05 * uses.TEXT_WANTED
+        model = uses.text_model(name)
+    assert abs(model.parameter_count - uses.TEXT_PARAMETERS) <= 0.05 * uses.TEXT_PARAMETERS
 
 
-def test_a_size_that_cannot_be_kept_is_refused():
+def test_a_number_of_parameters_out_of_reach_is_refused():
     with pytest.raises(InputError, match="parameters are the nearest to 3"):
-        sized(lambda size: torch.nn.Linear(10, size), 3)
+        build_with_parameters(lambda size: torch.nn.Linear(10, size), 3)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

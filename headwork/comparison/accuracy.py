@@ -1,0 +1,131 @@
+"""Accuracies with their margins: which families lead, what changes, and whether the budget was large enough.
+
+The 95% margin is that of Agresti and Coull (1998), which also holds near 100%. Two accuracies differ if they
+are more than one and a half margins apart (99.7%), because a comparison looks at dozens of pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwork.comparison.plots import add_legend, dodge_factor, draw, panel, set_ticks
+from headwork.comparison.row import clauses, join_names
+
+CONFIDENCE, MARGINS_APART = 1.96, 1.5
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The fraction of correct predictions, over one seed or several, with its 95% margin."""
+
+    value: float
+    margin: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} ± {100 * self.margin:.1f}"
+
+    def differs(self, other: Accuracy) -> bool:
+        """Whether the difference is larger than both margins allow.
+
+        >>> mean_accuracy([0.5], 100).differs(mean_accuracy([0.55], 100))
+        False
+        """
+        return abs(self.value - other.value) > MARGINS_APART * math.hypot(self.margin, other.margin)
+
+    def above(self, other: Accuracy) -> bool:
+        return self.differs(other) and self.value > other.value
+
+
+BySize = Mapping[str, Mapping[int, Accuracy]]  # of a family, at a size
+
+
+def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
+    """The mean over seeds of accuracies on ``count`` examples; the margin includes the spread between seeds.
+
+    >>> print(mean_accuracy([0.5], 96))
+    50.0% ± 9.8
+    """
+    mean = float(np.mean(values))
+    smoothed = (mean * count + 2) / (count + 4)
+    within = CONFIDENCE * math.sqrt(smoothed * (1 - smoothed) / (count + 4))
+    between = CONFIDENCE * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return Accuracy(mean, math.hypot(within, between))
+
+
+def too_small_budget(accuracies: Iterable[Accuracy], chance: float, steps: int) -> str:
+    """A sentence that says so if no accuracy is above chance; otherwise nothing."""
+    if any(accuracy.above(Accuracy(chance)) for accuracy in accuracies):
+        return ""
+    return (
+        f"{steps} training steps are too small a budget to say anything about accuracy: no family was above "
+        f"chance ({chance:.0%}). Give more with --steps."
+    )
+
+
+def leaders(accuracies: Mapping[str, Accuracy]) -> str:
+    """Which families are best, and which are measurably worse.
+
+    >>> half = mean_accuracy([0.5], 400)
+    >>> leaders({"cnn": mean_accuracy([0.9], 400), "lstm": mean_accuracy([0.89], 400), "gru": half})
+    'cnn and lstm lead (90.0%, 89.0%: no measurable difference), ahead of gru (50.0%)'
+    """
+    best = max(accuracies, key=lambda name: accuracies[name].value)
+    level = [best, *(n for n in accuracies if n != best and not accuracies[best].above(accuracies[n]))]
+    behind = [name for name in accuracies if name not in level]
+    values, values_behind = (
+        ", ".join(f"{accuracies[name].value:.1%}" for name in names) for names in (level, behind)
+    )
+    if len(level) > 1 and not behind:
+        return f"there is no measurable difference between {join_names(level)} ({values})"
+    if not behind:
+        return f"{best} has {values}"
+    several = f"{join_names(level)} lead ({values}: no measurable difference)"
+    leading = several if len(level) > 1 else f"{best} leads ({values})"
+    return f"{leading}, ahead of {join_names(behind)} ({values_behind})"
+
+
+def changes(before: Mapping[str, Accuracy], after: Mapping[str, Accuracy]) -> str:
+    """For which families the accuracy drops, rises, or does not measurably change.
+
+    >>> low, high = mean_accuracy([0.5], 400), mean_accuracy([0.9], 400)
+    >>> changes({"cnn": high, "lstm": low}, {"cnn": low, "lstm": low})
+    'accuracy drops for cnn (-40.0 points); there is no measurable change for lstm (+0.0 points)'
+    """
+    texts, numbers = {}, {}
+    for name, accuracy in before.items():
+        gain = after[name].value - accuracy.value
+        changed = f"accuracy {'rises' if gain > 0 else 'drops'}"
+        texts[name] = changed if accuracy.differs(after[name]) else "there is no measurable change"
+        numbers[name] = f"{100 * gain:+.1f} points"
+    return clauses(texts, numbers)
+
+
+def all_accuracies(by_size: BySize) -> list[Accuracy]:
+    return [accuracy for sizes in by_size.values() for accuracy in sizes.values()]
+
+
+def values_by_size(by_size: BySize) -> dict[str, dict[str, float]]:
+    """The numbers alone, for JSON."""
+    return {
+        name: {str(n): accuracy.value for n, accuracy in sizes.items()} for name, sizes in by_size.items()
+    }
+
+
+def plot_by_size(by_size: BySize, chance: float, title: str, xlabel: str) -> tuple[Any, Any, str]:
+    """A figure of accuracy against size with its axes, and a sentence on the margins for its caption."""
+    figure, axes = panel(title, xlabel, "accuracy in %", log="x")
+    style = {"color": "#777777", "linewidth": 1, "linestyle": (0, (2, 3))}
+    axes.axhline(100 * chance, label=f"chance, {chance:.0%}", **style)
+    for index, (name, sizes) in enumerate(by_size.items()):
+        x = [size * dodge_factor(index, len(by_size)) for size in sizes]
+        draw(axes, name, (x, [100 * accuracy.value for accuracy in sizes.values()]))
+        set_ticks(axes, list(sizes))
+    axes.set_ylim(0, 104)
+    add_legend(figure)
+    margin = max(accuracy.margin for accuracy in all_accuracies(by_size))
+    return figure, axes, f"95% margins are at most {100 * margin:.1f} points."

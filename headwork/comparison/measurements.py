@@ -1,0 +1,156 @@
+"""Measurements saved one by one as they finish, so that a stopped comparison can be resumed.
+
+The file name contains a fingerprint of everything the result depends on (configuration, torch version, number
+of cores), so different settings never share a file. A file that is damaged, or does not match its name, is
+reported and measured again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headwork.comparison.timing import cores
+from headwork.errors import HeadworkError, InputError
+from headwork.files import read_text, write_whole
+from headwork.training.progress import clock, to_stderr
+
+FORMAT = "headwork comparison 1"
+FOLDER = "measurements"
+SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
+
+
+class StoppedError(HeadworkError):
+    """Interrupted; finished measurements are saved."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One unit of work, what its result depends on, and roughly how many seconds it takes.
+
+    The fingerprint is made from name and configuration: changing either makes saved results unreachable.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    run: Callable[[], dict[str, Any]]
+    seconds: float
+
+
+def fingerprint(measurement: Measurement) -> str:
+    """A digest of everything the result depends on."""
+    return _digest(
+        {
+            "name": measurement.name,
+            "decided by": measurement.config,
+            "torch": torch.__version__,
+            "cores": cores(),
+            "format": FORMAT,
+        }
+    )
+
+
+def _digest(data: Any) -> str:
+    return sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def path_of(folder: Path, measurement: Measurement) -> Path:
+    slug = re.sub(r"[^a-z0-9]+", "-", measurement.name.lower()).strip("-")
+    return folder / FOLDER / f"{slug}.{fingerprint(measurement)[:10]}.json"
+
+
+def save(folder: Path, measurement: Measurement, result: dict[str, Any]) -> None:
+    """Write a finished measurement."""
+    data = {
+        "format": FORMAT,
+        "name": measurement.name,
+        "fingerprint": fingerprint(measurement),
+        "decided by": dict(measurement.config),
+        "digest": _digest(result),
+        "result": result,
+    }
+    write_whole(path_of(folder, measurement), json.dumps(data, indent=1) + "\n")
+
+
+def load(
+    folder: Path, measurement: Measurement, say: Callable[[str], None] = to_stderr
+) -> dict[str, Any] | None:
+    """A saved result; None if there is none, or if its file is damaged, which is reported."""
+    path = path_of(folder, measurement)
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(read_text(path))
+        result: dict[str, Any] = data["result"]
+        expected = {"format": FORMAT, "fingerprint": fingerprint(measurement), "digest": _digest(result)}
+        if isinstance(result, dict) and all(data[name] == value for name, value in expected.items()):
+            return result
+    except (InputError, ValueError, KeyError, TypeError):
+        pass
+    say(f"! {path} is damaged or from another program: measured again.")
+    return None
+
+
+def run_measurements(
+    measurements: Sequence[Measurement], folder: Path, say: Callable[[str], None] = to_stderr
+) -> dict[str, dict[str, Any]]:
+    """The results by name: saved ones are read, the others are measured and saved."""
+    planned = {measurement.name: measurement for measurement in measurements}
+    results = {name: saved for name, one in planned.items() if (saved := load(folder, one, say)) is not None}
+    if results:
+        say(f"{len(results)} of {len(planned)} measurements were already there, in {folder / FOLDER}.")
+    progress = Progress([one for name, one in planned.items() if name not in results])
+    try:
+        for measurement in progress.remaining:
+            progress.start(measurement)
+            # As it will be read from the file: the report must not depend on whether it was saved.
+            results[measurement.name] = json.loads(json.dumps(measurement.run()))
+            save(folder, measurement, results[measurement.name])
+            progress.done += measurement.seconds
+    except KeyboardInterrupt:
+        raise StoppedError(
+            f"stopped; {len(results)} of {len(planned)} measurements are saved in {folder / FOLDER}. "
+            "Resume with the same command."
+        ) from None
+    finally:
+        progress.clear()
+    return {name: results[name] for name in planned}
+
+
+class Progress:
+    """The current measurement and the estimated time left, on stderr."""
+
+    def __init__(self, remaining: Sequence[Measurement]) -> None:
+        self.remaining, self.number = remaining, 0
+        self.total, self.done = sum(one.seconds for one in remaining), 0.0  # estimated seconds
+        self.started = self.last_line = time.monotonic()
+
+    def start(self, measurement: Measurement) -> None:
+        self.number += 1
+        now = time.monotonic()
+        if self.done:
+            left = (now - self.started) / self.done * (self.total - self.done)
+            estimate = f"about {clock(left)} left"
+        else:
+            estimate = f"about {clock(self.total)} in all"
+        line = f"{self.number}/{len(self.remaining)} {measurement.name}, {estimate}"
+        if sys.stderr.isatty():
+            self.clear()
+            print(line[: shutil.get_terminal_size().columns - 1], end="", file=sys.stderr, flush=True)
+        elif self.number == 1 or now - self.last_line > SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            to_stderr(line)
+
+    def clear(self) -> None:
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
