@@ -33,7 +33,7 @@ COMMANDS = {
     "vision-30": "train vision --epochs 30",
     "vision-50": "train vision --epochs 50",
     "imdb": "train text --data imdb",
-    "imdb-minilm": "train text --data imdb --encoder minilm --epochs 1 --set longest=256",
+    "imdb-minilm": "train text --data imdb --encoder minilm --epochs 1 --set max_length=256",
     "rotten-tomatoes-minilm": "train text --data rotten-tomatoes --encoder minilm",
 }
 SEEDS = [name for name in COMMANDS if name.startswith("vision-10-")]

@@ -34,11 +34,11 @@ from headwork.training.progress import clock, to_stderr
 WANTED, TIMES = 0.90, 5.0
 PEER = [
     "epochs=200",
-    "batch=128",
+    "batch_size=128",
     "optimiser=adamw",
     "learning_rate=5e-4",
     "warm_up=0.05",
-    "smoothing=0",
+    "label_smoothing=0",
     "augmentation.flip=true",
     "augmentation.shift=2",
     "augmentation.erase=0",
@@ -51,7 +51,7 @@ def train(prepared: PreparedRun, model: Any) -> Iterator[tuple[int, float, float
     run, seconds, step = prepared.run, 0.0, 0
     for epoch in range(run.epochs):
         begun = time.monotonic()
-        for chosen in prepared.training.order(run.batch, run.seed, epoch):
+        for chosen in prepared.training.order(run.batch_size, run.seed, epoch):
             session.step(chosen, step)
             step += 1
         seconds += time.monotonic() - begun

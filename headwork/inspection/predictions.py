@@ -63,7 +63,7 @@ def evaluate_run(
             raise InputError(
                 f"{path}: not finished, and the test set is used once, at the end. Ask for --part validation."
             )
-    evaluation = _joined([evaluate(model, _examples(prepared, name, info), run.batch) for name in parts])
+    evaluation = _joined([evaluate(model, _examples(prepared, name, info), run.batch_size) for name in parts])
     part_name = parts[0] if len(parts) == 1 else f"all {len(evaluation.labels):,}"
     return evaluation, info, f"{part_name} of {prepared.info.name}"
 
@@ -75,7 +75,7 @@ def _with_data(run: Run, info: DataInfo, data: str, columns: Sequence[str]) -> R
     if isinstance(run, TextRun):
         changes["columns"] = tuple(columns) or (None if known else run.columns)
     else:
-        changes["size"] = info.size if Path(data).is_dir() and not known else 0
+        changes["image_size"] = info.size if Path(data).is_dir() and not known else 0
     return replace(run, **changes)
 
 
@@ -199,7 +199,7 @@ def text_probabilities(model: Model, texts: Sequence[str], run: TextRun) -> Tens
     for text in texts:
         if not text.strip():
             raise InputError("predict: an empty text. Give at least one word.")
-    encoded = Tokenizer(model.tokenizer, run.longest).encode(list(texts))
+    encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
     tokens, mask, _ = encoded.tensors(np.arange(len(texts)))
     logits: Tensor = model(tokens, mask)
     return logits.softmax(-1)

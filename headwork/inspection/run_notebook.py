@@ -105,10 +105,10 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
         (
             "markdown",
             "## How it is trained\n\n"
-            f"{_optimiser(run)}; batches of {run.batch}; the learning rate rises over the first {run.warm_up:.0%} of the "
+            f"{_optimiser(run)}; batches of {run.batch_size}; the learning rate rises over the first {run.warm_up:.0%} of the "
             f"steps to {run.learning_rate:g} and falls along half a cosine to 0; "
-            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.smoothing:g}; "
-            f"gradients clipped at norm {run.clipping:g}. {augmented}".rstrip(),
+            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
+            f"gradients clipped at norm {run.max_grad_norm:g}. {augmented}".rstrip(),
         ),
         ("code", "display(figures.rates(run, result.record['steps']))", figures.rates(run, record["steps"])),
         ("markdown", f"## Curves\n\n{figures.curves_caption(run)}"),

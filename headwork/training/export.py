@@ -44,13 +44,13 @@ def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str
     if target.is_dir():
         raise InputError(f"--out {target} is a folder. Name a file in it, such as model.onnx.")
     run: Any = load_run(path)
-    worst = export_onnx(model, target, info=load_data_info(path), longest=getattr(run, "longest", None))
+    worst = export_onnx(model, target, info=load_data_info(path), max_length=getattr(run, "max_length", None))
     sizes = ", ".join(map(str, BATCHES))
     return [f"wrote {target}", f"it differs from the model by at most {worst:.1e} at batches of {sizes}"]
 
 
 def export_onnx(
-    model: Model, path: str | Path, *, info: DataInfo | None = None, longest: int | None = None
+    model: Model, path: str | Path, *, info: DataInfo | None = None, max_length: int | None = None
 ) -> float:
     """Write a classifier as ONNX; returns the largest difference of its logits from the model's."""
     _check_library()
@@ -58,13 +58,13 @@ def export_onnx(
     exported = for_export(model)
     names = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",)
     fixed = _unrolled(model)
-    longest = longest or getattr(model.config, "max_length", None)
+    max_length = max_length or getattr(model.config, "max_length", None)
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
     with _silence(), torch.no_grad():
         program: Any = torch.onnx.export(
             exported,
-            random_inputs(model, 3, longest),
+            random_inputs(model, 3, max_length),
             dynamo=True,
             dynamic_shapes=tuple(axes for _ in names),
             input_names=list(names),
@@ -72,10 +72,10 @@ def export_onnx(
             verbose=False,
         )
     exported_proto = program.model_proto  # made anew by each access
-    for name, value in _metadata(model, info, longest).items():
+    for name, value in _metadata(model, info, max_length).items():
         exported_proto.metadata_props.add(key=name, value=value)
     data = exported_proto.SerializeToString()
-    worst = difference(model, data, names, longest, fixed)
+    worst = difference(model, data, names, max_length, fixed)
     if not worst <= TOLERANCE:
         raise MismatchError(
             f"{path}: not written: its logits differ from the model's by {worst:.1e} (at most {TOLERANCE:g})."
@@ -85,7 +85,7 @@ def export_onnx(
 
 
 def difference(
-    model: Model, data: bytes, names: tuple[str, ...], longest: int | None, fixed: bool = False
+    model: Model, data: bytes, names: tuple[str, ...], max_length: int | None, fixed: bool = False
 ) -> float:
     """The largest difference between the logits of an ONNX file and of the model, over several batch sizes."""
     import onnxruntime  # type: ignore[import-untyped]
@@ -93,7 +93,9 @@ def difference(
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     worst = 0.0
     for count in BATCHES:
-        lengths = {longest, max(2, (longest or 2) // 3)} if len(names) == 2 and not fixed else {longest}
+        lengths = (
+            {max_length, max(2, (max_length or 2) // 3)} if len(names) == 2 and not fixed else {max_length}
+        )
         for length in lengths:
             inputs = random_inputs(model, count, length)
             with torch.no_grad():
@@ -147,15 +149,15 @@ def _unrolled(model: Model) -> bool:
     return any(isinstance(part, Recurrence) and part.cell == "plain" for part in model.modules())
 
 
-def _metadata(model: Model, info: DataInfo | None, longest: int | None) -> dict[str, str]:
+def _metadata(model: Model, info: DataInfo | None, max_length: int | None) -> dict[str, str]:
     """What a user of the file must know."""
     values: dict[str, Any] = {"model": type(model).__name__}
     if info is not None:
         values |= {"classes": list(info.classes), "data": info.name}
         if info.mean:
             values |= {"mean": list(info.mean), "std": list(info.std)}
-    if longest:
-        values["longest"] = longest
+    if max_length:
+        values |= {"max_length": max_length, "longest": max_length}  # the second is the former name
     return {f"headwork.{name}": json.dumps(value) for name, value in values.items()}
 
 

@@ -115,7 +115,7 @@ def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
     model = build_classifier(run.model).to(getattr(torch, run.precision)).eval()
     model.load_state_dict(tensors(files[PARAMETERS], step_folder / PARAMETERS))
     if isinstance(run, TextRun):
-        model.tokenizer = tokenizer_from((path / TOKENIZER).read_bytes(), run.longest).inner
+        model.tokenizer = tokenizer_from((path / TOKENIZER).read_bytes(), run.max_length).inner
     log(f"! {path} is not finished: this is its model at step {checkpoints.step_of(step_folder):,}.")
     return model
 

@@ -69,7 +69,7 @@ class Session:
         self.optimiser = optimiser_of(self.model, self.run)
         self.eager: nn.Module = processes.wrap(self.model)
         self.compiled: Callable[..., Tensor] | None = None
-        self.per_epoch = -(-len(prepared.training.labels) // self.run.batch)
+        self.per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
         self.total = self.per_epoch * self.run.epochs
         if self.run.compiled:
             reason = no_compiler()
@@ -104,13 +104,13 @@ class Session:
         inputs, labels = self.prepared.training.batch(chosen, part=part, drawn_by=(run.seed, step))
         inputs, (labels,) = processes.to_device(inputs), processes.to_device((labels,))
         self.model.train()
-        logits = self._logits(inputs, len(chosen) == run.batch)
-        smoothed, plain, correct = losses(logits, labels, run.smoothing)
+        logits = self._logits(inputs, len(chosen) == run.batch_size)
+        smoothed, plain, correct = losses(logits, labels, run.label_smoothing)
         # Gradients are averaged over processes, the loss over the whole batch: hence the number of processes.
         loss = smoothed.sum() * (share * processes.world / len(chosen))
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), run.clipping)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), run.max_grad_norm)
         if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
             self._diverged(loss.item(), norm.item(), chosen, step)
         rate = run.learning_rate * schedule(step, self.total, run.warm_up)
@@ -168,7 +168,7 @@ def train_loop(
     while state.step < session.total:
         epoch, number = divmod(state.step, session.per_epoch)
         if epoch != epoch_of_order:
-            order, epoch_of_order = training.order(run.batch, run.seed, epoch), epoch
+            order, epoch_of_order = training.order(run.batch_size, run.seed, epoch), epoch
         loss, correct = session.step(order[number], state.step)
         loss, correct, stopping = processes.sums(loss, correct, float(stop()))
         state.step += 1
@@ -196,7 +196,7 @@ def _end_epoch(
 ) -> None:
     """Validate, and append the epoch's line of metrics."""
     run, epoch = session.run, state.step // session.per_epoch
-    evaluation = evaluate(session.model, session.prepared.validation, run.batch, session.processes)
+    evaluation = evaluate(session.model, session.prepared.validation, run.batch_size, session.processes)
     validation = {"loss": evaluation.loss, "accuracy": evaluation.accuracy}
     state.seconds = time.monotonic() - begun
     state.metrics.append(

@@ -98,7 +98,7 @@ def prepare(
         run = replace(run, data=_full_path(run.data))
     if isinstance(run, VisionRun):
         images = data or load_images(
-            run.data, seed=run.seed, validation=run.validation, size=run.size or None, log=log
+            run.data, seed=run.seed, validation=run.validation, size=run.image_size or None, log=log
         )
         assert isinstance(images, Images)
         return _with_images(run, images, log)
@@ -121,7 +121,7 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     if height != width:
         raise InputError(
             f"{data.name}: images of {height} x {width} (height, width). The models take square ones: "
-            "scale the images of a folder with --set size=32, or crop those of an .npz to squares."
+            "scale the images of a folder with --set image_size=32, or crop those of an .npz to squares."
         )
     info = _info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image=height, channels=data.channels, classes=len(data.classes))
@@ -141,17 +141,19 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
 def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
     pretrained = None
     if saved is not None:
-        tokenizer = tokenizer_from(saved, run.longest)
+        tokenizer = tokenizer_from(saved, run.max_length)
     elif run.encoder:
         run = replace(run, encoder=_full_path(run.encoder))
         pretrained, folder = _encoder(run, log)
-        tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.longest)
+        tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.max_length)
         run = replace(run, model=_on_encoder(run, pretrained, len(data.classes)))
     else:
         log(f"training a tokenizer on the {len(data.train):,} training texts ...")
-        tokenizer = train_tokenizer(data.train.texts, vocabulary=run.model.vocabulary, max_length=run.longest)
+        tokenizer = train_tokenizer(
+            data.train.texts, vocabulary=run.model.vocabulary, max_length=run.max_length
+        )
         config = replace(
-            run.model, vocabulary=tokenizer.vocabulary, max_length=run.longest, classes=len(data.classes)
+            run.model, vocabulary=tokenizer.vocabulary, max_length=run.max_length, classes=len(data.classes)
         )
         run = replace(run, model=config)
     info = _info(data, tokenizer=hashlib.sha256(tokenizer_bytes(tokenizer)).hexdigest())
@@ -185,9 +187,9 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
         raise InputError(
             f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts."
         )
-    if run.longest > encoder.config.max_length:
+    if run.max_length > encoder.config.max_length:
         raise InputError(
-            f"longest {run.longest}: the encoder has positions for {encoder.config.max_length} tokens only."
+            f"max_length {run.max_length}: the encoder has positions for {encoder.config.max_length} tokens only."
         )
     return encoder, folder
 

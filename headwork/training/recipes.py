@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from headwork.data.catalog import CATALOG
 from headwork.errors import InputError, unknown
@@ -21,95 +21,107 @@ from headwork.models import (
     TransformerConfig,
     VisionTransformerConfig,
 )
-from headwork.models.model import current_names
+from headwork.models.model import ConfigType, current_names
 from headwork.models.recurrent import CELLS
 from headwork.models.registry import classifier_config, classifier_configs
-from headwork.numbers.options import read_option
+from headwork.numbers.options import literal_choices, read_option
 from headwork.training.augmentation import Augmentation
 
 FORMAT = "headwork run 1"
-Precision = Literal["float32", "float64"]
 ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
 
-# Fields that the data, or another field, decides.
+# Fields that the data decides.
 BY_THE_DATA = {"model.image", "model.channels", "model.classes"}
 # What a pretrained encoder leaves open.
 OPEN_WITH_ENCODER = {"model.dropout", "model.pooling", "model.kernel"}
 
+# What the numbers of a run may be: whole ones by the least, shares from 0 up to 1, and those above 0.
+LEAST_WHOLE = {
+    **dict.fromkeys(("epochs", "batch_size", "save_every", "keep_checkpoints", "max_length"), 1),
+    **dict.fromkeys(("seed", "threads", "image_size"), 0),
+}
+BELOW = {"warm_up": 1, "label_smoothing": 1, "validation": 1, "image_size": 4097}
+POSITIVE = ("learning_rate", "max_grad_norm")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(metaclass=ConfigType):
     """What training needs to know.
 
     ``warm_up`` is a share of all steps; ``save_every`` counts steps; ``threads`` 0 leaves their number to torch.
     """
 
+    OLD_NAMES: ClassVar[dict[str, str]] = {
+        "batch": "batch_size",
+        "smoothing": "label_smoothing",
+        "clipping": "max_grad_norm",
+        "keep": "keep_checkpoints",
+    }
     task: ClassVar[str]
 
     data: str
     epochs: int = 10
-    batch: int = 128
+    batch_size: int = 128
     learning_rate: float = 2e-3
     optimiser: Literal["adamw", "muon"] = "adamw"
     weight_decay: float = 0.05
     warm_up: float = 0.1
-    smoothing: float = 0.1
-    clipping: float = 1.0
+    label_smoothing: float = 0.1
+    max_grad_norm: float = 1.0
     validation: float = 0.1
     seed: int = 0
-    precision: Precision = "float32"
+    precision: Literal["float32", "float64"] = "float32"
     compiled: bool = False
     threads: int = 0
     save_every: int = 200
-    keep: int = 3
+    keep_checkpoints: int = 3
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for name in ("epochs", "batch", "save_every", "keep", "longest"):
-            if name in hints:
-                _check(name, getattr(self, name), whole=True, least=1)
-        _check("seed", self.seed, whole=True)
-        _check("threads", self.threads, whole=True)
-        _check("learning_rate", self.learning_rate, above=True)
-        _check("weight_decay", self.weight_decay)
-        _check("clipping", self.clipping, above=True)
-        for name in ("warm_up", "smoothing", "validation"):
-            _check(name, getattr(self, name), below=1)
+        for name, hint in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if hint in (int, float):
+                _check_number(name, value)
+            if (choices := literal_choices(hint)) and value not in choices:
+                raise unknown(f"run: {name}", value, choices)
         if self.validation == 0:
             raise InputError("run: validation is 0. Hold out a share of the training examples, such as 0.1.")
-        for entry in fields(self):
-            if get_origin(hints[entry.name]) is Literal and getattr(self, entry.name) not in get_args(
-                hints[entry.name]
-            ):
-                raise unknown(f"run: {entry.name}", getattr(self, entry.name), get_args(hints[entry.name]))
         model = getattr(self, "model", None)
-        blocks = (
-            isinstance(model, TransformerConfig) and getattr(model, "encoder", "transformer") == "transformer"
-        )
+        blocks = isinstance(model, TransformerConfig) and getattr(model, "encoder", "") in ("", "transformer")
         if self.optimiser == "muon" and not blocks:
             raise InputError(
                 "run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw."
             )
 
 
+def _check_number(name: str, value: Any) -> None:
+    least, below, above = LEAST_WHOLE.get(name, 0), BELOW.get(name, math.inf), name in POSITIVE
+    kind, word = (int, "a whole number") if name in LEAST_WHOLE else ((int, float), "a number")
+    number = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not least <= value < below or (above and value == 0):
+        bounds = (
+            f"{'above' if above else 'at least'} {least}{'' if below == math.inf else f', below {below}'}"
+        )
+        raise InputError(f"run: {name} is {value!r}. Give {word}, {bounds}.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class VisionRun(Run):
     """A classifier of images.
 
-    ``size`` is the side to which the pictures of a folder are scaled, 0 is their own; ``start`` how a vision
-    transformer begins: at random, or with heads that look at their neighbours as a convolution does.
+    ``image_size`` is the side to which the images of a folder are scaled, 0 is their own; ``start`` how a vision
+    transformer is initialised: at random, or with heads that attend to their neighbours as a convolution does.
     """
 
+    OLD_NAMES: ClassVar[dict[str, str]] = {**Run.OLD_NAMES, "size": "image_size"}
     task: ClassVar[str] = "vision"
 
     model: ImageModel = field(default_factory=VisionTransformerConfig)
     augmentation: Augmentation = field(default_factory=Augmentation)
     start: Literal["random", "convolution"] = "random"
-    size: int = 0
+    image_size: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check("size", self.size, whole=True, below=4097)
         if self.start == "convolution" and not isinstance(self.model, VisionTransformerConfig):
             raise InputError(
                 "run: start is convolution, but only a vision transformer has heads. Take start=random."
@@ -118,13 +130,14 @@ class VisionRun(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class TextRun(Run):
-    """A classifier of texts; of more than ``longest`` tokens each loses its middle. ``encoder`` is a pretrained one."""
+    """A classifier of texts; one of more than ``max_length`` tokens loses its middle. ``encoder`` is pretrained."""
 
+    OLD_NAMES: ClassVar[dict[str, str]] = {**Run.OLD_NAMES, "longest": "max_length"}
     task: ClassVar[str] = "text"
 
     model: TextClassifierConfig = field(default_factory=TextClassifierConfig)
     encoder: str = ""
-    longest: int = 256
+    max_length: int = 256
     columns: tuple[str, str] | None = None
 
 
@@ -140,18 +153,18 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     small = data == "digits"
     sizes: dict[str, int] = {"image": 8} if small else {}
     sizes |= {"transformer": {"patch": 2}, "cnn": {"depth": 2}}.get(model, {}) if small else {}
-    made: dict[str, Any] = {"compiled": False}
-    made["model"] = classifier_config("vision", model, kernel="fused", **sizes)
+    chosen: dict[str, Any] = {"compiled": False}
+    chosen["model"] = classifier_config("vision", model, kernel="fused", **sizes)
     if model == "transformer":
-        made["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
-        made["start"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
-        made |= {"optimiser": "muon", "learning_rate": 3e-3}
+        chosen["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
+        chosen["start"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
+        chosen |= {"optimiser": "muon", "learning_rate": 3e-3}
     if small:
         # A digit turned over is another digit or none, and one pixel is an eighth of its size.
         still = Augmentation(flip=False, shift=0, erase=0.0)
         # Threads that wait for each other cost more than such small products.
-        made |= {"epochs": 10, "batch": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
-    return VisionRun(**{**made, "data": data, **changes})
+        chosen |= {"epochs": 10, "batch_size": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
+    return VisionRun(**{**chosen, "data": data, **current_names(VisionRun, changes)})
 
 
 def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **changes: Any) -> TextRun:
@@ -164,31 +177,17 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
         raise InputError(
             f"--model {model} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
         )
-    made: dict[str, Any] = {
-        "learning_rate": 1e-3,
-        "epochs": 4,
-        "batch": 32,
-        "smoothing": 0.0,
-        "encoder": encoder,
-    }
-    made["model"] = classifier_config(
-        "text",
-        model,
-        vocabulary=8000,
-        width=128,
-        hidden=256,
-        heads=4,
-        depth=2,
-        dropout=0.1,
-        kernel="fused",
-        bidirectional=model in CELLS,
-    )
+    chosen: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
+    sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
+    both = model in CELLS
+    chosen["model"] = classifier_config("text", model, kernel="fused", bidirectional=both, **sizes)
     if model == "transformer" and not encoder:
-        made["model"] = replace(made["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5, ngrams=2**20)
-        made |= {"epochs": 3, "longest": 512}
+        larger: dict[str, Any] = {"vocabulary": 30_000, "dropout": 0.3, "word_dropout": 0.5, "ngrams": 2**20}
+        chosen["model"] = replace(chosen["model"], **larger)
+        chosen |= {"epochs": 3, "max_length": 512}
     if encoder:
-        made |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "longest": 128}
-    return TextRun(**{**made, "data": data, **changes})
+        chosen |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "max_length": 128}
+    return TextRun(**{**chosen, "data": data, "encoder": encoder, **current_names(TextRun, changes)})
 
 
 RUNS: dict[str, type[Run]] = {"vision": VisionRun, "text": TextRun}
@@ -205,21 +204,25 @@ def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
     >>> changed(vision(), ["model.width=96", "augmentation.shift=1", "epochs=3"]).model.width
     96
     """
-    found: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = {}
     for setting in settings:
         path, equals, value = setting.partition("=")
         path, value = path.strip(), value.strip()
         if not equals or not path:
             raise InputError(f"--set {setting!r}: expected field=value, such as --set model.width=96.")
         part, dot, name = path.rpartition(".")
-        target = _part(run, part, path)
+        target: Any = getattr(run, part, None) if part else run
+        if target is None:
+            raise unknown("field to --set", path, settable(run))
         (name,) = current_names(type(target), {name: value})
         path = part + dot + name
         _check_open(run, path)
-        found.setdefault(part, {})[name] = read_option(get_type_hints(type(target))[name], value, where=path)
-    for part in [part for part in found if part]:
-        found.setdefault("", {})[part] = replace(getattr(run, part), **found[part])
-    return replace(run, **found.get("", {}))
+        changes.setdefault(part, {})[name] = read_option(
+            get_type_hints(type(target))[name], value, where=path
+        )
+    top = changes.pop("", {})
+    parts = {part: replace(getattr(run, part), **inner) for part, inner in changes.items()}
+    return replace(run, **top, **parts)
 
 
 def settable(run: Run) -> list[str]:
@@ -227,65 +230,27 @@ def settable(run: Run) -> list[str]:
     names = []
     for entry in fields(run):
         value = getattr(run, entry.name)
-        inner = (
-            [f"{entry.name}.{f.name}" for f in fields(value)]
-            if hasattr(value, "__dataclass_fields__")
-            else []
-        )
-        names += inner or [entry.name]
+        inner = fields(value) if is_dataclass(value) else ()
+        names += [f"{entry.name}.{part.name}" for part in inner] or [entry.name]
     return [name for name in names if name not in BY_THE_DATA and name not in ("data", "model.max_length")]
 
 
 def _check_open(run: Run, path: str) -> None:
+    encoder = run.encoder if isinstance(run, TextRun) else ""
     if path in BY_THE_DATA:
         raise InputError(f"--set {path}: the data decides that.")
     if path == "model.max_length":
-        raise InputError("--set model.max_length: set longest, to which each text is cut.")
-    if path in ("data", "encoder", "model", "augmentation"):
-        raise InputError(
-            f"--set {path}: give it as --{path} NAME."
-            if path != "augmentation"
-            else f"--set {path}: set its fields, such as augmentation.shift=2."
-        )
+        raise InputError("--set model.max_length: set max_length, to which each text is cut.")
+    if path == "augmentation":
+        raise InputError("--set augmentation: set its fields, such as augmentation.shift=2.")
+    if path in ("data", "encoder", "model"):
+        raise InputError(f"--set {path}: give it as --{path} NAME.")
     if path not in settable(run):
         raise unknown("field to --set", path, settable(run))
-    if (
-        isinstance(run, TextRun)
-        and run.encoder
-        and path.startswith("model.")
-        and path not in OPEN_WITH_ENCODER
-    ):
+    if encoder and path.startswith("model.") and path not in OPEN_WITH_ENCODER:
         raise InputError(
-            f"--set {path}: the pretrained encoder '{run.encoder}' decides that. "
+            f"--set {path}: the pretrained encoder '{encoder}' decides that. "
             f"Open are {', '.join(sorted(OPEN_WITH_ENCODER))}."
-        )
-
-
-def _part(run: Run, part: str, path: str) -> Any:
-    if not part:
-        return run
-    target = getattr(run, part, None)
-    if target is None:
-        raise unknown("field to --set", path, settable(run))
-    return target
-
-
-def _check(
-    name: str,
-    value: Any,
-    *,
-    whole: bool = False,
-    least: float = 0,
-    above: bool = False,
-    below: float = math.inf,
-) -> None:
-    kind = int if whole else (int, float)
-    good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or value < least or (above and value <= least) or value >= below:
-        word = "a whole number" if whole else "a number"
-        bounds = f"above {least:g}" if above else f"at least {least:g}"
-        raise InputError(
-            f"run: {name} is {value!r}. Give {word}, {bounds}{'' if below == math.inf else f', below {below:g}'}."
         )
 
 
@@ -314,17 +279,16 @@ def read_run(text: str, where: str) -> Run:
     kind = RUNS.get(data.pop("task", None))
     model = data.get("model")
     if kind is None or not isinstance(model, dict) or model.get("kind") not in classifier_configs():
-        raise InputError(f"{where}: its task or its model is none that is known.")
-    make = classifier_configs()[model.pop("kind")]
-    data["model"] = _made(make, model, f"{where}: model")
+        raise InputError(f"{where}: its task or its model is unknown.")
+    data["model"] = _build(classifier_configs()[model.pop("kind")], model, f"{where}: model")
     if "augmentation" in data:
-        data["augmentation"] = _made(Augmentation, data["augmentation"], f"{where}: augmentation")
+        data["augmentation"] = _build(Augmentation, data["augmentation"], f"{where}: augmentation")
     if data.get("columns") is not None:
         data["columns"] = tuple(data["columns"])
-    return _made(kind, data, where)  # type: ignore[no-any-return]
+    return _build(kind, data, where)  # type: ignore[no-any-return]
 
 
-def _made(kind: type, data: Mapping[str, Any], where: str) -> Any:
+def _build(kind: type, data: Mapping[str, Any], where: str) -> Any:
     known = [entry.name for entry in fields(kind)]
     data = current_names(kind, data)
     for name in data:

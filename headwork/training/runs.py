@@ -121,13 +121,13 @@ def run_to_end(
             state = TrainState(**{name: saved[name] for name in vars(state)})
         elif processes.first:
             _write_start(folder, prepared)
-            checkpoints.save(folder, 0, session.packed(state), keep=run.keep)
+            checkpoints.save(folder, 0, session.packed(state), keep=run.keep_checkpoints)
 
         def save() -> None:
             _check_finite(session.model, state, folder)
             if processes.first:
                 try:
-                    checkpoints.save(folder, state.step, session.packed(state), keep=run.keep)
+                    checkpoints.save(folder, state.step, session.packed(state), keep=run.keep_checkpoints)
                     _write_metrics(folder, state)
                 except InputError as error:
                     raise checkpoints.not_saved(error, folder, state.step, processes.world) from None
@@ -163,7 +163,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     _write_metrics(folder, state)
     test = prepared.read_test()
     log(f"evaluating the test set, {len(test.labels):,} examples, once ...")
-    evaluation = evaluate(model, test, session.run.batch)
+    evaluation = evaluate(model, test, session.run.batch_size)
     mistakes = evaluation.mistakes()
     if isinstance(data, Texts):
         for mistake in mistakes:
@@ -199,7 +199,7 @@ def _describe(session: Session, folder: Path, state: TrainState) -> str:
     return (
         f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, on {info.name} "
         f"({info.counts['training']:,} to train on, {info.counts['validation']:,} to validate): "
-        f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {steps}, batches of {run.batch}{many}"
+        f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {steps}, batches of {run.batch_size}{many}"
     )
 
 

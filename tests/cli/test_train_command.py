@@ -22,7 +22,7 @@ COMMAND = [
     "-c",
     "import headwork.cli.train, headwork.cli.runs; from headwork.cli.app import main; main()",
 ]
-SETTINGS = ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "batch=128", "epochs=1"]
+SETTINGS = ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "batch_size=128", "epochs=1"]
 SMALL = [part for setting in SETTINGS for part in ("--set", setting)]
 
 
@@ -194,7 +194,7 @@ def test_a_broken_run_is_named(run, trained, tmp_path):
 def test_a_diverged_run_ends_with_1(run, tmp_path):
     wild = [
         part
-        for setting in ("learning_rate=1e30", "clipping=1e30", "epochs=3", "warm_up=0")
+        for setting in ("learning_rate=1e30", "max_grad_norm=1e30", "epochs=3", "warm_up=0")
         for part in ("--set", setting)
     ]
     code, out, err = run("train", "vision", "--data", "digits", *SMALL, *wild, "--out", tmp_path / "run")

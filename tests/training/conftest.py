@@ -25,7 +25,7 @@ SMALL = [
     "model.hidden=8",
     "model.depth=1",
     "model.heads=2",
-    "batch=128",
+    "batch_size=128",
     "epochs=2",
     "save_every=4",
     "augmentation.shift=1",
@@ -53,7 +53,7 @@ def small() -> Any:
     """A small run on the digits; further settings change it."""
 
     def make(*settings: str, model: str = "transformer") -> training.VisionRun:
-        chosen = SMALL if model == "transformer" else ["batch=128", "epochs=2", "model.width=4"]
+        chosen = SMALL if model == "transformer" else ["batch_size=128", "epochs=2", "model.width=4"]
         return training.changed(training.vision("digits", model), [*chosen, *settings])
 
     return make

@@ -64,7 +64,7 @@ def test_dropout_is_drawn_anew_in_each_step_and_the_same_again(small, digits):
 
 @pytest.mark.parametrize("model", ["transformer", "cnn", "lstm", "gru", "rnn"])
 def test_every_image_model_learns(model, digits, tmp_path):
-    size = ["model.width=16", "epochs=6", "batch=64", "learning_rate=0.01", "augmentation.shift=0"]
+    size = ["model.width=16", "epochs=6", "batch_size=64", "learning_rate=0.01", "augmentation.shift=0"]
     more = ["model.hidden=16", "model.depth=2", "epochs=8"] if model == "transformer" else []
     run = training.changed(training.vision("digits", model), [*size, *more])
     result = training.train(run, tmp_path / "run", log=quiet, data=digits)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from headwork.errors import InputError
-from headwork.training import as_text, changed, text, vision
+from headwork.training import Result, as_text, changed, load_run, text, vision
 from headwork.training.recipes import read_run, settable
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def test_the_default_is_the_course_s_model_and_only_epochs_differ():
@@ -104,11 +107,36 @@ def test_old_names_of_model_fields_are_read():
     assert read_run(older, "config.json") == text()
 
 
+OLD = {"batch": 8, "smoothing": 0.2, "clipping": 2.0, "keep": 5}
+
+
+@pytest.mark.parametrize(("recipe", "old"), [(vision, {**OLD, "size": 16}), (text, {**OLD, "longest": 99})])
+def test_old_names_of_a_run_s_fields_are_read(recipe, old):
+    names = type(recipe()).OLD_NAMES
+    assert set(old) == set(names)
+    run = recipe(**{names[name]: value for name, value in old.items()})
+    assert run == recipe(**old)
+    assert run == changed(recipe(), [f"{name}={value}" for name, value in old.items()])
+    data = json.loads(as_text(run))
+    for name in old:
+        data[name] = data.pop(names[name])
+    assert read_run(json.dumps(data), "config.json") == run
+    with pytest.raises(InputError, match="both batch and batch_size are set"):
+        read_run(json.dumps({**data, "batch_size": 3}), "config.json")
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/config.json")), ids=lambda path: path.parent.name)
+def test_the_kept_runs_are_read(path):
+    data, run = json.loads(path.read_text()), load_run(path.parent)
+    assert (run.batch_size, run.label_smoothing) == (data["batch"], data["smoothing"])
+    assert Result.read(path.parent).test_accuracy > 0.8
+
+
 def test_what_a_pretrained_encoder_decides_is_not_set():
     with pytest.raises(InputError, match="'minilm' decides that"):
         changed(text(encoder="minilm"), ["model.width=64"])
     assert changed(text(encoder="minilm"), ["model.dropout=0.2"]).model.dropout == 0.2
-    with pytest.raises(InputError, match="set longest"):
+    with pytest.raises(InputError, match="set max_length"):
         changed(text(), ["model.max_length=64"])
     with pytest.raises(InputError, match="Leave one out"):
         text(model="lstm", encoder="minilm")
@@ -118,10 +146,10 @@ def test_what_a_pretrained_encoder_decides_is_not_set():
     ("change", "said"),
     [
         (lambda d: d.update(format="other"), "not the config of a run"),
-        (lambda d: d.update(task="audio"), "none that is known"),
+        (lambda d: d.update(task="audio"), "its model is unknown"),
         (lambda d: d.update(epoch=3), "Did you mean 'epochs'"),
         (lambda d: d["model"].update(widht=3), "Did you mean 'width'"),
-        (lambda d: d.update(batch="many"), "batch is 'many'"),
+        (lambda d: d.update(batch_size="many"), "batch_size is 'many'"),
     ],
 )
 def test_a_config_that_is_wrong_is_refused(change, said):

@@ -332,7 +332,7 @@ def test_onnx_of_every_family(kind, fields, tmp_path):
 
 def test_the_estimator_learns_images(digits, tmp_path):
     labels = np.array(["even" if n % 2 == 0 else "odd" for n in digits.train.labels])
-    small = ["model.width=16", "batch=64", "learning_rate=0.01"]
+    small = ["model.width=16", "batch_size=64", "learning_rate=0.01"]
     classifier = training.Classifier("cnn", epochs=4, settings=small, verbose=False, folder=tmp_path / "run")
     assert classifier.fit(digits.train.images[:, 0], labels) is classifier
     assert classifier.classes_.tolist() == ["even", "odd"]
@@ -358,7 +358,7 @@ def test_the_estimator_goes_through_scikit_learn(digits):
     from sklearn.base import is_classifier
     from sklearn.model_selection import cross_val_score
 
-    small = ["model.width=4", "batch=64"]
+    small = ["model.width=4", "batch_size=64"]
     classifier = training.Classifier("cnn", epochs=1, settings=small, verbose=False)
     assert is_classifier(classifier)
     scores = cross_val_score(
@@ -374,7 +374,7 @@ def test_the_estimator_learns_texts():
         "model.hidden=8",
         "model.heads=2",
         "model.vocabulary=300",
-        "batch=8",
+        "batch_size=8",
         "learning_rate=0.02",
     ]
     classifier = training.Classifier(epochs=6, settings=small, verbose=False).fit(texts, [1] * 36 + [0] * 36)

@@ -103,11 +103,13 @@ def test_what_changed_since_is_refused(stopped, digits, tmp_path):
         training.resume(folder, log=quiet, data=other)
 
 
-def test_a_run_from_before_a_setting_existed_goes_on(stopped, finished, tmp_path):
+def test_a_run_from_before_a_setting_existed_or_was_renamed_is_resumed(stopped, finished, tmp_path):
     folder = stopped(tmp_path / "run", 3)
     place, files = latest(folder, quiet)
     state, config = json.loads(files["state.json"]), json.loads((folder / "config.json").read_text())
     del state["config"]["precision"], config["precision"]
+    for fields in (state["config"], config):
+        fields["batch"] = fields.pop("batch_size")
     shutil.rmtree(place)
     checkpoints.save(folder, 3, {**files, "state.json": json.dumps(state).encode()}, keep=3)
     (folder / "config.json").write_text(json.dumps(config))

@@ -22,9 +22,9 @@ SMALL = [
     "model.depth=1",
     "model.heads=2",
     "model.vocabulary=300",
-    "longest=12",
+    "max_length=12",
     "model.ngrams=500",
-    "batch=16",
+    "batch_size=16",
     "epochs=4",
     "learning_rate=0.02",
     "save_every=5",
@@ -202,7 +202,7 @@ def test_a_pretrained_encoder_is_fine_tuned(reviews, tmp_path):
     to_transformers(encoder, tmp_path / "encoder")
     run = training.text(str(reviews), encoder=str(tmp_path / "encoder"), columns=("review", "stars"))
     run = training.changed(
-        run, ["longest=12", "batch=16", "epochs=1", "learning_rate=1e-9", "weight_decay=0.0"]
+        run, ["max_length=12", "batch_size=16", "epochs=1", "learning_rate=1e-9", "weight_decay=0.0"]
     )
     result = training.train(run, tmp_path / "run", log=quiet)
     model = training.load_model(result.folder)
@@ -210,6 +210,6 @@ def test_a_pretrained_encoder_is_fine_tuned(reviews, tmp_path):
     for name, value in encoder.state_dict().items():
         assert (model.encoder.state_dict()[name] - value).abs().max() < 1e-5, name
     with pytest.raises(InputError, match="positions for 16 tokens only"):
-        training.train(training.changed(run, ["longest=17"]), tmp_path / "other", log=quiet)
+        training.train(training.changed(run, ["max_length=17"]), tmp_path / "other", log=quiet)
     with pytest.raises(InputError, match="Did you mean 'minilm'"):
         training.train(replace(run, encoder="minilmm"), tmp_path / "other", log=quiet)

@@ -21,7 +21,7 @@ from headwork.training.progress import quiet
 
 SMALL = "model.width=8 model.hidden=8 model.depth=2 model.heads=2 precision=float64 augmentation.shift=1"
 # 1,293 images make 19 batches of 68 and one of 1, of which the second process gets nothing.
-SETTINGS = [*SMALL.split(), "batch=68", "epochs=5", "augmentation.erase=0.3"]
+SETTINGS = [*SMALL.split(), "batch_size=68", "epochs=5", "augmentation.erase=0.3"]
 
 
 def work(folder: Path, rank: int, world: int, port: int) -> int:
