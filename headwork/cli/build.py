@@ -32,7 +32,7 @@ def build(
     order: Annotated[str, Option(help='A permutation from 1: "2 3 1" (y1 = x2), or cycles.')] = "",
     by: Annotated[int | None, Option(help="shift: y_i = x_(i+by).")] = None,
     window: Annotated[int | None, Option(help="running-mean: number of tokens.")] = None,
-    causal: Annotated[bool, Option(help="running-mean: up to each token.")] = False,
+    causal: Annotated[bool, Option("--causal", help="running-mean: up to each token.")] = False,
     taps: Annotated[str, Option(help='convolution: "1 0 -1", the middle one on the token itself.')] = "",
     kernel: Annotated[str, Option(help="convolution-2d: rows of taps.")] = "",
     grid: Annotated[str, Option(help="Patches as rows x columns: 3x4.")] = "",

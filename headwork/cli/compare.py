@@ -25,7 +25,7 @@ from headwork.errors import InputError
 )
 def compare(
     output: Output,
-    full: Annotated[bool, Option(help="Longer gaps, Fashion-MNIST, reviews, three seeds.")] = False,
+    full: Annotated[bool, Option("--full", help="Longer gaps, Fashion-MNIST, reviews, three seeds.")] = False,
     only: Annotated[
         list[str] | None,
         Option(help="complexity, parallelism, long-range, bias or uses; repeatable."),

@@ -27,7 +27,7 @@ def explain(
     mechanism: Annotated[str, Argument(help="What to work: see --list.")] = "",
     problem: Annotated[Path | None, Argument(help="A TOML file: mechanism, [inputs], [options].")] = None,
     set_: Settings = None,
-    exact: Annotated[bool, Option(help="Keep fractions, roots, e and pi.")] = False,
+    exact: Annotated[bool, Option("--exact", help="Keep fractions, roots, e and pi.")] = False,
     cell: Annotated[list[str] | None, Option(help="Only the arithmetic of a cell: weights[0,1].")] = None,
     limit: Annotated[str, Option(help="Every step in a limit: beta=oo.")] = "",
     what_if: Annotated[list[str] | None, Option(help='Replace a step: scores="0 1; 1 0".')] = None,
@@ -84,7 +84,7 @@ def explain(
     if cell:
         output.write("\n".join(str(trace.cell(*_cell_index(text))) for text in cell))
         return
-    output.show(trace, **({"style": output.style} if output.format == "text" else {}))
+    output.show(trace)
     if output.path is not None:
         for warning in trace.warnings:
             print(f"! {warning}", file=sys.stderr)

@@ -27,7 +27,7 @@ def grade(
     key: Annotated[Path | None, Option(help="A key file, or the folder of keys.")] = None,
     out: Annotated[Path | None, Option(help="A folder for marks, feedback and common causes.")] = None,
     hint: Hint = 2,
-    json: Annotated[bool, Option(help="Print the marks as JSON.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the marks as JSON.")] = False,
 ) -> None:
     """Mark an answer and explain the first incorrect step.
 

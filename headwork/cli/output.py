@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -39,11 +39,10 @@ class Output:
 
         return style_for(sys.stdout) if self.path is None else PLAIN
 
-    def show(self, document: Any, **options: Any) -> None:
-        """Write what has ``to_text``, ``to_markdown`` and so on; the options go to that method."""
-        if self.format == "latex":
-            options["fragment"] = self.fragment
-        text = getattr(document, f"to_{self.format}")(**options)
+    def show(self, document: Any) -> None:
+        """Write what has ``to_text``, ``to_markdown`` and so on."""
+        options: dict[str, Any] = {"latex": {"fragment": self.fragment}, "text": {"style": self.style}}
+        text = getattr(document, f"to_{self.format}")(**options.get(self.format, {}))
         if self.format == "html" and not text.startswith("<!"):
             from headwork.pages import page
 
@@ -98,17 +97,20 @@ def with_output(function: Callable[..., None], formats: Sequence[str]) -> Callab
             raise unknown("--as", format_, formats)
         function(**given, output=Output(format_, typed.get("out"), typed.get("fragment", False)))
 
-    parameters = [
-        parameter.replace(annotation=own[name])
-        for name, parameter in inspect.signature(function).parameters.items()
-        if name != "output"
-    ]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in options.items()
-    ]
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    parameters = inspect.signature(function).parameters.items()
+    own_options = {name: (own[name], parameter.default) for name, parameter in parameters if name != "output"}
+    return keyword_options(command, own_options | options)
+
+
+def keyword_options(
+    function: Callable[..., None], options: Mapping[str, tuple[Any, Any]]
+) -> Callable[..., None]:
+    """The function with these options, each with its type and default, as typer reads them."""
+    function.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in options.items()
+        ]
     )
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+    return function

@@ -107,7 +107,7 @@ def check(
     if own.challenge:
         raise InputError(f"{exercise}: any solution that works is correct, so there is nothing to reveal.")
     result = checking.check(own)
-    Output().show(result)
+    print(result.to_text())
     if not result.good:
         raise typer.Exit(1)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @command("headwork run --out report/", panel="Learn")
 def run(
     out: Annotated[Path | None, Option(help="The folder for the report; a new one by default.")] = None,
-    book_only: Annotated[bool, Option(help="Train no model.")] = False,
+    book_only: Annotated[bool, Option("--book-only", help="Train no model.")] = False,
 ) -> None:
     """Solve the whole problem book and write a report.
 
@@ -53,7 +53,7 @@ def run(
 def problems(
     output: Output,
     slug: Annotated[str, Argument(help="Which problem: A1 to G12. Without it, all are listed.")] = "",
-    check: Annotated[bool, Option(help="Solve all (or this one) and exit 1 on any mismatch.")] = False,
+    check: Annotated[bool, Option("--check", help="Solve all, or this one; exit 1 on a mismatch.")] = False,
 ) -> None:
     """List course problems, solve one, or check all."""
     from headwork.problems import find, listing, summary

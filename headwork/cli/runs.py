@@ -94,7 +94,7 @@ def export(
 
     if out is None and not (check_run(run) / RESULT).exists():
         raise InputError(
-            f"{run}: not finished, so this model is soon out of date. Name a file or folder for it with --out."
+            f"{run}: not finished, so this model is soon out of date. Say with --out where to write it."
         )
     for line in export_run(run, to, out):
         print(line)

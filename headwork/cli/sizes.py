@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from headwork.cli.app import command, group
 from headwork.cli.options import Settings, assignment
-from headwork.cli.output import Output
+from headwork.cli.output import Output, keyword_options
 from headwork.errors import InputError
 
 sizes_app = group(
@@ -65,16 +65,9 @@ def _add(name: str, summary: str, *examples: str, function: str = "", **defaults
                 arguments[size] = _sizes(f"--{size.removesuffix('s')}", arguments[size])
         output.show(getattr(sizes, function or name)(**arguments))
 
-    kind = inspect.Parameter.KEYWORD_ONLY
-    annotations = {"output": Output, **{option: OPTIONS[option] for option in defaults}}
     count.__doc__ = summary
-    count.__annotations__ = annotations
-    count.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(option, kind, default=defaults.get(option, REQUIRED), annotation=annotation)
-            for option, annotation in annotations.items()
-        ]
-    )
+    options = {option: (OPTIONS[option], default) for option, default in defaults.items()}
+    keyword_options(count, {"output": (Output, REQUIRED)} | options)
     command(*examples, to=sizes_app, name=name)(count)
 
 

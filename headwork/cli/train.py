@@ -38,7 +38,7 @@ def train(
     columns: Annotated[str, Option(help="text: the columns of a file: review,stars.")] = "",
     set_: Annotated[list[str] | None, Option("--set", help="Any field of the recipe; repeatable.")] = None,
     out: Annotated[Path | None, Option(help="The run's folder; a new one in runs/ unless given.")] = None,
-    show: Annotated[bool, Option(help="Only show the whole recipe, as JSON.")] = False,
+    show: Annotated[bool, Option("--show", help="Only show the whole recipe, as JSON.")] = False,
 ) -> None:
     """Train a classifier of images or texts.
 
@@ -83,7 +83,9 @@ def train(
 )
 def resume(
     run: Annotated[Path, Argument(help="The folder of the run.")],
-    other_processes: Annotated[bool, Option(help="Accept another number of processes than before.")] = False,
+    other_processes: Annotated[
+        bool, Option("--other-processes", help="Accept another number of processes.")
+    ] = False,
 ) -> None:
     """Resume a run from its last checkpoint.
 
@@ -95,7 +97,7 @@ def resume(
 
 
 def _train_and_report(train: Callable[[], Result]) -> None:
-    """Train, print the result, write the report; a signal and a diverged loss have exit codes of their own."""
+    """Train, print the result, write the report; a signal and a diverged loss have their own exit codes."""
     from headwork.inspection.run_report import REPORT, write_report
     from headwork.training import DivergedError, InterruptedRunError
 

@@ -18,6 +18,7 @@ from headwork.comparison.settings import Settings
 from headwork.errors import InputError
 from headwork.files import write_whole
 from headwork.pages import Table, figure, heading, page, plot_svg
+from headwork.pages.style import PLAIN, Style
 from headwork.readings.report import Report
 from headwork.training.progress import to_stderr
 
@@ -97,8 +98,8 @@ class Comparison:
             ]
         return Report(self.title, tuple(parts))
 
-    def to_text(self) -> str:
-        return self.report().to_text()
+    def to_text(self, style: Style = PLAIN) -> str:
+        return self.report().to_text(style)
 
     def to_markdown(self) -> str:
         return self.report().to_markdown()

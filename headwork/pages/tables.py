@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from headwork.pages.formulas import mathml, plain_formula
+from headwork.pages.style import PLAIN, Style
 
 ROWS = 40  # of a LaTeX table, which does not break over pages
 LATEX = {
@@ -60,7 +61,7 @@ class Table:
         """Which columns hold numbers, and so are aligned to the right."""
         return [any(isinstance(row[j], (int, float)) for row in self.rows) for j in range(len(self.columns))]
 
-    def to_text(self) -> str:
+    def to_text(self, style: Style = PLAIN) -> str:
         cells = [*([list(self.columns)] if any(self.columns) else []), *self._cells(shown)]
         widths = [max(len(row[j]) for row in cells) for j in range(len(self.columns))]
         lines = []
@@ -69,7 +70,7 @@ class Table:
             lines.append("  ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in parts).rstrip())
         if self.summed:
             lines.insert(-1, "  ".join("-" * width for width in widths))
-        return "\n".join(([self.title] if self.title else []) + lines + self.notes)
+        return "\n".join(([style.bold(self.title)] if self.title else []) + lines + self.notes)
 
     def to_markdown(self) -> str:
         def line(cells: list[str]) -> str:

@@ -19,6 +19,7 @@ from headwork.errors import unknown
 from headwork.numbers import HandTensor
 from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
+from headwork.pages.style import PLAIN, Style
 from headwork.pages.tables import Table, escaped_latex
 from headwork.readings import Trace, TraceValue
 from headwork.readings.json import as_data as trace_data
@@ -77,8 +78,9 @@ class Findings:
             columns["why it differs"] = [f.why for f in self.findings]
         return Table("", tuple(columns), list(zip(*columns.values(), strict=True)))
 
-    def to_text(self) -> str:
-        return "\n".join(f"  {'ok' if f.right else 'MISMATCH'}  {f}" for f in self.findings)
+    def to_text(self, style: Style = PLAIN) -> str:
+        verdicts = {True: style.green("ok"), False: style.red("MISMATCH")}
+        return "\n".join(f"  {verdicts[f.right]}  {f}" for f in self.findings)
 
     def to_markdown(self) -> str:
         return self.table().to_markdown()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from headwork.pages.style import PLAIN, Style
 from headwork.pages.tables import Table, escaped_latex
 from headwork.readings.trace import Trace
 
@@ -26,9 +27,9 @@ class Report:
     title: str
     parts: tuple[Any, ...]
 
-    def to_text(self) -> str:
-        shown = [part if isinstance(part, str) else part.to_text().rstrip("\n") for part in self._written()]
-        return "\n\n".join([self.title, *shown]) + "\n"
+    def to_text(self, style: Style = PLAIN) -> str:
+        parts = [part if isinstance(part, str) else part.to_text(style) for part in self._written()]
+        return "\n\n".join([style.bold(self.title), *(part.rstrip("\n") for part in parts)]) + "\n"
 
     def to_markdown(self) -> str:
         shown = [part if isinstance(part, str) else _lowered(part.to_markdown()) for part in self._written()]
@@ -86,8 +87,8 @@ class Reported(ABC):
     @abstractmethod
     def as_data(self) -> dict[str, Any]: ...
 
-    def to_text(self) -> str:
-        return self.report().to_text()
+    def to_text(self, style: Style = PLAIN) -> str:
+        return self.report().to_text(style)
 
     def to_markdown(self) -> str:
         return self.report().to_markdown()

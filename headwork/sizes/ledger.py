@@ -15,6 +15,7 @@ from textwrap import fill
 from typing import Any
 
 from headwork.errors import unknown
+from headwork.pages.style import PLAIN, Style
 from headwork.pages.tables import Formula, Table, escaped_latex, shown
 from headwork.sizes.polynomial import Polynomial
 
@@ -129,9 +130,9 @@ class Ledger:
         facts = [(name, _cell(fact)) for name, fact in self.facts.items()]
         return [*tables, Table("", ("", ""), facts)] if facts else tables
 
-    def to_text(self) -> str:
+    def to_text(self, style: Style = PLAIN) -> str:
         notes = [fill(text, WIDEST) for text in (*self.notes, *(f"! {warning}" for warning in self.warnings))]
-        blocks = [self.title, *(table.to_text() for table in self.tables())]
+        blocks = [style.bold(self.title), *(table.to_text(style) for table in self.tables())]
         return "\n\n".join(blocks + (["\n".join(notes)] if notes else [])) + "\n"
 
     def to_markdown(self) -> str:

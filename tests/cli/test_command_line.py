@@ -47,7 +47,8 @@ def test_a2_exact_as_json():
 def test_a_problem_file_works_like_the_options(tmp_path):
     file = tmp_path / "problem.toml"
     file.write_text(
-        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n[options]\nbeta = 0.5\n'
+        'mechanism = "self-attention"\n[inputs]\ntokens = "1 2; 2 0"\nW_q = [[0.5, 0], [0, 1]]\n'
+        "[options]\nbeta = 0.5\n"
     )
     result = headwork(
         "explain", "self-attention", file, "--exact", "--json", "--out", tmp_path / "trace.json"

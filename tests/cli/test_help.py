@@ -1,8 +1,9 @@
-"""--help: commands in groups, one short line each, examples."""
+"""--help: commands in groups, one short line each, examples; colour only on a terminal."""
 
 from __future__ import annotations
 
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -60,3 +61,41 @@ def test_help_does_not_import_rich():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def shown_on_a_terminal(*arguments, **environment):
+    """What the command writes to a terminal of its own."""
+    ours, theirs = pty.openpty()
+    variables = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"} | environment
+    command = [sys.executable, "-m", "headwork", *map(str, arguments)]
+    child = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=variables)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # Linux reports the end of a terminal as an error
+            break
+        if not part:
+            break
+        text += part
+    os.close(ours)
+    child.wait()
+    return text.decode()
+
+
+SOFTMAX = ("explain", "softmax", "--set", "scores=0 1 2")
+
+
+def test_colour_is_for_a_terminal_only(tmp_path):
+    assert "\033[" in shown_on_a_terminal(*SOFTMAX)
+    assert "\033[" in shown_on_a_terminal(*SOFTMAX, NO_COLOR="")
+    assert "\033[" not in shown_on_a_terminal(*SOFTMAX, NO_COLOR="1")
+    assert "\033[" not in headwork(*SOFTMAX)
+    shown_on_a_terminal(*SOFTMAX, "--out", tmp_path / "steps.txt")
+    assert "\033[" not in (tmp_path / "steps.txt").read_text()
+
+
+def test_problems_are_coloured_on_a_terminal():
+    assert "\033[32mok\033[0m" in shown_on_a_terminal("problems", "A1")
+    assert "\033[" not in headwork("problems", "A1")
