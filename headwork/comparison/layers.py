@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from headwork.comparison.families import FAMILIES, Family
 from headwork.mechanisms import convolution_2d, gru, linear_attention_chunked, lstm, recurrence
-from headwork.mechanisms.attention import multi_head_attention, with_heads
+from headwork.mechanisms.attention import Parameters, multi_head_attention, with_heads
 from headwork.models.convolutional import Convolution
 from headwork.models.model import Kernel
 from headwork.models.parts import Attention
 from headwork.models.recurrent import GATES, Recurrence
 from headwork.note import Note, silent
-from headwork.numbers import ShapeTensor, Work
+from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
 
 KERNEL, IMAGE_ROWS = 3, 16
@@ -32,11 +32,9 @@ Shapes = tuple[tuple[int, ...], ...]
 
 def linear_layer(tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, *, note: Note = silent) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
-    no_biases = (None,) * 5
     attend = partial(linear_attention_chunked, features="elu+1")
-    return with_heads(
-        tokens, W_q, W_k, W_v, W_o, *no_biases, attend=attend, heads=1, convention="W x", note=note
-    )
+    parameters = Parameters((W_q, W_k, W_v, W_o))
+    return with_heads(tokens, parameters, None, attend=attend, heads=1, convention="W x", note=note)
 
 
 def definition(
@@ -65,7 +63,7 @@ def flops(name: str) -> Polynomial:
     """
 
     def count(sizes: Mapping[str, int]) -> int:
-        work = Work()
+        work = OperationCount()
         layer, shapes = definition(FAMILIES[name], sizes.get("k", KERNEL))
         layer(*(ShapeTensor(shape, work) for shape in shapes(sizes["n"], sizes["d"])))
         return work.flops

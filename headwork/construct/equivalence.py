@@ -17,7 +17,7 @@ import numpy as np
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.errors import InputError, unknown
 from headwork.note import Input, Mechanism, Step, card, silent
-from headwork.numbers import HandTensor, ShapeTensor, Work
+from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.exact import limit
 from headwork.numbers.typed import read_array, read_number
 from headwork.pages.tables import Table
@@ -249,7 +249,7 @@ def vanishes(value: Any) -> bool:
 
 def cost(one: Side, case: Inputs) -> Cost:
     """Weights stored and work done, from shapes alone; an array is typed text or its shape."""
-    work = Work()
+    work = OperationCount()
     arrays = {given.name: case[given.name] for given in one.mechanism.inputs if given.name in case}
     recorded: dict[str, Any] = {
         name: ShapeTensor(v if isinstance(v, tuple) else read_array(v, exact=True).shape, work)

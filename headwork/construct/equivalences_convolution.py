@@ -14,7 +14,7 @@ from headwork.numbers import cat, stack
 Tensor = Any
 Random = np.random.Generator
 
-SIGNAL = Input("signal", "x", "place", "one channel")
+SIGNAL = Input("signal", "x", "position", "one channel")
 IMAGE = Input("image", "I", "channel height width", "")
 
 
@@ -262,7 +262,7 @@ def linear_recurrence(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = 
 @side(
     *RECURRENCE,
     Step("kernel", "k", r"w_x w_h^{T-1}, \ldots, w_x w_h, w_x", "tap"),
-    Step("padded", "x'", r"T - 1 \text{ zeros, then } x", "place"),
+    Step("padded", "x'", r"T - 1 \text{ zeros, then } x", "position"),
     Step("output", "h", r"x' * k", "time"),
     stored="kernel",
 )

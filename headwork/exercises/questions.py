@@ -21,7 +21,7 @@ from headwork.note import Input
 from headwork.numbers import HandTensor
 from headwork.pages.formulas import plain_formula
 from headwork.pages.notebooks import NotebookCell, notebook_text
-from headwork.pages.tables import escaped_latex as escaped
+from headwork.pages.tables import escape_latex as escaped
 from headwork.readings import explain
 from headwork.readings.latex import PREAMBLE, matrix_latex
 from headwork.readings.terminal import option_texts

@@ -50,7 +50,7 @@ def hints(mark: Mark, step: StepMark, hint: int) -> Iterator[str]:
     """The hints about a step that is not right, up to a level."""
     if hint >= 1 and step.cells and len(step.cells[0]):
         value = mark.exercise.trace.steps[step.path]
-        cells = [cell_text(value.whole(c) if len(c) == len(value.order) else c) for c in step.cells]
+        cells = [cell_text(value.full_index(c) if len(c) == len(value.order) else c) for c in step.cells]
         yield f"where: {', '.join(cells[:MOST_CELLS])}{' and more' if len(cells) > MOST_CELLS else ''}"
     if hint >= 2:
         for number, cause in enumerate(step.causes):

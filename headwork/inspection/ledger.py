@@ -198,7 +198,7 @@ def _row(name: str, kind: str, owned: dict[str, Tensor], shape: Sequence[int], f
     weights = sum(p.numel() for p in owned.values()) - biases
     axes = AXES.get(kind, "")
     if kind == "Convolution":
-        axes = "channel height width" if len(shape) == 4 else "channel place"
+        axes = "channel height width" if len(shape) == 4 else "channel position"
     return Row(
         name=name,
         shape=tuple(shape),

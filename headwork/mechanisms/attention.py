@@ -2,7 +2,7 @@ r"""Attention: softmax(beta Q K^T) V, by itself, with projections, and with seve
 
 beta is the hardness, 1/sqrt(d_k) by default (Vaswani et al. 2017, arXiv 1706.03762). beta = 0 gives
 the plain mean of the values; beta = infinity gives hard attention, one-hot with ties shared.
-A mask has 1 where a query may look and 0 where it may not; "causal" hides every later key.
+A mask has 1 where a query may attend and 0 where it may not; "causal" hides every later key.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
@@ -25,7 +25,7 @@ TIES = 1e-12  # scores closer than this, relative to the largest, share the weig
 
 
 @mechanism(
-    Input("scores", "S", "key", "one number for each thing to choose from"),
+    Input("scores", "S", "key", "one number per key"),
     Step("shifted", "S'", r"S - \max_j S_j", "key", when="large scores"),
     Step("exponentials", "E", r"e^{{shifted|S}}", "key"),
     Step("total", "Z", r"\textstyle\sum_j E_j", "one"),
@@ -65,9 +65,9 @@ def causal(scores: Tensor) -> Tensor:
 
 
 @mechanism(
-    Input("query", "Q", "query width", "one row a query"),
-    Input("key", "K", "key width", "one row a key"),
-    Input("value", "V", "key value_width", "one row a value"),
+    Input("query", "Q", "query width", "one row per query"),
+    Input("key", "K", "key width", "one row per key"),
+    Input("value", "V", "key value_width", "one row per value"),
     Step("scores", "S", r"\beta\, Q K^\top", "query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "query key"),
@@ -107,19 +107,19 @@ def project(tokens: Tensor, matrix: Tensor | None, name: str, convention: Conven
         raise InputError(
             f"{name} is {sizes_in_words(matrix.shape, '')} and, applied as {convention}, takes width "
             f"{inner}; the tokens are {sizes_in_words(tokens.shape, 'token width')}. "
-            f"Transpose {name}, set convention to the other of 'W x' and 'x W', or, if each token is a column, "
-            "set tokens_as=columns."
+            f"Transpose {name}, set convention to the other of 'W x' and 'x W', or, if each token is a "
+            "column, set tokens_as=columns."
         )
     return tokens @ (matrix.mT if convention == "W x" else matrix)
 
 
-def biased(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
+def add_bias(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
     if bias is None:
         return rows
     if tuple(bias.shape[-1:]) != tuple(rows.shape[-1:]):
         raise InputError(
             f"{name} is {sizes_in_words(bias.shape, 'width')}, but the rows it is added to are "
-            f"{rows.shape[-1]} wide. Give one number a column."
+            f"{rows.shape[-1]} wide. Give one number per column."
         )
     return rows + bias
 
@@ -135,8 +135,8 @@ PROJECTIONS = (
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token: these ask"),
-    Input("memory", "M", "key width", "one row a token: these are looked at"),
+    Input("tokens", "X", "token width", "one row per token: these attend"),
+    Input("memory", "M", "key width", "one row per token: these are attended to"),
     *PROJECTIONS,
     QUERY,
     Step("key", "K", r"M {W_k}", "key key_width", columns=r"{W_k} M"),
@@ -163,7 +163,7 @@ def cross_attention(
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token"),
+    Input("tokens", "X", "token width", "one row per token"),
     *PROJECTIONS,
     QUERY,
     KEY,
@@ -187,35 +187,27 @@ def self_attention(
     )
 
 
-# What every attention with several heads has: biases, the cut into heads, the way back.
+# What every attention with several heads has: biases, the split into heads, the joining.
 BIASES = (
     Input("b_q", "b_q", "key_width", "query bias; none is 0", trained=True),
     Input("b_k", "b_k", "key_width", "key bias; none is 0", trained=True),
     Input("b_v", "b_v", "value_width", "value bias; none is 0", trained=True),
-    Input("b_o", "b_o", "width", "bias of the mixed heads; none is 0", trained=True),
+    Input("b_o", "b_o", "width", "bias of the output; none is 0", trained=True),
 )
+W_O = Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True)
+
+
+def _split_step(name: str, rows: str, matrix: str, bias: str, axes: str) -> Step:
+    formula, columns = (
+        rf"\operatorname{{split}}({product} + {bias})" for product in (f"{rows} {matrix}", f"{matrix} {rows}")
+    )
+    return Step(name, name[0].upper(), formula, axes, columns)
+
+
 SPLIT = (
-    Step(
-        "query",
-        "Q",
-        r"\operatorname{split}(X {W_q} + b_q)",
-        "token head head_width",
-        columns=r"\operatorname{split}({W_q} X + b_q)",
-    ),
-    Step(
-        "key",
-        "K",
-        r"\operatorname{split}({memory} {W_k} + b_k)",
-        "key head head_width",
-        columns=r"\operatorname{split}({W_k} {memory} + b_k)",
-    ),
-    Step(
-        "value",
-        "V",
-        r"\operatorname{split}({memory} {W_v} + b_v)",
-        "key head value_width",
-        columns=r"\operatorname{split}({W_v} {memory} + b_v)",
-    ),
+    _split_step("query", "X", "{W_q}", "b_q", "token head head_width"),
+    _split_step("key", "{memory}", "{W_k}", "b_k", "key head head_width"),
+    _split_step("value", "{memory}", "{W_v}", "b_v", "key head value_width"),
 )
 JOINED = (
     Step("per head", "H", r"A V", "token head value_width", columns=r"V A"),
@@ -225,10 +217,10 @@ JOINED = (
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token: these ask"),
+    Input("tokens", "X", "token width", "one row per token: these attend"),
     *PROJECTIONS,
-    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
-    Input("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
+    W_O,
+    Input("memory", "M", "key width", "what is attended to; none is the tokens themselves"),
     *BIASES,
     *SPLIT,
     Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
@@ -254,36 +246,25 @@ def multi_head_attention(
     convention: Convention = "W x",
     note: Note = silent,
 ) -> Tensor:
-    """Several heads attend side by side; each matrix is cut into as many blocks as there are heads."""
+    """Several heads attend side by side; each matrix is split into as many blocks as there are heads."""
+    attend = partial(attention, beta=beta, mask=mask)
+    parameters = Parameters((W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o))
     return with_heads(
-        tokens,
-        W_q,
-        W_k,
-        W_v,
-        W_o,
-        memory,
-        b_q,
-        b_k,
-        b_v,
-        b_o,
-        attend=partial(attention, beta=beta, mask=mask),
-        heads=heads,
-        convention=convention,
-        note=note,
+        tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
     )
+
+
+class Parameters(NamedTuple):
+    """What an attention with several heads is trained on, in the order q, k, v, o; None is the identity or 0."""
+
+    matrices: tuple[Tensor, Tensor, Tensor, Tensor]
+    biases: tuple[Tensor, Tensor, Tensor, Tensor] = (None, None, None, None)
 
 
 def with_heads(
     tokens: Tensor,
-    W_q: Tensor,
-    W_k: Tensor,
-    W_v: Tensor,
-    W_o: Tensor,
+    parameters: Parameters,
     memory: Tensor,
-    b_q: Tensor,
-    b_k: Tensor,
-    b_v: Tensor,
-    b_o: Tensor,
     *,
     attend: Callable[..., Tensor],
     heads: int,
@@ -292,9 +273,15 @@ def with_heads(
 ) -> Tensor:
     """Any attention with several heads: project and split, attend head by head, join and mix."""
     memory = tokens if memory is None else memory
-    query = note("query", split(biased(project(tokens, W_q, "W_q", convention), b_q, "b_q"), heads))
-    key = note("key", split(biased(project(memory, W_k, "W_k", convention), b_k, "b_k"), heads))
-    value = note("value", split(biased(project(memory, W_v, "W_v", convention), b_v, "b_v"), heads))
+
+    def affine(rows: Tensor, k: int) -> Tensor:
+        letter = "qkvo"[k]
+        product = project(rows, parameters.matrices[k], f"W_{letter}", convention)
+        return add_bias(product, parameters.biases[k], f"b_{letter}")
+
+    query = note("query", split(affine(tokens, 0), heads))
+    key = note("key", split(affine(memory, 1), heads))
+    value = note("value", split(affine(memory, 2), heads))
 
     def per_head(name: str, value: Any, /) -> Any:
         # The attention of each head puts the head first; outside, it stands beside the width.
@@ -308,11 +295,11 @@ def with_heads(
     )
     together = note("per head", outputs.transpose(-3, -2))
     joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
-    return note("output", biased(project(joined, W_o, "W_o", convention), b_o, "b_o"))
+    return note("output", affine(joined, 3))
 
 
 def split(rows: Tensor, heads: int) -> Tensor:
-    """Rows of width heads * head_width, cut into heads."""
+    """Rows of width heads * head_width, split into heads."""
     width = rows.shape[-1]
     if heads < 1 or width % heads:
         raise InputError(
@@ -323,30 +310,24 @@ def split(rows: Tensor, heads: int) -> Tensor:
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
-    def told(name: str) -> str:
-        shapes = {
-            "query": (query, "query width"),
-            "key": (key, "key width"),
-            "value": (value, "key value_width"),
-        }
-        tensor, axes = shapes[name]
-        return sizes_in_words(tensor.shape, axes)
-
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
+    queries = sizes_in_words(query.shape, "query width")
+    keys = sizes_in_words(key.shape, "key width")
+    values = sizes_in_words(value.shape, "key value_width")
+    for name, tensor, sizes in (("query", query, queries), ("key", key, keys), ("value", value, values)):
         if len(tensor.shape) < 2:
             raise InputError(
-                f"attention: {name} is {told(name)}, but rows and columns are needed. "
+                f"attention: {name} is {sizes}, but rows and columns are needed. "
                 "A single row is written [[1, 2]]."
             )
     if query.shape[-1] != key.shape[-1]:
         raise InputError(
             f"attention: key width {key.shape[-1]} differs from query width {query.shape[-1]}. "
-            f"query is {told('query')}; key is {told('key')}. Project both to one width first."
+            f"query is {queries}; key is {keys}. Project both to one width first."
         )
     if key.shape[-2] != value.shape[-2]:
         raise InputError(
-            f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. key is {told('key')}; "
-            f"value is {told('value')}. Each key needs one value."
+            f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. key is {keys}; "
+            f"value is {values}. Each key needs one value."
         )
     if isinstance(mask, str) and mask != "causal":
         raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
@@ -357,6 +338,6 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
         and tuple(mask.shape[-2:]) not in (expected, (1, expected[1]))
     ):
         raise InputError(
-            f"attention: the mask is {sizes_in_words(mask.shape, 'query key')}, but there are {expected[0]} queries "
-            f"and {expected[1]} keys. Give one row a query and one column a key."
+            f"attention: the mask is {sizes_in_words(mask.shape, 'query key')}, but there are "
+            f"{expected[0]} queries and {expected[1]} keys. Give one row per query and one column per key."
         )

@@ -1,6 +1,6 @@
 r"""Convolution and its relatives: the cross-correlation that every framework calls convolution.
 
-y[i] = sum_j k[j] x[i s + j - p], the kernel not flipped. The output has floor((n + 2p - k)/s) + 1 places.
+y[i] = sum_j k[j] x[i s + j - p], the kernel not flipped. The output has floor((n + 2p - k)/s) + 1 positions.
 Several channels: each output channel sums over all input channels of its group.
 """
 
@@ -11,11 +11,11 @@ from headwork.mechanisms.attention import Tensor
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
-SIGNAL = Input("signal", "x", "channel place", "one channel may be given as a plain row")
+SIGNAL = Input("signal", "x", "channel position", "one channel may be given as a plain row")
 IMAGE = Input("image", "I", "channel height width", "one channel may be given as a plain matrix")
 
 
-def padded(values: Tensor, padding: int, dim: int) -> Tensor:
+def pad(values: Tensor, padding: int, dim: int) -> Tensor:
     """Zeros put before and after along one axis."""
     if padding == 0:
         return values
@@ -25,20 +25,21 @@ def padded(values: Tensor, padding: int, dim: int) -> Tensor:
     return cat([zeros, values, zeros], dim)
 
 
-def _check(what: str, length: int, size: int, stride: int, padding: int) -> None:
+def _check(name: str, length: int, size: int, stride: int, padding: int) -> None:
     if stride < 1 or padding < 0:
         raise InputError(
-            f"{what}: stride {stride} and padding {padding}. The stride is at least 1, the padding at least 0."
+            f"{name}: stride {stride} and padding {padding}. "
+            "The stride is at least 1, the padding at least 0."
         )
     if size > length + 2 * padding:
         raise InputError(
-            f"{what}: a kernel of {size} does not fit into {length} places with padding {padding}. "
+            f"{name}: a kernel of {size} does not fit into {length} positions with padding {padding}. "
             "Use a smaller kernel or more padding."
         )
 
 
-def _grouped(windows: Tensor, kernel: Tensor, groups: int, what: str) -> Tensor:
-    """Windows (..., channel, place, tap) times a kernel (output, channel, tap), group by group."""
+def _grouped(windows: Tensor, kernel: Tensor, groups: int, name: str) -> Tensor:
+    """Windows (..., channel, position, tap) times a kernel (output, channel, tap), group by group."""
     channels, taps = windows.shape[-3], windows.shape[-1]
     outputs, inner, kernel_taps = kernel.shape
     if (
@@ -49,16 +50,16 @@ def _grouped(windows: Tensor, kernel: Tensor, groups: int, what: str) -> Tensor:
         or kernel_taps != taps
     ):
         raise InputError(
-            f"{what}: {channels} input channels in {groups} groups need a kernel of {channels // max(groups, 1)} "
-            f"input channels, and output channels that divide by {groups}; the kernel has {outputs} output and "
-            f"{inner} input channels."
+            f"{name}: {channels} input channels in {groups} groups need a kernel of "
+            f"{channels // max(groups, 1)} input channels, and a number of output channels that {groups} "
+            f"divides; the kernel has {outputs} output and {inner} input channels."
         )
-    share, made = channels // groups, outputs // groups
+    share, produced = channels // groups, outputs // groups
     results = []
     for g in range(groups):
         rows = windows[..., g * share : (g + 1) * share, :, :].transpose(-3, -2)
         rows = rows.reshape(*rows.shape[:-2], share * taps)
-        matrix = kernel[g * made : (g + 1) * made].reshape(made, share * taps)
+        matrix = kernel[g * produced : (g + 1) * produced].reshape(produced, share * taps)
         results.append((rows @ matrix.mT).mT)
     return results[0] if groups == 1 else cat(results, -2)
 
@@ -82,7 +83,8 @@ def convolution_1d(
     """Slides a kernel along a signal (cross-correlation: the kernel is not flipped).
 
     >>> import numpy as np; from headwork.numbers import HandTensor
-    >>> convolution_1d(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
+    >>> signal = HandTensor(np.array([1.0, 2.0, 4.0]))
+    >>> convolution_1d(signal, HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
     """
     plain = len(kernel.shape) == 1
@@ -91,7 +93,7 @@ def convolution_1d(
     if plain:
         kernel = kernel.unsqueeze(0).unsqueeze(0)
     _check("convolution-1d", signal.shape[-1], kernel.shape[-1], stride, padding)
-    windows = padded(signal, padding, -1).unfold(-1, kernel.shape[-1], stride)
+    windows = pad(signal, padding, -1).unfold(-1, kernel.shape[-1], stride)
     result = _grouped(windows, kernel, groups, "convolution-1d")
     result = result if bias is None else result + bias.unsqueeze(-1)
     return note("output", result.squeeze(-2) if plain else result)
@@ -139,7 +141,7 @@ def convolution_2d(
     outputs, inner, high, wide = kernel.shape
     _check("convolution-2d", image.shape[-2], high, stride, padding)
     _check("convolution-2d", image.shape[-1], wide, stride, padding)
-    windows = _windows(padded(padded(image, padding, -1), padding, -2), high, wide, stride)
+    windows = _windows(pad(pad(image, padding, -1), padding, -2), high, wide, stride)
     rows, columns = windows.shape[-4:-2]
     flat = windows.reshape(*windows.shape[:-4], rows * columns, high * wide)
     result = _grouped(flat, kernel.reshape(outputs, inner, high * wide), groups, "convolution-2d")
@@ -154,9 +156,9 @@ def _windows(image: Tensor, high: int, wide: int, stride: int) -> Tensor:
 
 
 @mechanism(
-    Input("signal", "x", "place", "one channel"),
+    Input("signal", "x", "position", "one channel"),
     Input("kernel", "k", "tap", "one row of taps", trained=True),
-    Step("matrix", "T", r"T_{i,\, s i + j - p} = k_j", "output place"),
+    Step("matrix", "T", r"T_{i,\, s i + j - p} = k_j", "output position"),
     Step("output", "y", r"T x", "output"),
 )
 def toeplitz(
@@ -176,19 +178,19 @@ def toeplitz(
 
 
 def _shifted(kernel: Tensor, start: int, length: int) -> Tensor:
-    """A row of zeros with the kernel from ``start`` on; what sticks out at the ends is cut off."""
+    """A row of zeros with the kernel from ``start`` on; what lies beyond the ends is cut off."""
     size = kernel.shape[-1]
     first, last = max(0, -start), size - max(0, start + size - length)
-    kept = kernel[min(first, size) : max(first, last)] if first < last else kernel[:0]
+    inner = kernel[min(first, size) : max(first, last)] if first < last else kernel[:0]
     before = min(max(0, start), length)
-    parts = [kernel.new_zeros(before), kept, kernel.new_zeros(length - before - kept.shape[-1])]
+    parts = [kernel.new_zeros(before), inner, kernel.new_zeros(length - before - inner.shape[-1])]
     return cat([part for part in parts if part.shape[-1]], 0)
 
 
 @mechanism(
-    Input("signal", "x", "place", "one channel"),
+    Input("signal", "x", "position", "one channel"),
     Input("kernels", "k", "output tap", "a row of taps for each output", trained=True),
-    Step("matrix", "T", r"T_{i,\, s i + j - p} = k_{i,j}", "output place"),
+    Step("matrix", "T", r"T_{i,\, s i + j - p} = k_{i,j}", "output position"),
     Step("output", "y", r"T x", "output"),
 )
 def locally_connected(
@@ -206,7 +208,7 @@ def locally_connected(
     count = (length + 2 * padding - size) // stride + 1
     if kernels.shape[-2] != count:
         raise InputError(
-            f"locally-connected: {count} outputs need as many rows of taps; "
+            f"locally-connected: {count} outputs need {count} rows of taps; "
             f"kernels is {sizes_in_words(kernels.shape, 'output tap')}."
         )
     rows = [_shifted(kernels[i], i * stride - padding, length) for i in range(count)]
@@ -235,9 +237,9 @@ def max_pooling(image: Tensor, *, size: int, stride: int | None = None, note: No
     return note("output", _pooled(image, size, stride, "max-pooling").amax(-1))
 
 
-def _pooled(image: Tensor, size: int, stride: int | None, what: str) -> Tensor:
+def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
     stride = size if stride is None else stride
     for length in image.shape[-2:]:
-        _check(what, length, size, stride, 0)
+        _check(name, length, size, stride, 0)
     windows = _windows(image, size, size, stride)
     return windows.reshape(*windows.shape[:-2], size * size)

@@ -1,6 +1,6 @@
 r"""The feed-forward layer, max(0, x W1 + b1) W2 + b2, and its activations.
 
-Written ``x W``, as published (Vaswani et al. 2017). The same weights serve every token, and no token
+Written ``x W``, as published (Vaswani et al. 2017). The same parameters serve every token, and no token
 sees another. GELU is x Phi(x), with the normal distribution itself (Hendrycks & Gimpel 2016).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headwork.mechanisms.attention import Convention, Tensor, biased, project
+from headwork.mechanisms.attention import Convention, Tensor, add_bias, project
 from headwork.note import Input, Note, Step, mechanism, silent
 
 Activation = Literal["relu", "gelu"]
@@ -45,9 +45,9 @@ ACTIVATIONS = {"relu": relu, "gelu": gelu}
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token"),
+    Input("tokens", "X", "token width", "one row per token"),
     Input("W_1", "W_1", "width hidden", "to the hidden width, applied as x W", trained=True),
-    Input("W_2", "W_2", "hidden width", "back again, applied as x W", trained=True),
+    Input("W_2", "W_2", "hidden width", "back to the width, applied as x W", trained=True),
     Input("b_1", "b_1", "hidden", "none is 0", trained=True),
     Input("b_2", "b_2", "width", "none is 0", trained=True),
     Step("hidden", "H", r"X {W_1} + b_1", "token hidden", columns=r"{W_1} X + b_1"),
@@ -72,6 +72,6 @@ def feed_forward(
     >>> feed_forward(two, two, two).array.tolist()
     [[8.0]]
     """
-    hidden = note("hidden", biased(project(tokens, W_1, "W_1", convention), b_1, "b_1"))
+    hidden = note("hidden", add_bias(project(tokens, W_1, "W_1", convention), b_1, "b_1"))
     activated = note("activated", ACTIVATIONS[activation](hidden))
-    return note("output", biased(project(activated, W_2, "W_2", convention), b_2, "b_2"))
+    return note("output", add_bias(project(activated, W_2, "W_2", convention), b_2, "b_2"))

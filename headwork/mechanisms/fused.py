@@ -3,10 +3,10 @@ r"""Fast twins: the same numbers as the mechanisms of the same names, through to
 A twin has no ``note``: a fused kernel never shows its steps. Nothing else in ``mechanisms`` imports this file,
 because it needs torch. All twins run under ``torch.compile(fullgraph=True)``.
 
-Where the compiler has the word, two things are written out for it (measured in docs/experiments.md): a bias is added
-after its product, so that it joins the next operation, and attention over few keys is two products and a softmax.
+Under the compiler two things are written out (measured in docs/experiments.md): a bias is added after its
+product, so that it joins the next operation, and attention over few keys is two products and a softmax.
 
-Linear attention is worked block by block in ``fused_linear``.
+Linear attention goes block by block in ``fused_linear``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None,
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=beta)
 
 
-FEW_KEYS = 64  # torch's fused kernel is made for long rows; up to here, compiled, plain products are faster
+FEW_KEYS = 64  # torch's fused kernel is for long rows; up to here, compiled, plain products are faster
 
 
 def _compiling() -> bool:
@@ -72,7 +72,7 @@ def _short_attention(
 
 @torch.library.custom_op("headwork::softmax", mutates_args=())
 def _softmax(scores: Tensor) -> Tensor:
-    """torch's own kernel, kept whole: the code that the compiler makes for short rows takes longer."""
+    """torch's own kernel, not split up: the compiler's code for short rows is slower."""
     return scores.softmax(-1)
 
 
@@ -137,15 +137,15 @@ def _affine(rows: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
 def _projected(
     rows: Tensor, matrices: tuple[Tensor | None, ...], biases: tuple[Tensor | None, ...]
 ) -> list[Tensor]:
-    """Rows through several matrices in one product, where all are given and biased alike."""
-    given, biased = [m for m in matrices if m is not None], [b for b in biases if b is not None]
-    if len(given) < len(matrices) or len(biased) not in (0, len(biases)):
+    """Rows through several matrices in one product, where all are present, with all biases or none."""
+    present, added = [m for m in matrices if m is not None], [b for b in biases if b is not None]
+    if len(present) < len(matrices) or len(added) not in (0, len(biases)):
         straight = [rows if m is None else functional.linear(rows, m) for m in matrices]
         return [r if b is None else r + b for r, b in zip(straight, biases, strict=True)]
-    if len(given) == 1:
-        return [_affine(rows, given[0], biases[0])]
-    together = _affine(rows, torch.cat(given), torch.cat(biased) if biased else None)
-    return list(torch.split(together, [m.shape[0] for m in given], -1))
+    if len(present) == 1:
+        return [_affine(rows, present[0], biases[0])]
+    together = _affine(rows, torch.cat(present), torch.cat(added) if added else None)
+    return list(torch.split(together, [m.shape[0] for m in present], -1))
 
 
 def multi_head_attention(
@@ -231,7 +231,7 @@ def convolution_1d(
     padding: int = 0,
     groups: int = 1,
 ) -> Tensor:
-    """The twin of ``mechanisms.convolution_1d`` for signals (..., channel, place).
+    """The twin of ``mechanisms.convolution_1d`` for signals (..., channel, position).
 
     >>> convolution_1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]])).tolist()
     [[-1.0, -2.0]]
@@ -266,7 +266,7 @@ def max_pooling(image: Tensor, *, size: int, stride: int | None = None) -> Tenso
 
 
 def patch_embedding(images: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
-    """The twin of ``mechanisms.convolution_2d`` with stride = kernel, one row a patch.
+    """The twin of ``mechanisms.convolution_2d`` with stride = kernel, one row per patch.
 
     >>> patch_embedding(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 2), torch.zeros(1)).tolist()
     [[[4.0], [4.0]]]

@@ -1,7 +1,7 @@
 """Whole layers: attention and feed-forward, each with a residual and a normalisation.
 
-An encoder layer attends to its own tokens; a decoder layer does so causally, then attends to a memory, which is
-what the encoder made.
+An encoder layer attends to its own tokens; a decoder layer does so causally, then attends to a memory, the
+output of the encoder.
 
 "post" normalises after the residual, as published (Vaswani et al. 2017); "pre" normalises what goes into
 each part and leaves the residual path free (Xiong et al. 2020, arXiv 2002.04745).
@@ -9,6 +9,7 @@ each part and leaves the residual path free (Xiong et al. 2020, arXiv 2002.04745
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -16,6 +17,7 @@ from typing import Literal
 from headwork.mechanisms.attention import (
     BIASES,
     PROJECTIONS,
+    W_O,
     Convention,
     Mask,
     Number,
@@ -29,18 +31,57 @@ from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 Placement = Literal["post", "pre"]
 
 
-@mechanism(
-    Input("tokens", "X", "token width", "one row a token"),
-    *PROJECTIONS,
-    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
+ATTENTION = (*PROJECTIONS, W_O, *BIASES)
+FEED_FORWARD = (
     Input("W_1", "W_1", "width hidden", "feed-forward, applied as x W; none is the identity", trained=True),
     Input("W_2", "W_2", "hidden width", "feed-forward, applied as x W; none is the identity", trained=True),
     Input("b_1", "b_1", "hidden", "none is 0", trained=True),
     Input("b_2", "b_2", "width", "none is 0", trained=True),
-    Input("scale_1", r"\gamma_1", "width", "of the first normalisation; none is 1", trained=True),
-    Input("shift_1", r"\beta_1", "width", "of the first normalisation; none is 0", trained=True),
-    Input("scale_2", r"\gamma_2", "width", "of the second normalisation; none is 1", trained=True),
-    Input("shift_2", r"\beta_2", "width", "of the second normalisation; none is 0", trained=True),
+)
+OUTPUT = Step("output", "Y", r"\text{the layer's result}", "token width")
+
+
+def _renamed(cards: tuple[Input, ...], prefix: str) -> tuple[Input, ...]:
+    """The cards of the same parameters for a second attention."""
+    return tuple(
+        replace(c, name=f"{prefix}_{c.name}", symbol=rf"{c.symbol[0]}_{{{prefix[0]}{c.name[-1]}}}")
+        for c in cards
+    )
+
+
+def _normalisations(count: int) -> tuple[Input, ...]:
+    """The scale and shift of each normalisation."""
+    return tuple(
+        Input(f"{name}_{k}", rf"{symbol}_{k}", "width", f"of normalisation {k}; none is {none}", trained=True)
+        for k in range(1, count + 1)
+        for name, symbol, none in (("scale", r"\gamma", 1), ("shift", r"\beta", 0))
+    )
+
+
+def _in_turn(
+    tokens: Tensor,
+    parts: tuple[tuple[Callable[[Tensor], Tensor], Tensor, Tensor], ...],
+    placement: Placement,
+    epsilon: Number,
+    note: Note,
+) -> Tensor:
+    """The parts of a layer, each with its residual and the scale and shift of its normalisation."""
+    for k, (part, scale, shift) in enumerate(parts, 1):
+        at = inside(note, f"normalisation {k}")
+        normalise = partial(layer_normalisation, scale=scale, shift=shift, epsilon=epsilon, note=at)
+        if placement == "pre":
+            tokens = note(f"residual {k}", tokens + part(normalise(tokens)))
+        else:
+            tokens = normalise(note(f"residual {k}", tokens + part(tokens)))
+    return note("output", tokens)
+
+
+@mechanism(
+    Input("tokens", "X", "token width", "one row per token"),
+    *PROJECTIONS,
+    W_O,
+    *FEED_FORWARD,
+    *_normalisations(2),
     *BIASES,
     *steps_of(layer_normalisation, scope="normalisation 1"),
     *steps_of(multi_head_attention, scope="attention", memory="X"),
@@ -48,7 +89,7 @@ Placement = Literal["post", "pre"]
     *steps_of(layer_normalisation, scope="normalisation 2"),
     *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
     Step("residual 2", "R_2", r"X' + \text{feed-forward}", "token width"),
-    Step("output", "Y", r"\text{the layer's result}", "token width"),
+    OUTPUT,
 )
 def encoder_layer(
     tokens: Tensor,
@@ -79,82 +120,27 @@ def encoder_layer(
     note: Note = silent,
 ) -> Tensor:
     """One layer of a transformer encoder, its normalisation after or before each part."""
-
-    def normalise_1(rows: Tensor) -> Tensor:
-        return layer_normalisation(
-            rows, scale_1, shift_1, epsilon=epsilon, note=inside(note, "normalisation 1")
-        )
-
-    def normalise_2(rows: Tensor) -> Tensor:
-        return layer_normalisation(
-            rows, scale_2, shift_2, epsilon=epsilon, note=inside(note, "normalisation 2")
-        )
+    parameters = (W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o)
+    options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
 
     def attend(rows: Tensor) -> Tensor:
-        return multi_head_attention(
-            rows,
-            W_q,
-            W_k,
-            W_v,
-            W_o,
-            None,
-            b_q,
-            b_k,
-            b_v,
-            b_o,
-            heads=heads,
-            beta=beta,
-            mask=mask,
-            convention=convention,
-            note=inside(note, "attention"),
-        )
+        return multi_head_attention(rows, *parameters, note=inside(note, "attention"), **options)
 
     def feed(rows: Tensor) -> Tensor:
-        return feed_forward(
-            rows, W_1, W_2, b_1, b_2, activation=activation, note=inside(note, "feed-forward")
-        )
+        at = inside(note, "feed-forward")
+        return feed_forward(rows, W_1, W_2, b_1, b_2, activation=activation, note=at)
 
-    if normalisation == "pre":
-        tokens = note("residual 1", tokens + attend(normalise_1(tokens)))
-        tokens = note("residual 2", tokens + feed(normalise_2(tokens)))
-    else:
-        tokens = normalise_1(note("residual 1", tokens + attend(tokens)))
-        tokens = normalise_2(note("residual 2", tokens + feed(tokens)))
-    return note("output", tokens)
-
-
-def _renamed(cards: tuple[Input, ...], prefix: str) -> tuple[Input, ...]:
-    """The cards of the same parameters for a second attention."""
-    return tuple(
-        replace(c, name=f"{prefix}_{c.name}", symbol=rf"{c.symbol[0]}_{{{prefix[0]}{c.name[-1]}}}")
-        for c in cards
-    )
-
-
-ATTENTION = (
-    *PROJECTIONS,
-    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
-    *BIASES,
-)
-FEED_FORWARD = (
-    Input("W_1", "W_1", "width hidden", "feed-forward, applied as x W; none is the identity", trained=True),
-    Input("W_2", "W_2", "hidden width", "feed-forward, applied as x W; none is the identity", trained=True),
-    Input("b_1", "b_1", "hidden", "none is 0", trained=True),
-    Input("b_2", "b_2", "width", "none is 0", trained=True),
-)
+    parts = ((attend, scale_1, shift_1), (feed, scale_2, shift_2))
+    return _in_turn(tokens, parts, normalisation, epsilon, note)
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token"),
-    Input("memory", "M", "key width", "what the encoder made, one row a token"),
+    Input("tokens", "X", "token width", "one row per token"),
+    Input("memory", "M", "key width", "the output of the encoder, one row per token"),
     *ATTENTION,
     *_renamed(ATTENTION, "cross"),
     *FEED_FORWARD,
-    *(
-        Input(f"{name}_{k}", rf"{symbol}_{k}", "width", f"of normalisation {k}; none is {none}", trained=True)
-        for k in (1, 2, 3)
-        for name, symbol, none in (("scale", r"\gamma", 1), ("shift", r"\beta", 0))
-    ),
+    *_normalisations(3),
     *steps_of(layer_normalisation, scope="normalisation 1"),
     *steps_of(multi_head_attention, scope="attention", memory="X"),
     Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
@@ -167,7 +153,7 @@ FEED_FORWARD = (
     *steps_of(layer_normalisation, scope="normalisation 3"),
     *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
     Step("residual 3", "R_3", r"X'' + \text{feed-forward}", "token width"),
-    Step("output", "Y", r"\text{the layer's result}", "token width"),
+    OUTPUT,
 )
 def decoder_layer(
     tokens: Tensor,
@@ -209,65 +195,27 @@ def decoder_layer(
     convention: Convention = "W x",
     note: Note = silent,
 ) -> Tensor:
-    """One layer of a transformer decoder: it looks back at its own tokens, then at the encoder's.
+    """One layer of a transformer decoder: it attends to its own earlier tokens, then to the encoder's.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> one = HandTensor(np.array([[1.0, 3.0]]))
     >>> decoder_layer(one, one, heads=1).array.tolist()
     [[-1.0, 1.0]]
     """
+    own = (W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o)
+    cross = (cross_W_q, cross_W_k, cross_W_v, cross_W_o, memory, cross_b_q, cross_b_k, cross_b_v, cross_b_o)
     options = {"heads": heads, "beta": beta, "convention": convention}
 
     def attend(rows: Tensor) -> Tensor:
-        return multi_head_attention(
-            rows,
-            W_q,
-            W_k,
-            W_v,
-            W_o,
-            None,
-            b_q,
-            b_k,
-            b_v,
-            b_o,
-            mask=mask,
-            note=inside(note, "attention"),
-            **options,
-        )
+        return multi_head_attention(rows, *own, mask=mask, note=inside(note, "attention"), **options)
 
     def attend_memory(rows: Tensor) -> Tensor:
-        return multi_head_attention(
-            rows,
-            cross_W_q,
-            cross_W_k,
-            cross_W_v,
-            cross_W_o,
-            memory,
-            cross_b_q,
-            cross_b_k,
-            cross_b_v,
-            cross_b_o,
-            mask=memory_mask,
-            note=inside(note, "cross-attention"),
-            **options,
-        )
+        at = inside(note, "cross-attention")
+        return multi_head_attention(rows, *cross, mask=memory_mask, note=at, **options)
 
     def feed(rows: Tensor) -> Tensor:
-        return feed_forward(
-            rows, W_1, W_2, b_1, b_2, activation=activation, note=inside(note, "feed-forward")
-        )
+        at = inside(note, "feed-forward")
+        return feed_forward(rows, W_1, W_2, b_1, b_2, activation=activation, note=at)
 
     parts = ((attend, scale_1, shift_1), (attend_memory, scale_2, shift_2), (feed, scale_3, shift_3))
-    for k, (part, scale, shift) in enumerate(parts, 1):
-        normalise = partial(
-            layer_normalisation,
-            scale=scale,
-            shift=shift,
-            epsilon=epsilon,
-            note=inside(note, f"normalisation {k}"),
-        )
-        if normalisation == "pre":
-            tokens = note(f"residual {k}", tokens + part(normalise(tokens)))
-        else:
-            tokens = normalise(note(f"residual {k}", tokens + part(tokens)))
-    return note("output", tokens)
+    return _in_turn(tokens, parts, normalisation, epsilon, note)

@@ -2,8 +2,8 @@ r"""Linear attention: the exponential dropped, dot products normalised instead.
 
 y_i = q_i . (sum_j k_j v_j^T) / (q_i . sum_j k_j), Katharopoulos et al. 2020, arXiv 2006.16236. Raw dot
 products can be negative or sum to zero; the feature map elu(x) + 1 makes them positive. The parallel
-form shows the weights and costs n^2 d; the recurrent form carries a matrix state and costs n d^2; the chunked form
-is parallel within a chunk and recurrent from one to the next. A mask is a factor on the scores here.
+form shows the weights and costs n^2 d; the recurrent form carries a matrix state and costs n d^2; the
+chunked form is parallel within a chunk and recurrent across chunks. A mask is a factor on the scores here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from headwork.mechanisms.attention import (
     JOINED,
     PROJECTIONS,
     SPLIT,
+    W_O,
     Convention,
     Mask,
+    Parameters,
     Tensor,
     _check,
     causal,
@@ -30,9 +32,9 @@ from headwork.numbers import cat, stack
 Features = Literal["none", "elu+1"]
 
 INPUTS = (
-    Input("query", "Q", "query width", "one row a query"),
-    Input("key", "K", "key width", "one row a key"),
-    Input("value", "V", "key value_width", "one row a value"),
+    Input("query", "Q", "query width", "one row per query"),
+    Input("key", "K", "key width", "one row per key"),
+    Input("value", "V", "key value_width", "one row per value"),
 )
 FEATURES = (
     Step("query features", r"\Phi_Q", r"\phi(Q)", "query width"),
@@ -64,7 +66,7 @@ def linear_attention(
     mask: Mask = None,
     note: Note = silent,
 ) -> Tensor:
-    """Attention whose weights are dot products divided by their sum; shown with its weights.
+    """Attention whose weights are dot products divided by their sum, in the form that shows them.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
@@ -118,9 +120,9 @@ def linear_attention_recurrent(
         key_sums.append(at("key sum", key_sums[-1] + here if key_sums else here))
     rows = []
     for i in range(query.shape[-2]):
-        seen = len(states) - 1 if mask is None else len(states) - query.shape[-2] + i
+        last = len(states) - 1 if mask is None else len(states) - query.shape[-2] + i
         one = query[..., i, :].unsqueeze(-2)
-        rows.append(((one @ states[seen]) / (one @ key_sums[seen].mT)).squeeze(-2))
+        rows.append(((one @ states[last]) / (one @ key_sums[last].mT)).squeeze(-2))
     return note("output", stack(rows, -2))
 
 
@@ -150,7 +152,7 @@ def linear_attention_chunked(
     chunk: int = 64,
     note: Note = silent,
 ) -> Tensor:
-    """The same numbers as linear-attention, so many tokens at a time: the state carries what came before.
+    """The same numbers as linear-attention, chunk by chunk: a state carries the chunks before.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
@@ -172,22 +174,22 @@ def linear_attention_chunked(
     rows = []
     for t, start in enumerate(range(0, query.shape[-2], chunk)):
         at = inside(note, f"chunk {t}")
-        asked = query[..., start : start + chunk, :]
+        queries = query[..., start : start + chunk, :]
         if mask is None:
-            above, sums = asked @ states[-1], asked @ key_sums[-1].mT
+            above, sums = queries @ states[-1], queries @ key_sums[-1].mT
         else:
-            products = asked @ key[..., start : start + chunk, :].mT
+            products = queries @ key[..., start : start + chunk, :].mT
             scores = at("scores", products * causal(products))
             above, sums = scores @ value[..., start : start + chunk, :], scores.sum(-1, keepdim=True)
             if t:
-                above, sums = asked @ states[t - 1] + above, asked @ key_sums[t - 1].mT + sums
+                above, sums = queries @ states[t - 1] + above, queries @ key_sums[t - 1].mT + sums
         rows.append(at("output", above / at("sums", sums)))
     return note("output", cat(rows, -2))
 
 
 def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
     if chunk < 1:
-        raise InputError(f"linear attention: chunks of {chunk}. Give at least 1 token a chunk.")
+        raise InputError(f"linear attention: chunks of {chunk}. Give at least 1 token per chunk.")
     if isinstance(mask, str) and query.shape[-2] != key.shape[-2]:
         raise InputError(
             f"linear attention: causal in chunks, but {query.shape[-2]} queries and {key.shape[-2]} keys. "
@@ -196,10 +198,10 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token: these ask"),
+    Input("tokens", "X", "token width", "one row per token: these attend"),
     *PROJECTIONS,
-    Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True),
-    Input("memory", "M", "key width", "what is looked at; none is the tokens themselves"),
+    W_O,
+    Input("memory", "M", "key width", "what is attended to; none is the tokens themselves"),
     *BIASES,
     *SPLIT,
     Step("query features", r"\Phi_Q", r"\phi(Q)", "head query head_width"),
@@ -227,26 +229,15 @@ def multi_head_linear_attention(
     convention: Convention = "W x",
     note: Note = silent,
 ) -> Tensor:
-    """Several heads of linear attention side by side, cut and joined as in multi-head attention.
+    """Several heads of linear attention side by side, split and joined as in multi-head attention.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
     >>> multi_head_linear_attention(x, heads=1, features="none").array.tolist()
     [[2.5], [2.5]]
     """
+    attend = partial(linear_attention, features=features, mask=mask)
+    parameters = Parameters((W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o))
     return with_heads(
-        tokens,
-        W_q,
-        W_k,
-        W_v,
-        W_o,
-        memory,
-        b_q,
-        b_k,
-        b_v,
-        b_o,
-        attend=partial(linear_attention, features=features, mask=mask),
-        heads=heads,
-        convention=convention,
-        note=note,
+        tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
     )

@@ -1,8 +1,8 @@
 r"""Normalisation of each token on its own, over its width.
 
-Layer normalisation (Ba et al. 2016, arXiv 1607.06450): y = scale (x - mean) / deviation + shift, with the population
-deviation (divided by the width, not by the width less one). RMS normalisation (Zhang & Sennrich 2019, arXiv
-1910.07467) leaves out the mean and the shift: y = scale x / sqrt(mean of x^2). By hand epsilon is 0; models use 1e-5.
+Layer normalisation (Ba et al. 2016, arXiv 1607.06450): y = scale (x - mean) / deviation + shift, with the
+population deviation (divided by the width, not by the width less one). RMS normalisation (Zhang & Sennrich 2019,
+arXiv 1910.07467) has neither mean nor shift: y = scale x / sqrt(mean of x^2). By hand epsilon is 0; models use 1e-5.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from headwork.note import Input, Note, Step, mechanism, silent
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token"),
+    Input("tokens", "X", "token width", "one row per token"),
     Input("scale", r"\gamma", "width", "none is 1", trained=True),
     Input("shift", r"b", "width", "none is 0", trained=True),
     Step("mean", r"\mu", r"\tfrac{1}{d} \textstyle\sum_j x_j", "token one"),
@@ -39,7 +39,7 @@ def layer_normalisation(
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token"),
+    Input("tokens", "X", "token width", "one row per token"),
     Input("scale", r"\gamma", "width", "none is 1", trained=True),
     Step("size", r"\rho", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j x_j^2 + \epsilon}", "token one"),
     Step("normalised", "N", r"X / \rho", "token width"),
@@ -48,7 +48,7 @@ def layer_normalisation(
 def rms_normalisation(
     tokens: Tensor, scale: Tensor = None, *, epsilon: Number = 0, note: Note = silent
 ) -> Tensor:
-    """Each token over the root of its mean square, then a scale; no mean is taken away.
+    """Each token over the root of its mean square, then a scale; no mean is subtracted.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> rms_normalisation(HandTensor(np.array([[1.0, 7.0]]))).array.tolist()

@@ -13,10 +13,10 @@ from headwork.note import Input, Note, Step, mechanism, silent
 
 @mechanism(
     Input("image", "I", "channel height width", "one channel may be given as a plain matrix"),
-    Step("output", "X", r"\text{one row a patch}", "patch feature"),
+    Step("output", "X", r"\text{one row per patch}", "patch feature"),
 )
 def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
-    """Cuts an image into squares that do not overlap, one row a patch.
+    """Cuts an image into squares that do not overlap, one row per patch.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> patches(HandTensor(np.arange(8.0).reshape(2, 4)), size=2).array.tolist()
@@ -37,7 +37,7 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
 
 
 @mechanism(
-    Input("rows", "X", "patch feature", "one row a patch"),
+    Input("rows", "X", "patch feature", "one row per patch"),
     Step("output", "I", r"\text{patches put back}", "channel height width"),
 )
 def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silent) -> Tensor:

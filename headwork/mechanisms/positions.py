@@ -1,11 +1,11 @@
-r"""Positions: how a token says where it stands.
+r"""Positions: how attention learns the order of its tokens.
 
 Natural numbers grow without bound; normalised ones depend on the length; sinusoids
 (sin(w_k t) at 2k, cos(w_k t) at 2k+1, w_k = 10000^(-2k/d), Vaswani et al. 2017) have dot products that
-depend only on the distance, and for an image they say row and column side by side; a learned table; a relative
-bias on the scores, learned or falling with the distance (ALiBi, Press et al. 2021, arXiv 2108.12409); and rotary
-positions (Su et al. 2021, arXiv 2104.09864), which turn each pair of a query or key by its place.
-Places count from 0.
+depend only on the offset, and for an image they encode row and column side by side; a learned table; a bias
+on the scores by offset, learned or falling with the distance (ALiBi, Press et al. 2021, arXiv 2108.12409); and
+rotary positions (Su et al. 2021, arXiv 2104.09864), which rotate each pair of a query or key by its position.
+Positions count from 0.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from headwork.mechanisms.attention import Tensor
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
-PLACES = Input("places", "t", "token", "where each token stands, from 0: 0 1 2 ...")
+PLACES = Input("places", "t", "token", "the position of each token, from 0: 0 1 2 ...")
 
 
 @mechanism(PLACES, Step("output", "P", r"t", "token one"))
 def natural_positions(places: Tensor, *, note: Note = silent) -> Tensor:
-    """Each place as it is: simple, but it grows without bound.
+    """Each position as it is: simple, but it grows without bound.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> natural_positions(HandTensor(np.arange(3.0))).array.tolist()
@@ -31,7 +31,7 @@ def natural_positions(places: Tensor, *, note: Note = silent) -> Tensor:
 
 @mechanism(PLACES, Step("output", "P", r"t / (n - 1)", "token one"))
 def normalised_positions(places: Tensor, *, note: Note = silent) -> Tensor:
-    """Each place as a share of the length: bounded, but the same step means less in a longer text.
+    """Each position as a share of the length: bounded, but one step means less in a longer text.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> normalised_positions(HandTensor(np.arange(3.0))).array.tolist()
@@ -44,12 +44,14 @@ def normalised_positions(places: Tensor, *, note: Note = silent) -> Tensor:
 def frequencies(like: Tensor, width: int, base: int) -> Tensor:
     """w_k = base^(-2k/width) for each pair k, as numbers of the same kind as ``like``."""
     if width < 2 or width % 2:
-        raise InputError(f"positions: width {width} is not made of pairs. Give an even width of at least 2.")
+        raise InputError(
+            f"positions: width {width} cannot be split into pairs. Give an even width of at least 2."
+        )
     pairs = like.new_tensor(list(range(width // 2)))
     return like.new_tensor(base) ** (-2 * pairs / width)
 
 
-def interleaved(even: Tensor, odd: Tensor) -> Tensor:
+def interleave(even: Tensor, odd: Tensor) -> Tensor:
     """Columns 0, 2, 4 ... from one and 1, 3, 5 ... from the other."""
     both = stack([even, odd], -1)
     return both.reshape(*even.shape[:-1], 2 * even.shape[-1])
@@ -62,7 +64,7 @@ def interleaved(even: Tensor, odd: Tensor) -> Tensor:
     Step("output", "P", r"P_{2k} = \sin\theta_k,\; P_{2k+1} = \cos\theta_k", "token width"),
 )
 def sinusoidal_positions(places: Tensor, *, width: int, base: int = 10000, note: Note = silent) -> Tensor:
-    """Sines and cosines of each place at falling frequencies, in pairs.
+    """Sines and cosines of each position at falling frequencies, in pairs.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> sinusoidal_positions(HandTensor(np.array([0.0])), width=4).array.tolist()
@@ -70,12 +72,12 @@ def sinusoidal_positions(places: Tensor, *, width: int, base: int = 10000, note:
     """
     speeds = note("frequencies", frequencies(places, width, base))
     angles = note("angles", places.unsqueeze(-1) * speeds)
-    return note("output", interleaved(angles.sin(), angles.cos()))
+    return note("output", interleave(angles.sin(), angles.cos()))
 
 
 @mechanism(
-    Input("rows", "r", "row", "where each row of the image stands, from 0: 0 1 2 ..."),
-    Input("columns", "c", "column", "where each column of the image stands, from 0: 0 1 2 ..."),
+    Input("rows", "r", "row", "the position of each row of the image, from 0: 0 1 2 ..."),
+    Input("columns", "c", "column", "the position of each column of the image, from 0: 0 1 2 ..."),
     Step("row positions", "R", r"\operatorname{sinusoids}(r)", "row half_width"),
     Step("column positions", "C", r"\operatorname{sinusoids}(c)", "column half_width"),
     Step("output", "P", r"P_{(i,j)} = [R_i, C_j]", "patch width"),
@@ -92,7 +94,7 @@ def sinusoidal_positions_2d(
     """
     if width % 4:
         raise InputError(
-            f"positions: width {width} is not made of two halves of pairs. Give a multiple of 4."
+            f"positions: width {width} cannot be split into two halves of pairs. Give a multiple of 4."
         )
     high, wide = rows.shape[-1], columns.shape[-1]
     down = note("row positions", sinusoidal_positions(rows, width=width // 2, base=base))
@@ -102,13 +104,13 @@ def sinusoidal_positions_2d(
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row a token"),
-    Input("table", "T", "place width", "one learned row a place", trained=True),
+    Input("tokens", "X", "token width", "one row per token"),
+    Input("table", "T", "position width", "one learned row per position", trained=True),
     Step("positions", "P", r"T_{0 \ldots n-1}", "token width"),
     Step("output", "Y", r"X + P", "token width"),
 )
 def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> Tensor:
-    """Adds to each token the table's row for its place.
+    """Adds to each token the table's row for its position.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [1.0]]))
@@ -118,8 +120,9 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
     count = tokens.shape[-2]
     if table.shape[-2] < count or table.shape[-1] != tokens.shape[-1]:
         raise InputError(
-            f"learned positions: the table is {sizes_in_words(table.shape, 'place width')}, the tokens are "
-            f"{sizes_in_words(tokens.shape, 'token width')}. The table needs a row a token and the tokens' width."
+            f"learned positions: the table is {sizes_in_words(table.shape, 'position width')}, the tokens are "
+            f"{sizes_in_words(tokens.shape, 'token width')}. "
+            "The table needs one row per token and the tokens' width."
         )
     positions = note("positions", table[:count])
     return note("output", tokens + positions)
@@ -132,7 +135,7 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
     Step("output", "Y", r"S + B", "query key"),
 )
 def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> Tensor:
-    """Adds to each score a bias that depends only on the distance from query to key.
+    """Adds to each score a bias that depends only on the offset from query to key.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> scores = HandTensor(np.zeros((2, 2)))
@@ -171,7 +174,7 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
     if len(slopes.shape) != min(len(scores.shape) - 2, 1) or (slopes.shape and slopes.shape[0] != heads):
         raise InputError(
             f"alibi positions: the scores are {sizes_in_words(scores.shape, 'head query key')} and slopes is "
-            f"{sizes_in_words(slopes.shape, 'head')}. Give one slope a head."
+            f"{sizes_in_words(slopes.shape, 'head')}. Give one slope per head."
         )
     # With fewer queries than keys, the queries are the last ones, as under a causal mask.
     apart = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
@@ -183,15 +186,17 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
 
 
 def slopes_of_heads(like: Tensor, heads: int) -> Tensor:
-    """2^(-8h/n) for h = 1 ... n; where n is no power of two, p is the one below and every other slope of 2p follows."""
+    """2^(-8h/n) for h = 1 ... n. Where n is not a power of two: all slopes of the power p below n, then every
+    other slope of 2p.
+    """
     power = 1 << (heads.bit_length() - 1)
     exponents = [-8 * (h + 1) for h in range(power)] + [-4 * (2 * h + 1) for h in range(heads - power)]
     return like.new_tensor(2) ** (like.new_tensor(exponents) / power)
 
 
 @mechanism(
-    Input("vectors", "X", "token width", "queries or keys, one row a token"),
-    Input("places", "t", "token", "where each stands; 0 1 2 ... unless given"),
+    Input("vectors", "X", "token width", "queries or keys, one row per token"),
+    Input("places", "t", "token", "the position of each; 0 1 2 ... unless given"),
     Step("angles", r"\theta", r"t\, \omega_k", "token pair"),
     Step(
         "output",
@@ -214,4 +219,4 @@ def rotary_positions(
     angles = note("angles", places.unsqueeze(-1) * frequencies(vectors, width, base))
     even, odd = vectors[..., 0::2], vectors[..., 1::2]
     cosines, sines = angles.cos(), angles.sin()
-    return note("output", interleaved(even * cosines - odd * sines, even * sines + odd * cosines))
+    return note("output", interleave(even * cosines - odd * sines, even * sines + odd * cosines))

@@ -4,9 +4,9 @@ Without an activation it is linear and has a closed form, h_T = sum_t W_h^(T-t) 
 input reaches the end through a power of W_h, which fades below 1 and grows above it. A row of plain
 numbers is a sequence of inputs of width 1.
 
-Gates let a cell decide what to keep. LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000):
-c_t = f c_(t-1) + i g, h_t = o tanh(c_t). GRU (Cho et al. 2014, arXiv 1406.1078, its reset gate applied to the product
-as cuDNN and torch do): h_t = (1 - z) n + z h_(t-1). The matrices of all gates are stacked, in torch's order.
+Gates let a cell decide what to keep. LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al.
+2000): c_t = f c_(t-1) + i g, h_t = o tanh(c_t). GRU (Cho et al. 2014, arXiv 1406.1078, its reset gate applied to
+the product as cuDNN and torch do): h_t = (1 - z) n + z h_(t-1). The gates' matrices are stacked in torch's order.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from headwork.numbers import stack
 Activation = Literal["linear", "tanh"]
 Output = Literal["linear", "step"]
 
+SEQUENCE = Input("inputs", "x", "time width", "one row per step, or a plain row of numbers")
 INPUTS = (
-    Input("inputs", "x", "time width", "one row a step, or a plain row of numbers"),
+    SEQUENCE,
     Input("W_x", "W_x", "state width", "applied as W x; a single number for width 1", trained=True),
     Input("W_h", "W_h", "state state", "applied as W h; a single number for one state", trained=True),
 )
@@ -34,7 +35,7 @@ def _as_matrix(values: Tensor) -> Tensor:
 
 
 def _as_rows(inputs: Tensor) -> Tensor:
-    """A plain row of numbers is one number a step."""
+    """A plain row of numbers is one number per step."""
     return inputs.unsqueeze(-1) if len(inputs.shape) == 1 else inputs
 
 
@@ -121,12 +122,12 @@ def _product(vector: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _gates(sums: Tensor, count: int) -> list[Tensor]:
-    """Stacked gates, cut apart."""
+    """Stacked gates, one by one."""
     states = sums.shape[-1] // count
     return [sums[..., k * states : (k + 1) * states] for k in range(count)]
 
 
-def _check_gates(what: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int) -> None:
+def _check_gates(name: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int) -> None:
     states = W_h.shape[-1]
     if (
         W_x.shape[-1] != inputs.shape[-1]
@@ -134,7 +135,7 @@ def _check_gates(what: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int
         or W_h.shape[-2] != count * states
     ):
         raise InputError(
-            f"{what}: inputs are {sizes_in_words(inputs.shape, 'time width')}, W_x is "
+            f"{name}: inputs are {sizes_in_words(inputs.shape, 'time width')}, W_x is "
             f"{sizes_in_words(W_x.shape, 'gate_states width')}, W_h is "
             f"{sizes_in_words(W_h.shape, 'gate_states state')}. "
             f"Both stack {count} gates of {states} rows; W_x takes the inputs' width and W_h the states."
@@ -153,7 +154,7 @@ STATE = Input("state", "h_{t-1}", "state", "the state before; none is 0")
     *STACKED,
     Input("bias", "b", "gate_states", "none is 0", trained=True),
     STATE,
-    Input("cell", "c_{t-1}", "state", "what the cell holds before; none is 0"),
+    Input("cell", "c_{t-1}", "state", "the cell before; none is 0"),
     Step("input gate", "i_t", r"\operatorname{sigmoid}(W_x^i x_t + W_h^i h_{t-1} + b^i)", "state"),
     Step("forget gate", "f_t", r"\operatorname{sigmoid}(W_x^f x_t + W_h^f h_{t-1} + b^f)", "state"),
     Step("candidate", "g_t", r"\tanh(W_x^g x_t + W_h^g h_{t-1} + b^g)", "state"),
@@ -171,7 +172,7 @@ def lstm_cell(
     *,
     note: Note = silent,
 ) -> tuple[Tensor, Tensor]:
-    """One step of an LSTM: forget, take in, give out. Gives the new state and what the cell now holds.
+    """One step of an LSTM: forget, take in, give out. Returns the new state and the new cell.
 
     >>> import numpy as np; from headwork.numbers import HandTensor
     >>> zeros = HandTensor(np.zeros((4, 1)))
@@ -185,16 +186,16 @@ def lstm_cell(
 
 
 def _lstm_step(sums: Tensor, cell: Tensor | None, note: Note) -> tuple[Tensor, Tensor]:
-    into, keep, new, out = _gates(sums, 4)
-    taken = note("input gate", into.sigmoid())
-    kept = note("forget gate", keep.sigmoid())
-    candidate = note("candidate", new.tanh())
-    given = note("output gate", out.sigmoid())
-    cell = note("new cell", taken * candidate if cell is None else kept * cell + taken * candidate)
-    return note("new state", given * cell.tanh()), cell
+    input_sum, forget_sum, candidate_sum, output_sum = _gates(sums, 4)
+    input_gate = note("input gate", input_sum.sigmoid())
+    forget_gate = note("forget gate", forget_sum.sigmoid())
+    candidate = note("candidate", candidate_sum.tanh())
+    output_gate = note("output gate", output_sum.sigmoid())
+    new = input_gate * candidate
+    cell = note("new cell", new if cell is None else forget_gate * cell + new)
+    return note("new state", output_gate * cell.tanh()), cell
 
 
-SEQUENCE = Input("inputs", "x", "time width", "one row a step, or a plain row of numbers")
 STATES = Step("output", "H", r"[h_0; h_1; \ldots]", "time state")
 
 
@@ -216,14 +217,14 @@ def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note:
     """
     inputs = _as_rows(inputs)
     _check_gates("lstm", inputs, W_x, W_h, 4)
-    # The inputs' share of every step in one product: no step waits for it.
+    # The part that comes from the inputs, for all steps in one product.
     sums = inputs @ W_x.mT
     sums = note("sums", sums if bias is None else sums + bias)
     state = cell = None
     states = []
     for t in range(inputs.shape[-2]):
-        here = sums[..., t, :]
-        total = here if state is None else here + _product(state, W_h)
+        total = sums[..., t, :]
+        total = total if state is None else total + _product(state, W_h)
         state, cell = _lstm_step(total, cell, inside(note, f"step {t}"))
         states.append(state)
     return note("output", stack(states, -2))

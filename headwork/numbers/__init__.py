@@ -2,6 +2,6 @@
 
 from headwork.numbers.hand import HandTensor
 from headwork.numbers.joining import cat, exponentials_may_overflow, stack
-from headwork.numbers.shapes import ShapeTensor, Work
+from headwork.numbers.shapes import OperationCount, ShapeTensor
 
-__all__ = ["HandTensor", "ShapeTensor", "Work", "cat", "exponentials_may_overflow", "stack"]
+__all__ = ["HandTensor", "OperationCount", "ShapeTensor", "cat", "exponentials_may_overflow", "stack"]

@@ -1,8 +1,7 @@
-"""HandTensor: an array of exact (SymPy) or decimal (float64) numbers that spells the tensor methods
-which the mechanisms use, so that one body runs here and on ``torch.Tensor``.
+"""HandTensor: an array of exact (SymPy) or decimal (float64) numbers with the tensor methods that the
+mechanisms use, so that one body runs here and on ``torch.Tensor``.
 
-Each result knows how each of its cells came about. A labelled tensor (an input or a noted step) is
-where that account stops.
+Each result knows the arithmetic of each of its cells, back to labelled tensors (inputs and noted steps).
 """
 
 from __future__ import annotations
@@ -21,6 +20,30 @@ if TYPE_CHECKING:
 
 Index = tuple[int, ...]
 Expand = Callable[[Index], Tree]
+Method = Callable[["HandTensor", Any], "HandTensor"]
+
+
+def _both_orders(kind: str, compute: Callable[[Any, Any], Any]) -> tuple[Method, Method]:
+    """The operator with the tensor on its left, and with the tensor on its right."""
+
+    def method(self: HandTensor, other: Any) -> HandTensor:
+        return self._combine(other, kind, compute, swap=False)
+
+    def swapped(self: HandTensor, other: Any) -> HandTensor:
+        return self._combine(other, kind, compute, swap=True)
+
+    return method, swapped
+
+
+def _function(
+    kind: str, decimal: Callable[[Any], Any], exact: str = ""
+) -> Callable[[HandTensor], HandTensor]:
+    """A function of each cell; ``exact`` is SymPy's name of it where that differs."""
+
+    def method(self: HandTensor) -> HandTensor:
+        return self._apply(kind, decimal, exact or kind)
+
+    return method
 
 
 class HandTensor:
@@ -55,17 +78,17 @@ class HandTensor:
         return f"HandTensor({'exact' if self.exact else 'decimal'}, {self.array.tolist()})"
 
     def labelled(self, label: str) -> HandTensor:
-        """The same numbers as a place where the account of a cell stops."""
+        """The same numbers under a label, at which the arithmetic of a later cell stops."""
         return HandTensor(self.array, self.expand, label)
 
     def cell(self, index: Index) -> Tree:
-        """How others see one cell: by its label, by how it was made, or as a plain number."""
+        """One cell in the arithmetic of others: by its label, by its own arithmetic, or as a number."""
         if self.label:
             return Cell(self.label, index, self.array[index])
-        return self.made(index)
+        return self.derivation(index)
 
-    def made(self, index: Index) -> Tree:
-        """How one cell came about."""
+    def derivation(self, index: Index) -> Tree:
+        """The arithmetic of one cell."""
         return self.expand(index) if self.expand else Number(self.array[index])
 
     # --- constants made from this tensor, so that they are of its kind ------------------------
@@ -86,11 +109,8 @@ class HandTensor:
 
     # --- arithmetic, cell by cell -------------------------------------------------------------
 
-    def _with(
-        self, other: Any, kind: str, compute: Callable[[Any, Any], Any], *, swap: bool = False
-    ) -> HandTensor:
-        right = other if isinstance(other, HandTensor) else self.new_tensor(other)
-        left = self
+    def _combine(self, other: Any, kind: str, compute: Callable[[Any, Any], Any], swap: bool) -> HandTensor:
+        left, right = self, other if isinstance(other, HandTensor) else self.new_tensor(other)
         if left.exact != right.exact:
             raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
         if swap:
@@ -99,55 +119,30 @@ class HandTensor:
             array = np.asarray(compute(left.array, right.array))
 
         def expand(index: Index) -> Tree:
-            return operation(
-                kind, left.cell(_pulled(index, left.shape)), right.cell(_pulled(index, right.shape))
-            )
+            parts = (tensor.cell(_broadcast_index(index, tensor.shape)) for tensor in (left, right))
+            return operation(kind, *parts)
 
-        return HandTensor(_kept(array, left.exact), expand)
+        return HandTensor(_as_objects(array, left.exact), expand)
 
-    def __add__(self, other: Any) -> HandTensor:
-        return self._with(other, "sum", np.add)
-
-    def __radd__(self, other: Any) -> HandTensor:
-        return self._with(other, "sum", np.add, swap=True)
-
-    def __sub__(self, other: Any) -> HandTensor:
-        return self._with(other, "difference", np.subtract)
-
-    def __rsub__(self, other: Any) -> HandTensor:
-        return self._with(other, "difference", np.subtract, swap=True)
-
-    def __mul__(self, other: Any) -> HandTensor:
-        return self._with(other, "product", np.multiply)
-
-    def __rmul__(self, other: Any) -> HandTensor:
-        return self._with(other, "product", np.multiply, swap=True)
-
-    def __truediv__(self, other: Any) -> HandTensor:
-        return self._with(other, "quotient", np.divide)
-
-    def __rtruediv__(self, other: Any) -> HandTensor:
-        return self._with(other, "quotient", np.divide, swap=True)
-
-    def __pow__(self, other: Any) -> HandTensor:
-        return self._with(other, "power", np.power)
-
-    def __rpow__(self, other: Any) -> HandTensor:
-        return self._with(other, "power", np.power, swap=True)
+    __add__, __radd__ = _both_orders("sum", np.add)
+    __sub__, __rsub__ = _both_orders("difference", np.subtract)
+    __mul__, __rmul__ = _both_orders("product", np.multiply)
+    __truediv__, __rtruediv__ = _both_orders("quotient", np.divide)
+    __pow__, __rpow__ = _both_orders("power", np.power)
 
     def __neg__(self) -> HandTensor:
         return HandTensor(-self.array, lambda index: operation("negative", self.cell(index)))
 
     def __eq__(self, other: object) -> HandTensor:  # type: ignore[override]
-        return self._compared(other, lambda sign: sign == 0)
+        return self._compare(other, lambda sign: sign == 0)
 
     def __gt__(self, other: Any) -> HandTensor:
-        return self._compared(other, lambda sign: sign > 0)
+        return self._compare(other, lambda sign: sign > 0)
 
     def __ge__(self, other: Any) -> HandTensor:
-        return self._compared(other, lambda sign: sign >= 0)
+        return self._compare(other, lambda sign: sign >= 0)
 
-    def _compared(self, other: Any, test: Callable[[Any], Any]) -> HandTensor:
+    def _compare(self, other: Any, test: Callable[[Any], Any]) -> HandTensor:
         """1 where the comparison holds and 0 where not."""
         right = other if isinstance(other, HandTensor) else self.new_tensor(other)
         left, right_array = np.broadcast_arrays(self.array, right.array)
@@ -158,7 +153,7 @@ class HandTensor:
 
             def holds(a: Any, b: Any) -> bool:
                 difference = 0 if a == b else a - b
-                # As with decimals, nothing holds of what is undefined (oo - oo).
+                # As with decimals, no comparison with an undefined number (oo - oo) holds.
                 return difference is not sympy.nan and bool(test(difference and sign(difference)))
 
             cells = zip(left.flat, right_array.flat, strict=True)
@@ -168,45 +163,32 @@ class HandTensor:
                 held = test(np.where(left == right_array, 0, left - right_array)).astype(int)
         return self.new_tensor(held)
 
-    def _each(self, kind: str, decimal: Callable[[Any], Any], exact: str) -> HandTensor:
+    def _apply(self, kind: str, decimal: Callable[[Any], Any], exact: str) -> HandTensor:
         if self.exact:
             import sympy
 
-            array = mapped(getattr(sympy, exact), self.array)
+            array = map_cells(getattr(sympy, exact), self.array)
         else:
             with np.errstate(all="ignore"):
                 array = np.asarray(decimal(self.array))
         return HandTensor(array, lambda index: operation(kind, self.cell(index)))
 
-    def exp(self) -> HandTensor:
-        return self._each("exp", np.exp, "exp")
-
-    def sqrt(self) -> HandTensor:
-        return self._each("sqrt", np.sqrt, "sqrt")
-
-    def tanh(self) -> HandTensor:
-        return self._each("tanh", np.tanh, "tanh")
+    exp = _function("exp", np.exp)
+    sqrt = _function("sqrt", np.sqrt)
+    tanh = _function("tanh", np.tanh)
+    sin = _function("sin", np.sin)
+    cos = _function("cos", np.cos)
+    erf = _function("erf", np.vectorize(math.erf, otypes=[float]))
+    abs = _function("abs", np.abs, "Abs")
 
     def sigmoid(self) -> HandTensor:
         return 1 / (1 + (-self).exp())
-
-    def sin(self) -> HandTensor:
-        return self._each("sin", np.sin, "sin")
-
-    def cos(self) -> HandTensor:
-        return self._each("cos", np.cos, "cos")
-
-    def erf(self) -> HandTensor:
-        return self._each("erf", np.vectorize(math.erf, otypes=[float]), "erf")
-
-    def abs(self) -> HandTensor:
-        return self._each("abs", np.abs, "Abs")
 
     def relu(self) -> HandTensor:
         if self.exact:
             from headwork.numbers.exact import positive_part
 
-            array = mapped(positive_part, self.array)
+            array = map_cells(positive_part, self.array)
         else:
             array = np.maximum(self.array, 0)
         return HandTensor(array, lambda index: operation("max", Number(0), self.cell(index)))
@@ -225,14 +207,18 @@ class HandTensor:
                 *batch, row, column = index
                 pairs = [((*batch, row, k), (*batch, k, column)) for k in range(other.shape[-2])]
             products = [
-                operation("product", self.cell(_pulled(i, self.shape)), other.cell(_pulled(j, other.shape)))
+                operation(
+                    "product",
+                    self.cell(_broadcast_index(i, self.shape)),
+                    other.cell(_broadcast_index(j, other.shape)),
+                )
                 for i, j in pairs
             ]
             return operation("sum", *products)
 
         return HandTensor(np.asarray(array), expand)
 
-    def _gathered(self, kind: str, dim: int, keepdim: bool, compute: Callable[..., Any]) -> HandTensor:
+    def _reduce(self, kind: str, dim: int, keepdim: bool, compute: Callable[..., Any]) -> HandTensor:
         dim %= len(self.shape)
 
         def expand(index: Index) -> Tree:
@@ -243,16 +229,16 @@ class HandTensor:
 
         with np.errstate(all="ignore"):
             array = np.asarray(compute(self.array, axis=dim, keepdims=keepdim))
-        return HandTensor(_kept(array, self.exact), expand)
+        return HandTensor(_as_objects(array, self.exact), expand)
 
     def sum(self, dim: int, keepdim: bool = False) -> HandTensor:
-        return self._gathered("sum", dim, keepdim, np.sum)
+        return self._reduce("sum", dim, keepdim, np.sum)
 
     def mean(self, dim: int, keepdim: bool = False) -> HandTensor:
         return self.sum(dim, keepdim) / self.shape[dim]
 
     def amax(self, dim: int, keepdim: bool = False) -> HandTensor:
-        return self._gathered("max", dim, keepdim, _exact_max if self.exact else np.max)
+        return self._reduce("max", dim, keepdim, _exact_max if self.exact else np.max)
 
     def cumsum(self, dim: int) -> HandTensor:
         dim %= len(self.shape)
@@ -271,7 +257,7 @@ class HandTensor:
         if self.exact:
             import sympy
 
-            powers = mapped(sympy.exp, self.array)
+            powers = map_cells(sympy.exp, self.array)
             array = powers / np.sum(powers, axis=dim, keepdims=True)
         else:
             with np.errstate(all="ignore"):
@@ -291,33 +277,33 @@ class HandTensor:
         array = np.where(hidden, filling, self.array)
         return HandTensor(array, lambda index: Number(filling) if hidden[index] else self.cell(index))
 
-    # --- moving cells about -------------------------------------------------------------------
+    # --- rearranging cells --------------------------------------------------------------------
 
-    def _moved(self, move: Callable[[Any], Any]) -> HandTensor:
+    def _rearrange(self, move: Callable[[Any], Any]) -> HandTensor:
         def expand(index: Index) -> Tree:
-            places = move(np.arange(self.array.size).reshape(self.shape))
-            return self.cell(tuple(int(i) for i in np.unravel_index(places[index], self.shape)))
+            sources = move(np.arange(self.array.size).reshape(self.shape))
+            return self.cell(tuple(int(i) for i in np.unravel_index(sources[index], self.shape)))
 
         return HandTensor(np.asarray(move(self.array)), expand)
 
     @property
     def mT(self) -> HandTensor:
-        return self._moved(lambda a: np.swapaxes(a, -1, -2))
+        return self._rearrange(lambda a: np.swapaxes(a, -1, -2))
 
     def transpose(self, first: int, second: int) -> HandTensor:
-        return self._moved(lambda a: np.swapaxes(a, first, second))
+        return self._rearrange(lambda a: np.swapaxes(a, first, second))
 
     def reshape(self, *shape: int) -> HandTensor:
-        return self._moved(lambda a: a.reshape(shape))
+        return self._rearrange(lambda a: a.reshape(shape))
 
     def unsqueeze(self, dim: int) -> HandTensor:
-        return self._moved(lambda a: np.expand_dims(a, dim))
+        return self._rearrange(lambda a: np.expand_dims(a, dim))
 
     def squeeze(self, dim: int) -> HandTensor:
-        return self._moved(lambda a: np.squeeze(a, dim))
+        return self._rearrange(lambda a: np.squeeze(a, dim))
 
     def flip(self, dim: int) -> HandTensor:
-        return self._moved(lambda a: np.flip(a, dim))
+        return self._rearrange(lambda a: np.flip(a, dim))
 
     def tril(self, diagonal: int = 0) -> HandTensor:
         rows, columns = self.shape[-2:]
@@ -332,24 +318,23 @@ class HandTensor:
             keep[dim % a.ndim] = slice(None, None, step)
             return windows[tuple(keep)]
 
-        return self._moved(move)
+        return self._rearrange(move)
 
     def __getitem__(self, key: Any) -> HandTensor:
         # A list wrapped round a single cell keeps it an array, exact or not.
-        return self._moved(lambda a: np.array(a[key], dtype=a.dtype) if np.ndim(a[key]) == 0 else a[key])
+        return self._rearrange(lambda a: np.array(a[key], dtype=a.dtype) if np.ndim(a[key]) == 0 else a[key])
 
 
-def joined(tensors: Sequence[HandTensor], dim: int, join: Callable[..., Any]) -> HandTensor:
+def join_tensors(tensors: Sequence[HandTensor], dim: int, join: Callable[..., Any]) -> HandTensor:
     """Cells of several tensors in one (``np.concatenate`` or ``np.stack``)."""
     starts = np.cumsum([0] + [t.array.size for t in tensors])
 
     def expand(index: Index) -> Tree:
-        places = join(
-            [np.arange(t.array.size).reshape(t.shape) + starts[i] for i, t in enumerate(tensors)], axis=dim
-        )
-        which = int(np.searchsorted(starts, places[index], side="right")) - 1
-        place = np.unravel_index(places[index] - starts[which], tensors[which].shape)
-        return tensors[which].cell(tuple(int(i) for i in place))
+        numbered = [np.arange(t.array.size).reshape(t.shape) + starts[i] for i, t in enumerate(tensors)]
+        number = join(numbered, axis=dim)[index]
+        source = int(np.searchsorted(starts, number, side="right")) - 1
+        inner = np.unravel_index(number - starts[source], tensors[source].shape)
+        return tensors[source].cell(tuple(int(i) for i in inner))
 
     return HandTensor(join([t.array for t in tensors], axis=dim), expand)
 
@@ -360,22 +345,22 @@ def _numbers(array: NDArray[Any], exact: bool) -> NDArray[Any]:
         return array.astype(float)
     import sympy
 
-    return mapped(lambda x: sympy.sympify(x.item() if isinstance(x, np.generic) else x), array)
+    return map_cells(lambda x: sympy.sympify(x.item() if isinstance(x, np.generic) else x), array)
 
 
-def mapped(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
+def map_cells(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
     """A function applied to every cell, as an array of objects."""
     result = np.empty(array.size, object)
     result[:] = [function(x) for x in array.flat]
     return result.reshape(array.shape)
 
 
-def _kept(array: NDArray[Any], exact: bool) -> NDArray[Any]:
-    """numpy turns a single exact cell into a bare object: keep it an array."""
+def _as_objects(array: NDArray[Any], exact: bool) -> NDArray[Any]:
+    """numpy turns a single exact cell into a bare object: this is an array again."""
     return array if not exact or array.dtype == object else array.astype(object)
 
 
-def _pulled(index: Index, shape: tuple[int, ...]) -> Index:
+def _broadcast_index(index: Index, shape: tuple[int, ...]) -> Index:
     """The index into an operand that was broadcast."""
     trailing = index[len(index) - len(shape) :] if shape else ()
     return tuple(0 if size == 1 else i for i, size in zip(trailing, shape, strict=True))
@@ -395,10 +380,10 @@ def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
             f"product of {a.shape[-2]} x {a.shape[-1]} and {b.shape[-2]} x {b.shape[-1]}: widths differ."
         )
     result = np.empty((*batch, a.shape[-2], b.shape[-1]), object)
-    for place in np.ndindex(result.shape):
-        *lead, row, column = place
+    for index in np.ndindex(result.shape):
+        *lead, row, column = index
         left, right = a[(*lead, row)], b[(*lead, slice(None), column)]
-        result[place] = sympy.Add(*(x * y for x, y in zip(left, right, strict=True)))
+        result[index] = sympy.Add(*(x * y for x, y in zip(left, right, strict=True)))
     return result[..., 0] if vector else result
 
 
@@ -414,6 +399,6 @@ def _exact_max(array: NDArray[Any], axis: int, keepdims: bool) -> NDArray[Any]:
 
     lines = np.moveaxis(array, axis, -1)
     result = np.empty(lines.shape[:-1], object)
-    for place in np.ndindex(result.shape):
-        result[place] = largest(lines[place])
+    for index in np.ndindex(result.shape):
+        result[index] = largest(lines[index])
     return np.expand_dims(result, axis) if keepdims else result

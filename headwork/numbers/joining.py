@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headwork.numbers.hand import HandTensor, joined
-from headwork.numbers.shapes import ShapeTensor, joined_shapes
+from headwork.numbers.hand import HandTensor, join_tensors
+from headwork.numbers.shapes import ShapeTensor, join_shapes
 
 
 def cat(tensors: Sequence[Any], dim: int) -> Any:
@@ -24,9 +24,9 @@ def stack(tensors: Sequence[Any], dim: int) -> Any:
 
 def _join(tensors: Sequence[Any], dim: int, name: str, join: Any) -> Any:
     if isinstance(tensors[0], HandTensor):
-        return joined(tensors, dim, join)
+        return join_tensors(tensors, dim, join)
     if isinstance(tensors[0], ShapeTensor):
-        return joined_shapes(tensors, dim, join)
+        return join_shapes(tensors, dim, join)
     import torch
 
     return getattr(torch, name)(list(tensors), dim=dim)

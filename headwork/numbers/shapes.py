@@ -1,7 +1,7 @@
-"""ShapeTensor: a tensor that has only a shape, and counts the work that is done on it.
+"""ShapeTensor: a tensor that has only a shape, and counts the operations done on it.
 
-It spells the same methods as ``HandTensor``, so the body of a mechanism run on it gives the shape of
-each step and the number of operations, from the one definition and for any size.
+It has the methods of ``HandTensor``, so a mechanism run on it gives the shape of each step and the number
+of operations, for any size.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 
 @dataclass
-class Work:
-    """``products``: multiply-adds of matrix products; ``others``: every other scalar operation."""
+class OperationCount:
+    """Multiply-adds of matrix products, and every other scalar operation."""
 
     products: int = 0
     others: int = 0
@@ -28,16 +28,16 @@ class Work:
 
 
 class ShapeTensor:
-    """A shape, and the tally that all tensors of one run share.
+    """A shape, and the count that all tensors of one run share.
 
-    >>> work = Work()
+    >>> work = OperationCount()
     >>> (ShapeTensor((5, 4), work) @ ShapeTensor((4, 3), work)).shape, work.products
     ((5, 3), 60)
     """
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, shape: Sequence[int], work: Work) -> None:
+    def __init__(self, shape: Sequence[int], work: OperationCount) -> None:
         self.shape = tuple(int(size) for size in shape)
         self.work = work
 
@@ -112,29 +112,29 @@ class ShapeTensor:
     def tril(self, diagonal: int = 0) -> ShapeTensor:
         return self._new(self.shape)
 
-    # --- moving: done on an array that has the shape and takes no room --------------------------
+    # --- rearranging: done on an array of this shape that takes no memory ------------------------
 
-    def _moved(self, move: Callable[[Any], Any]) -> ShapeTensor:
+    def _rearrange(self, move: Callable[[Any], Any]) -> ShapeTensor:
         return self._new(np.shape(move(np.broadcast_to(np.zeros((), np.int8), self.shape))))
 
     @property
     def mT(self) -> ShapeTensor:
-        return self._moved(lambda a: np.swapaxes(a, -1, -2))
+        return self._rearrange(lambda a: np.swapaxes(a, -1, -2))
 
     def transpose(self, first: int, second: int) -> ShapeTensor:
-        return self._moved(lambda a: np.swapaxes(a, first, second))
+        return self._rearrange(lambda a: np.swapaxes(a, first, second))
 
     def unsqueeze(self, dim: int) -> ShapeTensor:
-        return self._moved(lambda a: np.expand_dims(a, dim))
+        return self._rearrange(lambda a: np.expand_dims(a, dim))
 
     def squeeze(self, dim: int) -> ShapeTensor:
-        return self._moved(lambda a: np.squeeze(a, dim))
+        return self._rearrange(lambda a: np.squeeze(a, dim))
 
     def flip(self, dim: int) -> ShapeTensor:
         return self._new(self.shape)
 
     def __getitem__(self, key: Any) -> ShapeTensor:
-        return self._moved(lambda a: a[key])
+        return self._rearrange(lambda a: a[key])
 
     def unfold(self, dim: int, size: int, step: int) -> ShapeTensor:
         shape = list(self.shape)
@@ -149,7 +149,7 @@ class ShapeTensor:
         return self._new(filled)
 
 
-def joined_shapes(tensors: Sequence[ShapeTensor], dim: int, join: Callable[..., Any]) -> ShapeTensor:
+def join_shapes(tensors: Sequence[ShapeTensor], dim: int, join: Callable[..., Any]) -> ShapeTensor:
     shape = list(tensors[0].shape)
     if join is np.stack:
         shape.insert(dim % (len(shape) + 1), len(tensors))

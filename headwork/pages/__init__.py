@@ -6,30 +6,30 @@ A page is a title and blocks::
          figure(plot_svg(plot), "Weights for several beta"), trace_block([trace]))
 
 A block is a plain string (a paragraph, escaped), a ``Table``, or ``Markup``, which goes in as it is: what
-``heading``, ``link``, ``figure``, ``folded``, ``mathml``, ``plot_svg``, ``matrix_table`` and ``trace_block`` (of
+``heading``, ``link``, ``figure``, ``details``, ``mathml``, ``plot_svg``, ``matrix_table`` and ``trace_block`` (of
 ``headwork.readings.html``: a trace with its cells' arithmetic) return.
 """
 
 from headwork.pages.formulas import mathml
-from headwork.pages.matrices import Entry, Grid, matrix_table, shortened
+from headwork.pages.matrices import Entry, Grid, matrix_table, visible_indices
 from headwork.pages.plots import plot_svg, save_plot
-from headwork.pages.shell import figure, folded, heading, link, page, rendered, script_data
+from headwork.pages.shell import details, figure, heading, link, page, render, script_data
 from headwork.pages.tables import Table
 
 __all__ = [
     "Entry",
     "Grid",
     "Table",
+    "details",
     "figure",
-    "folded",
     "heading",
     "link",
     "mathml",
     "matrix_table",
     "page",
     "plot_svg",
-    "rendered",
+    "render",
     "save_plot",
     "script_data",
-    "shortened",
+    "visible_indices",
 ]

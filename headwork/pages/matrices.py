@@ -41,10 +41,10 @@ class Grid:
     caption: str = ""
 
 
-def shortened(count: int, most: int = MOST_SHOWN) -> Sequence[int | None]:
+def visible_indices(count: int, most: int = MOST_SHOWN) -> Sequence[int | None]:
     """Which of so many are shown: the first ones and the last two; None stands for those left out.
 
-    >>> shortened(3), shortened(20, 6)
+    >>> visible_indices(3), visible_indices(20, 6)
     (range(0, 3), [0, 1, 2, None, 18, 19])
     """
     if count <= most:
@@ -70,6 +70,6 @@ def matrix_table(grid: Grid) -> Markup:
     >>> print(matrix_table(Grid([[Entry("2", heat=0.5)]])))  # doctest: +ELLIPSIS
     <div class="matrix">...<td style="--heat:0.5">2</td>...
     """
-    from headwork.pages.shell import rendered
+    from headwork.pages.shell import render
 
-    return rendered("matrix.html", grid=grid)
+    return render("matrix.html", grid=grid)

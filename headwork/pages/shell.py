@@ -24,9 +24,9 @@ def page(title: str, *blocks: Block, about: str = "") -> str:
     >>> "<h1>A &lt; B</h1>" in page("A < B", "Some words.")
     True
     """
-    style, script = read_part("page.css") + read_part("trace.css"), read_part("cells.js")
+    style, script = read_asset("page.css") + read_asset("trace.css"), read_asset("cells.js")
     return str(
-        rendered(
+        render(
             "page.html",
             title=title,
             about=about,
@@ -77,10 +77,10 @@ def figure(picture: Markup, caption: str = "") -> Markup:
     return Markup("<figure>{}{}</figure>").format(picture, below)
 
 
-def folded(summary: str, *blocks: Block, opened: bool = False) -> Markup:
+def details(summary: str, *blocks: Block, opened: bool = False) -> Markup:
     """Blocks behind a line that opens them.
 
-    >>> folded("All steps", "One.")
+    >>> details("All steps", "One.")
     Markup('<details><summary>All steps</summary><p>One.</p></details>')
     """
     inside = Markup("").join(as_markup(block) for block in blocks)
@@ -101,7 +101,7 @@ def script_data(data: Any) -> Markup:
     return Markup(f'<script type="application/json">{text}</script>')
 
 
-def rendered(template: str, **data: Any) -> Markup:
+def render(template: str, **data: Any) -> Markup:
     """One of this room's templates, everything that is no markup escaped."""
     return Markup(_templates().get_template(template).render(**data))
 
@@ -120,6 +120,6 @@ def _templates() -> Environment:
 
 
 @cache
-def read_part(name: str) -> Markup:
+def read_asset(name: str) -> Markup:
     """A style or script of this room, to be put into a page."""
     return Markup((HERE / name).read_text(encoding="utf-8"))

@@ -39,7 +39,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under named columns, with notes below. Whole numbers get thousands separators when shown.
+    """Rows under named columns, with notes below. Whole numbers get thousands separators when cell_text.
 
     >>> print(Table("Sizes", ("what", "weights"), [("filter", 2400)]).to_text())
     Sizes
@@ -62,7 +62,7 @@ class Table:
         return [any(isinstance(row[j], (int, float)) for row in self.rows) for j in range(len(self.columns))]
 
     def to_text(self, style: Style = PLAIN) -> str:
-        cells = [*([list(self.columns)] if any(self.columns) else []), *self._cells(shown)]
+        cells = [*([list(self.columns)] if any(self.columns) else []), *self._cells(cell_text)]
         widths = [max(len(row[j]) for row in cells) for j in range(len(self.columns))]
         lines = []
         for row in cells:
@@ -77,7 +77,7 @@ class Table:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
         def write(cell: Any) -> str:
-            return f"${cell.latex}$" if isinstance(cell, Formula) else shown(cell)
+            return f"${cell.latex}$" if isinstance(cell, Formula) else cell_text(cell)
 
         head = [f"# {self.title}", ""] if self.title else []
         rule = "|" + "".join("---:|" if right else "---|" for right in self._numeric())
@@ -86,12 +86,12 @@ class Table:
 
     def to_latex(self, fragment: bool = False) -> str:
         def write(cell: Any) -> str:
-            return f"${cell.latex}$" if isinstance(cell, Formula) else escaped_latex(shown(cell))
+            return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell))
 
         rows = [" & ".join(cells) + r" \\" for cells in self._cells(write)]
         if self.summed:
             rows.insert(-1, r"\hline")
-        head = [" & ".join(map(escaped_latex, self.columns)) + r" \\", r"\hline"] if any(self.columns) else []
+        head = [" & ".join(map(escape_latex, self.columns)) + r" \\", r"\hline"] if any(self.columns) else []
         sides = "".join("r" if right else "l" for right in self._numeric())
         tables = [
             "\n".join(
@@ -99,8 +99,8 @@ class Table:
             )
             for start in range(0, max(len(rows), 1), ROWS)
         ]
-        notes = "".join(f"\n\\par {escaped_latex(note)}" for note in self.notes)
-        title = f"\\paragraph{{{escaped_latex(self.title)}}}\\mbox{{}}\\par\n" if self.title else ""
+        notes = "".join(f"\n\\par {escape_latex(note)}" for note in self.notes)
+        title = f"\\paragraph{{{escape_latex(self.title)}}}\\mbox{{}}\\par\n" if self.title else ""
         body = title + "\\par\\medskip\n".join(tables) + notes + "\n"
         if fragment:
             return body
@@ -110,7 +110,7 @@ class Table:
         """The table as a fragment for a page."""
 
         def write(cell: Any) -> str:
-            return mathml(cell.latex) if isinstance(cell, Formula) else escape(shown(cell))
+            return mathml(cell.latex) if isinstance(cell, Formula) else escape(cell_text(cell))
 
         sides = [' style="text-align:right"' if right else "" for right in self._numeric()]
         names = zip(sides, self.columns, strict=True)
@@ -133,7 +133,7 @@ class Table:
         return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def shown(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """One cell as text."""
     if cell is None:
         return ""
@@ -150,6 +150,6 @@ def shown(cell: Any) -> str:
     return str(cell)
 
 
-def escaped_latex(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Plain text for LaTeX."""
     return "".join(LATEX.get(sign, sign) for sign in text)

@@ -20,7 +20,7 @@ from headwork.numbers import HandTensor
 from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
 from headwork.pages.style import PLAIN, Style
-from headwork.pages.tables import Table, escaped_latex
+from headwork.pages.tables import Table, escape_latex
 from headwork.readings import Trace, TraceValue
 from headwork.readings.json import as_data as trace_data
 from headwork.readings.report import Report
@@ -86,7 +86,7 @@ class Findings:
         return self.table().to_markdown()
 
     def to_latex(self, fragment: bool = True) -> str:
-        items = "".join(f"\\item {escaped_latex(str(f))}\n" for f in self.findings)
+        items = "".join(f"\\item {escape_latex(str(f))}\n" for f in self.findings)
         return f"\\begin{{itemize}}\n{items}\\end{{itemize}}\n"
 
 

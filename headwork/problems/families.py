@@ -10,7 +10,7 @@ import numpy as np
 
 from headwork import sizes
 from headwork.mechanisms import convolution_1d, recurrence, self_attention
-from headwork.numbers import ShapeTensor, Work
+from headwork.numbers import OperationCount, ShapeTensor
 from headwork.pages.tables import Table
 from headwork.problems.book import Solution, tensor
 
@@ -51,7 +51,7 @@ def chain(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any
         scopes.add(name.split("/")[0])
         return value
 
-    work = Work()
+    work = OperationCount()
     function(*(ShapeTensor(shape, work) for shape in shapes), **options, note=note)
     return sum(scope.startswith("step ") for scope in scopes) or 1
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
 from headwork.note import Mechanism, card, silent
-from headwork.numbers import HandTensor, ShapeTensor, Work
+from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import SymbolFound, read_tensor
 from headwork.readings.assembling import as_rows, assemble, effective_options
@@ -137,7 +137,7 @@ def _check_size(
     mechanism: Mechanism, inputs: Mapping[str, HandTensor], options: Mapping[str, Any], exact: bool
 ) -> None:
     """Run the body on shapes alone, to refuse sizes that do not fit and work that is too large beforehand."""
-    work = Work()
+    work = OperationCount()
     shapes = {
         name: ShapeTensor(value.shape, work) if isinstance(value, HandTensor) else value
         for name, value in {**inputs, **options}.items()

@@ -14,10 +14,10 @@ import numpy as np
 from markupsafe import Markup
 
 from headwork.errors import InputError, sizes_in_words
-from headwork.pages import Entry, Grid, mathml, matrix_table, page, rendered, script_data, shortened
+from headwork.pages import Entry, Grid, mathml, matrix_table, page, render, script_data, visible_indices
 from headwork.pages.formulas import plain_formula
 from headwork.pages.matrices import heat
-from headwork.pages.shell import read_part
+from headwork.pages.shell import read_asset
 from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text, with_infinity
@@ -45,18 +45,18 @@ class Matrix:
 
     @property
     def rows(self) -> Sequence[int | None]:
-        return shortened(self.noted.shape[0]) if len(self.noted.shape) > 1 else (0,)
+        return visible_indices(self.noted.shape[0]) if len(self.noted.shape) > 1 else (0,)
 
     @property
     def columns(self) -> Sequence[int | None]:
-        return shortened(self.noted.shape[-1]) if self.noted.shape else (0,)
+        return visible_indices(self.noted.shape[-1]) if self.noted.shape else (0,)
 
     def place(self, row: int | None, column: int | None) -> Place | None:
         """The index of a cell in the whole value as shown."""
         if row is None or column is None:
             return None
         index = (row, column)[2 - len(self.noted.shape) :]
-        return self.noted.whole(self.noted.inner(index))
+        return self.noted.full_index(self.noted.raw_index(index))
 
     def places(self) -> Iterator[Place]:
         for row in self.rows:
@@ -93,7 +93,7 @@ class Card:
 
 def _card(noted: TraceValue) -> Card:
     every = [Matrix(matrix, caption) for caption, matrix in noted.matrices()]
-    shown = [every[i] for i in shortened(len(every), MOST_MATRICES) if i is not None]
+    shown = [every[i] for i in visible_indices(len(every), MOST_MATRICES) if i is not None]
     whole = len(shown) == len(every) and all(None not in (*m.rows, *m.columns) for m in shown)
     return Card(noted, shown, whole)
 
@@ -247,21 +247,21 @@ def trace_block(
     )
 
 
-def embedded(trace: Trace) -> str:
+def notebook_fragment(trace: Trace) -> str:
     """A trace as a fragment for a notebook: styles that stay inside, no script.
 
     >>> from headwork.readings import explain
-    >>> "<script" in embedded(explain("softmax", scores="0 1"))
+    >>> "<script" in notebook_fragment(explain("softmax", scores="0 1"))
     False
     """
     cards = _cards(trace)
     frame = Frame(trace, cards)
-    return str(_block(frame, cards, _scales(frame, cards), level=4, styled=read_part("trace.css")))
+    return str(_block(frame, cards, _scales(frame, cards), level=4, styled=read_asset("trace.css")))
 
 
 def _cards(trace: Trace) -> list[Card]:
     every = list(trace.everything())
-    return [_card(every[i]) for i in shortened(len(every), MOST_CARDS) if i is not None]
+    return [_card(every[i]) for i in visible_indices(len(every), MOST_CARDS) if i is not None]
 
 
 def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: int, **more: Any) -> Markup:
@@ -284,7 +284,7 @@ def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: 
         for title, among in (("Given", trace.inputs), ("Steps", trace.steps))
     ]
     count = len(trace.inputs) + len(trace.steps)
-    return rendered(
+    return render(
         "trace.html",
         **{
             "parts": parts,

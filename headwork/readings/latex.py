@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
-from headwork.pages.matrices import shortened
-from headwork.pages.tables import escaped_latex
+from headwork.pages.matrices import visible_indices
+from headwork.pages.tables import escape_latex
 from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_latex, number_text
@@ -28,21 +28,21 @@ def latex(trace: Trace, *, fragment: bool = False) -> str:
 
 
 def _lines(trace: Trace) -> Iterator[str]:
-    yield rf"\section*{{{escaped_latex(trace.mechanism.slug)}}}"
-    yield escaped_latex(trace.mechanism.about)
+    yield rf"\section*{{{escape_latex(trace.mechanism.slug)}}}"
+    yield escape_latex(trace.mechanism.about)
     if trace.title:
-        yield rf"\paragraph{{{escaped_latex(trace.title)}}}"
+        yield rf"\paragraph{{{escape_latex(trace.title)}}}"
     if told := option_texts(trace):
-        yield r"\par " + escaped_latex(", ".join(f"{name} = {value}" for name, value in told.items()))
+        yield r"\par " + escape_latex(", ".join(f"{name} = {value}" for name, value in told.items()))
     for noted in trace.everything():
         formula = f" = {noted.formula}" if noted.formula else ""
-        words = escaped_latex(sizes_in_words(noted.shape, " ".join(noted.axes)))
-        yield rf"\paragraph{{{escaped_latex(noted.path)}}} ${noted.symbol}{formula}$ \quad {words}"
+        words = escape_latex(sizes_in_words(noted.shape, " ".join(noted.axes)))
+        yield rf"\paragraph{{{escape_latex(noted.path)}}} ${noted.symbol}{formula}$ \quad {words}"
         for caption, matrix in noted.matrices():
-            name = rf"\text{{{escaped_latex(caption)}: }} " if caption else ""
+            name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
             yield "\\[\n" + name + matrix_latex(matrix, trace) + "\n\\]"
     for warning in trace.warnings:
-        yield rf"\par\emph{{Careful:}} {escaped_latex(warning)}"
+        yield rf"\par\emph{{Careful:}} {escape_latex(warning)}"
 
 
 def matrix_latex(noted: TraceValue, trace: Trace) -> str:
@@ -62,6 +62,6 @@ def _rows(array: Any) -> Any:
 
 
 def _matrix(cells: Sequence[Sequence[str]]) -> str:
-    rows, columns = shortened(len(cells)), shortened(len(cells[0]))
+    rows, columns = visible_indices(len(cells)), visible_indices(len(cells[0]))
     shown = [[r"\cdots" if i is None or j is None else cells[i][j] for j in columns] for i in rows]
     return "\\begin{bmatrix}\n" + " \\\\\n".join(" & ".join(row) for row in shown) + "\n\\end{bmatrix}"

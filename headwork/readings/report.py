@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwork.pages.style import PLAIN, Style
-from headwork.pages.tables import Table, escaped_latex
+from headwork.pages.tables import Table, escape_latex
 from headwork.readings.trace import Trace
 
 
@@ -39,10 +39,10 @@ class Report:
         from headwork.readings.latex import PREAMBLE
 
         shown = [
-            f"\\par {escaped_latex(part)}\n" if isinstance(part, str) else part.to_latex(fragment=True)
+            f"\\par {escape_latex(part)}\n" if isinstance(part, str) else part.to_latex(fragment=True)
             for part in self._written()
         ]
-        body = "\n".join([rf"\section*{{{escaped_latex(self.title)}}}", *shown])
+        body = "\n".join([rf"\section*{{{escape_latex(self.title)}}}", *shown])
         return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
 
     def to_html(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from headwork.errors import InputError
 from headwork.note import Mechanism, card
-from headwork.numbers.hand import mapped
+from headwork.numbers.hand import map_cells
 from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings.explaining import explain
 from headwork.readings.html import html
@@ -99,7 +99,9 @@ def _substituting(what: Mechanism, name: str, given: Mapping[str, Any]) -> Calla
         number = read_number(value, exact=True)
         if number.is_infinite:
             return explain(what.slug, **given).limit(name, value)
-        put = {one: mapped(lambda x: x.xreplace({symbol: number}), array) for one, array in symbolic.items()}
+        put = {
+            one: map_cells(lambda x: x.xreplace({symbol: number}), array) for one, array in symbolic.items()
+        }
         return explain(what.slug, **{**given, **put})
 
     return at

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
-from headwork.numbers.hand import mapped
+from headwork.numbers.hand import map_cells
 from headwork.pages.formulas import plain_formula
-from headwork.pages.matrices import shortened
+from headwork.pages.matrices import visible_indices
 from headwork.pages.style import PLAIN, Style
 from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text, with_infinity
@@ -57,7 +57,7 @@ def exact_texts(exact: Any) -> Any:
     """An array of exact numbers as texts that can be typed back in."""
     from headwork.numbers.exact import exact_text
 
-    return mapped(exact_text, exact)
+    return map_cells(exact_text, exact)
 
 
 def _heading(value: TraceValue, style: Style) -> Iterator[str]:
@@ -84,9 +84,9 @@ def _block(value: TraceValue, trace: Trace, style: Style) -> Iterator[str]:
     for caption, matrix in value.matrices():
         if caption:
             yield f"  {caption}"
-        decimals = mapped(lambda x: number_text(x, trace.digits), matrix.tensor.array)
+        decimals = map_cells(lambda x: number_text(x, trace.digits), matrix.tensor.array)
         exact = matrix.exact
-        strings = decimals if exact is None else mapped(with_infinity, exact_texts(exact))
+        strings = decimals if exact is None else map_cells(with_infinity, exact_texts(exact))
         if np.array_equal(strings, decimals):
             yield from _table(decimals, style)
         elif _fits(strings, style):
@@ -98,7 +98,7 @@ def _block(value: TraceValue, trace: Trace, style: Style) -> Iterator[str]:
             yield from _table(decimals, style)
             symbol = plain_formula(value.symbol)
             for index in np.ndindex(strings.shape):
-                cell = ",".join(map(str, matrix.whole(matrix.inner(index))))
+                cell = ",".join(map(str, matrix.full_index(matrix.raw_index(index))))
                 yield from _wrapped(f"{symbol}[{cell}] = {strings[index]}", style, "  ", "      ")
 
 
@@ -112,10 +112,10 @@ def _table(strings: Any, style: Style) -> Iterator[str]:
     """Aligned rows; what is wider than the screen is cut into blocks of columns under their numbers."""
     rows = np.atleast_2d(strings)
     columns = [
-        ["..." if i is None or j is None else rows[i, j] for i in shortened(rows.shape[0])]
-        for j in shortened(rows.shape[1])
+        ["..." if i is None or j is None else rows[i, j] for i in visible_indices(rows.shape[0])]
+        for j in visible_indices(rows.shape[1])
     ]
-    names = ["..." if j is None else f"[,{j}]" for j in shortened(rows.shape[1])]
+    names = ["..." if j is None else f"[,{j}]" for j in visible_indices(rows.shape[1])]
     widths = [max(map(len, column)) for column in columns]
     if sum(widths) + 2 * len(widths) <= style.width:
         yield from _lines(columns, widths)

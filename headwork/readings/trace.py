@@ -13,7 +13,7 @@ from headwork.errors import InputError, unknown
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
-from headwork.numbers.hand import mapped
+from headwork.numbers.hand import map_cells
 from headwork.pages.formulas import plain_formula
 from headwork.pages.style import PLAIN, Style
 from headwork.readings.writing import number_latex, number_text, with_infinity
@@ -79,7 +79,7 @@ class TraceValue:
             return None
         from headwork.numbers.exact import tidy
 
-        return mapped(tidy, self.tensor.array)
+        return map_cells(tidy, self.tensor.array)
 
     def take(self, axis: str, index: int) -> TraceValue:
         """One index along a named axis: ``head 2``."""
@@ -102,12 +102,12 @@ class TraceValue:
             for caption, matrix in self.take(axis, index).matrices():
                 yield f"{axis} {index}" + (f", {caption}" if caption else ""), matrix
 
-    def inner(self, index: tuple[int, ...]) -> tuple[int, ...]:
+    def raw_index(self, index: tuple[int, ...]) -> tuple[int, ...]:
         """The index into ``raw`` of a cell shown here."""
         places = {**dict(self.taken), **dict(zip(self._left, index, strict=True))}
         return tuple(places[axis] for axis in range(len(self.order)))
 
-    def whole(self, inner: tuple[int, ...]) -> tuple[int, ...]:
+    def full_index(self, inner: tuple[int, ...]) -> tuple[int, ...]:
         """The index, in the whole value as shown, of a cell of ``raw``."""
         return tuple(inner[axis] for axis in self.order)
 
@@ -185,13 +185,13 @@ class Trace:
                 f"{path}: cell {list(index)} is not there. It is {' x '.join(map(str, noted.shape))} "
                 f"({', '.join(noted.axes)}), counted from 0."
             )
-        inner = noted.inner(tuple(index))
-        tree = noted.raw.made(inner)
+        inner = noted.raw_index(tuple(index))
+        tree = noted.raw.derivation(inner)
         value = noted.raw.array[inner]
         decimal = number_text(value, self.digits)
         exact = self.exact_text(value) if self.exact and decimal != "undefined" else ""
         numbers = in_text(tree, self._leaf_number)
-        name = f"{plain_formula(noted.symbol)}{_brackets(noted.whole(inner))}"
+        name = f"{plain_formula(noted.symbol)}{_brackets(noted.full_index(inner))}"
         return CellArithmetic(
             name=name,
             in_names=in_text(tree, self._leaf_name),
@@ -209,7 +209,7 @@ class Trace:
 
     def _shown_index(self, cell: Cell) -> tuple[int, ...]:
         noted = self.inputs.get(cell.label) or self.steps.get(cell.label)
-        return noted.whole(cell.index) if noted else cell.index
+        return noted.full_index(cell.index) if noted else cell.index
 
     def _leaf_number(self, leaf: Tree) -> str:
         value = leaf.value  # type: ignore[union-attr]
@@ -258,7 +258,9 @@ class Trace:
             trace = self.again(exact=True, replacing=self.replaced, **{symbol: symbol})
 
         def at_limit(noted: TraceValue) -> TraceValue:
-            return replace(noted, raw=HandTensor(mapped(lambda x: limit(x, name, target), noted.raw.array)))
+            return replace(
+                noted, raw=HandTensor(map_cells(lambda x: limit(x, name, target), noted.raw.array))
+            )
 
         steps = {path: at_limit(noted) for path, noted in trace.steps.items()}
         return replace(trace, steps=steps, title=with_infinity(f"limit as {symbol} -> {to}"))
@@ -296,9 +298,9 @@ class Trace:
         return notebook(self)
 
     def _repr_html_(self) -> str:
-        from headwork.readings.html import embedded
+        from headwork.readings.html import notebook_fragment
 
-        return embedded(self)
+        return notebook_fragment(self)
 
     def __str__(self) -> str:
         return self.to_text()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from headwork.errors import unknown
 from headwork.mechanisms.attention import project
-from headwork.numbers import ShapeTensor, Work, cat
+from headwork.numbers import OperationCount, ShapeTensor, cat
 from headwork.sizes.counting import heads_divide, part, whole
 from headwork.sizes.images import Size, grid, sides
 from headwork.sizes.ledger import Ledger, Row, added
@@ -220,7 +220,7 @@ def _add_and_normalise(name: str, sizes: dict[str, int]) -> Row:
 
 def _worked(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **fields: Any) -> Row:
     """A row for what is no mechanism of its own, its work counted in the same way."""
-    work = Work()
+    work = OperationCount()
     result = work_on(*(ShapeTensor(shape, work) for shape in shapes))
     return Row(name=name, shape=result.shape, multiply_adds=work.products, others=work.others, **fields)
 

@@ -15,7 +15,7 @@ from typing import Any
 import headwork.mechanisms  # noqa: F401  (registers the cards)
 from headwork.errors import InputError, TooLarge
 from headwork.note import Input, Mechanism, card
-from headwork.numbers import ShapeTensor, Work
+from headwork.numbers import OperationCount, ShapeTensor
 from headwork.pages.formulas import formula_for
 from headwork.sizes.ledger import Row, added
 
@@ -99,13 +99,13 @@ def counted(
     [('hidden', (5, 16), 320), ('output', (5, 4), 320)]
     """
     what = card(name)
-    work = Work()
+    work = OperationCount()
     shapes = shapes_of(what, sizes, without=without, batch=batch)
     rows = [_input_row(given, shapes[given.name]) for given in what.inputs if given.name in shapes]
     convention = what.options.get("convention")
     applied = "x W" if convention is None else options.get("convention", convention.default)
     missing = [given.name for given in what.inputs if given.name not in shapes]
-    before = Work()
+    before = OperationCount()
 
     def note(path: str, value: Any, /) -> Any:
         step = what.step(path)

@@ -36,7 +36,7 @@ NODES = {
 }
 CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
 WORDS = {
-    "n": "token query time place output",
+    "n": "token query time position output",
     "m": "key",
     "d": "width key_width value_width joined_width state channel output_channel",
     "k": "tap kernel_height kernel_width",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from headwork.errors import InputError, unknown
-from headwork.numbers import ShapeTensor, Work
+from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.counting import counted, heads_divide, whole
 from headwork.sizes.ledger import Ledger, Row, added
 
@@ -121,7 +121,7 @@ def _notes(heads: int | None, biases: bool, columns: bool) -> tuple[str, ...]:
 
 
 def _columns_warning(tokens: int, width: int) -> str:
-    work = Work()
+    work = OperationCount()
     query, key = ShapeTensor((width, tokens), work), ShapeTensor((width, tokens), work)
     wrong, right = (query @ key.mT).shape, (key.mT @ query).shape
     return (

@@ -189,7 +189,7 @@ def _channels_and_lengths(inputs: Size, channels: int | None) -> tuple[int, tupl
     )
 
 
-AXES: dict[int, tuple[str, ...]] = {1: ("place",), 2: ("height", "width")}
+AXES: dict[int, tuple[str, ...]] = {1: ("position",), 2: ("height", "width")}
 TAPS: dict[int, tuple[str, ...]] = {1: ("tap",), 2: ("kernel_height", "kernel_width")}
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from headwork.errors import unknown
 from headwork.pages.style import PLAIN, Style
-from headwork.pages.tables import Formula, Table, escaped_latex, shown
+from headwork.pages.tables import Formula, Table, cell_text, escape_latex
 from headwork.sizes.polynomial import Polynomial
 
 Count = int | Polynomial
@@ -118,7 +118,7 @@ class Ledger:
     def table(self) -> Table:
         """All of it as one table, for reports that hold several."""
         rows = [*self.rows, self.total] if self.summed else self.rows
-        facts = [f"{name}: {shown(_cell(fact))}" for name, fact in self.facts.items()]
+        facts = [f"{name}: {cell_text(_cell(fact))}" for name, fact in self.facts.items()]
         return _table(rows, self.title, [*facts, *self.notes, *self.warnings], summed=self.summed)
 
     def tables(self) -> list[Table]:
@@ -142,8 +142,8 @@ class Ledger:
     def to_latex(self, fragment: bool = False) -> str:
         """A whole document that needs only amsmath, or what goes into one."""
         tables = "\\par\\medskip\n".join(table.to_latex(fragment=True) for table in self.tables())
-        remarks = "".join(f"\\par {escaped_latex(text)}\n" for text in self._remarks("Note: {}"))
-        section = f"\\section*{{{escaped_latex(self.title)}}}\n"
+        remarks = "".join(f"\\par {escape_latex(text)}\n" for text in self._remarks("Note: {}"))
+        section = f"\\section*{{{escape_latex(self.title)}}}\n"
         body = f"{section}{{\\scriptsize\\setlength{{\\tabcolsep}}{{3pt}}\n{tables}}}\n{remarks}"
         return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
 

@@ -17,7 +17,7 @@ import torch
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.note import MECHANISMS, silent
-from headwork.numbers import HandTensor, ShapeTensor, Work
+from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.typed import nested_array
 
 
@@ -226,17 +226,17 @@ EXAMPLES = [
 ]
 
 
-def as_kind(value: Any, kind: str, work: Work | None = None) -> Any:
+def as_kind(value: Any, kind: str, work: OperationCount | None = None) -> Any:
     """Nested texts as decimals or exact numbers by hand, as torch, or as a shape."""
     if kind == "exact":
         return nested_array(value, exact=True)
     array = nested_array(value).array
     if kind == "torch":
         return torch.tensor(array, dtype=torch.float64)
-    return HandTensor(array) if kind == "decimal" else ShapeTensor(array.shape, work or Work())
+    return HandTensor(array) if kind == "decimal" else ShapeTensor(array.shape, work or OperationCount())
 
 
-def arguments(example: Example, kind: str, work: Work | None = None) -> dict[str, Any]:
+def arguments(example: Example, kind: str, work: OperationCount | None = None) -> dict[str, Any]:
     """Inputs and options of an example, all of one kind of number."""
     known = MECHANISMS[example.slug].option_types()
     found = {name: as_kind(value, kind, work) for name, value in example.inputs.items()}
@@ -247,7 +247,7 @@ def arguments(example: Example, kind: str, work: Work | None = None) -> dict[str
     return found
 
 
-def run(example: Example, kind: str, note: Any = silent, work: Work | None = None) -> Any:
+def run(example: Example, kind: str, note: Any = silent, work: OperationCount | None = None) -> Any:
     return MECHANISMS[example.slug].function(**arguments(example, kind, work), note=note)
 
 

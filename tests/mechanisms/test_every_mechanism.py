@@ -11,7 +11,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from headwork.note import MECHANISMS, Mechanism
-from headwork.numbers import HandTensor, ShapeTensor, Work
+from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree
 from headwork.numbers.exact import decimal
 from headwork.numbers.typed import read_number
@@ -126,13 +126,13 @@ def test_exact_equals_decimals(working: Any, example: Any) -> None:
 
 def test_shapes_alone_give_the_same_shapes(working: Any, example: Any) -> None:
     by_hand = recorded(working, example, "decimal")
-    shapes = recorded(working, example, "shape", work=Work())
+    shapes = recorded(working, example, "shape", work=OperationCount())
     assert {p: v.shape for p, v in shapes.items()} == {p: v.shape for p, v in by_hand.items()}
     assert all(isinstance(v, ShapeTensor) for v in shapes.values())
 
 
 def test_products_are_counted_as_torch_counts_them(working: Any, example: Any) -> None:
-    work = Work()
+    work = OperationCount()
     working(example, "shape", work=work)
     with FlopCounterMode(display=False) as counter:
         working(example, "torch")
@@ -212,7 +212,7 @@ def test_every_cell_can_be_worked_out_again(given: Any, example: Any) -> None:
     order = [*values, *kept]
     for path, tensor in kept.items():
         for index in np.ndindex(tensor.shape):
-            tree = tensor.made(index)
+            tree = tensor.derivation(index)
             if example.options.get("beta") == math.inf and path == "weights":
                 continue  # ties are shared by comparing, which is no arithmetic
             assert worked_out(tree) == pytest.approx(tensor.array[index], rel=1e-12, abs=1e-12), (path, index)
@@ -232,7 +232,7 @@ def test_the_arithmetic_of_an_exact_cell_can_be_typed_in(example: Any) -> None:
             cell = trace.cell(path, *index)
             if any(sign in cell.in_numbers for sign in ("...", "∞", "sigmoid")) or len(cell.in_numbers) > 500:
                 continue
-            value = decimal(noted.raw.array[noted.inner(index)])
+            value = decimal(noted.raw.array[noted.raw_index(index)])
             assert decimal(read_number(cell.in_numbers, exact=True)) == pytest.approx(value, abs=1e-12), cell
             assert decimal(read_number(cell.exact, exact=True)) == pytest.approx(value, abs=1e-12), cell
             tried += 1

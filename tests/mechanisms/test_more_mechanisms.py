@@ -119,7 +119,7 @@ def test_alibi_takes_the_distance() -> None:
     query, key = torch.arange(2, 5)[:, None], torch.arange(5)[None, :]
     expected = scores - given[:, None, None] * (query - key).abs()
     torch.testing.assert_close(alibi_positions(scores, given), expected, **CLOSE)
-    with pytest.raises(InputError, match="one slope a head"):
+    with pytest.raises(InputError, match="one slope per head"):
         alibi_positions(scores, given[:3])
 
 
@@ -155,7 +155,7 @@ def test_chunks_of_other_lengths_and_bad_ones() -> None:
     )
     with pytest.raises(InputError, match="5 queries and 9 keys"):
         linear_attention_chunked(query, key, value, mask="causal", chunk=2)
-    with pytest.raises(InputError, match="at least 1 token a chunk"):
+    with pytest.raises(InputError, match="at least 1 token per chunk"):
         linear_attention_chunked(query, key, value, chunk=0)
 
 

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from headwork.numbers import HandTensor, ShapeTensor, Work, cat, stack
+from headwork.numbers import HandTensor, OperationCount, ShapeTensor, cat, stack
 from headwork.numbers.exact import decimal
 from headwork.numbers.typed import nested_array
 
@@ -44,7 +44,7 @@ def agree(body: Any, *operands: Any) -> None:
         assert ours.exact == (kind is exact)
         np.testing.assert_allclose(floats(ours), theirs, rtol=1e-12, atol=1e-12)
         assert ours.shape == theirs.shape
-    work = Work()
+    work = OperationCount()
     assert body(*(ShapeTensor(a.shape, work) for a in operands)).shape == theirs.shape
 
 

@@ -18,8 +18,8 @@ from headwork.pages import (
     Entry,
     Grid,
     Table,
+    details,
     figure,
-    folded,
     heading,
     link,
     mathml,
@@ -82,7 +82,7 @@ def test_a_page_is_whole_escaped_and_asks_for_nothing() -> None:
         link("h", "<up>"),
         table,
         drawn,
-        folded("more", "x < y"),
+        details("more", "x < y"),
         about="<about>",
     )
     assert text.startswith("<!doctype html>")
@@ -154,7 +154,7 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
 
 def _colours(dark: bool) -> dict[str, str]:
     """The custom properties of a page, in light or dark."""
-    light, _, rest = (str(shell.read_part("trace.css")) + str(shell.read_part("page.css"))).partition(
+    light, _, rest = (str(shell.read_asset("trace.css")) + str(shell.read_asset("page.css"))).partition(
         "@media (prefers-color-scheme"
     )
     found = dict(re.findall(r"--(\w+): ([^;]+);", light))
@@ -177,7 +177,7 @@ def _luminance(rgb: tuple[float, ...]) -> float:
 def test_text_on_the_strongest_tint_is_readable(dark: bool, tint: str) -> None:
     colours = _colours(dark)
     alpha, least = map(
-        float, re.search(r"var\(--heat, 0\) \* ([.\d]+) \+ ([.\d]+)", shell.read_part("trace.css")).groups()
+        float, re.search(r"var\(--heat, 0\) \* ([.\d]+) \+ ([.\d]+)", shell.read_asset("trace.css")).groups()
     )  # type: ignore[union-attr]
     strong = alpha + least
     behind = tuple(

@@ -13,7 +13,7 @@ import pytest
 
 from headwork import explain
 from headwork.errors import InputError
-from headwork.readings.html import embedded, html, trace_block
+from headwork.readings.html import html, notebook_fragment, trace_block
 from headwork.readings.sliding import slide_frames
 from headwork.readings.trace import Trace
 
@@ -183,7 +183,7 @@ def test_many_steps_are_shown_in_part() -> None:
 def test_nothing_in_a_trace_becomes_markup() -> None:
     hostile = "</script><img src=x onerror=alert(1)>"
     trace = replace(TRACES["exact"](), title=hostile, warnings=[hostile])
-    for page in (html([trace]), embedded(trace)):
+    for page in (html([trace]), notebook_fragment(trace)):
         assert "<img" not in page
         assert page.count("</script>") in (0, 2)
 
