@@ -81,14 +81,7 @@ def _field(exercise: str, blank: Blank) -> Markup:
     rows = max(1, len(blank.placeholder.splitlines()))
     symbol = mathml(blank.symbol) if blank.symbol != blank.name else ""
     return Markup(
-        '<div class="blank"><label>{name} {symbol} <small>{about}</small>'
-        '<textarea id="{exercise}/{name}" data-name="{name}" rows="{rows}" placeholder="{placeholder}" '
-        'spellcheck="false"></textarea></label></div>'
-    ).format(
-        name=blank.name,
-        symbol=symbol,
-        about=blank.description,
-        exercise=exercise,
-        rows=rows,
-        placeholder=blank.placeholder,
-    )
+        '<div class="blank"><label>{blank.name} {symbol} <small>{blank.description}</small>'
+        '<textarea id="{exercise}/{blank.name}" data-name="{blank.name}" rows="{rows}" '
+        'placeholder="{blank.placeholder}" spellcheck="false"></textarea></label></div>'
+    ).format(blank=blank, symbol=symbol, exercise=exercise, rows=rows)

@@ -128,26 +128,19 @@ class Case:
             raise NotApplicable(str(error)) from None
         return recorded
 
-
-def propagated_error(
-    case: Case,
-    own: Mapping[str, Array],
-    half_units: Mapping[str, Array],
-    path: str,
-    edits: Sequence[Edit] = (),
-) -> Array:
-    """How far an error of half a unit in every own earlier number may move each entry of a step."""
-    centre = case.run(own, edits)[path]
-    total = np.zeros_like(centre)
-    for step, sizes in half_units.items():
-        for index in map(tuple, np.argwhere(sizes > 0)):
-            ends = []
-            for sign in (1, -1):
-                moved = own[step].copy()
-                moved[index] += sign * sizes[index]
-                ends.append(np.abs(case.run({**own, step: moved}, edits)[path] - centre))
-            total = total + np.nan_to_num(np.maximum(*ends), nan=0.0, posinf=0.0)
-    return total * (1 + SLACK)
+    def propagated_error(self, own: Steps, half_units: Steps, path: str, edits: Sequence[Edit] = ()) -> Array:
+        """How far an error of half a unit in every own earlier number may move each entry of a step."""
+        centre = self.run(own, edits)[path]
+        total = np.zeros_like(centre)
+        for step, sizes in half_units.items():
+            for index in map(tuple, np.argwhere(sizes > 0)):
+                ends = []
+                for sign in (1, -1):
+                    moved = own[step].copy()
+                    moved[index] += sign * sizes[index]
+                    ends.append(np.abs(self.run({**own, step: moved}, edits)[path] - centre))
+                total = total + np.nan_to_num(np.maximum(*ends), nan=0.0, posinf=0.0)
+        return total * (1 + SLACK)
 
 
 def _array(value: Any) -> NDArray[Any]:

@@ -61,19 +61,13 @@ class Exercise:
 
     def solve(self, *, exact: bool, replacing: Mapping[str, Any] | None = None) -> Trace:
         """The solution step by step; ``replacing`` continues from a student's own steps."""
-        slug = self.mechanism.replace("_", "-")
+        slug, arguments = self.mechanism.replace("_", "-"), {**self.inputs, **self.options}
         if slug in FORMULAS:
-            return _formula_trace(FORMULAS[slug], {**self.inputs, **self.options}, exact, self.digits)
+            return _formula_trace(FORMULAS[slug], arguments, exact, self.digits)
         if slug not in MECHANISMS:
             raise unknown("mechanism", self.mechanism, [*MECHANISMS, *FORMULAS])
-        return explain(
-            slug,
-            exact=exact,
-            tokens_as=self.tokens_as,
-            digits=self.digits,
-            replacing=replacing,
-            **{**self.inputs, **self.options},
-        )
+        settings: dict[str, Any] = {"tokens_as": self.tokens_as, "digits": self.digits}
+        return explain(slug, exact=exact, replacing=replacing, **settings, **arguments)
 
     @cached_property
     def case(self) -> Case:

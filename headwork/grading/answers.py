@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import InputError
+from headwork.exercises.case import Array
 from headwork.files import read_toml
 from headwork.numbers.typed import SymbolFound, nested_array, nested_texts
 
@@ -23,7 +24,6 @@ LARGEST_FILE = 200_000
 MOST_CELLS = 4_000
 DECIMAL = re.compile(r"[-+]?(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:([ ,_'])\d{3})(?:\1\d{3})*")
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,11 @@ def _precision(entry: str) -> tuple[float, float, float]:
     match = DECIMAL.fullmatch(entry.strip())
     if not match or not (match[1] or match[2]):
         return 0.0, math.inf, math.inf
-    whole, part, power = match[1] or "", match[2] or "", int(match[3] or 0)
-    significant = len((whole + part).lstrip("0"))
-    decimals = len(part) - power
+    integer, fraction, power = match[1] or "", match[2] or "", int(match[3] or 0)
+    significant = len((integer + fraction).lstrip("0"))
+    decimals = len(fraction) - power
     # An integer counts as exact; ``tolerance`` decides by its digits whether it may be a rounded number.
-    half_unit = 0.5 * 10.0**-decimals if part or power else 0.0
+    half_unit = 0.5 * 10.0**-decimals if fraction or power else 0.0
     return half_unit, float(decimals), float(significant)
 
 

@@ -6,19 +6,18 @@ then pairs; a slip in one entry is distinguished from a misunderstanding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from headwork.exercises.case import Case, Edit, NotApplicable, RunView, propagated_error
+from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, Steps
 from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
 from headwork.grading.answers import Entries, mismatches, tolerance
 from headwork.readings.writing import number_text
 
-Array = Any
 MOST_PAIRS = 3  # pairs named at most
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
@@ -67,8 +66,8 @@ class WrongStep:
     entries: Entries
     reference: Array
     cells: Array
-    bases: Sequence[Mapping[str, Array]]
-    half_units: Mapping[str, Array]
+    bases: Sequence[Steps]
+    half_units: Steps
     digits: int
 
     @property
@@ -117,9 +116,7 @@ def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
     return list(causes.values())
 
 
-def _changes(
-    case: Case, wrong: WrongStep, base: Mapping[str, Array]
-) -> Iterator[tuple[Misconception, Array]]:
+def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Misconception, Array]]:
     """The mistakes that change this step when continued from these earlier steps, with their values."""
     right = case.run(base)
     for mistake in applicable(case, right):
@@ -134,11 +131,11 @@ def _matches_within_rounding(case: Case, wrong: WrongStep, mistake: Misconceptio
     largest = max((float(np.max(sizes, initial=0)) for sizes in wrong.half_units.values()), default=0.0)
     if largest == 0 or not wrong.matches(value, NEAR * largest * (1 + np.abs(value))):
         return False
-    error = propagated_error(case, wrong.bases[1], wrong.half_units, wrong.path, [mistake.edit])
+    error = case.propagated_error(wrong.bases[1], wrong.half_units, wrong.path, [mistake.edit])
     return wrong.matches(value, error)
 
 
-def _evidence(case: Case, mistake: Misconception, wrong: WrongStep, base: Mapping[str, Array]) -> str:
+def _evidence(case: Case, mistake: Misconception, wrong: WrongStep, base: Steps) -> str:
     steps = case.run(base)
     values = wrong.entries.values
     entries = wrong.entries.fit(steps[wrong.path].shape)
@@ -189,7 +186,7 @@ def _round_exponentials(digits: int) -> Edit:
 
 
 def rounding_digits(
-    case: Case, path: str, entries: Entries, digits: int, base: Mapping[str, Array], tried: Sequence[int]
+    case: Case, path: str, entries: Entries, digits: int, base: Steps, tried: Sequence[int]
 ) -> int | None:
     """The number of digits to which earlier numbers must have been rounded to give these entries, if any."""
     for count in tried:

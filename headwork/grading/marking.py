@@ -7,23 +7,20 @@ nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from headwork.errors import InputError
-from headwork.exercises.case import propagated_error
+from headwork.exercises.case import Array, Case, Steps
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
 from headwork.grading.answers import Entries, has_enough_digits, mismatches, read_entries, tolerance
 from headwork.grading.challenges import grade_challenge
-from headwork.grading.conventions import other_conventions
 from headwork.grading.diagnosis import Cause, WrongStep, find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark
 
-Array = Any
 PART = 0.5  # of a step's points, where early rounding costs a part
 
 
@@ -49,12 +46,12 @@ class _Marker:
         self.exercise, self.case, self.key = exercise, exercise.case, exercise.key
         self.digits = exercise.digits
         self.transposed = tokens_as != exercise.tokens_as
-        self.own: dict[str, Array] = {}  # every step as written
-        self.precise: dict[str, Array] = {}  # the wrong ones as written, the right ones in full precision
+        self.own: Steps = {}  # every step as written
+        self.precise: Steps = {}  # the wrong ones as written, the right ones in full precision
         self.any_wrong = False
-        self.half_units: dict[str, Array] = {}  # how far each entry may be from the number that was meant
+        self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
-        self.before: dict[str, tuple[dict[str, Array], dict[str, Array]]] = {}
+        self.before: dict[str, tuple[Steps, Steps]] = {}
 
     def mark(self, path: str, text: str, full: float) -> StepMark:
         self.before[path] = (dict(self.precise), dict(self.own))
@@ -82,13 +79,13 @@ class _Marker:
 
     def _read(self, path: str, text: str, shape: tuple[int, ...]) -> Entries | None:
         step = self.exercise.trace.steps[path]
-        shown = tuple(shape[axis] for axis in step.order)
-        entries = read_entries(text, shape=shown, axes=step.card.axes)
+        layout = tuple(shape[axis] for axis in step.order)
+        entries = read_entries(text, shape=layout, axes=step.card.axes)
         if entries is None:
             return None
-        fitted = entries.fit(shown)
-        if self.transposed and len(shown) == 2 and (fitted is None or "one" not in step.card.axes):
-            fitted = (fitted or entries).rearrange(np.transpose).fit(shown)
+        fitted = entries.fit(layout)
+        if self.transposed and len(layout) == 2 and (fitted is None or "one" not in step.card.axes):
+            fitted = (fitted or entries).rearrange(np.transpose).fit(layout)
         if fitted is None:
             return entries
         return fitted.rearrange(lambda array: np.transpose(array, np.argsort(step.order)))
@@ -106,7 +103,7 @@ class _Marker:
         """The mark of a step that is right by the key, by own numbers or by another convention; else None."""
         if entries.blank.any():
             return None
-        for convention, read in [("", entries), *other_conventions(self.case, path, entries)]:
+        for convention, read in [("", entries), *_other_conventions(self.case, path, entries)]:
             verdict = self._verdict(path, read)
             if verdict is not None:
                 early, reason = verdict
@@ -127,7 +124,7 @@ class _Marker:
         expected = self.case.run(self.own)[path]
         if not mismatches(entries, expected, allowed).any():
             return not self.any_wrong, remark
-        error = propagated_error(self.case, self.own, self.half_units, path)
+        error = self.case.propagated_error(self.own, self.half_units, path)
         if not mismatches(entries, expected, allowed + error).any():
             return not self.any_wrong, remark
         tried = range(self.digits, (self.digits + 1) // 2 - 1, -1)
@@ -198,8 +195,21 @@ class _Marker:
         half_units = {step: self.half_units[step] for step in bases[1]}
         if not any((sizes > 0).any() for sizes in half_units.values()):
             return False
-        error = propagated_error(self.case, bases[1], half_units, path, [mistake.edit])
+        error = self.case.propagated_error(bases[1], half_units, path, [mistake.edit])
         return wrong.matches(values[-1], error)
+
+
+def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tuple[str, Entries]]:
+    """The answer read under each other convention that is valid here, with a remark."""
+    slug = case.mechanism.slug
+    if slug == "sinusoidal-positions" and path == "output":
+        # All sines first and then all cosines, instead of in pairs.
+        half = entries.shape[-1] // 2
+        order = np.arange(2 * half).reshape(2, half).T.reshape(-1)
+        yield "written in halves, sines first, instead of pairs", entries.rearrange(lambda a: a[..., order])
+    if slug == "head-shapes" and path in ("query", "per head"):
+        # Heads before tokens is the layout in memory while attention runs.
+        yield "heads before tokens", entries.rearrange(lambda a: a[[0, 2, 1, 3]])
 
 
 def _count_once(steps: list[StepMark]) -> list[StepMark]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
 from headwork.grading.diagnosis import Cause
 
-Array = Any
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
 VERDICTS = {"right": "correct", "wrong": "incorrect", "again": "as before"}  # others are their own words
 

@@ -36,10 +36,6 @@ class Kind:
     asked: tuple[str, ...]
     draw: Draw
 
-    @property
-    def title(self) -> str:
-        return self.slug.replace("-", " ").capitalize()
-
 
 KINDS: dict[str, Kind] = {}
 
@@ -71,24 +67,15 @@ def generate(kind: str, seed: int = 0, difficulty: int = 1) -> Exercise:
     if difficulty not in DIFFICULTIES:
         raise InputError(f"difficulty {difficulty}: expected 1, 2 or 3.")
     if slug in CHALLENGES:
-        return _challenge(slug, seed, difficulty)
-    if slug not in KINDS:
+        challenge = CHALLENGES[slug]
+        inputs = challenge.draw(Draws(slug, seed, difficulty))
+        exercise = Exercise(slug, inputs, points={ANSWER: 2}, question=challenge.question)
+    elif slug in KINDS:
+        exercise = _choose(KINDS[slug], seed, difficulty)
+    else:
         raise unknown("kind of exercise", kind, kind_slugs())
-    return _choose(KINDS[slug], seed, difficulty)
-
-
-def _challenge(slug: str, seed: int, difficulty: int) -> Exercise:
-    challenge = CHALLENGES[slug]
-    return Exercise(
-        mechanism=slug,
-        inputs=challenge.draw(Draws(slug, seed, difficulty)),
-        points={ANSWER: 2},
-        kind=slug,
-        title=slug.replace("-", " ").capitalize(),
-        question=challenge.question,
-        seed=seed,
-        difficulty=difficulty,
-    )
+    title = slug.replace("-", " ").capitalize()
+    return replace(exercise, kind=slug, title=title, seed=seed, difficulty=difficulty)
 
 
 def _choose(kind: Kind, seed: int, difficulty: int) -> Exercise:
@@ -112,16 +99,8 @@ def _choose(kind: Kind, seed: int, difficulty: int) -> Exercise:
 
 def _draw(kind: Kind, seed: int, difficulty: int, attempt: int) -> Exercise:
     inputs, options = kind.draw(Draws(kind.slug, seed, difficulty, attempt), difficulty)
-    exercise = Exercise(
-        mechanism=kind.mechanism,
-        inputs=inputs,
-        options=options,
-        kind=kind.slug,
-        title=kind.title,
-        question=kind.question.format(**inputs, **options),
-        seed=seed,
-        difficulty=difficulty,
-    )
+    question = kind.question.format(**inputs, **options)
+    exercise = Exercise(kind.mechanism, inputs, options, question=question)
     steps = exercise.trace.steps.items()
     asked = [path for path, value in steps if path in kind.asked or value.card.name in kind.asked]
     return replace(exercise, points=dict.fromkeys(asked, 1))

@@ -42,9 +42,11 @@ def scaled_by_width(run: RunView) -> Any:
 
 @misconception(on=PROJECTED, at="scores", counter=HEADS)
 def scaled_by_whole_width(run: RunView) -> Any:
-    """the scores are divided by the root of the whole width, not by that of what one head compares"""
-    each, whole = run.query.shape[-1], run.tokens.shape[-1]
-    return None if run.has("beta") or each == whole else run.current * math.sqrt(each / whole)
+    """the scores are divided by the root of the whole width, not of the width of one head"""
+    head_width, width = run.query.shape[-1], run.tokens.shape[-1]
+    if run.has("beta") or head_width == width:
+        return None
+    return run.current * math.sqrt(head_width / width)
 
 
 @misconception(on=(*PLAIN, "sensitivity"), at="scores", counter={**TWO, "beta": 2})
@@ -162,16 +164,12 @@ def keys_and_values_change_places(run: RunView) -> Any:
         value = run.value.swapaxes(-3, -2) if run.has("heads") else run.value
         query = run.query.swapaxes(-3, -2) if run.has("heads") else run.query
         return query @ value.swapaxes(-1, -2) * softmax.scale(run)
-    return (
-        run.current if run.path == "output" and run.has("heads") else softmax.mix(run, run.weights, run.key)
-    )
+    return softmax.mix(run, run.weights, run.key)
 
 
 @misconception(on=(*PLAIN, "beta-limits"), at="output, per head", counter=WIDE)
 def keys_for_values(run: RunView) -> Any:
     """the weights are multiplied by the keys, not by the values"""
-    if run.path == "output" and run.has("heads"):
-        return run.current
     return softmax.mix(run, run.weights, run.key)
 
 
@@ -184,8 +182,6 @@ def values_before_softmax(run: RunView) -> Any:
 @misconception(on=(*PLAIN, "copying"), at="output, per head", counter=ONE)
 def softmax_forgotten(run: RunView) -> Any:
     """the scores themselves are multiplied by V: there is no softmax"""
-    if run.path == "output" and run.has("heads"):
-        return run.current
     return softmax.mix(run, _finite_scores(run), softmax.values(run))
 
 

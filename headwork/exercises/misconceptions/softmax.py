@@ -38,9 +38,11 @@ def values(run: RunView) -> Any:
 
 
 def mix(run: RunView, weights: Any, rows: Any) -> Any:
-    """Weights times rows; with heads, the head axis stands beside the width in the rows."""
+    """Weights times rows; with heads, per head, and the output after W_o stays as it is."""
     if not run.has("heads"):
         return weights @ rows
+    if run.path == "output":
+        return run.current
     return (weights @ rows.swapaxes(-3, -2)).swapaxes(-3, -2)
 
 
