@@ -69,7 +69,7 @@ def new(
     formats: dict[str, tuple[str, Callable[[], str]]] = {
         "text": ("question.txt", lambda: questions.text(question)),
         "markdown": ("question.md", lambda: questions.markdown(question)),
-        "latex": ("question.tex", lambda: questions.latex(question)),
+        "latex": ("question.tex", lambda: questions.latex(question, fragment=output.fragment)),
         "html": ("question.html", lambda: question_page(exercise)),
         "notebook": ("question.ipynb", lambda: questions.notebook(question)),
     }

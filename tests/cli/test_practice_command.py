@@ -50,6 +50,12 @@ def test_new_shows_the_question(form: str) -> None:
     assert "weights" in told
 
 
+def test_a_latex_fragment_has_no_preamble() -> None:
+    for fragment in (True, False):
+        _, latex = run("practice", "new", "output-size", "--as", "latex", *["--fragment"] * fragment)
+        assert ("documentclass" in latex) is not fragment
+
+
 def test_check_fails_for_numbers_that_hide_mistakes(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text('mechanism = "convolution-1d"\n[inputs]\nsignal = "1 2 4 3"\nkernel = "1 1"\n')
