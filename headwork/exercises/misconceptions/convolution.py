@@ -21,7 +21,7 @@ SHIFTED = {"mechanism": "toeplitz", "signal": "1 2 4 3", "kernel": "1 2"}
 
 @misconception(on=BOTH, counter=SIGNAL)
 def kernel_flipped(run: RunView) -> Any:
-    """the kernel is flipped; what every framework calls convolution does not flip it"""
+    """the kernel is flipped; a convolution, as every framework defines it, does not flip it"""
     kernel = run.kernel
     return {"kernel": np.flip(kernel, (-1, -2)) if run.has("image") else np.flip(kernel, -1)}
 
@@ -37,7 +37,7 @@ def kernel_transposed(run: RunView) -> Any:
 
 @misconception(on=BOTH, at="output", counter=CHANNELS)
 def channels_not_summed(run: RunView) -> Any:
-    """the channels are kept apart; each output sums over all of them"""
+    """the channels are kept separate; each output sums over all of them"""
     return np.concatenate(_by_channel(run))
 
 

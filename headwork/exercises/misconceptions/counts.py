@@ -52,7 +52,7 @@ def patch_channels_forgotten(run: RunView) -> Any:
 
 @misconception(on=PATCHES, at="numbers", counter=IMAGE)
 def patch_side_for_area(run: RunView) -> Any:
-    """only one side of the patch is counted: a patch has P x P positions"""
+    """only one side of the patch is counted: a patch has P x P pixels"""
     return run.channels * run.patch
 
 
@@ -64,7 +64,7 @@ def patches_of_one_side(run: RunView) -> Any:
 
 @misconception(on=PATCHES, at="patches", counter=IMAGE)
 def patches_added(run: RunView) -> Any:
-    """the patches down and across are added; they are multiplied"""
+    """the patches down and across are added; they must be multiplied"""
     return run.down + run.across
 
 
@@ -94,13 +94,13 @@ def plus_one_forgotten(run: RunView) -> Any:
 
 @misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
 def floor_forgotten(run: RunView) -> Any:
-    """the quotient is not rounded down: there are only whole outputs"""
+    """the quotient is not rounded down: the number of outputs is an integer"""
     return _span(run) / run.stride + 1
 
 
 @misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
 def ceiling_for_floor(run: RunView) -> Any:
-    """the quotient is rounded up; it is rounded down"""
+    """the quotient is rounded up; it must be rounded down"""
     return math.ceil(_span(run) / run.stride) + 1
 
 
@@ -148,7 +148,7 @@ def input_channels_forgotten(run: RunView) -> Any:
 
 @misconception(on=CONVOLUTION, at="filter", counter=FILTERS)
 def filter_side_for_area(run: RunView) -> Any:
-    """only one side of the filter is counted: it has k x k positions"""
+    """only one side of the filter is counted: it has k x k taps"""
     return run.channels * run.kernel
 
 
@@ -178,13 +178,13 @@ def weights_not_shared(run: RunView) -> Any:
 
 @misconception(on=CONVOLUTION, at="dense", counter=FILTERS)
 def dense_without_channels(run: RunView) -> Any:
-    """the dense layer forgets the channels: it joins every input number with every output number"""
+    """the channels are left out of the dense layer: it connects every input with every output"""
     return run.height * run.width * run.output_height * run.output_width
 
 
 @misconception(on=CONVOLUTION, at="dense", counter=FILTERS)
 def dense_added(run: RunView) -> Any:
-    """the inputs and outputs of the dense layer are added; each input is joined with each output"""
+    """the inputs and outputs of the dense layer are added; each input is connected with each output"""
     return run.channels * run.height * run.width + run.filters * run.output_height * run.output_width
 
 
@@ -202,7 +202,7 @@ def unshared_counted_once(run: RunView) -> Any:
 
 @misconception(on=("sharing-counts",), at="unshared", counter=SHARING)
 def inputs_for_outputs(run: RunView) -> Any:
-    """taps are counted at every input position; there is one set per output"""
+    """taps are counted at every input position; each output has one set"""
     return run.size * run.kernel
 
 
@@ -223,7 +223,7 @@ def feature_attention_shape(run: RunView) -> Any:
 
 @misconception(on=SHAPES, at="weights", counter=SHAPE)
 def one_matrix_for_all_heads(run: RunView) -> Any:
-    """there is one attention matrix for all heads; each head has its own"""
+    """all heads share one attention matrix; each head must have its own"""
     return np.array([run.batch, run.tokens, run.tokens])
 
 
@@ -306,7 +306,7 @@ def one_projection_counted(run: RunView) -> Any:
 
 @misconception(on=COSTS, at="convolution", counter=COST)
 def depthwise_for_full(run: RunView) -> Any:
-    """the convolution is counted as depthwise, k n d; a full one joins all channels, k n d^2"""
+    """the convolution is counted as depthwise, k n d; a full one connects all channels, k n d^2"""
     return run.kernel * run.tokens * run.width
 
 

@@ -133,13 +133,13 @@ def difference_for_sum(run: RunView) -> Any:
 
 @misconception(on=("sensitivity",), at="change", counter=MOVED)
 def change_backwards(run: RunView) -> Any:
-    """the change is taken the wrong way round: before minus after"""
+    """the change has the wrong sign: before minus after"""
     return -run.current
 
 
 @misconception(on=("copying",), at="norms", counter=COPY)
 def norm_without_root(run: RunView) -> Any:
-    """the squared length is given; its root is the norm"""
+    """the squared length is written; its root is the norm"""
     return run.current**2
 
 

@@ -55,13 +55,13 @@ def frequencies_rising(run: RunView) -> Any:
 
 @misconception(on=POSITIONS, counter=POSITION)
 def positions_from_one(run: RunView) -> Any:
-    """the positions are counted from 1; they count from 0"""
+    """the positions are counted from 1; they must be counted from 0"""
     return {"places": run.places + 1}
 
 
 @misconception(on=POSITIONS, at="output", counter=POSITION)
 def degrees_for_radians(run: RunView) -> Any:
-    """the angles are taken in degrees; they are in radians"""
+    """the angles are taken in degrees; they must be in radians"""
     angles = np.deg2rad(run.angles)
     return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(run.current.shape)
 

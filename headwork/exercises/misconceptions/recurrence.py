@@ -61,7 +61,7 @@ def step_function_forgotten(run: RunView) -> Any:
 
 @misconception(on=UNROLLED, at="output", counter={**STEPS, "output": "step"})
 def step_upside_down(run: RunView) -> Any:
-    """the output is 1 where the state is negative; it is 1 where it is positive"""
+    """the output is 1 where the state is negative; it must be 1 where it is positive"""
     return 1 - run.current if run.output == "step" else None
 
 
@@ -116,5 +116,5 @@ def signs_forgotten(run: RunView) -> Any:
 
 @misconception(on=("alternation",), at="output", counter=PARITY)
 def alternation_upside_down(run: RunView) -> Any:
-    """the output is 1 where the state is negative; it is 1 where it is positive"""
+    """the output is 1 where the state is negative; it must be 1 where it is positive"""
     return 1 - run.current
