@@ -115,7 +115,7 @@
     const slider = root.querySelector(".slider input");
     if (!slider) return;
     const warnings = root.querySelector(".warnings");
-    const said = root.querySelector(".said");
+    const title = root.querySelector(".title");
     function slide() {
       const before = frame;
       frame = frames[slider.value];
@@ -124,8 +124,8 @@
       cells.forEach((cell, i) => {
         if (frame.cells[i] !== before.cells[i]) fill(cell, records[frame.cells[i]]);
       });
-      said.hidden = !frame.title;
-      said.textContent = frame.title;
+      title.hidden = !frame.title;
+      title.textContent = frame.title;
       warnings.hidden = frame.warnings.length === 0;
       warnings.replaceChildren(...frame.warnings.map((text) => {
         const li = document.createElement("li");

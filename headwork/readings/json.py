@@ -20,20 +20,20 @@ def as_data(trace: Trace) -> dict[str, Any]:
     return {
         "mechanism": trace.mechanism.slug,
         **({"title": _as_typed(trace.title)} if trace.title else {}),
-        "inputs": {name: _entry(noted) for name, noted in trace.inputs.items()},
+        "inputs": {name: _entry(value) for name, value in trace.inputs.items()},
         "options": {name: _as_typed(value) for name, value in option_texts(trace).items()},
-        "steps": [{"path": path, **_entry(noted)} for path, noted in trace.steps.items()],
+        "steps": [{"path": path, **_entry(value)} for path, value in trace.steps.items()],
         "output": trace.output.path,
         "warnings": trace.warnings,
     }
 
 
-def _entry(noted: TraceValue) -> dict[str, Any]:
-    entry: dict[str, Any] = {"symbol": noted.symbol}
-    if noted.formula:
-        entry["formula"] = noted.formula
-    entry |= {"axes": list(noted.axes), "shape": list(noted.shape), "values": plain(noted.values.tolist())}
-    if (exact := noted.exact) is not None:
+def _entry(value: TraceValue) -> dict[str, Any]:
+    entry: dict[str, Any] = {"symbol": value.symbol}
+    if value.formula:
+        entry["formula"] = value.formula
+    entry |= {"axes": list(value.axes), "shape": list(value.shape), "values": plain(value.values.tolist())}
+    if (exact := value.exact) is not None:
         entry["exact"] = exact_texts(exact).tolist()
     return entry
 

@@ -32,28 +32,28 @@ def _lines(trace: Trace) -> Iterator[str]:
     yield escape_latex(trace.mechanism.about)
     if trace.title:
         yield rf"\paragraph{{{escape_latex(trace.title)}}}"
-    if told := option_texts(trace):
-        yield r"\par " + escape_latex(", ".join(f"{name} = {value}" for name, value in told.items()))
-    for noted in trace.everything():
-        formula = f" = {noted.formula}" if noted.formula else ""
-        words = escape_latex(sizes_in_words(noted.shape, " ".join(noted.axes)))
-        yield rf"\paragraph{{{escape_latex(noted.path)}}} ${noted.symbol}{formula}$ \quad {words}"
-        for caption, matrix in noted.matrices():
+    if options := option_texts(trace):
+        yield r"\par " + escape_latex(", ".join(f"{name} = {value}" for name, value in options.items()))
+    for value in trace.everything():
+        formula = f" = {value.formula}" if value.formula else ""
+        words = escape_latex(sizes_in_words(value.shape, " ".join(value.axes)))
+        yield rf"\paragraph{{{escape_latex(value.path)}}} ${value.symbol}{formula}$ \quad {words}"
+        for caption, matrix in value.matrices():
             name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
             yield "\\[\n" + name + matrix_latex(matrix, trace) + "\n\\]"
     for warning in trace.warnings:
-        yield rf"\par\emph{{Careful:}} {escape_latex(warning)}"
+        yield rf"\par\emph{{Note:}} {escape_latex(warning)}"
 
 
-def matrix_latex(noted: TraceValue, trace: Trace) -> str:
+def matrix_latex(value: TraceValue, trace: Trace) -> str:
     """One matrix; exact with its decimals behind it where the two differ."""
-    exact, decimals = noted.exact, noted.tensor.array
+    exact, decimals = value.exact, value.tensor.array
     if exact is None:
         return _matrix([[number_latex(x, trace.digits) for x in row] for row in _rows(decimals)])
     first = _matrix([[number_latex(x, trace.digits) for x in row] for row in _rows(exact)])
-    if noted.values.dtype == object or all(x.is_Integer or x.is_infinite for x in exact.flat):
+    if value.values.dtype == object or all(x.is_Integer or x.is_infinite for x in exact.flat):
         return first
-    second = _matrix([[number_text(x, trace.digits) for x in row] for row in _rows(noted.values)])
+    second = _matrix([[number_text(x, trace.digits) for x in row] for row in _rows(value.values)])
     return f"{first} \\approx {second}"
 
 

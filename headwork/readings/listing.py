@@ -1,4 +1,4 @@
-"""All mechanisms with their inputs, options and steps, made from the cards: a list and a table for the docs."""
+"""All mechanisms with their inputs, options and steps, from the cards: a list, and a page for the docs."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from headwork.pages.formulas import formula_for, plain_formula
 
 def mechanism_list() -> str:
     """Each mechanism in a few lines of text."""
-    return "\n".join(line for what in MECHANISMS.values() for line in _lines(what))
+    return "\n".join(line for mechanism in MECHANISMS.values() for line in _lines(mechanism))
 
 
-def _lines(what: Mechanism) -> Iterator[str]:
-    yield f"{what.slug}"
-    yield f"    {what.about}"
-    yield f"    inputs   {', '.join(_inputs(what))}"
-    if what.options:
-        yield f"    options  {', '.join(_options(what))}"
-    yield f"    steps    {', '.join(step.name for step in what.steps)}"
+def _lines(mechanism: Mechanism) -> Iterator[str]:
+    yield f"{mechanism.slug}"
+    yield f"    {mechanism.about}"
+    yield f"    inputs   {', '.join(_inputs(mechanism))}"
+    if mechanism.options:
+        yield f"    options  {', '.join(_options(mechanism))}"
+    yield f"    steps    {', '.join(step.name for step in mechanism.steps)}"
 
 
-def _inputs(what: Mechanism) -> Iterator[str]:
-    for given in what.inputs:
-        yield given.name if given.name in what.required else f"[{given.name}]"
+def _inputs(mechanism: Mechanism) -> Iterator[str]:
+    for card in mechanism.inputs:
+        yield card.name if card.name in mechanism.required else f"[{card.name}]"
 
 
-def _options(what: Mechanism) -> Iterator[str]:
-    kinds = what.option_types()
-    for name, parameter in what.options.items():
-        told = _kind(kinds[name])
+def _options(mechanism: Mechanism) -> Iterator[str]:
+    kinds = mechanism.option_types()
+    for name, parameter in mechanism.options.items():
+        kind = _kind(kinds[name])
         default = (
             "" if parameter.default in (parameter.empty, None) else f", {parameter.default} unless given"
         )
-        yield f"{name} ({told}{default})"
+        yield f"{name} ({kind}{default})"
 
 
 def _kind(kind: Any) -> str:
@@ -56,17 +56,23 @@ def mechanism_table() -> str:
         "Made from the cards by `python -m headwork.readings.listing`; do not edit.",
         "",
     ]
-    for what in MECHANISMS.values():
-        lines += [f"## {what.slug}", "", what.about, "", "| input | symbol | axes | |", "|---|---|---|---|"]
-        for given in what.inputs:
-            need = "" if given.name in what.required else "optional; "
-            lines.append(
-                f"| `{given.name}` | ${given.symbol}$ | {given.axes.replace(' ', ' x ')} | {need}{given.about} |"
-            )
-        if what.options:
-            lines += ["", "Options: " + ", ".join(f"`{o}`" for o in _options(what)) + "."]
+    for mechanism in MECHANISMS.values():
+        lines += [
+            f"## {mechanism.slug}",
+            "",
+            mechanism.about,
+            "",
+            "| input | symbol | axes | |",
+            "|---|---|---|---|",
+        ]
+        for card in mechanism.inputs:
+            need = "" if card.name in mechanism.required else "optional; "
+            axes = card.axes.replace(" ", " x ")
+            lines.append(f"| `{card.name}` | ${card.symbol}$ | {axes} | {need}{card.about} |")
+        if mechanism.options:
+            lines += ["", "Options: " + ", ".join(f"`{o}`" for o in _options(mechanism)) + "."]
         lines += ["", "| step | symbol | formula | axes |", "|---|---|---|---|"]
-        for step in what.steps:
+        for step in mechanism.steps:
             formula = formula_for(step, columns=False, convention="W x")
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
             lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")

@@ -20,15 +20,15 @@ def _lines(trace: Trace) -> Iterator[str]:
     yield f"\n{trace.mechanism.about}"
     if trace.title:
         yield f"\n**{trace.title}**"
-    if told := options_text(trace):
-        yield f"\n{told}"
-    for noted in trace.everything():
-        formula = f" = {noted.formula}" if noted.formula else ""
-        yield f"\n## {noted.path}\n"
-        yield f"${noted.symbol}{formula}$: {sizes_in_words(noted.shape, ' '.join(noted.axes))}"
-        for caption, matrix in noted.matrices():
+    if options := options_text(trace):
+        yield f"\n{options}"
+    for value in trace.everything():
+        formula = f" = {value.formula}" if value.formula else ""
+        yield f"\n## {value.path}\n"
+        yield f"${value.symbol}{formula}$: {sizes_in_words(value.shape, ' '.join(value.axes))}"
+        for caption, matrix in value.matrices():
             if caption:
                 yield f"\n{caption}"
             yield f"\n$$\n{matrix_latex(matrix, trace)}\n$$"
     for warning in trace.warnings:
-        yield f"\n> **Careful:** {warning}"
+        yield f"\n> **Note:** {warning}"

@@ -35,36 +35,39 @@ def notebook(trace: Trace) -> str:
 
 def _cells(trace: Trace) -> Iterator[Cell]:
     replaced = _replaced(trace)
-    told = options_text(trace)
-    yield "markdown", f"# {trace.mechanism.slug}\n\n{trace.mechanism.about}" + (f"\n\n{told}" if told else "")
-    yield "code", _problem(trace, replaced)
+    options = options_text(trace)
+    yield (
+        "markdown",
+        f"# {trace.mechanism.slug}\n\n{trace.mechanism.about}" + (f"\n\n{options}" if options else ""),
+    )
+    yield "code", _problem_code(trace, replaced)
     for warning in trace.warnings:
-        yield "markdown", f"> **Careful:** {warning}"
-    for noted in list(trace.steps.values())[:MOST_STEPS]:
-        yield "markdown", _explained(noted)
-        place = "".join(f", {i}" for i in _place(noted))
+        yield "markdown", f"> **Note:** {warning}"
+    for value in list(trace.steps.values())[:MOST_STEPS]:
+        yield "markdown", _describe(value)
+        index = "".join(f", {i}" for i in _example_cell(value))
         yield (
             "code",
-            f"print(trace.cell({_literal(noted.path)}{place}))\ntrace[{_literal(noted.path)}].values",
+            f"print(trace.cell({_literal(value.path)}{index}))\ntrace[{_literal(value.path)}].values",
         )
     if not trace.title and not replaced:
         yield from _what_if(trace)
-        yield from _hard(trace)
+        yield from _hard_attention(trace)
 
 
-def _explained(noted: TraceValue) -> str:
-    formula = f"${noted.symbol} = {noted.formula}$"
-    words = sizes_in_words(noted.shape, " ".join(noted.axes))
-    return f"## {noted.path}\n\n{formula}: {words}.\n\nThe arithmetic of one cell, and all values:"
+def _describe(value: TraceValue) -> str:
+    formula = f"${value.symbol} = {value.formula}$"
+    words = sizes_in_words(value.shape, " ".join(value.axes))
+    return f"## {value.path}\n\n{formula}: {words}.\n\nThe arithmetic of one cell, and all values:"
 
 
 # --- the problem, typed in again -----------------------------------------------------------------
 
 
-def _problem(trace: Trace, replaced: dict[str, str]) -> str:
+def _problem_code(trace: Trace, replaced: dict[str, str]) -> str:
     """Code that works the same problem again."""
-    mechanism, settings, given = _original(trace)
-    arguments = {name: _typed(trace, name, value) for name, value in given.items() if value is not None}
+    mechanism, settings, passed = _arguments(trace)
+    arguments = {name: _typed(trace, name, value) for name, value in passed.items() if value is not None}
     chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
     usual = {"exact": False, "tokens_as": "rows", "digits": 4}
     more = "".join(f", {name}={_literal(value)}" for name, value in chosen.items() if value != usual[name])
@@ -80,25 +83,25 @@ def _problem(trace: Trace, replaced: dict[str, str]) -> str:
     )
 
 
-def _original(trace: Trace) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The mechanism, settings and inputs that the trace was made from."""
+def _arguments(trace: Trace) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The mechanism, settings and arguments of the trace."""
     if not isinstance(trace.again, partial):
-        raise HeadworkError("this trace does not know its problem, so it cannot be typed in again.")
-    mechanism, settings, given = trace.again.args
-    return mechanism, settings, given
+        raise HeadworkError("this trace does not hold its problem, so there is no code for it.")
+    mechanism, settings, arguments = trace.again.args
+    return mechanism, settings, arguments
 
 
 def _replaced(trace: Trace) -> dict[str, str]:
-    """The steps that were put in the place of worked ones, found by working the problem again."""
-    found: dict[str, str] = {}
+    """The steps that were replaced, by comparison with the same problem worked again."""
+    replaced: dict[str, str] = {}
     if trace.again is None or LIMIT.fullmatch(trace.title):
-        return found
+        return replaced
     again = trace.again()
-    for path, noted in trace.steps.items():
-        if not _same(noted.raw, again.steps[path].raw):
-            found[path] = array_text(noted.tensor.array)
-            again = trace.again(replacing=found)
-    return found
+    for path, value in trace.steps.items():
+        if not _same(value.raw, again.steps[path].raw):
+            replaced[path] = array_text(value.tensor.array)
+            again = trace.again(replacing=replaced)
+    return replaced
 
 
 def _same(ours: HandTensor, theirs: HandTensor) -> bool:
@@ -148,7 +151,7 @@ def _number(value: Any) -> str:
 
 
 def _call(name: str, arguments: dict[str, Any]) -> str:
-    """A call on one line, or on one line an argument where that is too long."""
+    """A call on one line, or one argument per line where that is too long."""
     parts = [f"{argument}={_literal(value)}" for argument, value in arguments.items()]
     one_line = f"{name}({', '.join(parts)})"
     if len(one_line) <= LONGEST_LINE:
@@ -159,50 +162,50 @@ def _call(name: str, arguments: dict[str, Any]) -> str:
 def _literal(value: Any) -> str:
     if isinstance(value, str) and "\n" in value and not set(value) & set('"\\'):
         return f'"""\n{value}\n"""'
-    # What JSON writes for a string is a string of Python, too, and it has the quotation marks of this house.
+    # A string in JSON is also one in Python, with the quotation marks that we use.
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 # --- what to try next ----------------------------------------------------------------------------
 
 
-def _place(noted: TraceValue) -> tuple[int, ...]:
+def _example_cell(value: TraceValue) -> tuple[int, ...]:
     """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
-    return (*(0 for _ in noted.shape[:-1]), min(1, noted.shape[-1] - 1)) if noted.shape else ()
+    return (*(0 for _ in value.shape[:-1]), min(1, value.shape[-1] - 1)) if value.shape else ()
 
 
 def _what_if(trace: Trace) -> Iterator[Cell]:
     """One cell of an early step raised by 1; the later steps follow."""
     early = list(trace.steps.values())[:-1]
-    finite = [noted for noted in early if noted.values.dtype == object or np.all(np.isfinite(noted.values))]
+    finite = [value for value in early if value.values.dtype == object or np.all(np.isfinite(value.values))]
     if not finite:
         return
-    noted = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
-    path, place = _literal(noted.path), ", ".join(map(str, _place(noted))) or "()"
+    value = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
+    path, index = _literal(value.path), ", ".join(map(str, _example_cell(value))) or "()"
     yield (
         "markdown",
-        f"## What if?\n\nRaise one cell of `{noted.path}` by 1. Every later step follows from it.",
+        f"## What if?\n\nRaise one cell of `{value.path}` by 1. Every later step follows from it.",
     )
     yield (
         "code",
         (
             f"changed = trace[{path}].{'exact' if trace.exact else 'values'}.copy()\n"
-            f"changed[{place}] += 1\n"
+            f"changed[{index}] += 1\n"
             f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values"
         ),
     )
 
 
-def _hard(trace: Trace) -> Iterator[Cell]:
+def _hard_attention(trace: Trace) -> Iterator[Cell]:
     """Hard attention: the limit of every step, or the same problem with beta at infinity."""
     weights = [path for path in trace.steps if path.rpartition("/")[2] == "weights"]
     if "beta" not in trace.options or not weights:
         return
     path = _literal(weights[0])
-    mechanism, settings, _ = _original(trace)
-    if trace.exact and _works(lambda: trace.limit("beta", "oo")):
+    mechanism, settings, _ = _arguments(trace)
+    if trace.exact and _succeeds(lambda: trace.limit("beta", "oo")):
         code = f'trace.limit("beta", "oo")[{path}].exact'
-    elif _works(lambda: trace.again(beta="oo")):  # type: ignore[misc]
+    elif _succeeds(lambda: trace.again(beta="oo")):  # type: ignore[misc]
         more = f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
         code = f'headwork.explain({_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more})[{path}].values'
     else:  # hard attention compares scores, which symbols do not allow
@@ -212,7 +215,7 @@ def _hard(trace: Trace) -> Iterator[Cell]:
     yield "code", code
 
 
-def _works(make: Callable[[], Trace]) -> bool:
+def _succeeds(make: Callable[[], Trace]) -> bool:
     try:
         make()
     except InputError:

@@ -1,4 +1,4 @@
-r"""What a change of one key does to attention, for several beta (problem B3).
+r"""What a change of one key does to attention, for several values of beta (problem B3).
 
 Key j moves by delta. Then one score of EVERY query changes, by beta q_i . delta, and with
 a = beta q_i . delta the weight on key j goes from A to A e^a / (1 + A (e^a - 1)). Over all inputs its change
@@ -30,7 +30,7 @@ BETAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0)
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Weights and outputs before and after, one entry a beta; arrays are beta x query (x ...)."""
+    """Weights and outputs before and after, one entry per beta; arrays are beta x query (x ...)."""
 
     changed: int
     delta: NDArray[Any]
@@ -43,41 +43,27 @@ class Sensitivity:
     flips_at: NDArray[Any]  # the multiple of delta at which key j and the best other tie; nan if never
 
     def table(self, digits: int = 4) -> Table:
-        """One row a query and beta."""
-        columns = (
-            "query",
-            "q.delta",
-            "beta",
-            "weight before",
-            "weight after",
-            "output moved",
-            "worst case",
-            "winner before",
-            "winner after",
-        )
+        """One row per query and beta."""
+        numbers = ("weight before", "weight after", "output moved", "worst case")
+        columns = ("query", "q.delta", "beta", *numbers, "winner before", "winner after")
         rows = []
         for i in range(self.before.shape[1]):
             for b, beta in enumerate(self.betas):
-                numbers = [
-                    self.before[b, i, self.changed],
-                    self.after[b, i, self.changed],
-                    self.moved[b, i],
-                    self.bound[b, i],
-                ]
-                told = [number_text(x, digits) for x in numbers]
-                winners = [winner(self.before[b, i]), winner(self.after[b, i])]
-                rows.append((str(i), number_text(self.alignment[i], digits), f"{beta:g}", *told, *winners))
+                before, after = self.before[b, i], self.after[b, i]
+                values = (before[self.changed], after[self.changed], self.moved[b, i], self.bound[b, i])
+                texts = [number_text(x, digits) for x in (self.alignment[i], *values)]
+                rows.append((str(i), texts[0], f"{beta:g}", *texts[1:], winner(before), winner(after)))
         title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
         return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
 
     def sentences(self, digits: int = 4) -> list[str]:
-        """What the numbers say, query by query."""
-        said = ["The score of this key changes for every query with q.delta not 0, by beta q.delta."]
+        """What the numbers mean, query by query."""
+        sentences = ["The score of this key changes for every query with q.delta not 0, by beta q.delta."]
         for i, at in enumerate(self.flips_at):
             moved = self.moved[:, i]
             peak = int(np.argmax(moved))
             if not np.any(moved > 0):
-                said.append(f"query {i}: nothing moves (q.delta is 0, or the values are alike).")
+                sentences.append(f"query {i}: nothing moves (q.delta is 0, or the values are equal).")
                 continue
             most = number_text(moved[peak], digits)
             text = f"query {i}: the output moves most at beta = {self.betas[peak]:g}, by {most}"
@@ -93,8 +79,8 @@ class Sensitivity:
                 text += f"; it would take {number_text(at, digits)} times this delta to flip the winner"
             if self.alignment[i] < 0:
                 text += "; q.delta < 0, so this key loses weight however large delta is"
-            said.append(text + ".")
-        return said
+            sentences.append(text + ".")
+        return sentences
 
     def _numbers(self) -> dict[str, Any]:
         finite = [None if not math.isfinite(x) else float(x) for x in self.flips_at]
@@ -139,7 +125,7 @@ def winner(weights: Any) -> str:
 def sensitivity(
     query: Any, key: Any, value: Any, *, change: int, delta: Any, betas: Any = BETAS
 ) -> Sensitivity:
-    """Move one key and see what attention does.
+    """The effect of moving one key.
 
     >>> s = sensitivity("1", "1; 0", "1; 0", change=0, delta="[1]", betas=[1.0])
     >>> bool(s.moved[0, 0] <= s.bound[0, 0])
@@ -150,11 +136,11 @@ def sensitivity(
     )
     move = np.atleast_1d(_array(delta, "delta"))
     if not 0 <= change < len(keys):
-        raise InputError(f"sensitivity: key {change} is not there; there are {len(keys)}, counted from 0.")
+        raise InputError(f"sensitivity: there is no key {change}; there are {len(keys)}, counted from 0.")
     if move.shape != keys[0].shape:
         raise InputError(
             f"sensitivity: delta is {sizes_in_words(move.shape, 'width')}, a key has width {keys.shape[1]}. "
-            "Give one number a column."
+            "Give one number per column."
         )
     strengths = tuple(_beta(b) for b in betas)
     shifted = keys.copy()
@@ -182,11 +168,11 @@ def sensitivity(
 def _runs(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[Any, Any]:
     weights, outputs = [], []
     for beta in betas:
-        kept: dict[str, Any] = {}
+        recorded: dict[str, Any] = {}
         tensors = (HandTensor(x) for x in (query, key, value))
-        attention(*tensors, beta=beta, note=recorder(kept))
-        weights.append(kept["weights"].array)
-        outputs.append(kept["output"].array)
+        attention(*tensors, beta=beta, note=recorder(recorded))
+        weights.append(recorded["weights"].array)
+        outputs.append(recorded["output"].array)
     return np.array(weights), np.array(outputs)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, sizes_in_words, unknown
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class TraceValue:
     """One input or step as it is shown.
 
-    ``order`` lists the axes of ``raw`` in the order in which they are shown; ``taken`` fixes an index
-    along some of them.
+    ``order`` lists the axes of ``raw`` in the order in which they are shown; ``fixed`` holds an index along
+    some of them.
     """
 
     path: str
@@ -36,30 +36,30 @@ class TraceValue:
     order: tuple[int, ...]
     symbol: str
     formula: str = ""
-    taken: tuple[tuple[int, int], ...] = ()
+    fixed: tuple[tuple[int, int], ...] = ()
 
     @property
-    def _left(self) -> list[int]:
-        """The axes of ``raw`` that are still there, as shown."""
-        return [axis for axis in self.order if axis not in dict(self.taken)]
+    def _free_axes(self) -> list[int]:
+        """The axes of ``raw`` that are not fixed, in the order in which they are shown."""
+        return [axis for axis in self.order if axis not in dict(self.fixed)]
 
     @property
     def tensor(self) -> HandTensor:
-        taken = dict(self.taken)
-        array = self.raw.array[tuple(taken.get(axis, slice(None)) for axis in range(self.raw.array.ndim))]
-        if array is self.raw.array or not taken:
+        fixed = dict(self.fixed)
+        array = self.raw.array[tuple(fixed.get(axis, slice(None)) for axis in range(self.raw.array.ndim))]
+        if array is self.raw.array or not fixed:
             return HandTensor(np.transpose(self.raw.array, self.order))
-        left = self._left
-        return HandTensor(np.transpose(array, [sorted(left).index(axis) for axis in left]))
+        free = self._free_axes
+        return HandTensor(np.transpose(array, [sorted(free).index(axis) for axis in free]))
 
     @property
     def axes(self) -> tuple[str, ...]:
         words = _axis_words(self.card.axes, len(self.order))
-        return tuple(words[axis] for axis in self._left)
+        return tuple(words[axis] for axis in self._free_axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.raw.shape[axis] for axis in self._left)
+        return tuple(self.raw.shape[axis] for axis in self._free_axes)
 
     @property
     def values(self) -> NDArray[Any]:
@@ -83,17 +83,17 @@ class TraceValue:
 
     def take(self, axis: str, index: int) -> TraceValue:
         """One index along a named axis: ``head 2``."""
-        place = self.axes.index(axis)
-        if index >= self.shape[place]:
+        position = self.axes.index(axis)
+        if index >= self.shape[position]:
             raise InputError(
-                f"{self.path}: {axis} {index} is not there; it has {self.shape[place]}, counted from 0."
+                f"{self.path}: there is no {axis} {index}; there are {self.shape[position]}, counted from 0."
             )
         return replace(
-            self, path=f"{axis} {index}/{self.path}", taken=(*self.taken, (self._left[place], index))
+            self, path=f"{axis} {index}/{self.path}", fixed=(*self.fixed, (self._free_axes[position], index))
         )
 
     def matrices(self) -> Iterator[tuple[str, TraceValue]]:
-        """The value cut into matrices, each with its caption; heads are taken before anything else."""
+        """The value cut into matrices, each with its caption; heads are fixed before anything else."""
         if len(self.shape) <= 2:
             yield "", self
             return
@@ -104,8 +104,8 @@ class TraceValue:
 
     def raw_index(self, index: tuple[int, ...]) -> tuple[int, ...]:
         """The index into ``raw`` of a cell shown here."""
-        places = {**dict(self.taken), **dict(zip(self._left, index, strict=True))}
-        return tuple(places[axis] for axis in range(len(self.order)))
+        by_axis = {**dict(self.fixed), **dict(zip(self._free_axes, index, strict=True))}
+        return tuple(by_axis[axis] for axis in range(len(self.order)))
 
     def full_index(self, inner: tuple[int, ...]) -> tuple[int, ...]:
         """The index, in the whole value as shown, of a cell of ``raw``."""
@@ -123,7 +123,7 @@ def _axis_words(axes: str, count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class CellArithmetic:
-    """How one cell came about: in names, in numbers, exactly and as a decimal."""
+    """The arithmetic of one cell: in names, in numbers, its exact value and its decimal."""
 
     name: str
     in_names: str
@@ -135,13 +135,12 @@ class CellArithmetic:
 
     def __str__(self) -> str:
         parts = [self.name, self.in_numbers, self.exact, self.decimal]
-        shown = [p for i, p in enumerate(parts) if p and p not in parts[:i]]
-        return " = ".join(shown)
+        return " = ".join(part for i, part in enumerate(parts) if part and part not in parts[:i])
 
 
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """The steps of one worked problem. Made by ``headwork.explain``."""
+    """Every step of one problem, as ``headwork.explain`` returns it."""
 
     mechanism: Mechanism
     inputs: dict[str, TraceValue]
@@ -163,10 +162,10 @@ class Trace:
             return everything[path]
         scope, _, rest = path.rpartition("/")
         outer, _, last = scope.rpartition("/")
-        taking = re.fullmatch(r"(\w+) (\d+)", last)
+        match = re.fullmatch(r"(\w+) (\d+)", last)
         whole = f"{outer}/{rest}" if outer else rest
-        if taking and whole in everything and taking[1] in everything[whole].axes:
-            return everything[whole].take(taking[1], int(taking[2]))
+        if match and whole in everything and match[1] in everything[whole].axes:
+            return everything[whole].take(match[1], int(match[2]))
         raise unknown(f"step of {self.mechanism.slug}", path, everything)
 
     @property
@@ -177,21 +176,21 @@ class Trace:
 
     def cell(self, path: str, *index: int) -> CellArithmetic:
         """The arithmetic of one cell, from the steps noted before it or the inputs."""
-        noted = self[path]
-        if len(index) != len(noted.shape) or any(
-            not 0 <= i < n for i, n in zip(index, noted.shape, strict=False)
+        value = self[path]
+        if len(index) != len(value.shape) or any(
+            not 0 <= i < n for i, n in zip(index, value.shape, strict=False)
         ):
             raise InputError(
-                f"{path}: cell {list(index)} is not there. It is {' x '.join(map(str, noted.shape))} "
-                f"({', '.join(noted.axes)}), counted from 0."
+                f"{path}: there is no cell {list(index)}. It is "
+                f"{sizes_in_words(value.shape, ' '.join(value.axes))}, counted from 0."
             )
-        inner = noted.raw_index(tuple(index))
-        tree = noted.raw.derivation(inner)
-        value = noted.raw.array[inner]
-        decimal = number_text(value, self.digits)
-        exact = self.exact_text(value) if self.exact and decimal != "undefined" else ""
+        inner = value.raw_index(tuple(index))
+        tree = value.raw.derivation(inner)
+        number = value.raw.array[inner]
+        decimal = number_text(number, self.digits)
+        exact = self.exact_text(number) if self.exact and decimal != "undefined" else ""
         numbers = in_text(tree, self._leaf_number)
-        name = f"{plain_formula(noted.symbol)}{_brackets(noted.full_index(inner))}"
+        name = f"{plain_formula(value.symbol)}{_brackets(value.full_index(inner))}"
         return CellArithmetic(
             name=name,
             in_names=in_text(tree, self._leaf_name),
@@ -199,7 +198,7 @@ class Trace:
             exact=exact,
             decimal=decimal,
             latex=in_latex(tree, lambda leaf: number_latex(leaf.value, self.digits)),
-            sources=tuple(dict.fromkeys((c.label, self._shown_index(c)) for c in cells(tree))),
+            sources=tuple(dict.fromkeys((c.label, self._display_index(c)) for c in cells(tree))),
         )
 
     def exact_text(self, value: Any) -> str:
@@ -207,9 +206,9 @@ class Trace:
 
         return with_infinity(exact_text(tidy(value)))
 
-    def _shown_index(self, cell: Cell) -> tuple[int, ...]:
-        noted = self.inputs.get(cell.label) or self.steps.get(cell.label)
-        return noted.full_index(cell.index) if noted else cell.index
+    def _display_index(self, cell: Cell) -> tuple[int, ...]:
+        value = self.inputs.get(cell.label) or self.steps.get(cell.label)
+        return value.full_index(cell.index) if value else cell.index
 
     def _leaf_number(self, leaf: Tree) -> str:
         value = leaf.value  # type: ignore[union-attr]
@@ -223,9 +222,9 @@ class Trace:
         if isinstance(leaf, Number):
             return self._leaf_number(leaf)
         assert isinstance(leaf, Cell)
-        noted = self.inputs.get(leaf.label) or self.steps.get(leaf.label)
-        symbol = plain_formula(noted.symbol) if noted else leaf.label
-        return f"{symbol}{_brackets(self._shown_index(leaf))}"
+        value = self.inputs.get(leaf.label) or self.steps.get(leaf.label)
+        symbol = plain_formula(value.symbol) if value else leaf.label
+        return f"{symbol}{_brackets(self._display_index(leaf))}"
 
     # --- other readings of the same problem -----------------------------------------------------
 
@@ -246,23 +245,23 @@ class Trace:
         trace = self
         if not any(
             name in x.free_symbols
-            for noted in self.steps.values()
-            for x in noted.raw.array.flat
+            for value in self.steps.values()
+            for x in value.raw.array.flat
             if self.exact
         ):
             if symbol not in self.options:
                 raise InputError(
-                    f"limit: no step holds the symbol '{symbol}'. Type it in place of a number first."
+                    f"limit: no step holds the symbol '{symbol}'. Type it instead of a number first."
                 )
             assert self.again is not None
             trace = self.again(exact=True, replacing=self.replaced, **{symbol: symbol})
 
-        def at_limit(noted: TraceValue) -> TraceValue:
+        def at_limit(value: TraceValue) -> TraceValue:
             return replace(
-                noted, raw=HandTensor(map_cells(lambda x: limit(x, name, target), noted.raw.array))
+                value, raw=HandTensor(map_cells(lambda x: limit(x, name, target), value.raw.array))
             )
 
-        steps = {path: at_limit(noted) for path, noted in trace.steps.items()}
+        steps = {path: at_limit(value) for path, value in trace.steps.items()}
         return replace(trace, steps=steps, title=with_infinity(f"limit as {symbol} -> {to}"))
 
     # --- renderers ------------------------------------------------------------------------------
@@ -309,7 +308,7 @@ class Trace:
         return f"<Trace of {self.mechanism.slug}: {', '.join(self.steps)}>"
 
     def everything(self) -> Iterator[TraceValue]:
-        """Inputs, then steps, in the order in which they came about."""
+        """Inputs, then steps, in order."""
         yield from self.inputs.values()
         yield from self.steps.values()
 

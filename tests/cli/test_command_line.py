@@ -96,7 +96,7 @@ def test_every_form_goes_to_a_file_whole(form, tmp_path):
         ),
         (["explain", "missing.toml"], "cannot be read"),
         (["explain", "softmax", "--as", "pdf", "--set", "scores=1 2"], "unknown --as 'pdf'"),
-        (["explain", "softmax", "--set", "scores=1 2", "--cell", "weights[7]"], "is not there"),
+        (["explain", "softmax", "--set", "scores=1 2", "--cell", "weights[7]"], "there is no cell"),
         (["explain", "softmax", "--set", "scores=1 2", "--slide", "beta"], "--as html"),
         (["explain", "--bogus"], "No such option"),
         (["problems", "Z1"], "unknown problem"),

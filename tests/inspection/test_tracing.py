@@ -95,7 +95,7 @@ def test_a_head_is_taken_along_its_axis(language: LanguageModel) -> None:
     assert np.array_equal(query.values, steps["block 0/attention/query"].values[:, :, 3])
     assert np.allclose(whole.values.sum(-1), 1)
     assert np.all(whole.values[..., 0, 1:] == 0), "a language model looks back only"
-    with pytest.raises(InputError, match="head 4 is not there; it has 4"):
+    with pytest.raises(InputError, match="there is no head 4; there are 4"):
         steps["block 1/attention/head 4/weights"]
 
 

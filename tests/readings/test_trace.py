@@ -27,7 +27,7 @@ def a2() -> Trace:
 
 
 @pytest.mark.parametrize(
-    ("path", "place", "text"),
+    ("path", "index", "text"),
     [
         ("scores", (0, 1), "S[0,1] = 1*2 + 2*0 = 2"),
         ("weights", (0, 1), "A[0,1] = e^2/(e + e^2 + 1 + e) = e^2/(e + 1)^2 = 0.5344"),
@@ -35,9 +35,9 @@ def a2() -> Trace:
         ("key", (1, 0), "K[1,0] = 2*1 + 0*0 = 2"),
     ],
 )
-def test_the_arithmetic_of_a_cell(a2: Trace, path: str, place: tuple[int, ...], text: str) -> None:
+def test_the_arithmetic_of_a_cell(a2: Trace, path: str, index: tuple[int, ...], text: str) -> None:
     # A decimal that says no more than the exact form (0.25) may be there or not: compare up to it.
-    assert str(a2.cell(path, *place)).removesuffix("00") == text
+    assert str(a2.cell(path, *index)).removesuffix("00") == text
 
 
 def test_a_cell_in_names_and_its_sources(a2: Trace) -> None:
@@ -77,12 +77,12 @@ def test_symbols_make_it_exact_by_themselves() -> None:
     assert trace.cell("scores", 0, 1).exact == "2*beta"
 
 
-@pytest.mark.parametrize("place", [(0,), (4, 0), (0, 4), (-1, 0), (0, 0, 0)])
-def test_a_cell_that_is_not_there(a2: Trace, place: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("index", [(0,), (4, 0), (0, 4), (-1, 0), (0, 0, 0)])
+def test_a_cell_that_is_not_there(a2: Trace, index: tuple[int, ...]) -> None:
     with pytest.raises(
-        InputError, match=r"scores: cell \[.*\] is not there. It is 4 x 4 \(query, key\), counted from 0"
+        InputError, match=r"scores: there is no cell \[.*\]. It is 4 x 4 \(query, key\), counted from 0"
     ):
-        a2.cell("scores", *place)
+        a2.cell("scores", *index)
 
 
 def test_a_step_that_is_not_there(a2: Trace) -> None:
@@ -107,7 +107,7 @@ def test_one_head_is_an_index() -> None:
         assert str(trace.cell(f"head {head}/weights", 0, 1)) == str(trace.cell("weights", head, 0, 1))
     assert trace["head 1/query"].shape == (3, 2)
     assert np.array_equal(trace["head 1/query"].values, trace["query"].values[:, 1])
-    with pytest.raises(InputError, match="head 2 is not there; it has 2, counted from 0"):
+    with pytest.raises(InputError, match="there is no head 2; there are 2, counted from 0"):
         trace["head 2/weights"]
 
 
@@ -246,7 +246,7 @@ def test_latex_is_balanced(slug: str, given: dict[str, Any]) -> None:
     assert fragment in whole
     assert "documentclass" not in fragment
     cells = [
-        trace.cell(path, *place).latex for path, n in trace.steps.items() for place in np.ndindex(n.shape)
+        trace.cell(path, *index).latex for path, n in trace.steps.items() for index in np.ndindex(n.shape)
     ]
     for text in (whole, fragment, *cells):
         plain = re.sub(r"\\[{}]", "", text)
