@@ -1,6 +1,7 @@
 # Headwork. Every target sets itself up: a .venv in this folder, with pip.
 #   make run         the problem book; ends by itself and says where the report is
 #   make test        the test suite: quick, and needs nothing but Python
+#   make test-real   the tests that need a real browser, course system, LaTeX, data or weights; installs what it can
 #   make check       format, lint, types, import contract: what CI runs besides the tests
 #   make soak        the long tests        make bench   the measurements, into results/
 #   make results RUN=vision-10-0   a headline run again, by name; without RUN, what each reached
@@ -10,13 +11,17 @@ PY := .venv/bin/python
 # Bytecode is written as modules are first imported: the set-up installs none.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check soak bench results clean setup dev
+.PHONY: run test test-real check soak bench results clean setup dev
 run:
 	@sh setup.sh run
 	@$(PY) -m headwork run
 
 test: dev
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 -m "not real"
+
+test-real: dev
+	@$(PY) setup/real_parts.py
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 -m real --real
 
 check: dev
 	@.venv/bin/ruff format --check .

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sh setup.sh run|dev|real: a .venv with what that needs, at the pinned versions of constraints.txt.
+# sh setup.sh run|dev: a .venv with what that needs, at the pinned versions of constraints.txt.
 # Called by make; safe to call again. Finds a Python; setup/environment.py does the rest.
 set -e
 cd "$(dirname "$0")"

@@ -1,4 +1,4 @@
-"""Makes the .venv in layers: ``run`` for running, ``dev`` adds the tests' tools, ``real`` a browser's driver.
+"""Makes the .venv in layers: ``run`` is what running needs, ``dev`` adds the tools of tests and checks.
 
 Called by setup.sh with any Python from 3.11 on; uses the standard library only. The first time, ``run``
 installs the core (no torch), shows the first problem, and installs torch meanwhile. A set-up that was killed
@@ -27,7 +27,7 @@ LOG = FOLDER / "pip.log"
 BASE = getattr(sys, "_base_executable", sys.executable)  # not a .venv's own, which may be about to go
 
 # The extras of pyproject.toml that each layer holds; a layer holds the ones before it.
-LAYERS = {"run": ["train"], "dev": ["train", "export", "dev"], "real": ["train", "export", "dev", "real"]}
+LAYERS = {"run": ["train"], "dev": ["train", "export", "dev"]}
 
 
 def main(layer: str, rest: bool = False) -> int:

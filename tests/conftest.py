@@ -1,35 +1,66 @@
-"""The long tests run only when asked for: ``pytest -m soak --soak``."""
+"""Which tests run: the quick ones, the long ones when asked for, and those whose real parts are there.
+
+``@pytest.mark.soak`` tests are left out unless ``--soak``. ``@pytest.mark.real("chromium")`` tests are
+skipped with the part's name where it is missing; with ``--real`` or ``CI=true`` they fail and
+say how to get it.
+``@pytest.mark.only("example", condition)`` leaves out the cases of a parametrised test that say nothing.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 
+from setup.real_parts import PARTS
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the tests marked soak, in full")
+    parser.addoption("--real", action="store_true", help="a missing real part is a failure, not a skip")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--soak"):
-        return
-    for item in items:
-        if "soak" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="long: run with -m soak --soak"))
+    chosen = [
+        item for item in items if (config.getoption("--soak") or "soak" not in item.keywords) and says(item)
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
+
+
+def says(item: pytest.Item) -> bool:
+    """Whether the case meets the conditions of its ``only`` marks."""
+    conditions = [mark.args for mark in item.iter_markers("only")]
+    return all(condition(item.callspec.params[name]) for name, condition in conditions)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("real"):
+        for name in mark.args:
+            if PARTS[name].find() is None:
+                required = item.config.getoption("--real") or os.environ.get("CI") == "true"
+                stop = pytest.fail if required else pytest.skip
+                stop(f"needs {name}, which is not installed. make test-real gets it. {PARTS[name].remedy}")
+
+
+@pytest.fixture(scope="session")
+def part():
+    """Where a real part is, by its name: a program, a Python, or a folder."""
+    return lambda name: PARTS[name].find()
 
 
 @pytest.fixture
 def headwork_command(monkeypatch, capsys):
-    """The command line in this process, with the commands that a test has imported: exit code, stdout, stderr."""
+    """The command line in this process, with the commands that a test has imported: code, stdout, stderr."""
     from headwork.cli import app
 
-    def called(*arguments):
+    def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["headwork", *map(str, arguments)])
         monkeypatch.setattr(app, "register", lambda: None)
         with pytest.raises(SystemExit) as ended:
             app.main()
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out, printed.err
 
-    return called
+    return call

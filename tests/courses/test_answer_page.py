@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,19 +12,16 @@ from headwork.courses.answer_page import answer_page
 from headwork.courses.cohort import grade_file
 from headwork.exercises import generate
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
-)
 
+@pytest.mark.real("chromium", "playwright")
+def test_what_is_filled_in_is_saved_and_graded(tmp_path: Path, part: Any) -> None:
+    from playwright.sync_api import sync_playwright
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
-def test_what_is_filled_in_is_saved_and_graded(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
     exercise = generate("linear-attention-recurrent", 4)
     (tmp_path / "page.html").write_text(answer_page({"one": exercise}), encoding="utf-8")
     complaints: list[str] = []
-    with playwright.sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
         page = browser.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(

@@ -394,7 +394,8 @@ def test_the_plain_notebook_marks_itself(tmp_path):
 
 
 def test_notebooks_are_notebooks(tmp_path):
-    nbformat = pytest.importorskip("nbformat")
+    import nbformat
+
     for to in FORMATS:
         export({"own": OWN, "b": sample("recurrence"), "c": sample("refute-columns")}, to, tmp_path / to)
     files = list(tmp_path.rglob("*.ipynb"))
@@ -674,15 +675,15 @@ def test_the_command(tmp_path):
     assert (again.returncode, "not empty" in again.stderr) == (2, True)
 
 
-# --- the real systems: long, and only where they are installed ---------------------------------------------
+# --- the real systems, in an environment of their own --------------------------------------------------------
 
 
-def environment(tmp_path):
+def environment(tmp_path, python):
     here = str(Path(__file__).parents[2])
     return {
         **os.environ,
         "PYTHONPATH": here,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
         "JUPYTER_CONFIG_DIR": str(tmp_path / "jupyter"),
         "IPYTHONDIR": str(tmp_path / "ipython"),
     }
@@ -692,13 +693,12 @@ def real():
     return {"own": OWN, "part": PART, "heads": sample("multi-head-attention")}
 
 
-@pytest.mark.soak
-def test_otter_itself_gives_the_marks_of_grade(tmp_path):
-    pytest.importorskip("otter.run")
+@pytest.mark.real("otter")
+def test_otter_itself_gives_the_marks_of_grade(tmp_path, part):
     exercises = real()
     export(exercises, "otter", tmp_path / "hw")
     place = tmp_path / "hw" / "autograder"
-    call = [sys.executable, "-m", "otter"]
+    call = [part("otter"), "-m", "otter"]
     make_zip = [*call, "generate", "-t", "tests", "-o", "autograder.zip", "headwork"]
     subprocess.run(make_zip, cwd=place, check=True, capture_output=True)
     for how, answers in answered_for_real(exercises).items():
@@ -716,7 +716,10 @@ def test_otter_itself_gives_the_marks_of_grade(tmp_path):
         ]
         # The package comes with the zip file; the kernel must not find this one.
         subprocess.run(
-            marked, env={**environment(tmp_path), "PYTHONPATH": ""}, check=True, capture_output=True
+            marked,
+            env={**environment(tmp_path, part("otter")), "PYTHONPATH": ""},
+            check=True,
+            capture_output=True,
         )
         tests = json.loads((tmp_path / "results.json").read_text())["tests"]
         assert sum(t.get("score", 0) for t in tests) == pytest.approx(marks(exercises, answers), abs=1e-4), (
@@ -725,15 +728,15 @@ def test_otter_itself_gives_the_marks_of_grade(tmp_path):
         assert sum(t.get("max_score", 0) for t in tests) == sum(e.full for e in exercises.values())
 
 
-@pytest.mark.soak
-def test_nbgrader_itself_gives_the_marks_of_grade(tmp_path):
-    pytest.importorskip("nbgrader")
+@pytest.mark.real("nbgrader")
+def test_nbgrader_itself_gives_the_marks_of_grade(tmp_path, part):
     exercises = real()
     export(exercises, "nbgrader", tmp_path / "hw")
-    place, where = tmp_path / "hw", {"cwd": tmp_path / "hw", "env": environment(tmp_path), "check": True}
+    place, python = tmp_path / "hw", part("nbgrader")
 
     def nbgrader(*arguments):
-        subprocess.run([sys.executable, "-m", "nbgrader", *arguments], capture_output=True, **where)
+        command = [python, "-m", "nbgrader", *arguments]
+        subprocess.run(command, cwd=place, env=environment(tmp_path, python), check=True, capture_output=True)
 
     nbgrader("generate_assignment", "hw")
     release = (place / "release" / "hw" / "hw.ipynb").read_text()

@@ -18,7 +18,6 @@ from headwork.data.fetching import cache_folder, cached, content, fetch
 from headwork.errors import InputError
 
 ONE, TWO = b"the first file " * 40, b"another one " * 30
-needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
 
 
 def described(name, data):
@@ -84,7 +83,7 @@ def test_a_package_file_brought_by_hand(tmp_path, cache, lines):
     assert files_in(cache) == ["made-up", "one.bin", "two.bin"]
 
 
-@needs_dpkg
+@pytest.mark.real("dpkg-deb")
 def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, lines):
     tree = tmp_path / "tree"
     (tree / "DEBIAN").mkdir(parents=True)

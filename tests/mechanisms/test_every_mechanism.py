@@ -111,9 +111,8 @@ def test_decimals_equal_torch(working: Any, example: Any) -> None:
         np.testing.assert_allclose(value.array, floats(by_torch[path]), err_msg=path, **CLOSE)
 
 
+@pytest.mark.only("example", lambda example: example.exact)
 def test_exact_equals_decimals(working: Any, example: Any) -> None:
-    if not example.exact:
-        pytest.skip("a smaller example is worked exactly")
     by_hand, exact = (recorded(working, example, kind) for kind in ("decimal", "exact"))
     assert list(by_hand) == list(exact)
     for path, value in exact.items():
@@ -155,9 +154,8 @@ def test_inputs_are_never_changed(given: Any, example: Any) -> None:
             assert np.array_equal(floats(values[name]), value), (kind, name)
 
 
+@pytest.mark.only("example", lambda example: example.smooth)
 def test_gradients(given: Any, example: Any) -> None:
-    if not example.smooth:
-        pytest.skip("a step has no gradient")
     values = given(example, "torch")
     inputs = {n: v.requires_grad_() for n, v in values.items() if n in example.inputs}
     names = list(inputs)
@@ -222,9 +220,8 @@ def test_every_cell_can_be_worked_out_again(given: Any, example: Any) -> None:
                 assert source.array[leaf.index] == leaf.value
 
 
+@pytest.mark.only("example", lambda example: example.exact and example.slug != "encoder-layer")
 def test_the_arithmetic_of_an_exact_cell_can_be_typed_in(example: Any) -> None:
-    if not example.exact or example.slug in ("encoder-layer",):
-        pytest.skip("too long to type")
     trace = explain(example.slug, exact=True, **example.inputs, **example.options)
     tried = 0
     for path, noted in trace.steps.items():

@@ -90,9 +90,8 @@ def test_a_config_goes_through_json(case: Any) -> None:
     assert type(case.config)(**plain) == case.config
 
 
+@pytest.mark.only("case", lambda case: hasattr(case.config, "dropout"))
 def test_dropout_acts_in_training_only(case: Any) -> None:
-    if not hasattr(case.config, "dropout"):
-        pytest.skip("has none")
     model, batch = case.model(dropout=0.5), case.batch()
     torch.testing.assert_close(model(*batch), case.model()(*batch), rtol=0, atol=0)
     model.train()

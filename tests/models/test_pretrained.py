@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -35,7 +36,6 @@ from headwork.models.pretrained import (
 )
 from headwork.models.text import mean_of_tokens
 
-transformers = pytest.importorskip("transformers")
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
 
@@ -196,17 +196,8 @@ def check_minilm(folder: Path, out: Path) -> None:
     assert torch.equal(back(input_ids=tokens, attention_mask=mask).last_hidden_state, hidden)
 
 
-def test_minilm_from_the_cache(tmp_path: Path) -> None:
-    from headwork.data.catalog import find_entry
-    from headwork.data.fetching import cached, fetch
-
-    if not cached(find_entry("minilm")):
-        pytest.skip("not in the cache: the long tests fetch it")
-    check_minilm(fetch("minilm"), tmp_path / "out")
-
-
-@pytest.mark.soak
-def test_minilm_fetched(tmp_path: Path) -> None:
+@pytest.mark.real("minilm")
+def test_minilm(tmp_path: Path) -> None:
     from headwork.data.fetching import fetch
 
     check_minilm(fetch("minilm"), tmp_path / "out")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,16 @@ from headwork.pages import Table
 from headwork.pages import page as page_of
 from headwork.readings.sliding import slide_frames
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = pytest.mark.real("chromium", "playwright")
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as tools:
-        opened = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+def browser(part: Any) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tools:
+        opened = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
         yield opened
         opened.close()
 

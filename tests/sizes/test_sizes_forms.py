@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from html.parser import HTMLParser
 
@@ -66,7 +65,7 @@ def test_latex_needs_only_amsmath_and_may_be_a_fragment(ledger):
     assert whole.count(r"\begin{tabular}") == whole.count(r"\end{tabular}") >= 1
 
 
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+@pytest.mark.real("pdflatex")
 def test_latex_compiles(tmp_path):
     for name, ledger in LEDGERS.items():
         (tmp_path / f"{name}.tex").write_text(ledger.to_latex())

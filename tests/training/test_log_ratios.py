@@ -89,7 +89,6 @@ def test_a_run_starts_with_them_and_keeps_them(tmp_path):
 
 
 def test_onnx_hashes_alike(tmp_path):
-    pytest.importorskip("onnxruntime")
     from headwork.training.export import export_onnx
 
     model = prepare(recipe(), log=quiet, data=films()).new_model()
