@@ -23,7 +23,7 @@ from headwork.comparison.timing import threads
 from headwork.mechanisms import recurrence
 from headwork.models import Encoder, TransformerConfig
 from headwork.models.convolutional import SequenceConvolution
-from headwork.models.parts import Head, Positions, TokenEmbedding
+from headwork.models.layers import Head, Positions, TokenEmbedding
 from headwork.models.recurrent import Recurrent
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark

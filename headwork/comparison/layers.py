@@ -19,8 +19,8 @@ from headwork.comparison.families import FAMILIES, Family
 from headwork.mechanisms import convolution_2d, gru, linear_attention_chunked, lstm, recurrence
 from headwork.mechanisms.attention import Parameters, multi_head_attention, with_heads
 from headwork.models.convolutional import Convolution
+from headwork.models.layers import Attention
 from headwork.models.model import Kernel
-from headwork.models.parts import Attention
 from headwork.models.recurrent import GATES, Recurrence
 from headwork.note import Note, silent
 from headwork.numbers import OperationCount, ShapeTensor

@@ -1,7 +1,8 @@
-"""Parameters around mechanisms: thin modules, each with a small config, whose steps can be noted."""
+"""Models: thin modules around mechanisms, each with a small config, whose steps can be noted."""
 
 from headwork.models.checkpoints import from_pretrained
 from headwork.models.convolutional import ConvolutionalClassifier, ConvolutionalConfig
+from headwork.models.language import LanguageModel, LanguageModelConfig
 from headwork.models.model import Config, Model
 from headwork.models.recurrent import RecurrentClassifier, RecurrentConfig
 from headwork.models.text import TextClassifier, TextClassifierConfig, TextEncoder, TextEncoderConfig
@@ -10,8 +11,6 @@ from headwork.models.transformer import (
     Encoder,
     EncoderDecoder,
     EncoderDecoderConfig,
-    LanguageModel,
-    LanguageModelConfig,
     TransformerConfig,
 )
 from headwork.models.vision import VisionTransformer, VisionTransformerConfig

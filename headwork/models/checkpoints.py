@@ -1,8 +1,8 @@
-"""Checkpoints: one folder a model, verified whenever it is read.
+"""Checkpoints: one folder per model, verified whenever it is read.
 
-``config.json`` (which model, and its config), ``model.safetensors`` (the parameters), ``tokenizer.json`` where the
-model has one, and ``manifest.json`` with the size and SHA-256 of each. A folder is written whole beside its place and
-renamed into it, so nobody ever meets half of one. Nothing is ever unpickled: a pickle runs code when it is opened.
+``config.json`` (which model, and its config), ``model.safetensors`` (the parameters), ``tokenizer.json``
+where the model has one, and ``manifest.json`` with the size and SHA-256 of each. A folder is written whole under
+another name and renamed, so nobody ever reads half of one. Nothing is ever unpickled: a pickle can run code.
 """
 
 from __future__ import annotations
@@ -29,12 +29,8 @@ from headwork.models.model import Model, current_names
 from headwork.models.registry import MODELS
 
 FORMAT = "headwork checkpoint 1"
-MANIFEST, CONFIG, PARAMETERS, TOKENIZER = (
-    "manifest.json",
-    "config.json",
-    "model.safetensors",
-    "tokenizer.json",
-)
+MANIFEST, CONFIG = "manifest.json", "config.json"
+PARAMETERS, TOKENIZER = "model.safetensors", "tokenizer.json"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MOST_UNSAVED = 2**26  # numbers in tables that a config asks for and no file holds, such as sinusoids
 
@@ -43,11 +39,11 @@ MOST_UNSAVED = 2**26  # numbers in tables that a config asks for and no file hol
 
 
 def save_pretrained(model: Model, folder: str | Path) -> Path:
-    """Write a model into a folder of its own; a checkpoint that is there already is replaced once this one is whole.
+    """Write a model into a folder of its own; an older checkpoint there is replaced once this one is whole.
 
     >>> import tempfile; from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     saved = save_pretrained(ConvolutionalClassifier(ConvolutionalConfig(width=2)), f"{place}/small")
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     saved = save_pretrained(ConvolutionalClassifier(ConvolutionalConfig(width=2)), f"{parent}/small")
     ...     sorted(path.name for path in saved.iterdir())
     ['config.json', 'manifest.json', 'model.safetensors']
     """
@@ -57,31 +53,36 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
     if MODELS.get(name) is not type(model):
         raise unknown("model to save", name, MODELS)
     state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
-    again = unfilled(type(model), model.config, state, name)
+    again = empty_model(type(model), model.config, state, name)
     check_tensors(name, again.state_dict(), state, "Only what its config describes can be read again.")
-    described = {"format": FORMAT, "model": name, "config": asdict(model.config)}
-    files = {CONFIG: as_json(described), PARAMETERS: save(state, {"format": "pt"})}
-    if model.tokenizer is not None:
-        files[TOKENIZER] = str(model.tokenizer.to_str(pretty=True)).encode()
-    return write_folder(folder, files)
+    config = {"format": FORMAT, "model": name, "config": asdict(model.config)}
+    files = {CONFIG: as_json(config), PARAMETERS: save(state, {"format": "pt"})}
+    return write_folder(folder, files | tokenizer_file(model))
+
+
+def tokenizer_file(model: Model) -> dict[str, bytes]:
+    """The file of the model's tokenizer, if it has one."""
+    if model.tokenizer is None:
+        return {}
+    return {TOKENIZER: str(model.tokenizer.to_str(pretty=True)).encode()}
 
 
 def from_pretrained(folder: str | Path) -> Model:
     """The model of a folder, every byte verified, ready to use (in eval mode)."""
-    place = Path(folder)
-    files = read_folder(place, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
-    state = tensors(files[PARAMETERS], place / PARAMETERS)
-    kind, config = _described(parsed(files[CONFIG], place / CONFIG), place / CONFIG, most_layers=len(state))
-    where = str(place / PARAMETERS)
-    model = filled(unfilled(kind, config, state, where), state, where)
+    path = Path(folder)
+    files = read_folder(path, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
+    state = tensors(files[PARAMETERS], path / PARAMETERS)
+    kind, config = _read_config(parsed(files[CONFIG], path / CONFIG), path / CONFIG, most_layers=len(state))
+    where = str(path / PARAMETERS)
+    model = fill(empty_model(kind, config, state, where), state, where)
     if TOKENIZER in files:
-        model.tokenizer = tokenizer_of(files[TOKENIZER], place / TOKENIZER)
+        model.tokenizer = tokenizer_of(files[TOKENIZER], path / TOKENIZER)
     return model
 
 
 class Unfilled(TorchFunctionMode):
-    """Parameters are made but not filled with random numbers, since others replace them at once; and no more
-    numbers are made than ``most``, whatever a config asks for."""
+    """Makes parameters without random numbers, since others replace them at once, and refuses a config that
+    asks for more than ``most`` numbers."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -89,12 +90,10 @@ class Unfilled(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.empty, torch.zeros, torch.ones, torch.randn, torch.arange):
-            asked = math.prod(size for size in args if isinstance(size, int))
-            self.left -= asked
+            count = math.prod(size for size in args if isinstance(size, int))
+            self.left -= count
             if self.left < 0:
-                raise TooLarge(
-                    f"the config asks for {asked:,} numbers at once, more than its file could fill."
-                )
+                raise TooLarge(f"the config asks for {count:,} numbers at once, more than its file holds.")
         if func is torch.randn:
             func = torch.empty
         if func is torch.Tensor.uniform_:
@@ -102,7 +101,7 @@ class Unfilled(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def unfilled(kind: type[Model], config: Any, state: Mapping[str, Tensor], where: str) -> Model:
+def empty_model(kind: type[Model], config: Any, state: Mapping[str, Tensor], where: str) -> Model:
     """A model of that config for these parameters to fill."""
     try:
         with Unfilled(sum(value.numel() for value in state.values()) + MOST_UNSAVED):
@@ -111,8 +110,8 @@ def unfilled(kind: type[Model], config: Any, state: Mapping[str, Tensor], where:
         raise TooLarge(f"{where}: {error}") from None
 
 
-def filled(model: Model, state: Mapping[str, Tensor], where: str) -> Model:
-    """The model with these parameters, in their own precision; what does not fit is named."""
+def fill(model: Model, state: Mapping[str, Tensor], where: str) -> Model:
+    """The model with these parameters, in their own precision; errors name what does not fit."""
     state = model.current_parameters(state)
     check_tensors(where, model.state_dict(), state)
     model.load_state_dict(state, assign=True)
@@ -124,13 +123,11 @@ def check_tensors(
     where: str, expected: Mapping[str, Tensor], state: Mapping[str, Tensor], advice: str = ""
 ) -> None:
     """Refuse a missing tensor, an unexpected one, or one of the wrong shape, by its name."""
-    for told, names in (
-        ("is missing", expected.keys() - state.keys()),
-        ("is not expected", state.keys() - expected.keys()),
-    ):
+    missing, unexpected = expected.keys() - state.keys(), state.keys() - expected.keys()
+    for fault, names in (("is missing", missing), ("is not expected", unexpected)):
         if names:
             others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-            raise InputError(f"{where}: the tensor '{min(names)}' {told}{others}. {advice}".rstrip())
+            raise InputError(f"{where}: the tensor '{min(names)}' {fault}{others}. {advice}".rstrip())
     for name, like in expected.items():
         if state[name].shape != like.shape:
             raise InputError(
@@ -143,8 +140,8 @@ def check_tensors(
             )
 
 
-def _described(data: Any, where: Path, *, most_layers: int) -> tuple[type[Model], Any]:
-    """The model and config that config.json tells of."""
+def _read_config(data: Any, where: Path, *, most_layers: int) -> tuple[type[Model], Any]:
+    """The class and the config of a config.json."""
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("config"), dict):
         raise InputError(f"{where}: not the config of a Headwork model ('format' is not '{FORMAT}').")
     if data.get("model") not in MODELS:
@@ -199,7 +196,7 @@ def parsed(data: bytes, where: Path) -> Any:
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
-    """Write files and their manifest into a new folder, then put it in its place in one move."""
+    """Write files and their manifest into a new folder, then rename it to its own name in one step."""
     target = Path(folder).resolve()
     _check_replaceable(target)
     listed = {
@@ -212,9 +209,9 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
         for name, data in files.items():
             write_whole(fresh / name, data)
         write_whole(fresh / MANIFEST, as_json({"format": FORMAT, "files": listed}))
-        _synced(fresh)
+        _sync(fresh)
         _put(fresh, target)
-        _synced(target.parent)
+        _sync(target.parent)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}. Choose another folder.") from None
     finally:
@@ -226,68 +223,65 @@ def read_folder(
     folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> dict[str, bytes]:
     """The files of such a folder, each compared with the manifest before anybody looks into it."""
-    place = Path(folder)
-    refuse_pickles(place, needed)
-    if not place.is_dir():
-        raise InputError(f"{place}: no such folder. Give the folder that save_pretrained wrote.")
-    listed = _manifest(place, (*needed, *optional))
+    path = Path(folder)
+    refuse_pickles(path, needed)
+    if not path.is_dir():
+        raise InputError(f"{path}: no such folder. Give the folder that save_pretrained wrote.")
+    listed = _manifest(path, (*needed, *optional))
     for name in needed:
         if name not in listed:
-            raise InputError(f"{place / MANIFEST}: {name} is not listed, but a checkpoint needs it.")
+            raise InputError(f"{path / MANIFEST}: {name} is not listed, but a checkpoint needs it.")
     for name in optional:
-        if (place / name).exists() and name not in listed:
+        if (path / name).exists() and name not in listed:
             raise InputError(
-                f"{place / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it."
+                f"{path / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it."
             )
-    return {name: _verified(place / name, told) for name, told in listed.items()}
+    return {name: _verified(path / name, entry) for name, entry in listed.items()}
 
 
-def refuse_pickles(place: Path, needed: tuple[str, ...] = ()) -> None:
+def refuse_pickles(path: Path, needed: tuple[str, ...] = ()) -> None:
     """A pickle is refused wherever it is offered as the model."""
-    found = [place] if place.suffix in PICKLES else []
-    if place.is_dir() and not all((place / name).exists() for name in needed):
-        found += sorted(path for path in place.iterdir() if path.suffix in PICKLES)
-    if found:
+    pickles = [path] if path.suffix in PICKLES else []
+    if path.is_dir() and not all((path / name).exists() for name in needed):
+        pickles += sorted(file for file in path.iterdir() if file.suffix in PICKLES)
+    if pickles:
         raise InputError(
-            f"{found[0]} is a pickle, which can run any code when it is opened, so it is not read. Ask for the "
-            "safetensors file. If you trust it, convert it yourself: load it with torch.load(..., weights_only=True) "
-            "and save the state with safetensors.torch.save_file(state, 'model.safetensors')."
+            f"{pickles[0]} is a pickle, which can run any code when it is opened, so it is not read. Ask for "
+            "the safetensors file. If you trust it, convert it yourself: load it with torch.load(..., "
+            "weights_only=True) and save it with safetensors.torch.save_file(state, 'model.safetensors')."
         )
 
 
-def _manifest(place: Path, known: tuple[str, ...]) -> dict[str, Any]:
-    where = place / MANIFEST
+def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
+    where = path / MANIFEST
     if not where.exists():
-        advice = " It looks like one of the transformers library: read it with from_transformers." * _foreign(
-            place
+        advice = " It looks like one of the transformers library: read it with from_transformers."
+        raise InputError(
+            f"{path}: no {MANIFEST}, so this is no checkpoint of Headwork.{advice * _foreign(path)}"
         )
-        raise InputError(f"{place}: no {MANIFEST}, so this is no checkpoint of Headwork.{advice}")
     data = parsed(read_text(where).encode(), where)
-    if (
-        not isinstance(data, dict)
-        or data.keys() != {"format", "files"}
-        or not isinstance(data["files"], dict)
-    ):
+    whole = isinstance(data, dict) and data.keys() == {"format", "files"}
+    if not whole or not isinstance(data["files"], dict):
         raise InputError(f"{where}: expected 'format' and 'files', and nothing else.")
     if data["format"] != FORMAT:
         raise InputError(f"{where}: format {data['format']!r}, expected '{FORMAT}'.")
     listed: dict[str, Any] = data["files"]
-    for name, told in listed.items():
+    for name, entry in listed.items():
         if name not in known:
             raise unknown(f"file in {where}", name, known)
-        if not isinstance(told, dict) or told.keys() != {"bytes", "sha256"}:
+        if not isinstance(entry, dict) or entry.keys() != {"bytes", "sha256"}:
             raise InputError(f"{where}: {name} needs 'bytes' and 'sha256', and nothing else.")
     return listed
 
 
-def _foreign(place: Path) -> bool:
+def _foreign(path: Path) -> bool:
     try:
-        return "model_type" in json.loads(read_text(place / CONFIG))
+        return "model_type" in json.loads(read_text(path / CONFIG))
     except (HeadworkError, ValueError, TypeError):
         return False
 
 
-def _verified(path: Path, told: Mapping[str, Any]) -> bytes:
+def _verified(path: Path, entry: Mapping[str, Any]) -> bytes:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -296,14 +290,11 @@ def _verified(path: Path, told: Mapping[str, Any]) -> bytes:
         ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    if len(data) != told["bytes"]:
-        word = (
-            "truncated" if isinstance(told["bytes"], int) and len(data) < told["bytes"] else "the wrong size"
-        )
-        raise InputError(
-            f"{path}: {word}: {len(data):,} bytes, the manifest says {told['bytes']}. Fetch it again."
-        )
-    if hashlib.sha256(data).hexdigest() != told["sha256"]:
+    size = entry["bytes"]
+    if len(data) != size:
+        word = "truncated" if isinstance(size, int) and len(data) < size else "the wrong size"
+        raise InputError(f"{path}: {word}: {len(data):,} bytes, the manifest says {size}. Fetch it again.")
+    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise InputError(f"{path}: damaged or changed: its SHA-256 is not the manifest's. Fetch it again.")
     return data
 
@@ -318,15 +309,15 @@ def _check_replaceable(target: Path) -> None:
         p.name for p in target.iterdir() if p.name not in (MANIFEST, CONFIG, PARAMETERS, TOKENIZER)
     )
     if others or (any(target.iterdir()) and not (target / MANIFEST).exists()):
-        told = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
+        reason = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
         raise InputError(
-            f"{target} is no checkpoint of Headwork ({told}), so it is not replaced. Choose another folder."
+            f"{target} is no checkpoint of Headwork ({reason}), so it is not replaced. Choose another folder."
         )
 
 
 def _put(fresh: Path, target: Path) -> None:
-    """Rename into place. A folder that is there is exchanged in one step where the system can, so that at every
-    moment one of the two is whole in its place; what ``fresh`` then holds is the old one."""
+    """Rename to the target's name. An older folder is exchanged in one step where the system can, so that at
+    every moment one of the two is there, whole; what ``fresh`` then holds is the old one."""
     if not target.exists():
         os.rename(fresh, target)
     elif not exchange(fresh, target):
@@ -340,7 +331,7 @@ def _put(fresh: Path, target: Path) -> None:
         os.rename(aside, fresh)
 
 
-def _synced(folder: Path) -> None:
+def _sync(folder: Path) -> None:
     """A rename is on the disk only when its folder is."""
     handle = os.open(folder, os.O_RDONLY)
     try:

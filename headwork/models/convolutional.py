@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import convolution_1d, convolution_2d, fused, max_pooling, relu
+from headwork.models.layers import Head, matrix, zeros
 from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
-from headwork.models.parts import Head, matrix, zeros
 from headwork.note import Note, Step, inside, silent, steps_of
 
 
@@ -32,7 +32,8 @@ class ConvolutionalConfig(Config):
         super().__post_init__()
         if self.image >> self.depth < 1:
             raise InputError(
-                f"{self.told}: {self.depth} layers halve an image of {self.image} x {self.image} to nothing. Use fewer."
+                f"{type(self).__name__}: {self.depth} layers halve an image of {self.image} x {self.image} "
+                "to nothing. Use fewer."
             )
 
 
@@ -58,7 +59,7 @@ class Convolution(nn.Module):
 
 
 class ConvolutionalClassifier(Model):
-    """Images (batch, channel, height, width) in, a score for each class out.
+    """Images (batch, channel, height, width) in, a logit for each class out.
 
     >>> import torch
     >>> model = ConvolutionalClassifier(ConvolutionalConfig(width=4))
@@ -83,7 +84,7 @@ class ConvolutionalClassifier(Model):
             *steps_of(convolution_2d, scope="block */convolution"),
             Step("block */output", "F", r"\max(0, Y)", "channel output_height output_width"),
             *steps_of(max_pooling, scope="block */pooling"),
-            Step("pooled", "p", r"\text{mean over all places}", "channel"),
+            Step("pooled", "p", r"\text{mean over all positions}", "channel"),
             Step("scores", "z", r"W p + b", "class"),
         )
 
@@ -104,7 +105,7 @@ class ConvolutionalClassifier(Model):
 
 
 class SequenceConvolution(nn.Module):
-    """Convolutions along the tokens: vectors in (batch, token, width), as many vectors out. Padding stays zero."""
+    """Convolutions along the tokens: vectors (batch, token, width) in, as many out. Padding stays zero."""
 
     def __init__(self, width: int, depth: int, *, taps: int = 5, kernel: Kernel = "plain") -> None:
         super().__init__()

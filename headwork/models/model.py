@@ -1,7 +1,7 @@
-"""What every model shares: a checked config, the same parameters under either kernel, and steps that can be noted.
+"""What every model shares: a checked config, one set of parameters for both kernels, steps that can be noted.
 
-A model's ``forward`` takes ``note`` like a mechanism does and hands it on with a scope, so its steps have paths
-such as ``block 0/attention/weights``; ``steps`` lists their cards. A fused model has no steps to note: it raises.
+A model's ``forward`` takes ``note`` like a mechanism does and passes it on with a scope, so its steps have
+paths such as ``block 0/attention/weights``; ``steps`` lists their cards. A fused model notes none: it raises.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwork.models.registry import MODELS, Task
 from headwork.note import Input, Note, Step, silent
 
 Kernel = Literal["plain", "fused"]
-Attending = Literal["softmax", "linear"]
+AttentionKind = Literal["softmax", "linear"]
 
 IMAGES = Input("images", "I", "batch channel height width")
 VECTORS = Input("tokens", "x", "batch token width")
@@ -29,7 +29,7 @@ MASK = Input("mask", "m", "batch token", "1 for each token, 0 for padding")
 
 
 def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a config under their names of today; ``OLD_NAMES`` of its class lists those of earlier versions.
+    """The fields of a config under their current names; ``OLD_NAMES`` of its class lists the earlier ones.
 
     >>> from headwork.models import LanguageModelConfig
     >>> current_names(LanguageModelConfig, {"longest": 9, "width": 8})
@@ -39,7 +39,8 @@ def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, An
     for old, new in names.items():
         if old in fields and new in fields:
             raise InputError(
-                f"{config_class.__name__}: both {old} and {new} are set; {old} is the old name of {new}. Leave it out."
+                f"{config_class.__name__}: both {old} and {new} are set; {old} is the old name of {new}. "
+                "Leave it out."
             )
     return {names.get(name, name): value for name, value in fields.items()}
 
@@ -62,44 +63,32 @@ class Config(metaclass=ConfigType):
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for entry in fields(self):
-            value, kind = getattr(self, entry.name), hints[entry.name]
+            value, kind, least = getattr(self, entry.name), hints[entry.name], self.least(entry.name)
+            field = f"{type(self).__name__}: {entry.name}"
             if get_origin(kind) is Literal and value not in get_args(kind):
-                raise unknown(f"{self.told}: {entry.name}", value, get_args(kind))
-            if kind is int and (
-                not isinstance(value, int) or isinstance(value, bool) or value < self.least(entry.name)
-            ):
-                raise InputError(
-                    f"{self.told}: {entry.name} is {value!r}. Give a whole number, at least {self.least(entry.name)}."
-                )
+                raise unknown(field, value, get_args(kind))
+            if kind is int and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise InputError(f"{field} is {value!r}. Give a whole number, at least {least}.")
             if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
-                raise InputError(
-                    f"{self.told}: {entry.name} is {value!r}. Give a number from 0 up to, not with, 1."
-                )
-
-    @property
-    def told(self) -> str:
-        """How errors call it."""
-        return type(self).__name__
+                raise InputError(f"{field} is {value!r}. Give a number from 0 up to, not with, 1.")
 
     def least(self, name: str) -> int:
+        """The smallest value of a whole number."""
         return 1
 
 
 class Model(nn.Module):
-    """Parameters round mechanisms, made from a config. A subclass that names its ``config_class`` is registered."""
+    """Parameters around mechanisms, made from a config. A subclass with a ``config_class`` is registered."""
 
     slug: ClassVar[str] = ""  # its short name, as in `headwork sizes model vision`
     config_class: ClassVar[type[Config]]
     inputs: ClassVar[tuple[Input, ...]] = ()  # the cards of what ``forward`` takes
     task: ClassVar[Task | None] = None  # what it classifies, if it is a classifier
-    architectures: ClassVar[
-        Mapping[str, Mapping[str, Any]]
-    ] = {}  # a classifier's: name -> fields of its config
-    OLD_PARAMETERS: ClassVar[
-        dict[str, str]
-    ] = {}  # how parameters' names began in earlier versions -> begin now
+    # A classifier's: the name of an architecture -> the fields of its config.
+    architectures: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    OLD_PARAMETERS: ClassVar[dict[str, str]] = {}  # prefixes of parameters' names: earlier -> current
 
-    tokenizer: Any = None  # what cuts a text into this model's tokens, where it has one
+    tokenizer: Any = None  # splits a text into this model's tokens, where it has one
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -117,7 +106,7 @@ class Model(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained; shared ones count once."""
+        """The number of trained numbers; shared ones count once."""
         return sum(p.numel() for p in self.parameters())
 
     def with_kernel(self, kernel: Kernel) -> Self:
@@ -140,7 +129,7 @@ class Model(nn.Module):
 
     @classmethod
     def current_parameters(cls, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters, or whatever goes by their names, under the names of today."""
+        """The parameters under their current names."""
         renamed = {}
         for name, value in state.items():
             old = next((old for old in cls.OLD_PARAMETERS if name.startswith(old)), "")
@@ -153,7 +142,7 @@ class Model(nn.Module):
         return super().load_state_dict(self.current_parameters(state_dict), strict, assign)
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write config, parameters, tokenizer and manifest into a folder: see ``models.checkpoints``."""
+        """Write config, parameters, tokenizer and manifest into a folder (``models.checkpoints``)."""
         from headwork.models.checkpoints import save_pretrained
 
         return save_pretrained(self, folder)
@@ -171,46 +160,47 @@ class Model(nn.Module):
         return model
 
     def check_note(self, note: Note) -> None:
-        """A fused kernel keeps no steps: say so rather than record nothing."""
+        """A fused kernel notes no steps: raise rather than record nothing."""
         if note is not silent and self.config.kernel == "fused":
             raise InputError(
-                f"{type(self).__name__}: a fused model keeps no steps, so there is nothing to trace. "
-                "Take model.with_kernel('plain'), which has the same parameters, or build it with kernel='plain'."
+                f"{type(self).__name__}: a fused model keeps no steps, so there is nothing to trace. Take "
+                "model.with_kernel('plain'), which has the same parameters, or build it with kernel='plain'."
             )
 
 
-def check_tokens(what: str, tokens: Tensor, vocabulary: int, mask: Tensor | None = None) -> None:
-    """Whole numbers, batch x token, inside the vocabulary; a mask of the same shape that leaves each row a token."""
+def check_tokens(name: str, tokens: Tensor, vocabulary: int, mask: Tensor | None = None) -> None:
+    """Whole numbers, batch x token, inside the vocabulary; a mask of that shape leaves each row a token."""
+
+    def shape(tensor: Tensor) -> str:
+        return sizes_in_words(tensor.shape, TOKENS.axes)
+
     if tokens.dim() != 2 or tokens.is_floating_point():
         raise InputError(
-            f"{what}: tokens are {sizes_in_words(tokens.shape, 'batch token')} of {tokens.dtype}. "
-            "Give whole numbers, one row a sequence."
+            f"{name}: tokens are {shape(tokens)} of {tokens.dtype}. Give whole numbers, one row per sequence."
         )
     if 0 in tokens.shape:
-        raise InputError(
-            f"{what}: tokens are {sizes_in_words(tokens.shape, 'batch token')}: empty. Give at least one."
-        )
+        raise InputError(f"{name}: tokens are {shape(tokens)}: empty. Give at least one.")
     if mask is not None and mask.shape != tokens.shape:
         raise InputError(
-            f"{what}: the mask is {sizes_in_words(mask.shape, 'batch token')}, the tokens are "
-            f"{sizes_in_words(tokens.shape, 'batch token')}. Give 1 for each token and 0 for each padding."
+            f"{name}: the mask is {shape(mask)}, the tokens are {shape(tokens)}. "
+            "Give 1 for each token and 0 for padding."
         )
     # Looking at values would break a compiled graph, and numbers without storage have none.
     if torch.compiler.is_compiling() or tokens.is_meta:
         return
     if int(tokens.max()) >= vocabulary or int(tokens.min()) < 0:
         wrong = int(tokens.max()) if int(tokens.max()) >= vocabulary else int(tokens.min())
-        raise InputError(f"{what}: token {wrong} is beyond the vocabulary of {vocabulary}, counted from 0.")
+        raise InputError(f"{name}: token {wrong} is beyond the vocabulary of {vocabulary}, counted from 0.")
     if mask is not None and not bool((mask != 0).any(-1).all()):
-        raise InputError(f"{what}: the mask hides every token of a sequence. Leave it at least one.")
+        raise InputError(f"{name}: the mask hides every token of a sequence. Leave it at least one.")
 
 
-def check_images(what: str, images: Tensor, channels: int, size: int) -> None:
+def check_images(name: str, images: Tensor, channels: int, size: int) -> None:
     expected = f"batch x {channels} x {size} x {size} (batch, channel, height, width)"
     if images.dim() != 4 or tuple(images.shape[1:]) != (channels, size, size):
         raise InputError(
-            f"{what}: images are {sizes_in_words(images.shape, 'batch channel height width')}. Expected {expected}: "
+            f"{name}: images are {sizes_in_words(images.shape, IMAGES.axes)}. Expected {expected}: "
             "resize or crop them, or build the model for their size."
         )
     if images.shape[0] == 0:
-        raise InputError(f"{what}: an empty batch. Expected {expected} with at least one image.")
+        raise InputError(f"{name}: an empty batch. Expected {expected} with at least one image.")

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import fused, gru, lstm, recurrence
+from headwork.models.layers import Head, matrix, zeros
 from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
-from headwork.models.parts import Head, matrix, zeros
 from headwork.note import Note, Step, inside, silent, steps_of
 
 Cell = Literal["plain", "lstm", "gru"]
@@ -92,9 +92,9 @@ class Recurrent(nn.Module):
         onward: Tensor = self.forwards(inputs, note=inside(note, "forwards"))
         if self.backwards is None:
             return onward
-        order = turned(inputs.shape[1], mask, inputs)
-        back = self.backwards(along(inputs, order), note=inside(note, "backwards"))
-        return torch.cat([onward, along(back, order)], -1)
+        order = reversed_order(inputs.shape[1], mask, inputs)
+        back = self.backwards(gather(inputs, order), note=inside(note, "backwards"))
+        return torch.cat([onward, gather(back, order)], -1)
 
 
 def check_padding(mask: Tensor | None) -> None:
@@ -106,21 +106,21 @@ def check_padding(mask: Tensor | None) -> None:
         )
 
 
-def turned(count: int, mask: Tensor | None, like: Tensor) -> Tensor:
-    """For each row the places from last to first; padding stays where it is. Turned twice it is as before."""
-    places = torch.arange(count, device=like.device).expand(like.shape[0], count)
+def reversed_order(count: int, mask: Tensor | None, like: Tensor) -> Tensor:
+    """For each row the positions from last to first; padding stays where it is. It is its own inverse."""
+    positions = torch.arange(count, device=like.device).expand(like.shape[0], count)
     if mask is None:
-        return count - 1 - places
+        return count - 1 - positions
     lengths = (mask != 0).sum(-1, keepdim=True)
-    return torch.where(places < lengths, lengths - 1 - places, places)
+    return torch.where(positions < lengths, lengths - 1 - positions, positions)
 
 
-def along(rows: Tensor, order: Tensor) -> Tensor:
+def gather(rows: Tensor, order: Tensor) -> Tensor:
     return rows.gather(1, order.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))
 
 
 class RecurrentClassifier(Model):
-    """Images (batch, channel, height, width), read row by row, in; a score for each class out.
+    """Images (batch, channel, height, width), read row by row, in; a logit for each class out.
 
     >>> model = RecurrentClassifier(RecurrentConfig(width=4, cell="gru", bidirectional=True))
     >>> tuple(model(torch.zeros(2, 1, 28, 28)).shape)

@@ -1,10 +1,11 @@
 """Text: an encoder of tokens, and a classifier on any encoder.
 
 Token embedding, positions, encoder, pooling over the real tokens, head. With ``embedding_normalisation`` and
-``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A mask has 1 for a token, 0 for padding.
+``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A mask has 1 for tokens, 0 for
+padding.
 
-Beside the encoder a classifier may add the scores of n-grams (single tokens, pairs and triples), as a linear model does
-(wide and deep: Cheng et al. 2016, arXiv 1606.07792).
+A classifier may add the logits of n-grams (single tokens, pairs and triples), as a linear model does (wide
+and deep: Cheng et al. 2016, arXiv 1606.07792).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from headwork.mechanisms import layer_normalisation, learned_positions
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
 from headwork.models.convolutional import SequenceConvolution
+from headwork.models.layers import EMBEDDING, Head, PositionKind, Positions, TokenEmbedding
 from headwork.models.model import MASK, TOKENS, Model, check_tokens
-from headwork.models.parts import Head, Normalisation, Positions, TokenEmbedding, Where
 from headwork.models.recurrent import CELLS, Recurrent
-from headwork.models.transformer import Encoder, TransformerConfig, key_mask
+from headwork.models.transformer import Encoder, TransformerConfig, key_mask, new_normalisation
 from headwork.note import Input, Note, Step, inside, silent, steps_of
 
 
@@ -36,7 +37,7 @@ class TextEncoderConfig(TransformerConfig):
 
     vocabulary: int = 256
     max_length: int = 512
-    positions: Where = "learned"
+    positions: PositionKind = "learned"
     embedding_normalisation: bool = False
     token_types: int = 0
     width: int = 128
@@ -50,11 +51,8 @@ class TextEncoderConfig(TransformerConfig):
         return 0 if name == "token_types" else 1
 
 
-EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
-
-
 class TextEncoder(Model):
-    """Tokens (batch, token) in, one vector a token out.
+    """Tokens (batch, token) in, one vector per token out.
 
     >>> import torch
     >>> model = TextEncoder(TextEncoderConfig(width=8, hidden=16, heads=2, depth=1))
@@ -71,27 +69,16 @@ class TextEncoder(Model):
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = Positions(config.positions, config.max_length, config.width)
         self.types = TokenEmbedding(config.token_types, config.width) if config.token_types else None
-        self.normalisation = (
-            Normalisation(config.width, epsilon=config.epsilon, kernel=config.kernel)
-            if config.embedding_normalisation
-            else None
-        )
+        self.normalisation = new_normalisation(config) if config.embedding_normalisation else None
         self.dropout = nn.Dropout(config.dropout)
         self.transformer = Encoder(config)
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        normalised = (
-            ()
-            if self.normalisation is None
-            else steps_of(layer_normalisation, scope="embedding normalisation")
-        )
-        return (
-            EMBEDDING,
-            *steps_of(learned_positions, scope="positions"),
-            *normalised,
-            *self.transformer.steps,
-        )
+        steps = (EMBEDDING, *steps_of(learned_positions, scope="positions"))
+        if self.normalisation is not None:
+            steps += steps_of(layer_normalisation, scope="embedding normalisation")
+        return steps + self.transformer.steps
 
     def forward(
         self,
@@ -99,10 +86,10 @@ class TextEncoder(Model):
         mask: Tensor | None = None,
         types: Tensor | None = None,
         *,
-        kept: Tensor | None = None,
+        only: Tensor | None = None,
         note: Note = silent,
     ) -> Tensor:
-        """``types`` (batch, token) are 0 unless given. With ``kept`` (batch, place) all other tokens are left out."""
+        """``types`` (batch, token) default to 0; ``only`` (batch, position) leaves out all other tokens."""
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
         vectors = self.embedding(tokens)
@@ -111,8 +98,8 @@ class TextEncoder(Model):
         vectors = self.positions(note("embedding", vectors), note=inside(note, "positions"))
         if self.normalisation is not None:
             vectors = self.normalisation(vectors, note=inside(note, "embedding normalisation"))
-        # Only now, so that what is kept has its own positions.
-        vectors, mask = at_places(vectors, kept), at_places(mask, kept)
+        # Only now, so that the tokens that are left have their own positions.
+        vectors, mask = at_positions(vectors, only), at_positions(mask, only)
         result: Tensor = self.transformer(self.dropout(vectors), mask=key_mask(mask), note=note)
         return result
 
@@ -121,8 +108,8 @@ class TextEncoder(Model):
 class TextClassifierConfig(TextEncoderConfig):
     """``hidden``, ``heads`` and what else shapes a transformer count only where the encoder is one.
 
-    ``word_dropout`` is the share of tokens left out in training, drawn anew for each batch; ``ngrams`` is the number
-    of rows in the table of n-grams, 0 is none.
+    ``word_dropout`` is the share of tokens left out in training, drawn anew for each batch; ``ngrams`` is the
+    number of rows in the table of n-grams, 0 is none.
     """
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length", "phrases": "ngrams"}
@@ -142,7 +129,7 @@ ENCODERS = {"transformer": "transformer", "cnn": "convolution", **CELLS}
 
 
 class SequenceEncoder(Model):
-    """Tokens in, one vector per token out, by recurrence or convolution: these read in order, so no positions."""
+    """Tokens in, one vector per token out, by recurrence or convolution, which need no positions."""
 
     config_class, inputs = TextClassifierConfig, (TOKENS, MASK)
 
@@ -152,10 +139,8 @@ class SequenceEncoder(Model):
         self.dropout = nn.Dropout(config.dropout)
         self.reading: SequenceConvolution | Recurrent
         if config.encoder == "convolution":
-            self.reading, self.output_width = (
-                SequenceConvolution(config.width, config.depth, kernel=config.kernel),
-                config.width,
-            )
+            self.reading = SequenceConvolution(config.width, config.depth, kernel=config.kernel)
+            self.output_width = config.width
         else:
             self.reading = Recurrent(
                 config.width,
@@ -171,22 +156,22 @@ class SequenceEncoder(Model):
         return (EMBEDDING, *self.reading.steps)
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, *, kept: Tensor | None = None, note: Note = silent
+        self, tokens: Tensor, mask: Tensor | None = None, *, only: Tensor | None = None, note: Note = silent
     ) -> Tensor:
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
-        tokens, mask = at_places(tokens, kept), at_places(mask, kept)
+        tokens, mask = at_positions(tokens, only), at_positions(mask, only)
         vectors = self.dropout(note("embedding", self.embedding(tokens)))
         result: Tensor = self.reading(vectors, mask, note=note)
         return result
 
 
 class NGrams(nn.Module):
-    """A score of each n-gram (token, pair, triple) for each class by itself: ``table`` times ``ratios``.
+    """The logits of each n-gram (token, pair, triple) by itself: ``table`` times ``ratios``.
 
-    N-grams are hashed into the rows, and each counts once in a text. ``ratios`` are fixed, 1 unless counted from
-    training texts beforehand: how much likelier an n-gram is in a class than elsewhere, as a logarithm (Wang and Manning
-    2012, Baselines and Bigrams), so that n-grams that tell classes apart learn fast and others hardly.
+    N-grams are hashed into the rows, and each counts once per text. ``ratios`` are fixed, 1 unless counted
+    from training texts beforehand: how much likelier an n-gram is in a class than elsewhere, as a logarithm
+    (Wang and Manning 2012, Baselines and Bigrams), so that n-grams that tell classes apart learn fast.
     """
 
     ratios: Tensor
@@ -203,51 +188,50 @@ class NGrams(nn.Module):
         real = tokens if mask is None else tokens * (mask != 0)
         before, earlier = (functional.pad(real, (back, 0))[:, : tokens.shape[1]] for back in (1, 2))
         alone = torch.full_like(tokens, self.vocabulary)
-        hashed = [_hashed(first, tokens) for first in (alone, before, _hashed(earlier, before))]
-        return torch.stack(hashed, -1) % self.table.shape[0]
+        hashes = [_hash(first, tokens) for first in (alone, before, _hash(earlier, before))]
+        return torch.stack(hashes, -1) % self.table.shape[0]
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, kept: Tensor | None = None
+        self, tokens: Tensor, mask: Tensor | None = None, only: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The scores of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
+        """The logits of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
 
-        The divisor (batch, class) is the norm of the text's ratios, so that long texts score no higher than short ones.
+        The divisor (batch, class) is the norm of the text's ratios: long texts get no larger logits.
         """
         rows = self.rows(tokens, mask)
-        new = first_time((rows if mask is None else rows.where(mask[..., None] != 0, -1)).flatten(1)).view_as(
-            rows
-        )
-        new = new if mask is None else new & (mask[..., None] != 0)
-        rows, new = at_places(rows, kept), at_places(new, kept)
+        real = None if mask is None else mask[..., None] != 0
+        new = first_time((rows if real is None else rows.where(real, -1)).flatten(1)).view_as(rows)
+        new = new if real is None else new & real
+        rows, new = at_positions(rows, only), at_positions(new, only)
         weights = functional.embedding(rows, self.ratios) * new[..., None]
         length = weights.square().sum((1, 2)).sqrt() + 1e-6
         return (functional.embedding(rows, self.table) * weights).sum(2), length
 
 
 FACTORS, PRIME = (1_540_483_477, 1_103_515_245), 2**31 - 1  # below 2^31, so that no product leaves 64 bits
-PLACES = 2**30  # more than a text has
+MOST_ROWS = 2**30  # more than a text has n-grams
 
 
-def _hashed(first: Tensor, second: Tensor) -> Tensor:
+def _hash(first: Tensor, second: Tensor) -> Tensor:
     return (first * FACTORS[0] + second * FACTORS[1]) % PRIME
 
 
 def first_time(rows: Tensor) -> Tensor:
-    """Where a number stands for the first time in its row.
+    """Whether a number occurs for the first time in its row.
 
     >>> import torch
     >>> first_time(torch.tensor([[7, 5, 7, 7]])).tolist()
     [[True, True, False, False]]
     """
-    # Each with its place, so that equal ones are sorted by place; exported graphs know no stable sort.
-    ordered = (rows * PLACES + torch.arange(rows.shape[-1], device=rows.device)).sort().values
-    number, place = ordered // PLACES, ordered % PLACES
+    # Each with its index, so that equal ones are sorted by index; exported graphs have no stable sort.
+    ordered = (rows * MOST_ROWS + torch.arange(rows.shape[-1], device=rows.device)).sort().values
+    number, index = ordered // MOST_ROWS, ordered % MOST_ROWS
     new = functional.pad(number[:, 1:] != number[:, :-1], (1, 0), value=True)
-    return torch.zeros_like(new).scatter(-1, place, new)
+    return torch.zeros_like(new).scatter(-1, index, new)
 
 
 class TextClassifier(Model):
-    """Tokens (batch, token) in, a score for each class out.
+    """Tokens (batch, token) in, a logit for each class out.
 
     >>> import torch
     >>> model = TextClassifier(TextClassifierConfig(width=8, hidden=16, heads=2, depth=1, encoder="lstm"))
@@ -275,10 +259,8 @@ class TextClassifier(Model):
             raise InputError(
                 f"classifier on {type(encoder).__name__}: expected a TextEncoder, such as a loaded one."
             )
-        return cls(
-            TextClassifierConfig(**{**asdict(encoder.config), "classes": classes, "pooling": pooling}),
-            encoder,
-        )
+        fields = {**asdict(encoder.config), "classes": classes, "pooling": pooling}
+        return cls(TextClassifierConfig(**fields), encoder)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -294,12 +276,12 @@ class TextClassifier(Model):
         """``mask`` has 1 for each token and 0 for padding."""
         self.check_note(note)
         share = self.config.word_dropout if self.training else 0.0
-        kept = some_places(tokens, mask, 1 - share) if share else None
-        vectors, left = self.encoder(tokens, mask, kept=kept, note=note), at_places(mask, kept)
-        pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, left)
+        only = random_positions(tokens, mask, 1 - share) if share else None
+        vectors, real = self.encoder(tokens, mask, only=only, note=note), at_positions(mask, only)
+        pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, real)
         scores: Tensor = self.head(self.dropout(note("pooled", pooled)))
         if self.ngrams is not None:
-            by_token, norm = self.ngrams(tokens, mask, kept)
+            by_token, norm = self.ngrams(tokens, mask, only)
             scores = scores + note("n-grams", by_token).sum(1) / norm
         return note("scores", scores)
 
@@ -317,25 +299,25 @@ def mean_of_tokens(vectors: Tensor, mask: Tensor | None) -> Tensor:
     return (vectors * real).sum(1) / real.sum(1)
 
 
-def some_places(tokens: Tensor, mask: Tensor | None, share: float) -> Tensor:
-    """Places (batch, place) of a random share of the tokens, in their order: the first always, padding last.
+def random_positions(tokens: Tensor, mask: Tensor | None, share: float) -> Tensor:
+    """Positions (batch, position) of a random share of the tokens, in order: always the first, padding last.
 
     >>> import torch
-    >>> some_places(torch.ones(1, 4), torch.tensor([[1, 1, 0, 0]]), 0.5).tolist()
+    >>> random_positions(torch.ones(1, 4), torch.tensor([[1, 1, 0, 0]]), 0.5).tolist()
     [[0, 1]]
     """
-    drawn = torch.rand(tokens.shape, device=tokens.device)
-    drawn[:, 0] = -1
+    priority = torch.rand(tokens.shape, device=tokens.device)
+    priority[:, 0] = -1
     if mask is not None:
-        drawn = drawn.masked_fill(mask == 0, 2)
-    return drawn.argsort(1)[:, : max(1, round(share * tokens.shape[1]))].sort(1).values
+        priority = priority.masked_fill(mask == 0, 2)
+    return priority.argsort(1)[:, : max(1, round(share * tokens.shape[1]))].sort(1).values
 
 
 Some = TypeVar("Some", Tensor, Tensor | None)
 
 
-def at_places(values: Some, places: Tensor | None) -> Some:
-    """The values (batch, token, ...) at those places, or all."""
-    if values is None or places is None:
+def at_positions(values: Some, positions: Tensor | None) -> Some:
+    """The values (batch, token, ...) at those positions, or all."""
+    if values is None or positions is None:
         return values
-    return values[torch.arange(len(places), device=places.device)[:, None], places]
+    return values[torch.arange(len(positions), device=positions.device)[:, None], positions]

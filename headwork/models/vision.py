@@ -1,7 +1,7 @@
-"""The vision transformer: an image cut into patches, each a token (Dosovitskiy et al. 2020, arXiv 2010.11929).
+"""The vision transformer: an image as patches, each a token (Dosovitskiy et al. 2020, arXiv 2010.11929).
 
-The patch embedding is a convolution whose stride equals its kernel. The defaults are a small model for 28 x 28
-images: patches of 4 x 4, 6 layers, 4 heads.
+The patch embedding is a convolution whose stride is its kernel size. The defaults are a small model for
+28 x 28 images: patches of 4 x 4, 6 layers, 4 heads.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from headwork.errors import InputError
 from headwork.mechanisms import convolution_2d, fused, learned_positions, sinusoidal_positions_2d
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
+from headwork.models.layers import Head, PositionKind, Positions, matrix, zeros
 from headwork.models.model import IMAGES, Kernel, Model, check_images
-from headwork.models.parts import Head, Where, matrix, zeros
 from headwork.models.transformer import Encoder, TransformerConfig
 from headwork.note import Note, Step, inside, silent, steps_of
 
@@ -33,7 +33,7 @@ class VisionTransformerConfig(TransformerConfig):
     patch: int = 4
     classes: int = 10
     pooling: Pooling = "class token"
-    positions: Where = "learned"
+    positions: PositionKind = "learned"
     width: int = 64
     hidden: int = 128
     heads: int = 4
@@ -45,8 +45,8 @@ class VisionTransformerConfig(TransformerConfig):
         super().__post_init__()
         if self.image % self.patch:
             raise InputError(
-                f"{self.told}: an image of {self.image} x {self.image} cannot be cut into patches of {self.patch}. "
-                f"Choose a patch that divides {self.image}."
+                f"{type(self).__name__}: an image of {self.image} x {self.image} cannot be cut into patches "
+                f"of {self.patch}. Choose a patch that divides {self.image}."
             )
 
     @property
@@ -55,7 +55,7 @@ class VisionTransformerConfig(TransformerConfig):
 
 
 class PatchEmbedding(nn.Module):
-    """One token a patch: a convolution (``filters``, ``bias``) whose stride is its size."""
+    """One token per patch: a convolution (``filters``, ``bias``) whose stride is its size."""
 
     def __init__(self, channels: int, size: int, width: int, *, kernel: Kernel = "plain") -> None:
         super().__init__()
@@ -67,15 +67,14 @@ class PatchEmbedding(nn.Module):
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
         if self.kernel == "fused":
             return fused.patch_embedding(images, self.filters, self.bias)
-        maps = convolution_2d(
-            images, self.filters, self.bias, stride=self.size, note=inside(note, "convolution")
-        )
+        scoped = inside(note, "convolution")
+        maps = convolution_2d(images, self.filters, self.bias, stride=self.size, note=scoped)
         tokens: Tensor = note("tokens", maps.reshape(*maps.shape[:-2], -1).mT)
         return tokens
 
 
 class VisionTransformer(Model):
-    """Images (batch, channel, height, width) in, a score for each class out.
+    """Images (batch, channel, height, width) in, a logit for each class out.
 
     >>> model = VisionTransformer(VisionTransformerConfig())
     >>> tuple(model(torch.zeros(2, 1, 28, 28)).shape), model.parameter_count
@@ -101,7 +100,7 @@ class VisionTransformer(Model):
     def steps(self) -> tuple[Step, ...]:
         return (
             *steps_of(convolution_2d, scope="patch embedding/convolution"),
-            Step("patch embedding/tokens", "X", r"\text{one row a patch}", "patch width"),
+            Step("patch embedding/tokens", "X", r"\text{one row per patch}", "patch width"),
             *steps_of(learned_positions, scope="positions"),
             *self.transformer.steps,
             Step("pooled", "p", r"\text{the class token, or the mean of all}", "width"),
@@ -115,31 +114,21 @@ class VisionTransformer(Model):
         if self.class_token is not None:
             tokens = torch.cat([self.class_token.expand(tokens.shape[0], 1, -1), tokens], 1)
         tokens = self.dropout(self.positions(tokens, note=inside(note, "positions")))
-        alone = self.class_token is not None and self.config.kernel == "fused"
-        tokens = self.transformer(tokens, first=1 if alone else None, note=note)
+        only_class = self.class_token is not None and self.config.kernel == "fused"
+        tokens = self.transformer(tokens, first=1 if only_class else None, note=note)
         pooled = note("pooled", tokens.mean(1) if self.class_token is None else tokens[:, 0])
         scores: Tensor = note("scores", self.head(pooled))
         return scores
 
 
-class ImagePositions(nn.Module):
-    """Adds to each patch the row of its place: a learned ``table``, or sinusoids of its row and column."""
-
-    table: Tensor
+class ImagePositions(Positions):
+    """Adds to each patch the row of its position: a learned ``table``, or sinusoids of its row and column."""
 
     def __init__(self, config: VisionTransformerConfig) -> None:
-        super().__init__()
-        first = int(config.pooling == "class token")
-        if config.positions == "learned":
-            self.table = nn.Parameter(0.02 * torch.randn(first + config.patches, config.width))
-            return
-        places = torch.arange(config.image // config.patch, dtype=torch.float64)
-        grid = sinusoidal_positions_2d(places, places, width=config.width).to(torch.get_default_dtype())
-        # The class token stands nowhere.
-        self.register_buffer(
-            "table", torch.cat([grid.new_zeros(first, config.width), grid]), persistent=False
-        )
-
-    def forward(self, tokens: Tensor, *, note: Note = silent) -> Tensor:
-        result: Tensor = learned_positions(tokens, self.table, note=note)
-        return result
+        class_token = int(config.pooling == "class token")
+        super().__init__(config.positions, class_token + config.patches, config.width)
+        if config.positions == "sinusoidal":
+            side = torch.arange(config.image // config.patch, dtype=torch.float64)
+            grid = sinusoidal_positions_2d(side, side, width=config.width).to(torch.get_default_dtype())
+            # The class token has no position.
+            self.table = torch.cat([grid.new_zeros(class_token, config.width), grid])

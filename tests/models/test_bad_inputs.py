@@ -85,7 +85,7 @@ def test_bad_batches_are_refused(case: Any, kernel: str) -> None:
             model(-torch.ones_like(first), *rest)
         with pytest.raises(InputError, match="Give whole numbers"):
             model(first.float(), *rest)
-        with pytest.raises(InputError, match="one row a sequence"):
+        with pytest.raises(InputError, match="one row per sequence"):
             model(first[0], *rest)
     else:
         with pytest.raises(InputError, match="Expected batch x token x 16"):

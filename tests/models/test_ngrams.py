@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headwork.models import TextClassifier, TextClassifierConfig
-from headwork.models.text import at_places, some_places
+from headwork.models.text import at_positions, random_positions
 
 SMALL: dict[str, Any] = {"width": 8, "hidden": 8, "heads": 2, "depth": 1, "vocabulary": 50, "max_length": 20}
 
@@ -22,7 +22,7 @@ def classifier(**changes: Any) -> TextClassifier:
     return model
 
 
-def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_place() -> None:
+def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_position() -> None:
     words = classifier().ngrams
     assert words is not None
     word, pair, triple = words.rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None).unbind(-1)
@@ -38,14 +38,14 @@ def test_an_ngram_counts_once_in_a_text() -> None:
     assert ngrams is not None
     torch.nn.init.normal_(ngrams.ratios)
     tokens, mask = torch.tensor([[0, 7, 7, 7, 7]]), torch.tensor([[0, 1, 1, 1, 1]])
-    said, length = ngrams(tokens, mask)
+    by_token, length = ngrams(tokens, mask)
     # 7; 7 7 and 0 0 7, 0 7, 0 7 7, 7 7 7: the fourth 7 brings nothing new.
-    assert said[0, :2].abs().sum() > 0
-    assert said[0, 4].tolist() == [0, 0]
+    assert by_token[0, :2].abs().sum() > 0
+    assert by_token[0, 4].tolist() == [0, 0]
     rows = ngrams.rows(tokens, mask)[mask != 0].unique()
     torch.testing.assert_close(length[0], ngrams.ratios[rows].norm(dim=0) + 1e-6)
     expected = (ngrams.table[rows] * ngrams.ratios[rows]).sum(0)
-    torch.testing.assert_close(said.sum(1)[0], expected)
+    torch.testing.assert_close(by_token.sum(1)[0], expected)
 
 
 def test_pairs_are_spread_over_the_rows() -> None:
@@ -60,7 +60,7 @@ def test_pairs_are_spread_over_the_rows() -> None:
 
 
 @pytest.mark.parametrize("padding", [0, 9])
-def test_padding_says_nothing_on_either_side(padding: int) -> None:
+def test_padding_counts_for_nothing_on_either_side(padding: int) -> None:
     model = classifier(positions="sinusoidal", encoder="convolution")
     tokens = torch.tensor([[1, 5, 6, 7]])
     behind = torch.cat([tokens, torch.full((1, 3), padding)], 1)
@@ -74,49 +74,49 @@ def test_padding_says_nothing_on_either_side(padding: int) -> None:
         torch.testing.assert_close(alone.flatten(1).sum(1), padded.flatten(1).sum(1))
 
 
-def test_without_ratios_or_table_only_the_encoder_speaks() -> None:
+def test_without_ratios_or_table_only_the_encoder_counts() -> None:
     model, tokens = classifier(), torch.randint(50, (3, 6))
     assert model.ngrams is not None
-    heard = model(tokens)
+    logits = model(tokens)
     torch.nn.init.zeros_(model.ngrams.table)
-    assert not torch.equal(model(tokens), heard)
+    assert not torch.equal(model(tokens), logits)
     assert torch.equal(model(tokens), classifier(ngrams=0)(tokens))
 
 
-def test_some_places_are_ordered_real_and_begin_with_the_first() -> None:
+def test_random_positions_are_ordered_real_and_begin_with_the_first() -> None:
     torch.manual_seed(0)
     mask = torch.arange(20) < torch.tensor([20, 12, 3])[:, None]
-    places = some_places(mask, mask, 0.5)
-    assert places.shape == (3, 10)
-    assert (places[:, 0] == 0).all()
-    assert (places.diff(dim=1) > 0).all()
-    assert at_places(mask, places).sum(1).tolist() == [10, 10, 3]
+    positions = random_positions(mask, mask, 0.5)
+    assert positions.shape == (3, 10)
+    assert (positions[:, 0] == 0).all()
+    assert (positions.diff(dim=1) > 0).all()
+    assert at_positions(mask, positions).sum(1).tolist() == [10, 10, 3]
     counts = sum(
-        torch.zeros(20).index_add(0, some_places(mask[:1], mask[:1], 0.5)[0], torch.ones(10))
+        torch.zeros(20).index_add(0, random_positions(mask[:1], mask[:1], 0.5)[0], torch.ones(10))
         for _ in range(400)
     )
-    assert (counts[1:] > 120).all(), "every place has its chance"  # type: ignore[index]
+    assert (counts[1:] > 120).all(), "every position has its chance"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("encoder", ["transformer", "gru"])
 def test_words_are_left_out_in_training_only(encoder: Any) -> None:
     model, tokens = classifier(encoder=encoder, word_dropout=0.5, dropout=0.0), torch.randint(50, (4, 12))
-    seen: list[int] = []
-    model.encoder.register_forward_hook(lambda part, given, result: seen.append(result.shape[1]))
+    lengths: list[int] = []
+    model.encoder.register_forward_hook(lambda part, given, result: lengths.append(result.shape[1]))
     assert torch.equal(model(tokens), model(tokens))
     model.train()
     assert not torch.equal(model(tokens), model(tokens))
-    assert seen == [12, 12, 6, 6]
+    assert lengths == [12, 12, 6, 6]
     torch.manual_seed(3)
     first = model(tokens)
     torch.manual_seed(3)
     assert torch.equal(first, model(tokens))
 
 
-def test_what_is_kept_has_its_own_positions() -> None:
+def test_remaining_tokens_have_their_own_positions() -> None:
     model, tokens = classifier(dropout=0.0), torch.randint(50, (1, 6))
-    given: list[torch.Tensor] = []
-    model.encoder.transformer.register_forward_pre_hook(lambda part, inputs: given.append(inputs[0]))
+    vectors: list[torch.Tensor] = []
+    model.encoder.transformer.register_forward_pre_hook(lambda part, inputs: vectors.append(inputs[0]))
     model.encoder(tokens)
-    model.encoder(tokens, kept=torch.tensor([[0, 3, 5]]))
-    assert torch.equal(given[1], given[0][:, [0, 3, 5]])
+    model.encoder(tokens, only=torch.tensor([[0, 3, 5]]))
+    assert torch.equal(vectors[1], vectors[0][:, [0, 3, 5]])

@@ -28,7 +28,7 @@ from headwork.models import (
 from headwork.models.pretrained import (
     from_torch,
     from_transformers,
-    resized,
+    resize_positions,
     sentence_vectors,
     to_torch,
     to_transformers,
@@ -254,7 +254,7 @@ def test_vit_without_a_classifier_needs_classes(tmp_path: Path) -> None:
 
 def test_positions_that_do_not_fit_the_config() -> None:
     with pytest.raises(InputError, match="positions for 5 patches, but the config says 4"):
-        resized(torch.zeros(1, 6, 8), 2, 3)
+        resize_positions(torch.zeros(1, 6, 8), 2, 3)
 
 
 # --- torch ------------------------------------------------------------------------------------

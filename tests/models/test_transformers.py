@@ -23,7 +23,8 @@ from headwork.models import (
     VisionTransformer,
     VisionTransformerConfig,
 )
-from headwork.models.transformer import DecoderBlock, EncoderBlock, chosen
+from headwork.models.language import next_tokens
+from headwork.models.transformer import DecoderBlock, EncoderBlock
 
 SMALL: dict[str, Any] = {"width": 16, "hidden": 24, "heads": 2, "depth": 2}
 
@@ -181,8 +182,8 @@ def test_a_cache_gives_the_same_scores_in_pieces_of_any_size(causal_case: Any) -
 
 def test_greedy_takes_the_likeliest_and_temperature_draws() -> None:
     scores = torch.tensor([[0.0, 2.0, 1.0]])
-    assert chosen(scores, 0.0, None).tolist() == [[1]]
-    many = chosen(scores.expand(20000, 3), 2.0, torch.Generator().manual_seed(0))
+    assert next_tokens(scores, 0.0, None).tolist() == [[1]]
+    many = next_tokens(scores.expand(20000, 3), 2.0, torch.Generator().manual_seed(0))
     shares = torch.bincount(many.flatten(), minlength=3) / 20000
     torch.testing.assert_close(shares, (scores[0] / 2).softmax(-1), rtol=0, atol=0.02)
 

@@ -1,4 +1,4 @@
-"""The parts that models are made of: parameters round one mechanism each. Here, and only here, the kernel is chosen."""
+"""Layers: parameters around one mechanism each, under the plain or the fused kernel."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from headwork.mechanisms import (
 )
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.feedforward import Activation
-from headwork.models.model import Attending, Kernel
-from headwork.note import Note, silent
+from headwork.models.model import AttentionKind, Kernel
+from headwork.note import Note, Step, silent
 
-Where = Literal["learned", "sinusoidal"]
+PositionKind = Literal["learned", "sinusoidal"]
 Cache = dict[str, Tensor]
+
+EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
 
 def matrix(*shape: int) -> nn.Parameter:
@@ -57,7 +59,7 @@ class Attention(nn.Module):
     """Several heads: ``W_q``, ``W_k``, ``W_v``, ``W_o``, applied as W x, each with its bias."""
 
     def __init__(
-        self, width: int, heads: int, *, attention: Attending = "softmax", kernel: Kernel = "plain"
+        self, width: int, heads: int, *, attention: AttentionKind = "softmax", kernel: Kernel = "plain"
     ) -> None:
         super().__init__()
         if width % heads:
@@ -78,31 +80,21 @@ class Attention(nn.Module):
         cache: Cache | None = None,
         note: Note = silent,
     ) -> Tensor:
-        given = (
-            tokens,
-            self.W_q,
-            self.W_k,
-            self.W_v,
-            self.W_o,
-            memory,
-            self.b_q,
-            self.b_k,
-            self.b_v,
-            self.b_o,
-        )
+        matrices, biases = (self.W_q, self.W_k, self.W_v, self.W_o), (self.b_q, self.b_k, self.b_v, self.b_o)
+        inputs = (tokens, *matrices, memory, *biases)
         # With a cache there is one query at a time and nothing to fuse.
         if self.kernel == "fused" and cache is None:
-            return fused.multi_head_attention(*given, heads=self.heads, mask=mask, kind=self.attention)
+            return fused.multi_head_attention(*inputs, heads=self.heads, mask=mask, kind=self.attention)
         plain = multi_head_linear_attention if self.attention == "linear" else multi_head_attention
-        kept = note if cache is None else remembering(note, cache)
-        result: Tensor = plain(*given, heads=self.heads, mask=mask, note=kept)
+        note = note if cache is None else note_with_cache(note, cache)
+        result: Tensor = plain(*inputs, heads=self.heads, mask=mask, note=note)
         return result
 
 
-def remembering(note: Note, cache: Cache) -> Note:
-    """A note that puts the keys and values of earlier tokens before the new ones, and keeps them all.
+def note_with_cache(note: Note, cache: Cache) -> Note:
+    """A note that puts the keys and values of earlier tokens before the new ones, and caches these too.
 
-    A key-value cache is one more reading of attention: the mechanism goes on with what the note gives back.
+    A key-value cache is one more reading of attention: the mechanism continues with what the note returns.
     """
 
     def remember(name: str, value: Tensor, /) -> Tensor:
@@ -126,15 +118,15 @@ class FeedForward(nn.Module):
         self.W_2, self.b_2 = matrix(hidden, width), zeros(width)
 
     def forward(self, tokens: Tensor, *, note: Note = silent) -> Tensor:
-        given = (tokens, self.W_1, self.W_2, self.b_1, self.b_2)
+        inputs = (tokens, self.W_1, self.W_2, self.b_1, self.b_2)
         if self.kernel == "fused":
-            return fused.feed_forward(*given, activation=self.activation)
-        result: Tensor = feed_forward(*given, activation=self.activation, note=note)
+            return fused.feed_forward(*inputs, activation=self.activation)
+        result: Tensor = feed_forward(*inputs, activation=self.activation, note=note)
         return result
 
 
 class Head(nn.Module):
-    """From a vector to one score a class: ``matrix``, applied as W x, and ``bias``."""
+    """From a vector to one logit per class: ``matrix``, applied as W x, and ``bias``."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
@@ -145,7 +137,7 @@ class Head(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """One learned row a token: ``table``."""
+    """One learned row per token: ``table``."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()
@@ -156,17 +148,17 @@ class TokenEmbedding(nn.Module):
 
 
 class Positions(nn.Module):
-    """Adds to each token the row of its place: a learned ``table``, or sinusoids."""
+    """Adds to each token the row of its position: a learned ``table``, or sinusoids."""
 
     table: Tensor
 
-    def __init__(self, where: Where, max_length: int, width: int) -> None:
+    def __init__(self, kind: PositionKind, max_length: int, width: int) -> None:
         super().__init__()
-        if where == "learned":
+        if kind == "learned":
             self.table = nn.Parameter(0.02 * torch.randn(max_length, width))
         else:
-            places = torch.arange(max_length, dtype=torch.float64)
-            rows = sinusoidal_positions(places, width=width).to(torch.get_default_dtype())
+            positions = torch.arange(max_length, dtype=torch.float64)
+            rows = sinusoidal_positions(positions, width=width).to(torch.get_default_dtype())
             self.register_buffer("table", rows, persistent=False)
 
     def forward(self, tokens: Tensor, *, start: int = 0, note: Note = silent) -> Tensor:
@@ -174,7 +166,7 @@ class Positions(nn.Module):
         if end > self.table.shape[0]:
             raise InputError(
                 f"a sequence of {end} tokens, but there are positions for {self.table.shape[0]}. "
-                "Cut it, or build the model with a larger 'max_length'."
+                "Shorten it, or build the model with a larger 'max_length'."
             )
         result: Tensor = learned_positions(tokens, self.table[start:], note=note)
         return result

@@ -1,7 +1,7 @@
-"""Names and layouts of other libraries' parameters, and the way from theirs to ours and back.
+"""Names and layouts of other libraries' parameters, and the conversion from theirs to ours and back.
 
-Each library has a table from its names to ours; ``*`` stands for the number of a layer. Several names of ours behind
-one of theirs are one matrix that holds them one below the other.
+Each library has a table from its names to ours; ``*`` stands for the number of a layer. Several names of ours
+for one of theirs: their matrix holds ours one below the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from headwork.errors import InputError
-from headwork.models.checkpoints import check_tensors, filled, unfilled
+from headwork.models.checkpoints import check_tensors, empty_model, fill
 from headwork.models.model import Model
 
 Table = Mapping[str, tuple[str, ...]]
@@ -22,7 +22,7 @@ State = Mapping[str, Tensor]
 
 
 def with_biases(rows: Mapping[str, str]) -> Table:
-    """Rows for a part's weight and bias: ``{"dense": "head.matrix head.bias"}``.
+    """Rows for a layer's weight and bias: ``{"dense": "head.matrix head.bias"}``.
 
     >>> with_biases({"dense": "head.matrix head.bias"})
     {'dense.weight': ('head.matrix',), 'dense.bias': ('head.bias',)}
@@ -89,18 +89,10 @@ TORCH: Table = {
         "layers",
         "blocks",
         {
-            "self_attn.in_proj_weight": ("attention.W_q", "attention.W_k", "attention.W_v"),
-            "self_attn.in_proj_bias": ("attention.b_q", "attention.b_k", "attention.b_v"),
-            "multihead_attn.in_proj_weight": (
-                "cross_attention.W_q",
-                "cross_attention.W_k",
-                "cross_attention.W_v",
-            ),
-            "multihead_attn.in_proj_bias": (
-                "cross_attention.b_q",
-                "cross_attention.b_k",
-                "cross_attention.b_v",
-            ),
+            "self_attn.in_proj_weight": tuple(f"attention.W_{x}" for x in "qkv"),
+            "self_attn.in_proj_bias": tuple(f"attention.b_{x}" for x in "qkv"),
+            "multihead_attn.in_proj_weight": tuple(f"cross_attention.W_{x}" for x in "qkv"),
+            "multihead_attn.in_proj_bias": tuple(f"cross_attention.b_{x}" for x in "qkv"),
             **with_biases(
                 {
                     "self_attn.out_proj": "attention.W_o attention.b_o",
@@ -117,51 +109,46 @@ TORCH: Table = {
     **with_biases({"norm": "normalisation.scale normalisation.shift"}),
 }
 
-TURNED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W x
-LEADING = {
-    "embeddings.cls_token": 2,
-    "embeddings.position_embeddings": 1,
-}  # axes of size 1 that theirs put first
+TRANSPOSED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W x
+# The number of axes of size 1 that theirs put first.
+LEADING = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}
 
 
 def rows_of(table: Table, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     """The rows of a table for each layer, those that a model of ours has."""
-    layers = range(
-        1 + max((int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)), default=-1)
-    )
+    layers = [int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)]
     rows = []
     for theirs, names in table.items():
-        for layer in layers if "*" in theirs else (0,):
+        for layer in range(1 + max(layers, default=-1)) if "*" in theirs else (0,):
             here = tuple(name.replace("*", str(layer)) for name in names)
             if here[0] in ours:
                 rows.append((theirs.replace("*", str(layer)), here))
     return rows
 
 
-def written(table: Table, ours: State) -> dict[str, Tensor]:
+def to_theirs(table: Table, ours: State) -> dict[str, Tensor]:
     """Our parameters under their names, in their layout."""
     result = {}
     for theirs, names in rows_of(table, ours):
-        parts = [ours[name].mT if name.endswith(TURNED) else ours[name] for name in names]
+        parts = [ours[name].mT if name.endswith(TRANSPOSED) else ours[name] for name in names]
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
         result[theirs] = whole.reshape((1,) * LEADING.get(theirs, 0) + tuple(whole.shape)).contiguous()
     return result
 
 
-def read(table: Table, theirs: State, kind: type[Model], config: Any, where: str) -> Model:
-    """A model of ours from their parameters; what is missing, unexpected or of the wrong shape has their name."""
+def from_theirs(table: Table, theirs: State, kind: type[Model], config: Any, where: str) -> Model:
+    """A model of ours with their parameters; errors name what is missing or misshapen as they call it."""
     if config.depth > len(theirs):
         raise InputError(f"{where}: {config.depth} layers by its config, but only {len(theirs)} tensors.")
-    model = unfilled(kind, config, theirs, where)
+    model = empty_model(kind, config, theirs, where)
     ours = model.state_dict()
-    check_tensors(where, written(table, ours), theirs)
+    check_tensors(where, to_theirs(table, ours), theirs)
     state = {}
     for name, names in rows_of(table, ours):
         whole = theirs[name].reshape(theirs[name].shape[LEADING.get(name, 0) :])
         whole = whole if whole.dtype == torch.float64 else whole.float()
         for part, to in zip(whole.chunk(len(names)), names, strict=True):
             # A copy: training ours must not change theirs.
-            state[to] = (part.mT if to.endswith(TURNED) else part).clone(
-                memory_format=torch.contiguous_format
-            )
-    return filled(model, state, where)
+            part = part.mT if to.endswith(TRANSPOSED) else part
+            state[to] = part.clone(memory_format=torch.contiguous_format)
+    return fill(model, state, where)
