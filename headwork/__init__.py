@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Construction", "Equality", "Trace", "build", "equal", "explain", "trace"]
 
-# Public names and the room each lives in: a name is imported when it is first asked for.
-ROOMS = {
+# The module of each public name: it is imported when the name is first used.
+MODULES = {
     "Construction": "headwork.construct",
     "Equality": "headwork.construct",
     "build": "headwork.construct",
@@ -31,6 +31,6 @@ ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ROOMS:
-        raise AttributeError(f"module 'headwork' has no attribute '{name}'. Known: {', '.join(ROOMS)}.")
-    return getattr(import_module(ROOMS[name]), name)
+    if name not in MODULES:
+        raise AttributeError(f"module 'headwork' has no attribute '{name}'. Known: {', '.join(MODULES)}.")
+    return getattr(import_module(MODULES[name]), name)

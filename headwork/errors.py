@@ -1,4 +1,4 @@
-"""Errors a person can act on: where, what came, what was expected, how to mend it."""
+"""Errors a person can act on: where, what was given, what was expected, how to fix it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TooLarge(InputError):
     """The work was refused by its size, before it began."""
 
 
-def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
+def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     """An unknown name, with the nearest known one.
 
     >>> print(unknown("mechanism", "atention", ["attention", "softmax"]))
@@ -27,11 +27,11 @@ def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
     names = list(known)
     close = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    return InputError(f"unknown {what} '{name}'.{hint} Known: {', '.join(names)}.")
+    return InputError(f"unknown {kind} '{name}'.{hint} Known: {', '.join(names)}.")
 
 
 def sizes_in_words(shape: Iterable[int], axes: str) -> str:
-    """A shape told with its axis words; leading axes that the words leave out are numbers only.
+    """A shape with its axis words; leading axes without a word are numbers only.
 
     >>> sizes_in_words((7, 6), "key width")
     '7 x 6 (key, width)'

@@ -1,4 +1,4 @@
-"""Files written whole and renamed into place, so that nobody ever meets half of one."""
+"""Files written whole and then renamed, so that nobody ever reads half of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwork.errors import InputError
 
 
 def write_whole(path: str | Path, content: str | bytes) -> Path:
-    """Write a file beside its place, then rename it there."""
+    """Write a temporary file beside the target, then rename it."""
     target = Path(path)
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -23,22 +23,16 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
             os.replace(name, target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise InputError(
-            f"cannot write {target}: {error.strerror}. Choose another place with --out."
-        ) from None
+        raise InputError(f"cannot write {target}: {error.strerror}. Choose another --out.") from None
     return target
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_text(path: str | Path, *, most: int = 10_000_000) -> str:

@@ -21,13 +21,13 @@ Value = TypeVar("Value")
 
 
 class Note(Protocol):
-    """Takes the name and the value of a step and returns the value to go on with."""
+    """Takes the name and the value of a step and returns the value with which the mechanism continues."""
 
     def __call__(self, name: str, value: Value, /) -> Value: ...
 
 
 def silent(name: str, value: Value, /) -> Value:
-    """The note that keeps nothing.
+    """The note that records nothing.
 
     >>> silent("scores", 3)
     3
@@ -36,7 +36,7 @@ def silent(name: str, value: Value, /) -> Value:
 
 
 def inside(note: Note, scope: str) -> Note:
-    """The same note one scope further in.
+    """The same note inside a scope.
 
     >>> inside(lambda name, value: print(name) or value, "block 0")("weights", 1)
     block 0/weights
@@ -67,10 +67,10 @@ class Step:
     r"""The card of one step: name, symbol, formula (LaTeX) and axes.
 
     ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where rows are
-    multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens; ``{masked|S}`` for the
-    symbol of the step ``masked`` where it is taken, else ``S``. ``columns`` is the formula with tokens as columns.
-    ``when`` names the option or input without which the step is not taken, or says when it is. ``step *`` in a
-    name stands for any number.
+    multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens; ``{masked|S}`` for
+    the symbol of the step ``masked`` where it is taken, else ``S``. ``columns`` is the formula with tokens as
+    columns. ``when`` names the option or input without which the step is not taken, or says when it is.
+    ``step *`` in a name stands for any number.
     """
 
     name: str

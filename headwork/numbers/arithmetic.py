@@ -1,7 +1,7 @@
 """The arithmetic of one cell: a small tree, and one generator per style.
 
 A cell of a step expands into cells of the steps noted before it or of the inputs, no further:
-``S[0,1] = 1*2 + 2*0``. The tree is made on demand by ``HandTensor``; here it is written out.
+``S[0,1] = 1*2 + 2*0``. ``HandTensor`` builds the tree on demand; here it becomes text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Operation:
-    """``sum``, ``difference``, ``product``, ``quotient``, ``power``, ``negative`` or a function by its name."""
+    """A sum, difference, product, quotient, power, negative, or a function by its name."""
 
     kind: str
     parts: tuple[Tree, ...]
@@ -43,7 +43,7 @@ def operation(kind: str, *parts: Tree) -> Tree:
 
 
 def cells(tree: Tree) -> Iterator[Cell]:
-    """Every cell that the tree was made from, in reading order."""
+    """Every cell in the tree, in reading order."""
     if isinstance(tree, Cell):
         yield tree
     elif isinstance(tree, Operation):
@@ -56,14 +56,14 @@ BINDING = {"sum": 1, "difference": 1, "negative": 2, "product": 3, "quotient": 3
 Writer = Callable[[Any], str]
 
 
-def _shortened(parts: tuple[Tree, ...]) -> list[Tree | None]:
+def _visible_terms(parts: tuple[Tree, ...]) -> list[Tree | None]:
     if len(parts) <= MOST_TERMS:
         return list(parts)
     return [*parts[: MOST_TERMS // 2], None, *parts[-2:]]
 
 
 def _is_scalar_one(tree: Tree) -> bool:
-    """A factor such as beta = 1 says nothing; a cell of a matrix that happens to be 1 does."""
+    """A factor such as beta = 1 is left out; a cell of a matrix that happens to be 1 is not."""
     return isinstance(tree, Cell) and tree.index == () and tree.value == 1
 
 
@@ -85,7 +85,7 @@ def _text(tree: Tree, leaf: Writer) -> tuple[str, int]:
 
     kind, parts = tree.kind, tree.parts
     if kind == "sum":
-        terms = ["..." if p is None else bound(p, 1) for p in _shortened(parts)]
+        terms = ["..." if p is None else bound(p, 1) for p in _visible_terms(parts)]
         text = terms[0]
         for term in terms[1:]:
             text += f" - {term[1:]}" if term.startswith("-") and " " not in term else f" + {term}"
@@ -108,7 +108,7 @@ def _text(tree: Tree, leaf: Writer) -> tuple[str, int]:
         if inner in ("0", "1"):
             return {"0": "1", "1": "e"}[inner], 9
         return f"e^{bound(parts[0], 9)}", 5
-    return f"{kind}({', '.join('...' if p is None else in_text(p, leaf) for p in _shortened(parts))})", 9
+    return f"{kind}({', '.join('...' if p is None else in_text(p, leaf) for p in _visible_terms(parts))})", 9
 
 
 def in_latex(tree: Tree, leaf: Writer) -> str:
@@ -131,7 +131,8 @@ def _latex(tree: Tree, leaf: Writer) -> tuple[str, int]:
     kind, parts = tree.kind, tree.parts
     if kind == "sum":
         terms = [
-            r"\cdots" if p is None else bound(p, 1 if i == 0 else 3) for i, p in enumerate(_shortened(parts))
+            r"\cdots" if p is None else bound(p, 1 if i == 0 else 3)
+            for i, p in enumerate(_visible_terms(parts))
         ]
         return " + ".join(terms), 1
     if kind == "difference":
@@ -153,5 +154,5 @@ def _latex(tree: Tree, leaf: Writer) -> tuple[str, int]:
     if kind == "sqrt":
         return rf"\sqrt{{{in_latex(parts[0], leaf)}}}", 9
     name = LATEX_FUNCTIONS.get(kind, rf"\operatorname{{{kind}}}")
-    inner = ", ".join(r"\ldots" if p is None else in_latex(p, leaf) for p in _shortened(parts))
+    inner = ", ".join(r"\ldots" if p is None else in_latex(p, leaf) for p in _visible_terms(parts))
     return rf"{name}\left({inner}\right)", 9

@@ -27,8 +27,31 @@ MOST_IN_MAX = 16
 LARGEST_EXPONENT = 100
 LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 
-GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega"
-SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK.split())})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
+GREEK = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "chi",
+    "psi",
+    "omega",
+]
+SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK)})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -36,7 +59,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "/": operator.truediv,
 }
 FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
-# What PDFs and word processors put in place of the plain characters.
+# What PDFs and word processors put instead of the plain characters.
 LOOKALIKES = str.maketrans(
     {"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", "π": "pi", "β": "beta", "∞": "oo"}
 )
@@ -48,7 +71,7 @@ TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Tokens:
-    """One entry cut into tokens, and where each begins."""
+    """The tokens of one entry."""
 
     text: str
     kinds: tuple[str, ...]
@@ -56,21 +79,21 @@ class Tokens:
 
 
 def unreadable(text: str, why: str) -> InputError:
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    return InputError(f"cannot read {shown!r}: {why}")
+    start = text if len(text) <= 60 else text[:57] + "..."
+    return InputError(f"cannot read {start!r}: {why}")
 
 
-def _cut(text: str) -> Tokens:
+def _tokenize(text: str) -> Tokens:
     if len(text) > LONGEST_ENTRY:
         raise unreadable(text, f"{len(text)} characters; an entry may have {LONGEST_ENTRY}.")
     if not text.strip():
         raise unreadable(text, "empty. Expected a number, such as 2, 1/3, 0.5 or sqrt(2).")
-    kinds, words, place = [], [], 0
+    kinds, words, position = [], [], 0
     end = len(text.rstrip())
-    while place < end:
-        match = TOKEN.match(text, place)
+    while position < end:
+        match = TOKEN.match(text, position)
         if not match:
-            sign = text[place:].lstrip()[0]
+            sign = text[position:].lstrip()[0]
             name = unicodedata.name(sign, f"code {ord(sign)}")
             raise unreadable(text, f"unexpected character {sign!r} ({name.lower()}).")
         number, name, mark = match.groups()
@@ -78,7 +101,7 @@ def _cut(text: str) -> Tokens:
             raise unreadable(text, f"a number of more than {MOST_DIGITS} digits.")
         kinds.append("number" if number else "name" if name else "mark")
         words.append(number or name or mark)
-        place = match.end()
+        position = match.end()
     return Tokens(text, tuple(kinds), tuple(words))
 
 
@@ -86,12 +109,12 @@ class _Reader:
     """Precedence climbing over the tokens of one entry. ``build`` makes the numbers."""
 
     def __init__(self, tokens: Tokens, build: ExactNumbers | DecimalNumbers) -> None:
-        self.tokens, self.build, self.place, self.depth = tokens, build, 0, 0
+        self.tokens, self.build, self.position, self.depth = tokens, build, 0, 0
 
     def whole(self) -> Any:
         value = self.sum()
-        if self.place < len(self.tokens.words):
-            word = self.tokens.words[self.place]
+        if self.position < len(self.tokens.words):
+            word = self.tokens.words[self.position]
             hint = (
                 " Two entries in one? A comma separates; a decimal comma is written 0.5."
                 if word[0].isalnum()
@@ -102,9 +125,9 @@ class _Reader:
 
     def take(self, *marks: str) -> str:
         """The next mark if it is one of these, else nothing."""
-        at = self.place
+        at = self.position
         if at < len(self.tokens.words) and self.tokens.kinds[at] == "mark" and self.tokens.words[at] in marks:
-            self.place += 1
+            self.position += 1
             return self.tokens.words[at]
         return ""
 
@@ -149,10 +172,10 @@ class _Reader:
             value = self.sum()
             self.expect(")")
             return value
-        if self.place == len(self.tokens.words):
+        if self.position == len(self.tokens.words):
             raise unreadable(self.tokens.text, "it ends where a number is expected.")
-        kind, word = self.tokens.kinds[self.place], self.tokens.words[self.place]
-        self.place += 1
+        kind, word = self.tokens.kinds[self.position], self.tokens.words[self.position]
+        self.position += 1
         if kind == "number":
             return self.build.number(word)
         if kind == "mark":
@@ -167,9 +190,7 @@ class _Reader:
                 raise unreadable(self.tokens.text, f"{word} takes one number.")
             return self.build.function(self.tokens.text, word, values)
         if word in ("nan", "NaN", "NAN"):
-            raise unreadable(
-                self.tokens.text, "nan is not a number that can be worked with. Leave no cell undefined."
-            )
+            raise unreadable(self.tokens.text, "nan is not a number. Leave no cell undefined.")
         if word in ("oo", "inf", "infinity"):
             return self.build.constant("oo")
         if word in ("e", "E"):
@@ -291,7 +312,7 @@ class DecimalNumbers:
 
 
 class SymbolFound(Exception):
-    """A free symbol was met in decimals: the whole problem must be worked exactly."""
+    """A free symbol was found in decimals: the whole problem needs exact numbers."""
 
 
 def _fraction(word: str) -> Fraction:
@@ -307,7 +328,7 @@ def read_number(text: str, *, exact: bool = False) -> Any:
     >>> read_number("1/2 + 0.25", exact=True), read_number("sqrt(4)")
     (3/4, 2.0)
     """
-    tokens = _cut(plain_text(text))
+    tokens = _tokenize(plain_text(text))
     value = _Reader(tokens, ExactNumbers() if exact else DecimalNumbers()).whole()
     if exact:
         return _checked(text, value)
@@ -361,5 +382,5 @@ def _from_latex(text: str) -> str:
         if not changed + more + still:
             break
     text = text.replace(r"\\", "\n").replace("&", ",").replace(r"\cdot", "*").replace(r"\infty", "oo")
-    known = {*GREEK.split(), *FUNCTIONS, "pi"}
-    return re.sub(r"\\([a-z]+)", lambda found: found[1] if found[1] in known else found[0], text)
+    known = {*GREEK, *FUNCTIONS, "pi"}
+    return re.sub(r"\\([a-z]+)", lambda match: match[1] if match[1] in known else match[0], text)

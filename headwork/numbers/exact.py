@@ -117,7 +117,7 @@ def tidy(value: Any) -> Any:
         value.is_Atom
         or value.is_Rational
         or value.count_ops() > MOST_OPERATIONS_TO_TIDY
-        or _has_grown_root(value)
+        or _has_root_of_exponentials(value)
     ):
         return value
     if not value.has(sympy.Add) or sum(_fraction_size(value)) > LARGEST_FRACTION:
@@ -132,8 +132,8 @@ def tidy(value: Any) -> Any:
     return _factored(numerator, bases) / _factored(denominator, bases)
 
 
-def _has_grown_root(value: Any) -> bool:
-    """A root of a sum of exponentials, as normalised softmax has: nothing combines, and trying takes minutes."""
+def _has_root_of_exponentials(value: Any) -> bool:
+    """A root of a sum of exponentials: nothing combines, and trying takes minutes."""
     return any(
         power.exp.is_Rational
         and not power.exp.is_Integer
@@ -220,9 +220,9 @@ def sign(value: Any) -> int:
             f"comparing needs numbers, but an entry is {exact_text(value)}. "
             "Give its symbols values, or use a step that does not compare."
         )
-    if (number := _agreed(value)) is not None:
+    if (number := _decimal_if_certain(value)) is not None:
         return int(number > 0) - int(number < 0)
-    # evalf works with ever more digits until two are certain; what then still has none is zero.
+    # evalf adds digits until two are certain; a number that still has none is zero.
     number = value.evalf(2, maxn=MOST_DIGITS_TO_COMPARE)
     return 0 if number == 0 or getattr(number, "_prec", 2) == 1 else 1 if number > 0 else -1
 
@@ -246,7 +246,7 @@ def decimal(value: Any) -> float | None:
         return float("nan")
     if value in (sympy.oo, -sympy.oo):
         return float(value)
-    number = _agreed(value)
+    number = _decimal_if_certain(value)
     return float(sympy.N(value, 20) if number is None else number)
 
 
@@ -254,23 +254,23 @@ FEWER, MORE = mpmath.MPContext(), mpmath.MPContext()
 FEWER.dps, MORE.dps = 50, 80
 
 
-def _agreed(value: Any) -> Any:
-    """The number that two precisions agree on; None where digits cancel or a part is not known here."""
+def _decimal_if_certain(value: Any) -> Any:
+    """The number on which two precisions agree; None where digits cancel or a function is unknown here."""
     try:
-        first, second = _evaluated(value, FEWER), _evaluated(value, MORE)
+        first, second = _evaluate(value, FEWER), _evaluate(value, MORE)
     except (TypeError, ValueError, ArithmeticError, NotImplementedError):
         return None
     return second if abs(MORE.convert(first) - second) <= abs(second) * MORE.mpf("1e-25") else None
 
 
 @lru_cache(maxsize=200_000)
-def _evaluated(value: Any, digits: Any) -> Any:
-    """One number in so many digits. Parts that occur often are worked out once, unlike in SymPy's evalf."""
+def _evaluate(value: Any, digits: Any) -> Any:
+    """One number to so many digits. Unlike in SymPy's evalf, repeated parts are computed once."""
     if value.is_Rational:
         return digits.mpf(value.p) / value.q
     if value is sympy.E or value is sympy.pi:
         return +(digits.e if value is sympy.E else digits.pi)
-    parts = [_evaluated(part, digits) for part in value.args]
+    parts = [_evaluate(part, digits) for part in value.args]
     if value.is_Add or value.is_Mul:
         return digits.fsum(parts) if value.is_Add else digits.fprod(parts)
     if value.is_Pow:
@@ -373,7 +373,7 @@ def _leading_sum(value: Any, symbol: Any, apart: bool = False) -> tuple[Any, Any
     coefficient = sum(t[0] for t in terms if sympy.expand(t[1] - top[1]) == 0 and t[2] == top[2])
     if coefficient != 0:
         return coefficient, top[1], top[2]
-    # The largest terms cancel: bring all to one fraction once, so that what is left shows.
+    # The largest terms cancel: bring all to one fraction once, to see what remains.
     numerator, denominator = sympy.fraction(sympy.together(value))
     left = numerator.expand()
     if apart or left / denominator == value:

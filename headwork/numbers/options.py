@@ -14,10 +14,10 @@ YES, NO = ("true", "yes"), ("false", "no")
 
 
 def read_option(hint: Any, value: Any, *, where: str, exact: bool = False) -> Any:
-    """The value that the hint asks for: a choice, whole number, number, truth value, mask, pair of names or text.
+    """The value that the hint asks for: a choice, a whole number, a number, a bool, a mask, names or text.
 
-    >>> read_option(int, "12", where="heads"), read_option(Literal["pre", "post"], "pre", where="normalisation")
-    (12, 'pre')
+    >>> read_option(int, "12", where="heads"), read_option(bool, "yes", where="compiled")
+    (12, True)
     """
     if choices := literal_choices(hint):
         if value not in choices and not (value == "none" and NoneType in get_args(hint)):
@@ -91,6 +91,7 @@ def _read_mask(value: Any, exact: bool, where: str) -> Any:
     tensor = read_tensor(value, exact=exact, where=where)
     if any(x not in (0, 1) for x in tensor.array.flat):
         raise InputError(
-            f"{where} holds numbers other than 0 and 1. Give 1 where a query may attend and 0 where it may not."
+            f"{where} holds numbers other than 0 and 1. "
+            "Give 1 where a query may attend and 0 where it may not."
         )
     return tensor

@@ -43,8 +43,8 @@ def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor
     try:
         if exact and len(text) > LONGEST_EXACT_TEXT:
             raise InputError(
-                f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as exact "
-                "numbers. Leave out --exact to work in decimals."
+                f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as "
+                "exact numbers. Leave out --exact to work in decimals."
             )
         return nested_array(nested_texts(text), exact=exact)
     except InputError as error:
@@ -96,7 +96,7 @@ def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise InputError(f"cannot read {value!r}: expected a number or text.")
     if value != value:
-        raise InputError("nan is not a number that can be worked with. Leave no cell undefined.")
+        raise InputError("nan is not a number. Leave no cell undefined.")
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         raise InputError("cannot read a number with too many digits.")
     if not exact:
@@ -142,12 +142,12 @@ def _cells(row: str) -> list[str]:
             ]
             if separator == ",":
                 return pieces[:-1] if pieces[-1] == "" else pieces
-            return _rejoined([p for p in pieces if p])
+            return _join_operators([p for p in pieces if p])
     raise AssertionError("unreachable")
 
 
-def _rejoined(pieces: list[str]) -> list[str]:
-    """``1 + 2 3`` is 1+2 and 3: an operator that stands alone joins what is beside it; ``1 -2`` is two entries."""
+def _join_operators(pieces: list[str]) -> list[str]:
+    """``1 + 2 3`` is 1+2 and 3: a lone operator joins its neighbours; ``1 -2`` is two entries."""
     entries: list[str] = []
     for piece in pieces:
         if entries and (entries[-1][-1] in "+-*/^" or piece in "+-" or piece[0] in "*/^"):

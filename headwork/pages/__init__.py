@@ -5,25 +5,23 @@ A page is a title and blocks::
     page("Problem book", "Plain text is a paragraph.", heading("A2", name="a2"), table,
          figure(plot_svg(plot), "Weights for several beta"), trace_block([trace]))
 
-A block is a plain string (a paragraph, escaped), a ``Table``, or ``Markup``, which goes in as it is: what
-``heading``, ``link``, ``figure``, ``details``, ``mathml``, ``plot_svg``, ``matrix_table`` and ``trace_block`` (of
-``headwork.readings.html``: a trace with its cells' arithmetic) return.
+A block is a plain string (a paragraph, escaped), a ``Table``, or ``Markup``, which goes in as it is: the result of
+``heading``, ``figure``, ``mathml``, ``plot_svg``, ``matrix_table`` or ``trace_block`` (of ``headwork.readings.html``:
+a trace with the arithmetic of its cells).
 """
 
 from headwork.pages.formulas import mathml
 from headwork.pages.matrices import Entry, Grid, matrix_table, visible_indices
 from headwork.pages.plots import plot_svg, save_plot
-from headwork.pages.shell import details, figure, heading, link, page, render, script_data
+from headwork.pages.shell import figure, heading, page, render, script_data
 from headwork.pages.tables import Table
 
 __all__ = [
     "Entry",
     "Grid",
     "Table",
-    "details",
     "figure",
     "heading",
-    "link",
     "mathml",
     "matrix_table",
     "page",

@@ -30,7 +30,7 @@ def mathml(latex: str) -> Markup:
     text = convert(LOW_BRACKETS.sub(r"(\1)", plain).translate(SAFE))
     text = re.sub(r"^<math[^>]*>", "<math>", text)
     text = re.sub(r"&#x([0-9A-Fa-f]+);", _sign, text)
-    # A function has a thin space round it, but for its bracket; a minus sign after words belongs to its number.
+    # A thin space around a function, except before its bracket; a minus sign after words belongs to its number.
     text = re.sub(r"<(m[io])>([A-Za-z-]{2,})</\1>", r'<mo lspace="0.17em" rspace="0.17em">\2</mo>', text)
     text = re.sub(r' rspace="0.17em">([A-Za-z-]+</mo>(?:<mrow>)*<mo[^>]*>\()', r' rspace="0">\1', text)
     return Markup(text.replace("</mtext><mo>−</mo>", '</mtext><mo form="prefix">−</mo>'))
@@ -42,34 +42,30 @@ def _sign(reference: re.Match[str]) -> str:
     return reference[0] if sign in "<>&" else sign
 
 
-GREEK = {
-    "alpha": "α",
-    "beta": "β",
-    "gamma": "γ",
-    "delta": "δ",
-    "epsilon": "ε",
-    "theta": "θ",
-    "lambda": "λ",
-    "mu": "μ",
-    "sigma": "σ",
-    "phi": "φ",
-    "omega": "ω",
-    "Phi": "Φ",
-    "Sigma": "Σ",
-}
-WORDS = {
+GREEK_NAMES = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "theta",
+    "lambda",
+    "mu",
+    "sigma",
+    "phi",
+    "omega",
+    "Phi",
+    "Sigma",
+]
+# LaTeX commands as plain text; any other command is its own name.
+SIGNS = dict(zip(GREEK_NAMES, "αβγδεθλμσφωΦΣ", strict=True)) | {
     "top": "T",
     "infty": "∞",
     "ldots": "...",
     "cdots": "...",
     "cdot": "*",
-    "sum": "sum",
-    "max": "max",
-    "sin": "sin",
-    "cos": "cos",
     "textstyle": "",
     "prime": "'",
-    "exp": "exp",
     "times": "x",
 }
 
@@ -88,7 +84,7 @@ def plain_formula(latex: str) -> str:
         text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
         text = re.sub(r"([_^])\{([^{} ]{1,3})\}", r"\1\2", text)
         text = re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", text)
-    text = re.sub(r"\\([A-Za-z]+)", lambda m: GREEK.get(m[1], WORDS.get(m[1], m[1])), text)
+    text = re.sub(r"\\([A-Za-z]+)", lambda match: SIGNS.get(match[1], match[1]), text)
     return re.sub(r" +", " ", text.replace("\\_", "_").replace("\\", "")).strip()
 
 

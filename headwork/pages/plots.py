@@ -20,13 +20,13 @@ NOTHING_DATED: dict[str, dict[str, None]] = {
 
 
 def plot_svg(plot: Any, alt: str = "") -> Markup:
-    """A matplotlib figure as an SVG element; ``alt`` tells what it shows to those who cannot see it.
+    """A matplotlib figure as an SVG element; ``alt`` describes it for those who cannot see it.
 
     >>> from matplotlib.figure import Figure
     >>> str(plot_svg(Figure(), "nothing")).startswith('<svg role="img" aria-label="nothing"')
     True
     """
-    text = _drawn(plot, "svg").decode()
+    text = _draw(plot, "svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     # Ids of several plots in one page must not meet.
     mark = sha256(text.encode()).hexdigest()[:8]
@@ -40,10 +40,10 @@ def save_plot(plot: Any, path: str | Path) -> Path:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in NOTHING_DATED:
         raise unknown("kind of picture", Path(path).suffix or path, [".png", ".svg"])
-    return write_whole(path, _drawn(plot, kind))
+    return write_whole(path, _draw(plot, kind))
 
 
-def _drawn(plot: Any, kind: str) -> bytes:
+def _draw(plot: Any, kind: str) -> bytes:
     import matplotlib
 
     written = io.BytesIO()

@@ -58,15 +58,6 @@ def heading(text: str, level: int = 2, name: str = "") -> Markup:
     return Markup("<h{0}{1}>{2}</h{0}>").format(level, anchor, text)
 
 
-def link(name: str, text: str) -> Markup:
-    """A link to a heading of the same page.
-
-    >>> link("A", "By hand")
-    Markup('<a href="#A">By hand</a>')
-    """
-    return Markup('<a href="#{}">{}</a>').format(name, text)
-
-
 def figure(picture: Markup, caption: str = "") -> Markup:
     """A picture (an SVG, a matrix) with its caption.
 
@@ -75,18 +66,6 @@ def figure(picture: Markup, caption: str = "") -> Markup:
     """
     below = Markup("<figcaption>{}</figcaption>").format(caption) if caption else ""
     return Markup("<figure>{}{}</figure>").format(picture, below)
-
-
-def details(summary: str, *blocks: Block, opened: bool = False) -> Markup:
-    """Blocks behind a line that opens them.
-
-    >>> details("All steps", "One.")
-    Markup('<details><summary>All steps</summary><p>One.</p></details>')
-    """
-    inside = Markup("").join(as_markup(block) for block in blocks)
-    return Markup("<details{}><summary>{}</summary>{}</details>").format(
-        Markup(" open") if opened else "", summary, inside
-    )
 
 
 def script_data(data: Any) -> Markup:
@@ -102,7 +81,7 @@ def script_data(data: Any) -> Markup:
 
 
 def render(template: str, **data: Any) -> Markup:
-    """One of this room's templates, everything that is no markup escaped."""
+    """One of the templates of this package, everything but markup escaped."""
     return Markup(_templates().get_template(template).render(**data))
 
 
@@ -121,5 +100,5 @@ def _templates() -> Environment:
 
 @cache
 def read_asset(name: str) -> Markup:
-    """A style or script of this room, to be put into a page."""
+    """A style or script of this package, to go into a page."""
     return Markup((HERE / name).read_text(encoding="utf-8"))

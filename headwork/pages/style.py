@@ -41,7 +41,7 @@ PLAIN = Style()
 
 
 def style_for(stream: TextIO) -> Style:
-    """Colour and the terminal's width on a terminal; plain for a pipe or a file, and without colour under NO_COLOR."""
+    """On a terminal its width, and colour unless NO_COLOR is set; plain for a pipe or a file."""
     if not stream.isatty():
         return PLAIN
     width = shutil.get_terminal_size((WIDTH, 24)).columns

@@ -12,14 +12,7 @@ from headwork.pages.formulas import mathml, plain_formula
 from headwork.pages.style import PLAIN, Style
 
 ROWS = 40  # of a LaTeX table, which does not break over pages
-LATEX = {
-    "_": r"\_",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
+LATEX = {sign: f"\\{sign}" for sign in "_&%#{}$"} | {
     "^": r"\^{}",
     "~": r"\~{}",
     "<": r"\textless{}",

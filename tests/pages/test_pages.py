@@ -18,10 +18,8 @@ from headwork.pages import (
     Entry,
     Grid,
     Table,
-    details,
     figure,
     heading,
-    link,
     mathml,
     matrix_table,
     page,
@@ -79,10 +77,8 @@ def test_a_page_is_whole_escaped_and_asks_for_nothing() -> None:
         "A < B",
         "1 < 2",
         heading("H", name="h"),
-        link("h", "<up>"),
         table,
         drawn,
-        details("more", "x < y"),
         about="<about>",
     )
     assert text.startswith("<!doctype html>")
@@ -90,10 +86,8 @@ def test_a_page_is_whole_escaped_and_asks_for_nothing() -> None:
     for escaped in (
         "A &lt; B",
         "<p>1 &lt; 2</p>",
-        "&lt;up&gt;",
         "&lt;td&gt;",
         "below &lt;it&gt;",
-        "x &lt; y",
         "&lt;about&gt;",
     ):
         assert escaped in text
