@@ -16,9 +16,8 @@ from headwork.comparison.image_task import CHANCE, TASKS, image_measurement, mea
 from headwork.comparison.image_task import circular_convolution_error as circular_error
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.plots import dodge_factor
-from headwork.comparison.row import Plot, Results, Row, capitalize, classify, clauses
+from headwork.comparison.row import Plot, Results, Row, classify, clauses
 from headwork.comparison.settings import Settings
-from headwork.pages.tables import Table
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -74,14 +73,13 @@ def report(settings: Settings, results: Results) -> Row:
     every = accuracy.all_accuracies(accuracies)
     row.verdict = accuracy.too_small_budget(every, CHANCE, settings.steps)
     if not row.verdict:
-        fewest, *_, most = (f"with {label} {leaders(values)}" for label, values in by_count.items())
-        row.verdict = f"{capitalize(fewest)}; {most}."
+        fewest, *_, most = (f"{label} {leaders(values)}" for label, values in by_count.items())
+        row.verdict = f"With {fewest}; with {most}."
         row.add_sentence(f"Tested on images {task.margin} rows lower, {changes(values, shifted)}.")
         row.add_sentence(
             f"Trained and tested with all pixels in one fixed random order, {changes(values, shuffled)}."
         )
         row.plots.append(_plot(accuracies, shuffled, task.data))
-    row.tables.append(_error_table(errors, shifted, circular, task.margin))
     row.numbers = {
         "equivariance error": errors,
         "circular convolution": circular,
@@ -100,10 +98,10 @@ def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: 
         degree = classify(before, ((0.05, "almost fully"), (0.7, "partly"), (float("inf"), "hardly")))
         scale = ((-0.05, "more"), (0.05, "neither more nor less"), (float("inf"), "less"))
         change = classify(after - before, scale)
-        texts[name] = f"the output {degree} shifts with the image, and {change} so after training,"
+        texts[name] = f"the output {degree} shifts with it, and {change} so after training,"
     return (
-        f"{capitalize(clauses(texts, numbers))}. As a check, a convolution with circular padding has error "
-        f"{'0' if circular == 0 else f'{circular:.0e}'}."
+        f"When the image is shifted, {clauses(texts, numbers)}. Error 0: the output shifts with the image; "
+        f"1: the outputs are unrelated. As a check, a convolution with circular padding has {circular:.1g}."
     )
 
 
@@ -116,18 +114,3 @@ def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: s
         axes.plot([x], [100 * one.value], **style)
     caption = f"{margins} Hollow markers on the right: all pixels shuffled."
     return Plot(figure, "accuracy against the number of training images", caption)
-
-
-def _error_table(
-    errors: Mapping[str, Mapping[str, float]], shifted: Mapping[str, Accuracy], circular: float, margin: int
-) -> Table:
-    rows: list[tuple[Any, ...]] = [
-        ("convolution, circular, untrained (0 up to rounding)", f"{circular:.1e}", "", "")
-    ]
-    rows += [
-        (name, f"{errors['before'][name]:.3f}", f"{errors['after'][name]:.3f}", str(shifted[name]))
-        for name in shifted
-    ]
-    notes = [f"A shift by {margin} rows. 0: the output shifts with the image; 1: the outputs are unrelated."]
-    columns = ("family", "untrained", "trained", f"accuracy {margin} rows lower")
-    return Table("Equivariance error", columns, rows, notes)

@@ -7,10 +7,11 @@ saves, without parameters and input.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,9 +23,10 @@ from headwork.comparison.plots import add_legend, draw, panel, set_ticks, size_p
 from headwork.comparison.power_law import PowerLaw, crossing, fit_power_law
 from headwork.comparison.row import Plot, Results, Row, clauses, join_names
 from headwork.comparison.settings import Settings
-from headwork.comparison.timing import InterleavedTimer, relative, threads
+from headwork.comparison.timing import InterleavedTimer, relative
 from headwork.mechanisms import fused
 from headwork.pages.tables import Table
+from headwork.training.runs import threads
 
 WIDTH, TOKENS = 64, 1024  # fixed while the other grows
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -38,7 +40,6 @@ CROSSING_WIDTHS, CROSSING_LENGTHS = (64, 128, 256), (16, 32, 64, 128, 256, 512, 
 ROUNDS, MAX_ROUNDS, TARGET_ERROR = 4, 24, 0.02
 MAX_SECONDS = 20  # after which no more rounds are added: on a busy machine they hardly help
 SAME_EXPONENT = 0.15  # exponents that differ by less count as equal
-Variable = Literal["n", "d"]
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -57,14 +58,8 @@ def plan(settings: Settings) -> list[Measurement]:
     return measurements
 
 
-# --- measuring ----------------------------------------------------------------------------------
-
-
 def times_by_n(
-    families: Sequence[str],
-    lengths: Sequence[int] = LENGTHS,
-    rounds: int = ROUNDS,
-    max_rounds: int = MAX_ROUNDS,
+    families: Sequence[str], lengths: Sequence[int] = LENGTHS, max_rounds: int = MAX_ROUNDS
 ) -> dict[str, Any]:
     """Times against n at a fixed width, in units of the shortest."""
     functions: dict[str, dict[int, Callable[[], object]]] = {}
@@ -72,7 +67,7 @@ def times_by_n(
         layer = Layer(FAMILIES[name], WIDTH).eval()
         longest = SHORTER if name in SHORTER_FAMILIES else max(lengths)
         functions[name] = {n: layer.forward_pass(n) for n in lengths if n <= longest}
-    return _times(functions, rounds, max_rounds)
+    return _times(functions, max_rounds)
 
 
 def times_by_d(families: Sequence[str]) -> dict[str, Any]:
@@ -80,17 +75,15 @@ def times_by_d(families: Sequence[str]) -> dict[str, Any]:
     functions = {
         name: {d: Layer(FAMILIES[name], d).eval().forward_pass(TOKENS) for d in WIDTHS} for name in families
     }
-    return _times(functions, ROUNDS, MAX_ROUNDS // 3)
+    return _times(functions, MAX_ROUNDS // 3)
 
 
-def _times(
-    functions: Mapping[str, Mapping[int, Callable[[], object]]], rounds: int, max_rounds: int
-) -> dict[str, Any]:
+def _times(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_rounds: int) -> dict[str, Any]:
     """Rounds for all families, then more for those whose exponent is still uncertain, up to a limit."""
     timer = InterleavedTimer(
         {(name, size): run for name, by_size in functions.items() for size, run in by_size.items()}
     )
-    rounds_done, uncertain, start = 0, set(functions), time.monotonic()
+    rounds, rounds_done, uncertain, start = min(ROUNDS, max_rounds // 2), 0, set(functions), time.monotonic()
 
     def error(name: str) -> float:
         sizes = list(functions[name])[-FITTED:]
@@ -133,15 +126,13 @@ def _project(tokens: Tensor, matrix: Tensor) -> list[Tensor]:
     return [torch.nn.functional.linear(tokens, matrix) for _ in range(4)]
 
 
-def memory_by_n(families: Sequence[str], lengths: Sequence[int] = MEMORY_LENGTHS) -> dict[str, Any]:
+def memory_by_n(families: Sequence[str]) -> dict[str, Any]:
     """Bytes saved for the backward pass against n; "plain attention" saves its n x n weights."""
     layers = {name: Layer(FAMILIES[name], WIDTH) for name in families}
     if "transformer" in families:
         layers["plain attention"] = Layer(FAMILIES["transformer"], WIDTH, kernel="plain")
-    return {
-        "lengths": list(lengths),
-        "bytes": {name: [saved_bytes(layer, n) for n in lengths] for name, layer in layers.items()},
-    }
+    saved = {name: [saved_bytes(layer, n) for n in MEMORY_LENGTHS] for name, layer in layers.items()}
+    return {"lengths": list(MEMORY_LENGTHS), "bytes": saved}
 
 
 def saved_bytes(layer: Layer, n: int) -> int:
@@ -155,13 +146,8 @@ def saved_bytes(layer: Layer, n: int) -> int:
         return tensor
 
     with threads(1), torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        output = layer(inputs)  # its graph holds the saved tensors until they are counted
-    total = sum(t.untyped_storage().nbytes() for address, t in saved.items() if address not in excluded)
-    del output
-    return total
-
-
-# --- reporting ----------------------------------------------------------------------------------
+        layer(inputs)
+    return sum(t.untyped_storage().nbytes() for address, t in saved.items() if address not in excluded)
 
 
 def report(settings: Settings, results: Results) -> Row:
@@ -175,30 +161,22 @@ def report(settings: Settings, results: Results) -> Row:
         "largest sizes.",
     )
     row.add_cells("FLOPs, counted", {name: str(flops(name)) for name in names})
-    table_columns: list[dict[str, str]] = []
-    variables: tuple[Variable, ...] = ("n", "d")
-    for variable in variables:
+    exponents: dict[str, list[str]] = {name: [] for name in names}
+    for variable in ("n", "d"):
         result = results[f"complexity time by {variable}"]
         measured = fit_times(result)
         counted = {name: _flops_exponent(name, measured[name], variable) for name in names}
-        row.add_cells(
-            f"time against {variable}",
-            {
-                name: f"{variable}^({law})" if law.is_reliable else f"no single exponent ({law})"
-                for name, law in measured.items()
-            },
-        )
-        row.add_sentence(_growth_sentence(measured, counted, variable))
+        texts = {name: law.describe(variable) for name, law in measured.items()}
+        row.add_cells(f"time against {variable}", texts)
+        row.add_sentence(_compare_growth(measured, counted, variable))
         alt = f"time of a layer against {variable} on logarithmic scales"
         caption = f"Exponents are fitted over the {FITTED} largest sizes, with their standard errors."
         row.plots.append(Plot(time_figure(result, measured, variable), alt, caption))
         row.numbers[variable] = {name: vars(law) for name, law in measured.items()}
-        table_columns += [
-            {name: str(law) for name, law in measured.items()},
-            {name: f"{exponent:.2f}" for name, exponent in counted.items()},
-        ]
-    row.verdict = growth_verdict(fit_times(results["complexity time by n"]))
-    row.tables.append(_work_table(names, table_columns))
+        for name in names:
+            exponents[name] += [str(measured[name]), f"{counted[name]:.2f}"]
+    row.verdict = growth_sentence(fit_times(results["complexity time by n"]))
+    row.tables.append(_work_table(exponents))
     if "transformer" in names:
         _add_crossings(row, names, results)
     _add_memory(row, names, results["complexity memory"])
@@ -213,16 +191,14 @@ def fit_times(result: Any) -> dict[str, PowerLaw]:
     }
 
 
-def _flops_exponent(name: str, law: PowerLaw, variable: Variable) -> float:
+def _flops_exponent(name: str, law: PowerLaw, variable: str) -> float:
     """The exponent of the counted FLOPs over the sizes of a fit."""
     sizes = [int(law.start * 2**i) for i in range(FITTED)]
     counts = [flops_at(name, s, WIDTH) if variable == "n" else flops_at(name, TOKENS, s) for s in sizes]
     return fit_power_law(sizes, counts).exponent
 
 
-def _growth_sentence(
-    measured: Mapping[str, PowerLaw], counted: Mapping[str, float], variable: Variable
-) -> str:
+def _compare_growth(measured: Mapping[str, PowerLaw], counted: Mapping[str, float], variable: str) -> str:
     """How the time of each family grows compared with its FLOPs."""
     texts, numbers = {}, {}
     for name, law in measured.items():
@@ -233,30 +209,32 @@ def _growth_sentence(
             texts[name] = "like the FLOPs"
         else:
             texts[name] = f"{'slower' if law.exponent < counted[name] else 'faster'} than the FLOPs"
-    return (
-        f"With {variable} the time grows {clauses(texts, numbers)}. The numbers are exponents of {variable}."
-    )
+    parts = clauses(texts, numbers)
+    return f"With {variable} the time grows {parts}. The numbers are exponents of {variable}."
 
 
-def growth_verdict(by_n: Mapping[str, PowerLaw]) -> str:
-    """How the time grows with n, in one sentence."""
+def growth_sentence(laws: Mapping[str, PowerLaw], quantity: str = "the time") -> str:
+    """How a quantity grows with n, in one sentence."""
     texts, numbers = {}, {}
-    for name, law in by_n.items():
-        degree = round(law.exponent)
-        if law.is_reliable and abs(law.exponent - degree) <= 2 * SAME_EXPONENT:
-            texts[name] = {1: "linearly", 2: "quadratically"}.get(degree, f"as n^{degree}")
-            numbers[name] = f"n^{law.exponent:.2f}"
-    for name, law in by_n.items():  # uncertain exponents come last
-        texts.setdefault(name, "with no clear exponent")
-        numbers.setdefault(name, f"n^{law}")
-    return f"With n the time grows {clauses(texts, numbers)}."
+    for name in sorted(laws, key=lambda name: _degree(laws[name]) == 0):  # uncertain exponents come last
+        degree = _degree(laws[name])
+        growths = {0: "with no clear exponent", 1: "linearly", 2: "quadratically"}
+        texts[name] = growths.get(degree, f"as n^{degree}")
+        numbers[name] = f"n^{laws[name].exponent:.2f}" if degree else f"n^{laws[name]}"
+    return f"With n {quantity} grows {clauses(texts, numbers)}."
 
 
-def _work_table(names: Sequence[str], exponents: Sequence[Mapping[str, str]]) -> Table:
-    rows = []
-    for name in names:
-        fitted = (column[name] for column in exponents)
-        rows.append((FAMILIES[name].description, str(flops(name)), flops(name).order(), *fitted))
+def _degree(law: PowerLaw) -> int:
+    """The whole number that the exponent is close to; 0 if there is none."""
+    degree = round(law.exponent)
+    return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * SAME_EXPONENT else 0
+
+
+def _work_table(exponents: Mapping[str, Sequence[str]]) -> Table:
+    rows = [
+        (FAMILIES[name].description, str(flops(name)), flops(name).order(), *fitted)
+        for name, fitted in exponents.items()
+    ]
     headings = (f"exponent of {variable}, {of}" for variable in "nd" for of in ("time", "FLOPs"))
     notes = [
         "A multiply-add of a matrix product counts as two FLOPs; they are counted by running the definition "
@@ -268,7 +246,7 @@ def _work_table(names: Sequence[str], exponents: Sequence[Mapping[str, str]]) ->
     )
 
 
-def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: Variable, *, wide: bool = False) -> Any:
+def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: str, *, wide: bool = False) -> Any:
     """Time against n or d on logarithmic scales, with the fitted exponents in the legend."""
     fixed, xlabel = (f"d = {WIDTH}", "tokens n") if variable == "n" else (f"n = {TOKENS:,}", "width d")
     title = f"Time of a layer against {variable}, {fixed}"
@@ -284,56 +262,38 @@ def _add_crossings(row: Row, names: Sequence[str], results: Results) -> None:
     crossings = {
         d: crossing(parts["lengths"], attention[str(d)], projections[str(d)]) for d in parts["widths"]
     }
-    rows: list[tuple[Any, ...]] = [
-        (
-            f"n^2 d part over n d^2 part, d = {d}",
-            str(2 * d),
-            _format_crossing(n, attention[str(d)], projections[str(d)]),
-        )
-        for d, n in crossings.items()
-    ]
-    sizes, times = by_n["sizes"]["transformer"], by_n["times"]["transformer"]
+    rows = [(f"n^2 d part over n d^2 part, d = {d}", 2.0 * d, n) for d, n in crossings.items()]
+    sizes, times, lengths = by_n["sizes"]["transformer"], by_n["times"], [2**i for i in range(1, 20)]
     for name in (name for name in names if name != "transformer"):
-        other = by_n["times"][name][: len(sizes)]  # all families start at the same sizes
-        measured = _format_crossing(crossing(sizes, times, other), times, other)
-        rows.append((f"attention slower than {name}, d = {WIDTH}", _flops_crossing(name), measured))
+        # All families start at the same sizes.
+        measured = crossing(sizes, times["transformer"], times[name][: len(sizes)])
+        counts = ([flops_at(x, n, WIDTH) for n in lengths] for x in ("transformer", name))
+        rows.append((f"attention slower than {name}, d = {WIDTH}", crossing(lengths, *counts), measured))
+    texts: list[tuple[Any, ...]] = [(label, *map(format_crossing, sizes)) for label, *sizes in rows]
     columns = ("crossing", "from n, by FLOPs", "from n, measured")
-    row.tables.append(Table("Where the curves cross", columns, rows))
-    row.add_sentence(_crossing_sentence(crossings, _flop_cost_ratio(parts)))
-    row.numbers["crossing"] = {str(d): n for d, n in crossings.items()}
+    row.tables.append(Table("Where the curves cross", columns, texts))
+    row.add_sentence(_crossing_sentence(crossings, parts))
+    row.numbers["crossing"] = {str(d): n if 0 < n < math.inf else None for d, n in crossings.items()}
 
 
-def _flop_cost_ratio(parts: Any) -> float:
-    """The time per FLOP of the attention itself relative to the projections, at the largest sizes."""
-    d, n = parts["widths"][-1], parts["lengths"][-1]
-    attention, projections = (parts["times"][part][str(d)][-1] for part in ("attention", "projections"))
-    return float(attention / (4 * n * n * d) / (projections / (8 * n * d * d)))
+def format_crossing(n: float) -> str:
+    return {0.0: "every n", math.inf: "no n"}.get(n, f"{n:.0f}")
 
 
-def _crossing_sentence(crossings: Mapping[int, float | None], cost_ratio: float) -> str:
+def _crossing_sentence(crossings: Mapping[int, float], parts: Any) -> str:
     start = "By FLOPs the n^2 d part of attention outgrows its four projections from n = 2 d on"
-    measured = {d: n for d, n in crossings.items() if n}
+    measured = {d: n for d, n in crossings.items() if 0 < n < math.inf}
     if not measured:
         return f"{start}; in the measured times they do not cross."
     text = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
     early = sum(2 * d / n for d, n in measured.items()) / len(measured)
     if early > 1.25 or early < 0.8:
+        d, n = parts["widths"][-1], parts["lengths"][-1]
+        attention, projections = (parts["times"][part][str(d)][-1] for part in ("attention", "projections"))
+        cost_ratio = attention / (4 * n * n * d) / (projections / (8 * n * d * d))
         when = "earlier" if early > 1 else "later"
         text += f", {when}: one of its FLOPs takes {cost_ratio:.1f} times as long as one of theirs"
     return f"{start}; measured, it takes longer than they do from {text}."
-
-
-def _format_crossing(n: float | None, rising: Sequence[float], other: Sequence[float]) -> str:
-    if n is not None:
-        return f"{n:.0f}"
-    return "every n measured" if rising[0] > other[0] else "no n measured"
-
-
-def _flops_crossing(name: str) -> str:
-    """The n from which attention needs more FLOPs than a family."""
-    lengths = [2**i for i in range(1, 20)]
-    n = crossing(lengths, *([flops_at(x, n, WIDTH) for n in lengths] for x in ("transformer", name)))
-    return "every n" if n is None else f"{n:.0f}"
 
 
 def _add_memory(row: Row, names: Sequence[str], result: Any) -> None:
@@ -355,23 +315,16 @@ def _add_memory(row: Row, names: Sequence[str], result: Any) -> None:
         "faster. The exponents are those of the total, not of the bytes per token."
     )
     row.plots.append(Plot(figure, "memory of a layer against n", caption))
-    row.add_sentence(memory_sentence(laws, names))
+    row.add_sentence(memory_sentence(laws))
     row.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 
 
-def memory_sentence(laws: Mapping[str, PowerLaw], names: Sequence[str]) -> str:
+def memory_sentence(laws: Mapping[str, PowerLaw]) -> str:
     """How the memory of a training step grows, and whether the n x n weights of attention are part of it."""
-    linear = [name for name in names if abs(laws[name].exponent - 1) <= SAME_EXPONENT]
-    growths = [f"linearly with n for {join_names(linear)}"] if linear else []
-    growths += [f"as n^{laws[name].exponent:.2f} for {name}" for name in names if name not in linear]
-    text = f"What a training step saves for the backward pass grows {join_names(growths)}"
+    sentence = growth_sentence(laws, "the memory for the backward pass")
     plain = laws.get("plain attention")
-    if plain is None:
-        return f"{text}."
-    if "transformer" in linear and plain.exponent > 1 + SAME_EXPONENT:
-        return (
-            f"{text}; attention by its definition, which saves its n x n weights, grows as "
-            f"n^{plain.exponent:.2f}. Quadratic memory is not inherent in the mechanism: the fused kernel "
-            "never stores the weights."
+    if plain and plain.exponent > laws["transformer"].exponent + 2 * SAME_EXPONENT:
+        sentence += (
+            " Quadratic memory is not inherent in attention: the fused kernel never stores the weights."
         )
-    return f"{text}; attention by its definition grows as n^{plain.exponent:.2f}."
+    return sentence

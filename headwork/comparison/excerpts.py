@@ -5,6 +5,7 @@ Each function returns sentences, tables and figures in the order to show them. `
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -12,12 +13,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from headwork.comparison import complexity, gap_task, long_range, parallelism
-from headwork.comparison.accuracy import Accuracy, changes, mean_accuracy
+from headwork.comparison.accuracy import changes, leaders, mean_accuracy
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.image_task import circular_convolution_error, train_on_images
 from headwork.comparison.layers import definition, flops
 from headwork.comparison.power_law import crossing
-from headwork.comparison.row import join_names
 from headwork.comparison.settings import Settings
 from headwork.pages.tables import Table
 
@@ -42,25 +42,24 @@ def torch_flops(name: str, n: int, d: int) -> int:
 @cache
 def measure_times() -> dict[str, Any]:
     """Times against n in a few rounds, measured once per process."""
-    return complexity.times_by_n(TIMED_FAMILIES, LENGTHS, rounds=3, max_rounds=6)
+    return complexity.times_by_n(TIMED_FAMILIES, LENGTHS, max_rounds=6)
 
 
 def work_and_time() -> list[Any]:
     """A3: the FLOPs, the exponent of n in the time, and the longest chain of each family."""
     laws = complexity.fit_times(measure_times())
-    lengths = parallelism.CHAIN_LENGTHS
-    rows = []
-    for name in Settings().families:
-        chains = [parallelism.longest_chain(name, n) for n in lengths]
-        chain = parallelism.format_line(*parallelism.straight_line(lengths, chains))
-        rows.append((name, str(flops(name)), str(laws[name]) if name in laws else "", chain))
+    names = Settings().families
+    chains = parallelism.chain_formulas(parallelism.chains(names))
+    rows = [
+        (name, str(flops(name)), str(laws[name]) if name in laws else "", str(chains[name])) for name in names
+    ]
     notes = [
         f"One layer, forward pass, one thread, d = {complexity.WIDTH}, the four largest n up to "
         f"{LENGTHS[-1]:,}. The chain is the number of operations that must run one after another."
     ]
     columns = ("family", "FLOPs, counted", "exponent of n, time", "longest chain")
     figure = complexity.time_figure(measure_times(), laws, "n", wide=True)
-    return [Table("Measured", columns, rows, notes), complexity.growth_verdict(laws), figure, SEE_ALSO]
+    return [Table("Measured", columns, rows, notes), complexity.growth_sentence(laws), figure, SEE_ALSO]
 
 
 def attention_time() -> list[Any]:
@@ -69,12 +68,11 @@ def attention_time() -> list[Any]:
     times = complexity.parts_of_attention((CROSSING_WIDTH,), CROSSING_LENGTHS)["times"]
     curves = (times[part][str(CROSSING_WIDTH)] for part in ("attention", "projections"))
     n = crossing(CROSSING_LENGTHS, *curves)
-    growth = f"grows as n^({law})" if law.is_reliable else f"follows no single exponent (n^({law}))"
-    where = f"from n = {n:.0f} on" if n else "at every measured length, or at none"
+    where = f"from n = {n:.0f} on" if 0 < n < math.inf else f"at {complexity.format_crossing(n)} measured"
     sentence = (
-        f"Measured: the time of attention {growth} from n = {law.start:,.0f} to {law.end:,.0f} at d = "
-        f"{complexity.WIDTH}. At d = {CROSSING_WIDTH} its n^2 d part takes longer than the projections "
-        f"{where}; by FLOPs from n = {2 * CROSSING_WIDTH} on."
+        f"Measured: the time of attention grows as {law.describe('n')} from n = {law.start:,.0f} to "
+        f"{law.end:,.0f} at d = {complexity.WIDTH}. At d = {CROSSING_WIDTH} its n^2 d part takes longer than "
+        f"the projections {where}; by FLOPs from n = {2 * CROSSING_WIDTH} on."
     )
     return [sentence, SEE_ALSO]
 
@@ -98,11 +96,7 @@ def memory_over_a_gap() -> list[Any]:
         "gradient of the last output at the first token is divided by that at the token just before the last."
     ]
     columns = ("family", "gradient at the first token, untrained", f"accuracy after a gap of {GAP}")
-    learned = [name for name, accuracy in accuracies.items() if accuracy.above(Accuracy(gap_task.CHANCE))]
-    others = [name for name in results if name not in learned]
-    who = join_names(learned) if learned else "no family"
-    sentence = f"Within this budget {who} learned to predict the first of {GAP + 1} symbols"
-    sentence += f"; {join_names(others)} did no better than chance." if learned and others else "."
+    sentence = f"With this budget, at predicting the first of {GAP + 1} symbols, {leaders(accuracies)}."
     sweep = gap_task.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
     figure = long_range.recurrent_weight_plot(sweep, wide=True)
     return [Table(f"A gap of {GAP}, measured", columns, rows, notes), sentence, figure, SEE_ALSO]

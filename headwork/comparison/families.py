@@ -7,7 +7,7 @@ size and learning rate are the same for all families, so that only the architect
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar
@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from headwork.errors import InputError
+from headwork.models import Model, registry
 from headwork.models.recurrent import CELLS, Cell
 
 TOLERANCE = 0.05  # relative, of the number of parameters
@@ -97,6 +98,17 @@ def build_with_parameters(build: Callable[[int], Module], target: int) -> Module
             f"compare: {count(size):,} parameters are the nearest to {target:,} that fit. Ask for more."
         )
     return build(size)
+
+
+def build_classifier(task: registry.Task, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
+    """A classifier of images or texts with about ``target`` parameters and these fields of its config."""
+    free_field = "hidden" if family.kind == "attention" else "width"
+
+    def build(size: int) -> Model:
+        sizes = {**fields, free_field: size, "kernel": "fused"}
+        return registry.build_classifier(registry.classifier_config(task, family.architecture, **sizes))
+
+    return build_with_parameters(build, target)
 
 
 def parameter_count(model: nn.Module) -> int:

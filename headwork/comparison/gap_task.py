@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from headwork.comparison import training
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
-from headwork.comparison.timing import threads
 from headwork.mechanisms import recurrence
 from headwork.models import Encoder, TransformerConfig
 from headwork.models.convolutional import SequenceConvolution
 from headwork.models.layers import Head, Positions, TokenEmbedding
 from headwork.models.recurrent import Recurrent
+from headwork.training.runs import threads
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark
 CHANCE = 1 / SYMBOLS

@@ -19,18 +19,22 @@ from torch import Tensor
 from torch.nn import functional
 
 from headwork.comparison import training
-from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters
+from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.settings import Settings
-from headwork.comparison.timing import threads
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
 from headwork.models import ConvolutionalClassifier, Model, RecurrentClassifier, VisionTransformer
-from headwork.models.registry import build_classifier, classifier_config
+from headwork.training.runs import threads
 
 CLASSES, CHANCE = 10, 0.1
 PROBE_IMAGES = 200  # test images on which the equivariance error is measured
 SHUFFLE_SEED = 7  # of the one fixed order of the pixels
+BEFORE_POOLING: dict[type[Model], str] = {
+    VisionTransformer: "transformer",
+    RecurrentClassifier: "recurrent",
+    ConvolutionalClassifier: "blocks",
+}
 
 
 @dataclass(frozen=True)
@@ -77,20 +81,13 @@ def image_model(family: Family, task: ImageTask) -> Model:
     >>> abs(image_model(FAMILIES["cnn"], TASKS[False]).parameter_count - 10_000) < 500
     True
     """
-    fields: dict[str, Any] = {"image": task.image, "classes": CLASSES, "kernel": "fused"}
-    free_field = "width"
+    fields: dict[str, Any] = {"image": task.image, "classes": CLASSES}
     if family.kind == "attention":
         fields |= {"patch": task.patch, "width": task.width, "depth": task.depth, "heads": HEADS}
         fields |= {"pooling": "mean", "attention": family.attention}
-        free_field = "hidden"
     elif family.kind == "convolution":
         fields["depth"] = 2  # the last feature map has one position for every four by four pixels
-
-    def build(free: int) -> Model:
-        config = classifier_config("vision", family.architecture, **fields, **{free_field: free})
-        return build_classifier(config)
-
-    return build_with_parameters(build, task.parameters)
+    return build_classifier("vision", family, task.parameters, fields)
 
 
 def image_measurement(
@@ -167,7 +164,9 @@ def train_on_images(
 def features(model: Model, images: Tensor) -> Tensor:
     """The vectors at all positions before pooling: (image, channel, row, column)."""
     outputs: list[Tensor] = []
-    hook = _before_pooling(model).register_forward_hook(lambda module, inputs, output: outputs.append(output))
+    part = getattr(model, BEFORE_POOLING[type(model)])
+    layer = part[-1] if isinstance(part, torch.nn.ModuleList) else part
+    hook = layer.register_forward_hook(lambda module, inputs, output: outputs.append(output))
     try:
         model(images)
     finally:
@@ -178,15 +177,6 @@ def features(model: Model, images: Tensor) -> Tensor:
     # Patches stand on a square grid; a recurrence reads one vector per row of the image.
     columns = math.isqrt(vectors.shape[1]) if isinstance(model, VisionTransformer) else 1
     return vectors.mT.reshape(*vectors.mT.shape[:-1], -1, columns)
-
-
-def _before_pooling(model: Model) -> torch.nn.Module:
-    if isinstance(model, VisionTransformer):
-        return model.transformer
-    if isinstance(model, RecurrentClassifier):
-        return model.recurrent
-    assert isinstance(model, ConvolutionalClassifier)
-    return model.blocks[-1]
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from headwork.comparison.gap_task import (
 )
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.plots import add_legend, draw, panel
-from headwork.comparison.row import Plot, Results, Row, capitalize, classify, clauses, join_names
+from headwork.comparison.row import Plot, Results, Row, classify, clauses
 from headwork.comparison.settings import Settings
 from headwork.pages.tables import Table
 
@@ -100,27 +100,15 @@ def reach_sentence(accuracies: BySize) -> str:
     """The gaps over which each family remembers the first symbol."""
     texts, ranges = {}, {}
     for name, by_gap in accuracies.items():
-        gaps = list(by_gap)
-        solved = [gap for gap in gaps if by_gap[gap].value >= SOLVED]
-        above = [gap for gap in gaps if by_gap[gap].above(Accuracy(CHANCE))]
-        below = [gap for gap in gaps if gap not in above]
-        ranges[name] = (
-            f"{by_gap[gaps[0]].value:.0%} at gap {gaps[0]}, {by_gap[gaps[-1]].value:.0%} at {gaps[-1]}"
-        )
-        if solved == gaps:
-            texts[name] = f"{SOLVED:.0%} or more at every gap up to {gaps[-1]}"
+        first, last = min(by_gap), max(by_gap)
+        ranges[name] = f"{by_gap[first].value:.0%} at gap {first}, {by_gap[last].value:.0%} at gap {last}"
+        solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED), default=0)
+        above = max((gap for gap in by_gap if by_gap[gap].above(Accuracy(CHANCE))), default=0)
+        texts[name] = f"{SOLVED:.0%} or more up to gap {solved}" if solved else f"below {SOLVED:.0%}"
+        if above > solved:
+            texts[name] += f" and above chance up to gap {above}"
         elif not above:
             texts[name] = "at chance at every gap"
-        else:
-            best = (
-                f"{SOLVED:.0%} or more up to gap {max(solved)}"
-                if solved
-                else f"below {SOLVED:.0%} at every gap"
-            )
-            if below and min(below) > max(above):
-                texts[name] = f"{best} and at chance from gap {min(below)} on"
-            else:
-                texts[name] = f"{best} and above chance up to gap {max(above)}"
     return f"The accuracy on the first symbol is {clauses(texts, ranges)}."
 
 
@@ -130,20 +118,12 @@ def claim_sentence(accuracies: BySize) -> str:
     if "transformer" not in accuracies or not recurrent:
         return ""
     gap = max(accuracies["transformer"])
-    attention = accuracies["transformer"][gap]
-    behind = [name for name in recurrent if attention.above(accuracies[name][gap])]
-    ahead = [name for name in recurrent if accuracies[name][gap].above(attention)]
-    level = [name for name in recurrent if name not in behind and name not in ahead]
-    parts = []
-    if behind:
-        parts.append(f"attention is ahead of {join_names(behind)}")
-    if ahead:
-        parts.append(f"{join_names(ahead)} ahead of attention, against the usual claim")
-    if level:
-        parts.append(f"there is no measurable difference between attention and {join_names(level)}")
+    at_gap = {name: accuracies[name][gap] for name in ("transformer", *recurrent)}
+    ahead = any(at_gap[name].above(at_gap["transformer"]) for name in recurrent)
+    claim = ", against the usual claim that attention reaches farther" if ahead else ""
     return (
-        f"At a gap of {gap} {'; '.join(parts)}. This holds for this budget: it shows how fast a family "
-        "learns, not what it could learn."
+        f"At a gap of {gap} {accuracy.leaders(at_gap)}{claim}. This holds for this budget: it shows how fast "
+        "a family learns, not what it could learn."
     )
 
 
@@ -153,14 +133,14 @@ def _add_gradients(row: Row, results: Mapping[str, Any], gap: int) -> None:
         when: {name: decay_per_position(result[when]) for name, result in results.items()}
         for when in ("before", "after")
     }
-    for when, state in (("before", "untrained"), ("after", "trained")):
+    for when, state in (("before", "Untrained"), ("after", "Trained")):
         norms = {name: result[when] for name, result in results.items()}
-        json_name = f"gradient kept a place, {state}"
-        row.add_cells(f"gradient decay per position, {state}", decays[when], _format_decay, json_name)
-        figure = _gradient_plot(norms, gap, capitalize(state))
+        json_name = f"gradient kept a place, {state.lower()}"
+        row.add_cells(f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name)
+        figure = _gradient_plot(norms, gap, state)
         caption = "Where a line ends, the gradient is zero or below the axis."
-        row.plots.append(Plot(figure, f"gradient norm by distance, {state}", caption))
-        row.add_sentence(decay_sentence(norms, gap, capitalize(state)))
+        row.plots.append(Plot(figure, f"gradient norm by distance, {state.lower()}", caption))
+        row.add_sentence(decay_sentence(norms, gap, state))
     for name, result in results.items():
         if result["after"][0] == 0:
             reach = gap + 1 - next(i for i, norm in enumerate(result["after"]) if norm > 0)

@@ -21,8 +21,10 @@ from headwork.comparison.measurements import Measurement
 from headwork.comparison.plots import size_plot
 from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio
 from headwork.comparison.settings import Settings
-from headwork.comparison.timing import InterleavedTimer, cores, relative, threads
+from headwork.comparison.timing import InterleavedTimer, cores, relative
 from headwork.pages.tables import Table
+from headwork.sizes.polynomial import Polynomial, interpolated
+from headwork.training.runs import threads
 
 WIDTH = 32
 CHAIN_LENGTHS = (32, 48, 64)
@@ -42,9 +44,6 @@ def plan(settings: Settings) -> list[Measurement]:
         Measurement("parallelism same tokens", tokens_config, same_tokens, 1.2 * len(families)),
         Measurement("parallelism threads", threads_config, on_threads, 0.5 * len(families)),
     ]
-
-
-# --- measuring ----------------------------------------------------------------------------------
 
 
 def chains(families: Sequence[str]) -> dict[str, Any]:
@@ -114,9 +113,6 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
     return {"threads": sorted(timers), "times": times}
 
 
-# --- reporting ----------------------------------------------------------------------------------
-
-
 def report(settings: Settings, results: Results) -> Row:
     names, count = settings.families, cores()
     same, threaded = results["parallelism same tokens"], results["parallelism threads"]
@@ -127,32 +123,40 @@ def report(settings: Settings, results: Results) -> Row:
         f"{LENGTHS[0]} to {LENGTHS[-1]:,} on {count} threads; n = {THREADS_N:,}, d = {THREADS_D} on 1 and on "
         f"{count} threads. Forward pass, best of several rounds taken in turns.",
     )
-    measured_chains = results["parallelism chain"]
-    lines = {
-        name: straight_line(measured_chains["lengths"], values)
-        for name, values in measured_chains["chains"].items()
-    }
-    chain_texts = {name: format_line(*lines[name]) for name in names}
+    chains = chain_formulas(results["parallelism chain"])
     first, last = same["lengths"][0], same["lengths"][-1]
-    per_token = {name: values[-1] / values[0] for name, values in same["times"].items()}
-    flops_growth = {name: _flops_per_token(name, last) / _flops_per_token(name, first) for name in names}
-    per_flop = {name: ratio / flops_growth[name] for name, ratio in per_token.items()}
+    ratios = {name: [value / values[0] for value in values] for name, values in same["times"].items()}
+    per_token = {name: values[-1] for name, values in ratios.items()}
+    flops_per_token = {name: [flops_at(name, n, WIDTH) / n for n in (first, last)] for name in names}
+    per_flop = {name: per_token[name] / (counts[1] / counts[0]) for name, counts in flops_per_token.items()}
     speedups = {name: values[0] / values[-1] for name, values in threaded["times"].items()}
-    row.add_cells("longest chain of operations", chain_texts)
+    row.add_cells("longest chain of operations", chains)
     label = f"n = {LENGTHS[-1]:,} over {LENGTHS[0]}"
     row.add_cells(f"time per token, {label}", per_token, format_ratio, f"time a token, {label}")
     row.add_cells(f"time per FLOP, {label}", per_flop, format_ratio, "time a FLOP, the same")
-    row.verdict = _chain_sentence(lines, chain_texts)
+    by_growth = sorted(names, key=lambda name: not _slope(chains[name]))  # chains that grow come first
+    growth = {name: "grows with n" if _slope(chains[name]) else "does not depend on n" for name in by_growth}
+    row.verdict = f"The longest chain of dependent operations {clauses(growth, row.cells[0].texts)}."
     row.add_sentence(_token_sentence(per_token, per_flop, last // first))
     if count > 1:
         row.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
         row.add_sentence(thread_sentence(speedups, count))
     else:
         row.add_sentence("Only one core is available here, so there is no speed-up to measure.")
-    row.tables.append(_table(chain_texts, same))
-    row.plots.append(_plot(same))
+    columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same["lengths"]))
+    rows = [(name, str(chains[name]), *map(format_ratio, ratios[name])) for name in names]
+    notes = [f"Times are ratios to n = {first}."]
+    row.tables.append(Table("The same tokens in longer sequences", columns, rows, notes))
+    title, ylabel = f"{TOKENS:,} tokens in longer sequences", f"time per token (n = {first} is 1)"
+    lines = {name: (same["lengths"], values) for name, values in ratios.items()}
+    figure = size_plot(lines, title, "tokens n per sequence", ylabel)
+    caption = "The number of tokens is constant; only the length of the sequences grows."
+    row.plots.append(Plot(figure, "time per token against the length of the sequences", caption))
     row.numbers = {
-        "chain": {name: {"fixed": fixed, "each token": each} for name, (fixed, each) in lines.items()},
+        "chain": {
+            name: {"fixed": float(chain.coefficient()), "each token": _slope(chain)}
+            for name, chain in chains.items()
+        },
         "time a token": per_token,
         "time a FLOP": per_flop,
         "speed-up": speedups if count > 1 else {},
@@ -160,36 +164,23 @@ def report(settings: Settings, results: Results) -> Row:
     return row
 
 
-def _flops_per_token(name: str, n: int) -> float:
-    return flops_at(name, n, WIDTH) / n
+def chain_formulas(result: Any) -> dict[str, Polynomial]:
+    """The longest chain of each family as a straight line in n.
 
-
-def straight_line(sizes: Sequence[int], values: Sequence[int]) -> tuple[float, float]:
-    """Intercept and slope of a chain's length.
-
-    >>> straight_line([16, 32], [35, 67])
-    (3.0, 2.0)
+    >>> print(chain_formulas({"lengths": [32, 64], "chains": {"lstm": [383, 767]}})["lstm"])
+    12 n - 1
     """
-    slope = (values[-1] - values[0]) / (sizes[-1] - sizes[0])
-    return values[0] - slope * sizes[0], slope
+    lengths = result["lengths"]
+
+    def formula(chains: Sequence[int]) -> Polynomial:
+        by_length = dict(zip(lengths, chains, strict=True))
+        return interpolated(lambda sizes: by_length[sizes["n"]], {"n": (lengths[0], lengths[-1])})
+
+    return {name: formula(values) for name, values in result["chains"].items()}
 
 
-def format_line(intercept: float, slope: float) -> str:
-    """A straight line in n.
-
-    >>> format_line(-1.0, 12.0), format_line(23.0, 0.0), format_line(0.0, 14.0)
-    ('12 n - 1', '23', '14 n')
-    """
-    if not slope:
-        return f"{intercept:g}"
-    sign = "+" if intercept > 0 else "-"
-    return f"{slope:g} n" + (f" {sign} {abs(intercept):g}" if intercept else "")
-
-
-def _chain_sentence(lines: Mapping[str, tuple[float, float]], texts: Mapping[str, str]) -> str:
-    by_growth = sorted(texts, key=lambda name: lines[name][1] == 0)  # those that grow first
-    growth = {name: "grows with n" if lines[name][1] else "does not depend on n" for name in by_growth}
-    return f"The longest chain of dependent operations {clauses(growth, texts)}."
+def _slope(chain: Polynomial) -> float:
+    return float(chain.coefficient(n=1))
 
 
 def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float], factor: int) -> str:
@@ -215,24 +206,3 @@ def thread_sentence(speedups: Mapping[str, float], count: int) -> str:
     )
     texts = {name: classify(speedup, scale) for name, speedup in speedups.items()}
     return f"On {count} threads {clauses(texts, {name: format_ratio(x) for name, x in speedups.items()})}."
-
-
-def _table(chain_texts: Mapping[str, str], same: Any) -> Table:
-    columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same["lengths"]))
-    rows = [
-        (name, text, *(format_ratio(value / same["times"][name][0]) for value in same["times"][name]))
-        for name, text in chain_texts.items()
-    ]
-    notes = [f"Times are ratios to n = {same['lengths'][0]}."]
-    return Table("The same tokens in longer sequences", columns, rows, notes)
-
-
-def _plot(same: Any) -> Plot:
-    lengths = same["lengths"]
-    lines = {
-        name: (lengths, [value / values[0] for value in values]) for name, values in same["times"].items()
-    }
-    title, ylabel = f"{TOKENS:,} tokens in longer sequences", f"time per token (n = {lengths[0]} is 1)"
-    caption = "The number of tokens is constant; only the length of the sequences grows."
-    figure = size_plot(lines, title, "tokens n per sequence", ylabel)
-    return Plot(figure, "time per token against the length of the sequences", caption)

@@ -30,6 +30,9 @@ class PowerLaw:
     def __str__(self) -> str:
         return f"{self.exponent:.2f} ± {self.error:.2f}"
 
+    def describe(self, variable: str) -> str:
+        return f"{variable}^({self})" if self.is_reliable else f"no single exponent ({self})"
+
 
 def fit_power_law(sizes: Sequence[float], values: Sequence[float]) -> PowerLaw:
     """The power law through three or more values.
@@ -46,15 +49,17 @@ def fit_power_law(sizes: Sequence[float], values: Sequence[float]) -> PowerLaw:
     return PowerLaw(slope, error, float(min(sizes)), float(max(sizes)))
 
 
-def crossing(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float | None:
-    """The size from which ``rising`` stays above ``other``, on logarithmic scales; None if they never cross.
+def crossing(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:
+    """The size from which ``rising`` stays above ``other``, on logarithmic scales: 0 always, inf never.
 
     >>> crossing([1, 2, 4], [1, 4, 16], [2, 4, 8])
     2.0
     """
     gaps = [math.log(a / b) for a, b in zip(rising, other, strict=True)]
-    last = max((i for i, gap in enumerate(gaps) if gap <= 0), default=None)
-    if last is None or gaps[-1] <= 0:
-        return None
+    if min(gaps) > 0:
+        return 0.0
+    last = max(i for i, gap in enumerate(gaps) if gap <= 0)
+    if last == len(gaps) - 1:
+        return math.inf
     fraction = -gaps[last] / (gaps[last + 1] - gaps[last])
     return float(sizes[last] * (sizes[last + 1] / sizes[last]) ** fraction)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,22 +13,15 @@ from headwork.comparison import bias, complexity, long_range, parallelism, uses
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
 from headwork.comparison.row import Results, Row, join_names
-from headwork.comparison.settings import Settings
+from headwork.comparison.settings import ROWS, Settings
 from headwork.errors import InputError
 from headwork.files import write_whole
 from headwork.pages import Table, figure, heading, page, plot_svg
-from headwork.pages.style import PLAIN, Style
-from headwork.readings.report import Report
+from headwork.readings.report import Report, Reported
 from headwork.training.progress import to_stderr
 
 PAGE, DATA = "comparison.html", "comparison.json"
-MODULES: dict[str, Any] = {
-    "complexity": complexity,
-    "parallelism": parallelism,
-    "long-range": long_range,
-    "bias": bias,
-    "uses": uses,
-}
+MODULES: dict[str, Any] = dict(zip(ROWS, (complexity, parallelism, long_range, bias, uses), strict=True))
 SIDE_BY_SIDE = Markup(
     '<div style="display:grid;gap:0 2rem;'
     'grid-template-columns:repeat(auto-fill,minmax(min(26rem,100%),1fr))">{}</div>'
@@ -52,7 +44,7 @@ def compare(settings: Settings, folder: str | Path, *, say: Callable[[str], None
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Reported):
     """The settings, the report on each row, and all results by the names of their measurements."""
 
     settings: Settings
@@ -65,16 +57,11 @@ class Comparison:
 
     @property
     def about(self) -> str:
+        kind, budget = "Full" if self.settings.full else "Quick", self.settings.describe_training("examples")
         return (
-            f"{'Full' if self.settings.full else 'Quick'} settings: "
-            f"{self.settings.describe_training('examples')}. Every number is measured or counted here; "
-            "sentences are generated from the numbers. Times are ratios."
+            f"{kind} settings: {budget}. Every number is measured or counted here; sentences are generated "
+            "from the numbers. Times are ratios."
         )
-
-    def verdicts(self) -> Table:
-        """Each row in one sentence."""
-        rows = [(row.title, row.verdict) for row in self.rows]
-        return Table("Summary", ("row", "what the numbers say"), rows)
 
     def table(self) -> Table:
         """One line per quantity, one column per family."""
@@ -98,18 +85,10 @@ class Comparison:
             ]
         return Report(self.title, tuple(parts))
 
-    def to_text(self, style: Style = PLAIN) -> str:
-        return self.report().to_text(style)
-
-    def to_markdown(self) -> str:
-        return self.report().to_markdown()
-
-    def to_latex(self, fragment: bool = False) -> str:
-        return self.report().to_latex(fragment)
-
     def to_html(self) -> str:
         """One page that works offline."""
-        blocks: list[Any] = [self.verdicts(), self.table()]
+        verdicts: list[tuple[Any, ...]] = [(row.title, row.verdict) for row in self.rows]
+        blocks: list[Any] = [Table("Summary", ("row", "what the numbers say"), verdicts), self.table()]
         for row in self.rows:
             blocks += [heading(row.title, name=row.name), row.verdict, *row.sentences]
             plots = [figure(plot_svg(plot.figure, plot.alt), plot.caption) for plot in row.plots]
@@ -133,6 +112,3 @@ class Comparison:
             ],
             "measurements": dict(self.results),
         }
-
-    def to_json(self) -> str:
-        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False) + "\n"

@@ -44,11 +44,7 @@ class Row:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def add_cells(
-        self,
-        label: str,
-        values: Mapping[str, Any],
-        form: Callable[[Any], str] = str,
-        json_name: str = "",
+        self, label: str, values: Mapping[str, Any], form: Callable[[Any], str] = str, json_name: str = ""
     ) -> None:
         """Add a line of the table, named in JSON like its label unless a name is given."""
         texts = {family: form(value) for family, value in values.items()}
@@ -88,15 +84,6 @@ def classify(value: float, scale: Sequence[tuple[float, str]]) -> str:
     ['the same', 'faster']
     """
     return next(text for limit, text in scale if value <= limit)
-
-
-def capitalize(text: str) -> str:
-    """The text with a capital first letter, the others unchanged.
-
-    >>> capitalize("an LSTM")
-    'An LSTM'
-    """
-    return text[:1].upper() + text[1:]
 
 
 def format_ratio(ratio: float) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.row import join_names
@@ -48,14 +49,14 @@ class Settings:
         >>> Settings.of(full=True).seeds, Settings.of(rows=["bias"]).rows
         ((0, 1, 2), ('bias',))
         """
-        default = cls(full=full, seeds=(0, 1, 2), steps=1000) if full else cls()
-        return cls(
-            full=full,
-            families=tuple(families) or default.families,
-            rows=tuple(rows) or default.rows,
-            seeds=tuple(seeds) or default.seeds,
-            steps=default.steps if steps is None else steps,
-        )
+        default = cls(full=True, seeds=(0, 1, 2), steps=1000) if full else cls()
+        chosen: dict[str, Any] = {
+            "families": tuple(families),
+            "rows": tuple(rows),
+            "seeds": tuple(seeds),
+            "steps": steps,
+        }
+        return replace(default, **{name: value for name, value in chosen.items() if value not in ((), None)})
 
     def describe_training(self, examples: str, parameters: Sequence[int] = ()) -> str:
         """The training budget; with the numbers of parameters of the models where they are given."""

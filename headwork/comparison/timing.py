@@ -9,25 +9,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Generic, TypeVar
 
 import torch
 
 Key = TypeVar("Key", bound=Hashable)
 SAMPLE_SECONDS = 0.002  # faster functions are repeated within one sample
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Use so many threads inside the block, and restore the number afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def cores() -> int:

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from headwork.comparison.timing import threads
 from headwork.training.evaluation import losses
 from headwork.training.loop import schedule
+from headwork.training.runs import threads
 
 BATCH_SIZE, LEARNING_RATE, WARM_UP = 32, 3e-3, 0.1
 EVALUATION_BATCH_SIZE = 100

@@ -13,7 +13,7 @@ import torch
 
 from headwork.comparison import training
 from headwork.comparison.accuracy import Accuracy, leaders, mean_accuracy, too_small_budget
-from headwork.comparison.families import FAMILIES, HEADS, build_with_parameters
+from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.image_task import (
     CHANCE,
     CLASSES,
@@ -25,13 +25,12 @@ from headwork.comparison.image_task import (
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Results, Row, format_ratio
 from headwork.comparison.settings import Settings
-from headwork.comparison.timing import InterleavedTimer, relative, threads
+from headwork.comparison.timing import InterleavedTimer, relative
 from headwork.comparison.training import BATCH_SIZE, Batch, generator
 from headwork.data import EncodedTexts, load_texts, train_tokenizer
 from headwork.data.splits import Indices, batches, batches_in_order
 from headwork.models import Model
-from headwork.models.registry import build_classifier, classifier_config
-from headwork.pages.tables import Table
+from headwork.training.runs import threads
 
 REVIEWS, REVIEW_CHANCE = "imdb", 0.5
 VOCABULARY, MAX_LENGTH = 2000, 200
@@ -71,9 +70,6 @@ def review_name(family: str, seed: int) -> str:
     return f"reviews {family} seed {seed}"
 
 
-# --- measuring ----------------------------------------------------------------------------------
-
-
 def image_times(families: Sequence[str], full: bool) -> dict[str, Any]:
     """Times of a training step and of a prediction on images, each in units of the shortest."""
     side = TASKS[full].image
@@ -87,7 +83,7 @@ def text_times(families: Sequence[str]) -> dict[str, Any]:
     """The same on texts of the maximum length."""
     tokens = torch.randint(2, VOCABULARY, (BATCH_SIZE, MAX_LENGTH), generator=generator("timed tokens"))
     labels = torch.randint(0, 2, (BATCH_SIZE,), generator=generator("timed labels"))
-    models = {name: text_model(name) for name in families}
+    models = {name: text_model(FAMILIES[name]) for name in families}
     return _times(models, ((tokens, torch.ones_like(tokens)), labels), 5)
 
 
@@ -102,28 +98,14 @@ def _times(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[str, 
     return {what: relative({name: best[what, name] for name in models}) for what in ("step", "answer")}
 
 
-def text_model(name: str) -> Model:
+def text_model(family: Family) -> Model:
     """A classifier of texts into two classes with about ``TEXT_PARAMETERS`` parameters."""
-    family = FAMILIES[name]
-    is_attention = family.kind == "attention"
-
-    def build(free: int) -> Model:
-        config = classifier_config(
-            "text",
-            family.architecture,
-            attention=family.attention,
-            vocabulary=VOCABULARY,
-            max_length=MAX_LENGTH,
-            width=TEXT_WIDTH if is_attention else free,
-            hidden=free if is_attention else 1,
-            heads=HEADS if is_attention else 1,
-            depth=2,
-            dropout=0.1,
-            kernel="fused",
-        )
-        return build_classifier(config)
-
-    return build_with_parameters(build, TEXT_PARAMETERS)
+    fields: dict[str, Any] = {"vocabulary": VOCABULARY, "max_length": MAX_LENGTH, "depth": 2, "dropout": 0.1}
+    if family.kind == "attention":
+        fields |= {"width": TEXT_WIDTH, "heads": HEADS, "attention": family.attention}
+    else:
+        fields |= {"hidden": 1, "heads": 1}
+    return build_classifier("text", family, TEXT_PARAMETERS, fields)
 
 
 @cache
@@ -139,7 +121,7 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     """Train to tell positive reviews from negative ones; the test accuracy."""
     train_split, test_split = load_reviews()
     keys = (seed, family, REVIEWS)
-    model = training.build_seeded(lambda: text_model(family), *keys)
+    model = training.build_seeded(lambda: text_model(FAMILIES[family]), *keys)
     count, lengths = len(train_split), train_split.lengths
     order = (
         chosen
@@ -161,12 +143,13 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     }
 
 
-# --- reporting ----------------------------------------------------------------------------------
-
-
 def report(settings: Settings, results: Results) -> Row:
     names, seeds, task = settings.families, settings.seeds, TASKS[settings.full]
-    row = Row("uses", "Best use", f"{settings.describe_training('examples')}.")
+    row = Row(
+        "uses",
+        "Best use",
+        f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
+    )
     count = task.counts[-1]
     runs = {name: [results[measurement_name(name, count, seed)] for seed in seeds] for name in names}
     label = f"{task.data}, {count:,} images"
@@ -188,7 +171,6 @@ def _add_task(
         for name, by_seed in runs.items()
     }
     counts = {name: by_seed[0]["parameters"] for name, by_seed in runs.items()}
-    first = len(row.cells)
     for label, values, form, json_name in (
         ("accuracy", accuracies, str, "right"),
         ("parameters", counts, "{:,}".format, "parameters"),
@@ -196,11 +178,6 @@ def _add_task(
         ("time per prediction", times["answer"], format_ratio, "time an answer"),
     ):
         row.add_cells(f"{task}: {label}", values, form, f"{task}: {json_name}")
-    columns = row.cells[first:]
-    rows = [(name, *(column.texts[name] for column in columns)) for name in runs]
-    labels = (column.label.removeprefix(f"{task}: ") for column in columns)
-    notes = ["Times are ratios to the fastest family's."]
-    row.tables.append(Table(task, ("family", *labels), rows, notes))
     small = too_small_budget(accuracies.values(), chance, steps)
     sentence = small or f"{_summary(accuracies, times['step'])}."
     row.verdict = f"{row.verdict} On {task}, {sentence}".strip()

@@ -114,7 +114,7 @@ def run_to_end(
     run: Any = prepared.run
     model = prepared.new_model() if files is None else prepared.complete(build_classifier(run.model))
     session = Session(prepared, model, processes, log)
-    with _threads(run.threads), freed_memory_kept(), _stop_signals() as signals:
+    with threads(run.threads), freed_memory_kept(), _stop_signals() as signals:
         state = TrainState()
         if files is not None:
             saved = checkpoints.restore(files, folder, session.model, session.optimiser)
@@ -250,7 +250,8 @@ def _stop_signals() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def threads(count: int) -> Iterator[None]:
+    """Use so many threads inside the block (0: as many as before), and restore the number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -39,7 +39,7 @@ def test_parameters_are_equal_within_five_percent(name, full):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_models_of_texts_are_of_equal_size_too(name):
     with torch.device("meta"):
-        model = uses.text_model(name)
+        model = uses.text_model(FAMILIES[name])
     assert abs(model.parameter_count - uses.TEXT_PARAMETERS) <= 0.05 * uses.TEXT_PARAMETERS
 
 

@@ -13,8 +13,9 @@ from headwork.comparison.families import FAMILIES
 from headwork.comparison.gap_task import gradient_norms, sequence_model, train_on_gap
 from headwork.comparison.image_task import TASKS, equivariance_error, image_tensors
 from headwork.comparison.layers import Layer
-from headwork.comparison.timing import InterleavedTimer, threads
+from headwork.comparison.timing import InterleavedTimer
 from headwork.comparison.training import generator
+from headwork.training.runs import threads
 
 
 def test_an_untrained_circular_convolution_has_no_equivariance_error():
@@ -92,10 +93,10 @@ def test_the_recurrent_weight_passing_through_one():
 
 def test_chains_grow_with_n_in_recurrences_only():
     for name, family in FAMILIES.items():
-        chains = [parallelism.longest_chain(name, n) for n in parallelism.CHAIN_LENGTHS]
-        intercept, slope = parallelism.straight_line(parallelism.CHAIN_LENGTHS, chains)
-        assert chains == [intercept + slope * n for n in parallelism.CHAIN_LENGTHS], name
-        assert (slope > 0) == (family.kind == "recurrence"), name
+        result = parallelism.chains([name])
+        formula = parallelism.chain_formulas(result)[name]
+        assert result["chains"][name] == [formula(n=n) for n in result["lengths"]], name
+        assert (formula.coefficient(n=1) > 0) == (family.kind == "recurrence"), name
 
 
 def test_memory_of_plain_attention_is_its_weights():
