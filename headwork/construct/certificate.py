@@ -64,11 +64,10 @@ class ScoredHead:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """The proved bound, the row that attains it, and that row of E."""
+    """The proved bound, the part of it for rounding, and the row of E that attains it."""
 
     value: float
     rounding: float
-    row: int
     errors: Array
 
 
@@ -80,14 +79,14 @@ def bound(heads: Sequence[ScoredHead], M: Array, norm: float, beta: float) -> Bo
     rounding = np.sum([abs(h.coefficient) * h.rounding(beta) for h in heads], axis=0) + scale * sums * UNIT
     rows = norm * (np.abs(E).sum(axis=1) + rounding)
     row = int(np.argmax(rows))
-    return Bound(float(rows[row]), float(norm * rounding[row]), row, E[row])
+    return Bound(float(rows[row]), float(norm * rounding[row]), E[row])
 
 
-def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float, least: float = 0.0) -> float:
+def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float:
     """The beta from which on the bound holds, by doubling and bisection; always a beta at which it does."""
-    if bound_at(least).value <= tolerance:
-        return least
-    low, high = least, max(1.0, least)
+    if bound_at(0.0).value <= tolerance:
+        return 0.0
+    low, high = 0.0, 1.0
     while bound_at(high).value > tolerance:
         low, high = high, 2 * high
         if high > HARDEST:

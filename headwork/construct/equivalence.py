@@ -87,6 +87,16 @@ class Equivalence:
 EQUIVALENCES: dict[str, Equivalence] = {}
 
 
+def integers(random: np.random.Generator, low: int, high: int, count: int) -> tuple[int, ...]:
+    """Random sizes from ``low`` up to ``high`` - 1."""
+    return tuple(int(n) for n in random.integers(low, high, size=count))
+
+
+def normals(random: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[str, Any]:
+    """Random arrays by name, of these shapes."""
+    return {name: random.normal(size=shape) for name, shape in shapes.items()}
+
+
 def equivalence(*, why: str, **fields: Any) -> Callable[[Sample], Equivalence]:
     """Register an equivalence under the slug of the function that draws its random cases."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct.equivalence import equivalence, registered_side, side
+from headwork.construct.equivalence import equivalence, integers, normals, registered_side, side
 from headwork.mechanisms import attention, hardmax, self_attention, sinusoidal_positions
 from headwork.mechanisms.positions import frequencies
 from headwork.note import Input, Note, Step, card, silent, steps_of
@@ -54,18 +54,14 @@ def gather(value: Tensor, *, picks: tuple[int, ...], note: Note = silent) -> Ten
     small={"value": "a1 a2; b1 b2; c1 c2", "picks": (2, 0, 0, 1)},
 )
 def one_hot_attention_gather(random: Random) -> dict[str, Any]:
-    count, queries, width = (int(n) for n in random.integers(1, 9, size=3))
-    picks = tuple(int(k) for k in random.integers(0, count, size=queries))
-    return {"value": random.normal(size=(count, width)), "picks": picks}
+    count, queries, width = integers(random, 1, 9, 3)
+    picks = integers(random, 0, count, queries)
+    return {**normals(random, value=(count, width)), "picks": picks}
 
 
 def attention_case(random: Random) -> dict[str, Any]:
-    tokens, width, value_width = (int(n) for n in random.integers(1, 9, size=3))
-    return {
-        "query": random.normal(size=(tokens, width)),
-        "key": random.normal(size=(tokens, width)),
-        "value": random.normal(size=(tokens, value_width)),
-    }
+    tokens, width, value_width = integers(random, 1, 9, 3)
+    return normals(random, query=(tokens, width), key=(tokens, width), value=(tokens, value_width))
 
 
 @equivalence(
@@ -94,12 +90,8 @@ def linear_attention_recurrence(random: Random) -> dict[str, Any]:
     large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16), "mask": "causal", "chunk": 64},
 )
 def linear_attention_chunks(random: Random) -> dict[str, Any]:
-    return {
-        **attention_case(random),
-        "features": "elu+1",
-        "mask": "causal",
-        "chunk": int(random.integers(1, 6)),
-    }
+    case = {**attention_case(random), "features": "elu+1", "mask": "causal"}
+    return {**case, "chunk": int(random.integers(1, 6))}
 
 
 @side(
@@ -133,11 +125,7 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
 )
 def layer_normalisation_projection(random: Random) -> dict[str, Any]:
     tokens, width = int(random.integers(1, 9)), int(random.integers(2, 12))
-    return {
-        "tokens": random.normal(size=(tokens, width)),
-        "scale": random.normal(size=width),
-        "shift": random.normal(size=width),
-    }
+    return normals(random, tokens=(tokens, width), scale=width, shift=width)
 
 
 POSITIONS = (
@@ -229,7 +217,7 @@ def argmax(scores: Tensor, *, note: Note = silent) -> Tensor:
     limit=("beta", "oo"),
 )
 def softmax_argmax(random: Random) -> dict[str, Any]:
-    rows, columns = (int(n) for n in random.integers(1, 9, size=2))
+    rows, columns = integers(random, 1, 9, 2)
     return {"scores": random.integers(-5, 6, size=(rows, columns)).astype(float), "beta": np.array(100.0)}
 
 
@@ -322,7 +310,7 @@ def permutation_then_attention(
     },
 )
 def attention_permutation(random: Random) -> dict[str, Any]:
-    tokens, width, key_width = (int(n) for n in random.integers(1, 9, size=3))
-    matrices = {name: random.normal(size=(key_width, width)) for name in ("W_q", "W_k", "W_v")}
+    tokens, width, key_width = integers(random, 1, 9, 3)
+    matrices = normals(random, **dict.fromkeys(("W_q", "W_k", "W_v"), (key_width, width)))
     order = tuple(int(k) for k in random.permutation(tokens))
-    return {"tokens": random.normal(size=(tokens, width)), **matrices, "order": order}
+    return {**normals(random, tokens=(tokens, width)), **matrices, "order": order}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct.equivalence import equivalence, registered_side, side
+from headwork.construct.equivalence import equivalence, integers, normals, registered_side, side
 from headwork.mechanisms import convolution_1d, convolution_2d, patches, recurrence
 from headwork.note import Input, Note, Step, silent, steps_of
 from headwork.numbers import cat, stack
@@ -29,12 +29,8 @@ IMAGE = Input("image", "I", "channel height width", "")
 )
 def convolution_toeplitz(random: Random) -> dict[str, Any]:
     length, size = int(random.integers(5, 30)), int(random.integers(1, 6))
-    return {
-        "signal": random.normal(size=length),
-        "kernel": random.normal(size=size),
-        "stride": int(random.integers(1, 4)),
-        "padding": int(random.integers(0, size)),
-    }
+    case = normals(random, signal=length, kernel=size)
+    return {**case, "stride": int(random.integers(1, 4)), "padding": int(random.integers(0, size))}
 
 
 @side(
@@ -64,11 +60,7 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
 def locally_connected_banded(random: Random) -> dict[str, Any]:
     length, size, stride = int(random.integers(5, 30)), int(random.integers(1, 6)), int(random.integers(1, 4))
     count = (length - size) // stride + 1
-    return {
-        "signal": random.normal(size=length),
-        "kernels": random.normal(size=(count, size)),
-        "stride": stride,
-    }
+    return {**normals(random, signal=length, kernels=(count, size)), "stride": stride}
 
 
 @side(
@@ -93,12 +85,9 @@ def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -
 )
 def average_pooling_mean_filter(random: Random) -> dict[str, Any]:
     size = int(random.integers(1, 5))
-    height, width = (int(n) for n in random.integers(size, size + 9, size=2))
-    return {
-        "image": random.normal(size=(height, width)),
-        "size": size,
-        "stride": int(random.integers(1, size + 1)),
-    }
+    height, width = integers(random, size, size + 9, 2)
+    case = normals(random, image=(height, width))
+    return {**case, "size": size, "stride": int(random.integers(1, size + 1))}
 
 
 EMBEDDING = Input("W", "W", "width feature", "one row per embedded feature", trained=True)
@@ -150,10 +139,10 @@ def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note =
     },
 )
 def patch_embedding_convolution(random: Random) -> dict[str, Any]:
-    size, channels, width = (int(n) for n in random.integers(1, 5, size=3))
-    rows, columns = (int(n) for n in random.integers(1, 5, size=2))
-    image = random.normal(size=(channels, rows * size, columns * size))
-    return {"image": image, "W": random.normal(size=(width, channels * size * size)), "size": size}
+    size, channels, width = integers(random, 1, 5, 3)
+    rows, columns = integers(random, 1, 5, 2)
+    shapes = {"image": (channels, rows * size, columns * size), "W": (width, channels * size * size)}
+    return {**normals(random, **shapes), "size": size}
 
 
 HEAD_INPUTS = (
@@ -221,11 +210,10 @@ def convolution_of_kernel_1(
     small={"tokens": "x1 x2; y1 y2; z1 z2", "W_v": "a1 a2; b1 b2", "blocks": "c1; c2", "heads": 2},
 )
 def heads_convolution(random: Random) -> dict[str, Any]:
-    heads, value_width, share, tokens = (int(n) for n in random.integers(1, 5, size=4))
+    heads, value_width, share, tokens = integers(random, 1, 5, 4)
+    rows, width = heads * value_width, heads * share
     return {
-        "tokens": random.normal(size=(tokens, heads * share)),
-        "W_v": random.normal(size=(heads * value_width, heads * share)),
-        "blocks": random.normal(size=(heads * value_width, share)),
+        **normals(random, tokens=(tokens, width), W_v=(rows, width), blocks=(rows, share)),
         "heads": heads,
     }
 

@@ -68,7 +68,6 @@ class Goal:
     spreads: bool = False  # joined is preferred, where the positions allow it
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     grid: tuple[int, int] | None = None
-    ends: str = ""
     head_width: int | None = None
 
     @property
@@ -240,7 +239,7 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
         keys = [r * columns + c for r in over for c in along]
         heads.append(picking(keys, rows * columns, float(taps[a, b])))
     title = f"convolution of {taps.shape[0]} x {taps.shape[1]} taps over a grid of {rows} x {columns}"
-    return Goal(title, rows * columns, tuple(heads), _by_sign(heads), grid=(rows, columns), ends=ends)
+    return Goal(title, rows * columns, tuple(heads), _by_sign(heads), grid=(rows, columns))
 
 
 def first(*, tokens: Any = None, grid: Any = None) -> Goal:
@@ -352,7 +351,7 @@ def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequ
     title = f"{name}; ends: {ENDS[ends]}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
-        return Goal(title, count, (), (Head(1.0, window / window.sum(axis=1, keepdims=True)),), ends=ends)
+        return Goal(title, count, (), (Head(1.0, window / window.sum(axis=1, keepdims=True)),))
     inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
     queries = inside if ends == "none" else list(range(count))
     if not queries:
@@ -364,7 +363,7 @@ def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequ
         keys = [_inside(i + offset, count, ends) for i in queries]
         heads.append(picking(keys, count, tap, None if ends == "wrap" and offset else offset))
     some = tuple(queries) if len(queries) < count else ()
-    return Goal(title, count, tuple(heads), _by_sign(heads), queries=some, ends=ends)
+    return Goal(title, count, tuple(heads), _by_sign(heads), queries=some)
 
 
 def _by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:

@@ -18,29 +18,21 @@ A2: dict[str, Any] = {
 }
 
 
-@problem(
-    "A1",
-    "Patches of an image",
-    "A 224 x 224 image is cut into patches of 16 x 16. How many patches, how many tokens?",
-)
+@problem("Patches of an image")
 def a1(solution: Solution) -> None:
-    ledger = sizes.patches(image=224, patch=16)
-    solution.show(ledger)
+    """A 224 x 224 image is cut into patches of 16 x 16. How many patches, how many tokens?"""
+    ledger = solution.show(sizes.patches(image=224, patch=16))
     solution.check("patches along each side", ledger["side"], 14)
     solution.check("patches", ledger["patches"], 196)
     solution.check("tokens with a class token", ledger["tokens"], 197)
     solution.answer = "14 x 14 = 196 patches, 197 tokens"
 
 
-@problem(
-    "A2",
-    "Self-attention of four tokens",
-    """Tokens (1,2), (2,0), (0,1), (1,1); W_q is the identity, W_k keeps the first coordinate, W_v the second,
-    applied as W x; no scaling (beta = 1). Find queries, keys, values, scores, weights and outputs.""",
-)
+@problem("Self-attention of four tokens")
 def a2(solution: Solution) -> None:
-    trace = explain("self-attention", exact=True, **A2)
-    solution.show(trace)
+    """Tokens (1,2), (2,0), (0,1), (1,1); W_q is the identity, W_k keeps the first coordinate, W_v the second,
+    applied as W x; no scaling (beta = 1). Find queries, keys, values, scores, weights and outputs."""
+    trace = solution.show(explain("self-attention", exact=True, **A2))
     weights, output = trace["weights"].exact, trace["output"].exact
     solution.check("queries", trace["query"], "1 2; 2 0; 0 1; 1 1")
     solution.check("keys", trace["key"], "1 0; 2 0; 0 0; 1 0")
@@ -103,13 +95,10 @@ def a2(solution: Solution) -> None:
     solution.answer = "outputs (0, 0.6622) (0, 0.3292) (0, 1) (0, 0.6622)"
 
 
-@problem(
-    "A3",
-    "CNN, RNN and transformer side by side",
-    """Compare convolution, recurrence and self-attention: parallelism, long-range dependencies, complexity,
-    inductive bias, best uses.""",
-)
+@problem("CNN, RNN and transformer side by side")
 def a3(solution: Solution) -> None:
+    """Compare convolution, recurrence and self-attention: parallelism, long-range dependencies, complexity,
+    inductive bias, best uses."""
     formulas = growth_formulas()
     solution.show(family_table(formulas))
     solution.show(chain_table())

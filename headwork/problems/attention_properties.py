@@ -18,10 +18,12 @@ from headwork.readings.sensitivity import sensitivity
 TOKENS = "1 2; 2 0; 0 1"
 
 
-@problem("B1", "The formula of attention", "Write attention with its hardness beta. Where does softmax go?")
+@problem("The formula of attention")
 def b1(solution: Solution) -> None:
-    trace = explain("attention", query=TOKENS, key="1 1; 0 2; 1 0", value="1 0; 0 1; 2 2", exact=True)
-    solution.show(trace)
+    """Write attention with its hardness beta. Where does softmax go?"""
+    trace = solution.show(
+        explain("attention", query=TOKENS, key="1 1; 0 2; 1 0", value="1 0; 0 1; 2 2", exact=True)
+    )
     solution.say("Attention(Q, K, V) = softmax(beta Q K^T) V, with beta = 1/sqrt(d_k) by default.")
     weights, value, output = (trace[name].values for name in ("weights", "value", "output"))
     powers = np.exp(trace["scores"].values @ value)
@@ -37,12 +39,9 @@ def b1(solution: Solution) -> None:
     solution.answer = "softmax(beta Q K^T) V, beta = 1/sqrt(d_k)"
 
 
-@problem(
-    "B2",
-    "Hardness",
-    "What happens as beta goes to infinity and as it goes to 0, in self- and in cross-attention?",
-)
+@problem("Hardness")
 def b2(solution: Solution) -> None:
+    """What happens as beta goes to infinity and as it goes to 0, in self- and in cross-attention?"""
     cases: dict[str, Any] = {
         "self-attention": {"tokens": TOKENS},
         "cross-attention": {"tokens": TOKENS, "memory": "1 1; 0 3; 1 1; 4 0"},
@@ -65,18 +64,16 @@ def b2(solution: Solution) -> None:
             published="the mean of the keys" if name == "self-attention" else "",
             why="The weights average what they multiply: the values." if name == "self-attention" else "",
         )
-    tie = explain("attention", query="[[1, 0]]", key="1 0; 1 5; 0 0", value="1; 2; 3", beta="oo", exact=True)
-    solution.show(tie)
+    tie = solution.show(
+        explain("attention", query="[[1, 0]]", key="1 0; 1 5; 0 0", value="1; 2; 3", beta="oo", exact=True)
+    )
     solution.check("a tie at beta = ∞ is shared", tie["weights"], "[[1/2, 1/2, 0]]")
     solution.answer = "∞: one-hot, ties shared; 0: mean of the values"
 
 
-@problem(
-    "B3",
-    "Sensitivity to one key",
-    "One key is moved by a small or a large vector. What changes, and how does it depend on beta?",
-)
+@problem("Sensitivity to one key")
 def b3(solution: Solution) -> None:
+    """One key is moved by a small or a large vector. What changes, and how does it depend on beta?"""
     clear = sensitivity("1 0; 0 1; -1 0", "1 0; 0.2 0; 0 1", "1 0; 0 1; 0 0", change=1, delta="0.1 0.1")
     betas = (1, 10, 100, 1000, 10000, 100000)
     near = sensitivity("[[1, 0]]", "1 0; 0.999 0", "1 0; 0 1", change=1, delta="0.002 0", betas=betas)
@@ -112,12 +109,9 @@ def b3(solution: Solution) -> None:
     solution.answer = f"worst case tanh(beta |q.delta|/4) spread; here at most {clear.moved.max():.3f}"
 
 
-@problem(
-    "B4",
-    "Several heads, and grouped convolution",
-    "Write multi-head attention. In what sense is it like a grouped convolution of kernel size 1?",
-)
+@problem("Several heads, and grouped convolution")
 def b4(solution: Solution) -> None:
+    """Write multi-head attention. In what sense is it like a grouped convolution of kernel size 1?"""
     trace = explain(
         "multi-head-attention",
         tokens="1 2 0 1; 2 0 1 1; 0 1 1 3",
@@ -166,12 +160,9 @@ def b4(solution: Solution) -> None:
     solution.answer = "join the heads, mix by W_o; kernel size 1 without groups"
 
 
-@problem(
-    "B5",
-    "Identity, permutation, running mean, convolution",
-    "Can self-attention act as the identity? As a permutation? As a running mean? As a convolution?",
-)
+@problem("Identity, permutation, running mean, convolution")
 def b5(solution: Solution) -> None:
+    """Can self-attention act as the identity? As a permutation? As a running mean? As a convolution?"""
     codes, content = np.eye(5), tensor(np.arange(10.0).reshape(5, 2))
     solution.check("identity", _weights(codes, codes, math.inf), np.eye(5))
     order = [2, 1, 0, 4, 3]
@@ -184,8 +175,9 @@ def b5(solution: Solution) -> None:
     )
     window = [[float(i <= j < i + 3) for j in range(5)] for i in range(3)]
     values = content.array.tolist()
-    mean = explain("attention", query=window, key=codes.tolist(), value=values, beta="oo", exact=True)
-    solution.show(mean)
+    mean = solution.show(
+        explain("attention", query=window, key=codes.tolist(), value=values, beta="oo", exact=True)
+    )
     solution.check(
         "running mean of 3 (3 queries over 5 keys)",
         mean["weights"],
@@ -225,17 +217,13 @@ def _weights(query: Any, key: Any, beta: float) -> Any:
     return attention(tensor(query), tensor(key), tensor(np.eye(len(key))), beta=beta).array
 
 
-@problem(
-    "B6",
-    "Copying with orthogonal vectors",
-    """a, b, c, d are orthogonal with norm r; x1 = d+b, x2 = a, x3 = c+b; q = k = v = x, beta = 1. Show that
-    y -> x as r grows, and find the r that keeps the relative error |y - x|/r below epsilon.""",
-)
+@problem("Copying with orthogonal vectors")
 def b6(solution: Solution) -> None:
+    """a, b, c, d are orthogonal with norm r; x1 = d+b, x2 = a, x3 = c+b; q = k = v = x, beta = 1. Show that y
+    -> x as r grows, and find the r that keeps the relative error |y - x|/r below epsilon."""
     import sympy
 
-    trace = explain("self-attention", tokens="0 r 0 r; r 0 0 0; 0 r r 0", beta=1)
-    solution.show(trace)
+    trace = solution.show(explain("self-attention", tokens="0 r 0 r; r 0 0 0; 0 r r 0", beta=1))
     r = sympy.Symbol("r", real=True)
     x, y = trace["tokens"].exact, trace["output"].exact
     norms = np.array([sum(c**2 for c in row) for row in x], object)
@@ -258,19 +246,15 @@ def b6(solution: Solution) -> None:
     solution.answer = "r = sqrt(ln(sqrt(10)/epsilon - 2)); 2.839 for 1e-3"
 
 
-@problem(
-    "B7",
-    "Linear attention",
-    "Drop the exponential and normalise the dot products. What does it cost, and what can go wrong?",
-)
+@problem("Linear attention")
 def b7(solution: Solution) -> None:
+    """Drop the exponential and normalise the dot products. What does it cost, and what can go wrong?"""
     inputs: dict[str, Any] = {
         "query": "1 2; 2 0; 0 1; 1 1",
         "key": "1 0; 2 0; 0 0; 1 0",
         "value": "0 2; 0 0; 0 1; 0 1",
     }
-    raw = explain("linear-attention", exact=True, **inputs)
-    solution.show(raw)
+    raw = solution.show(explain("linear-attention", exact=True, **inputs))
     undefined = np.isnan(raw["weights"].values[2]).all() and raw.warnings
     solution.confirm("A2's row 2 is 0/0: undefined, with a warning", undefined)
     solution.check("A2's row 0", raw["weights"].exact[0], "1/4 1/2 0 1/4")
@@ -292,14 +276,10 @@ def b7(solution: Solution) -> None:
     solution.answer = "O(n d^2); 0/0 is possible, elu+1 prevents it"
 
 
-@problem(
-    "B8",
-    "What self-attention costs",
-    "Count the work of self-attention over n tokens of width d, projections included.",
-)
+@problem("What self-attention costs")
 def b8(solution: Solution) -> None:
-    ledger = sizes.growth("multi-head-attention")
-    solution.show(ledger)
+    """Count the work of self-attention over n tokens of width d, projections included."""
+    ledger = solution.show(sizes.growth("multi-head-attention"))
     work = ledger.total.multiply_adds
     assert isinstance(work, sizes.Polynomial)
     solution.check("multiply-adds", str(work), "2 n^2 d + 4 n d^2")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ MODULES = (
     *("attention_by_hand", "attention_properties", "transformer", "convolution"),
     *("recurrence", "training", "questions"),
 )
+Part = TypeVar("Part")
 CLOSE = 1e-12  # how close a decimal must come to the correct value
 
 
@@ -115,9 +116,10 @@ class Solution:
     def say(self, words: str) -> None:
         self.parts.append(" ".join(words.split()))
 
-    def show(self, part: Any) -> None:
-        """Add a trace, table, ledger or figure; a report by its parts."""
+    def show(self, part: Part) -> Part:
+        """Add a trace, table, ledger or figure, a report by its parts; and return it."""
         self.parts += [part.title, *part.parts] if isinstance(part, Report) else [part]
+        return part
 
     def check(
         self, label: str, ours: Any, expected: Any, *, published: str = "", why: str = "", rounded: int = -1
@@ -234,11 +236,12 @@ PROBLEMS: dict[str, Problem] = {}
 Entry = Callable[[Solution], None]
 
 
-def problem(slug: str, title: str, question: str) -> Callable[[Entry], Entry]:
-    """Enter a function into the book."""
+def problem(title: str) -> Callable[[Entry], Entry]:
+    """Enter a function into the book: its name is the slug, its docstring the question."""
 
     def enter(entry: Entry) -> Entry:
-        PROBLEMS[slug] = Problem(slug, title, " ".join(question.split()), entry)
+        slug, question = entry.__name__.upper(), " ".join((entry.__doc__ or "").split())
+        PROBLEMS[slug] = Problem(slug, title, question, entry)
         return entry
 
     return enter

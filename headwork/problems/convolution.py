@@ -10,13 +10,10 @@ from headwork.readings import explain
 SIGNAL, KERNEL = "x1 x2 x3 x4 x5 x6 x7 x8 x9", "k1 k2 k3"
 
 
-@problem(
-    "D1",
-    "1-D convolution",
-    """An input of length 9 and a kernel k1 k2 k3: the outputs without padding and with stride 1; then with
-    padding 1 and stride 2.""",
-)
+@problem("1-D convolution")
 def d1(solution: Solution) -> None:
+    """An input of length 9 and a kernel k1 k2 k3: the outputs without padding and with stride 1; then with
+    padding 1 and stride 2."""
     plain = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)
     strided = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL, padding=1, stride=2)
     solution.show(plain)
@@ -34,14 +31,10 @@ def d1(solution: Solution) -> None:
     solution.answer = "7 outputs; with padding 1 and stride 2: 5"
 
 
-@problem(
-    "D2",
-    "Convolution as a matrix",
-    "Write the convolution of D1 as a matrix. What if the weights are not shared?",
-)
+@problem("Convolution as a matrix")
 def d2(solution: Solution) -> None:
-    shared = explain("toeplitz", signal=SIGNAL, kernel=KERNEL)
-    solution.show(shared)
+    """Write the convolution of D1 as a matrix. What if the weights are not shared?"""
+    shared = solution.show(explain("toeplitz", signal=SIGNAL, kernel=KERNEL))
     matrix = shared["matrix"].exact
     solution.check("shape of the matrix", matrix.shape, (7, 9))
     solution.check("its first row", matrix[0], "k1 k2 k3 0 0 0 0 0 0")
@@ -49,8 +42,7 @@ def d2(solution: Solution) -> None:
     convolved = explain("convolution-1d", signal=SIGNAL, kernel=KERNEL)["output"].exact
     solution.check("the same outputs as the convolution", shared["output"], convolved)
     taps = "; ".join(" ".join(f"k_{3 * i + j + 1}" for j in range(3)) for i in range(7))
-    local = explain("locally-connected", signal=SIGNAL, kernels=taps)
-    solution.show(local)
+    local = solution.show(explain("locally-connected", signal=SIGNAL, kernels=taps))
     distinct = {str(x) for x in local["matrix"].exact.flat if x != 0}
     solution.check("weights without sharing", len(distinct), 21)
     counted = sizes.convolution(inputs=(9,), kernel=3)["locally connected weights"]
@@ -61,26 +53,22 @@ def d2(solution: Solution) -> None:
     solution.answer = "a 7 x 9 Toeplitz matrix; 21 weights without sharing"
 
 
-@problem("D3", "A mean filter", "The filter 1/4 [[1,1],[1,1]] on [[1,2,3],[4,5,6],[7,8,9]].")
+@problem("A mean filter")
 def d3(solution: Solution) -> None:
+    """The filter 1/4 [[1,1],[1,1]] on [[1,2,3],[4,5,6],[7,8,9]]."""
     image = "1 2 3; 4 5 6; 7 8 9"
-    trace = explain("convolution-2d", image=image, kernel="1/4 1/4; 1/4 1/4", exact=True)
-    solution.show(trace)
+    trace = solution.show(explain("convolution-2d", image=image, kernel="1/4 1/4; 1/4 1/4", exact=True))
     solution.check("output", trace["output"], "3 4; 6 7")
     pooled = explain("average-pooling", image=image, size=2, stride=1, exact=True)
     solution.check("average pooling with stride 1", pooled["output"], "3 4; 6 7")
     solution.answer = "[[3, 4], [6, 7]]"
 
 
-@problem(
-    "D4",
-    "Sizes of a convolution",
-    """RGB 3 x 256 x 256, 32 filters of 5 x 5, stride 2, no padding: sizes and weights, and the same map as a
-    dense layer.""",
-)
+@problem("Sizes of a convolution")
 def d4(solution: Solution) -> None:
-    ledger = sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2)
-    solution.show(ledger)
+    """RGB 3 x 256 x 256, 32 filters of 5 x 5, stride 2, no padding: sizes and weights, and the same map as a
+    dense layer."""
+    ledger = solution.show(sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2))
     solution.check("input", ledger["input"], (3, 256, 256))
     solution.check("one filter", ledger["filter"], (3, 5, 5))
     solution.check("output", ledger["output"], (32, 126, 126))

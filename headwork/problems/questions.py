@@ -16,8 +16,9 @@ from headwork.problems.families import attend, chain_table, reach, show_measured
 from headwork.readings import explain
 
 
-@problem("G1", "What beta does", "What does beta do, and when is information kept or spread?")
+@problem("What beta does")
 def g1(solution: Solution) -> None:
+    """What does beta do, and when is information kept or spread?"""
     solution.say("""Beta scales the scores, so it sets how much of the weight the best key takes. At 0 every
     output is the same mean: what told the tokens apart is gone. As beta grows, each output approaches the
     value of one key: that one is kept, the others are lost. Ties are shared at every beta.""")
@@ -33,8 +34,9 @@ def g1(solution: Solution) -> None:
     solution.answer = "beta sharpens: 0 spreads evenly, ∞ keeps one"
 
 
-@problem("G2", "Why several heads", "What can two heads do that one cannot?")
+@problem("Why several heads")
 def g2(solution: Solution) -> None:
+    """What can two heads do that one cannot?"""
     solution.say("""One head has one weight for each pair of tokens, so two relations must share it. Let a
     token need the one before AND the one after: a single softmax must split its weight, and gives their
     mean; two heads give both, side by side.""")
@@ -54,8 +56,9 @@ def g2(solution: Solution) -> None:
     solution.answer = "two relations side by side; one head must average them"
 
 
-@problem("G3", "Transformer against RNN and LSTM", "Compare paths, gradients, parallelism and positions.")
+@problem("Transformer against RNN and LSTM")
 def g3(solution: Solution) -> None:
+    """Compare paths, gradients, parallelism and positions."""
     solution.show(chain_table())
     solution.say("""A recurrence passes the first input through every later step: n steps on the path, and a
     gradient that is a power of the recurrent weight. Attention joins any two tokens in one step. A
@@ -76,14 +79,10 @@ def g3(solution: Solution) -> None:
     solution.answer = "paths 1 against n; gradients a power of w_h"
 
 
-@problem(
-    "G4",
-    "How self-attention works",
-    "Go through self-attention step by step. Does a token always attend most to itself?",
-)
+@problem("How self-attention works")
 def g4(solution: Solution) -> None:
-    trace = explain("self-attention", exact=True, **A2)
-    solution.show(trace)
+    """Go through self-attention step by step. Does a token always attend most to itself?"""
+    trace = solution.show(explain("self-attention", exact=True, **A2))
     solution.say("""Each token asks (query), offers (key) and holds (value). Scores compare every query with
     every key; softmax makes each row positive with sum 1; the output is the mean of the values with these
     weights.""")
@@ -99,18 +98,16 @@ def g4(solution: Solution) -> None:
     solution.answer = "query, key, value, scores, softmax, mean; a token need not attend most to itself"
 
 
-@problem(
-    "G5",
-    "What the feed-forward layer adds",
-    "Attention already mixes tokens. What does the feed-forward layer add?",
-)
+@problem("What the feed-forward layer adds")
 def g5(solution: Solution) -> None:
+    """Attention already mixes tokens. What does the feed-forward layer add?"""
     solution.say("""For given weights attention is linear in the values: it takes means of what is there. The
     feed-forward layer works on each token alone and adds a nonlinearity: it can make features that no mean of
     the inputs has.""")
     bits = "0 0; 0 1; 1 0; 1 1"
-    trace = explain("feed-forward", tokens=bits, W_1="1 1; 1 1", b_1="0 -1", W_2="1; -2", exact=True)
-    solution.show(trace)
+    trace = solution.show(
+        explain("feed-forward", tokens=bits, W_1="1 1; 1 1", b_1="0 -1", W_2="1; -2", exact=True)
+    )
     solution.check("exclusive or of two bits, by one hidden layer", trace["output"], "0; 1; 1; 0")
     design = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 1], [1, 1, 1.0]])
     best = design @ np.linalg.lstsq(design, np.array([0, 1, 1, 0.0]), rcond=None)[0]
@@ -118,10 +115,10 @@ def g5(solution: Solution) -> None:
     solution.answer = "a nonlinearity for each token alone: e.g. exclusive or"
 
 
-@problem("G6", "Layer normalisation", "Which steps, where, and why?")
+@problem("Layer normalisation")
 def g6(solution: Solution) -> None:
-    trace = explain("layer-normalisation", tokens="1 2 3 6; 10 20 30 60", exact=True)
-    solution.show(trace)
+    """Which steps, where, and why?"""
+    trace = solution.show(explain("layer-normalisation", tokens="1 2 3 6; 10 20 30 60", exact=True))
     solution.say("""For each token: subtract its mean, divide by its population standard deviation, scale and
     shift. It stands after the residual connection (post-norm) or before each sub-layer (pre-norm), and keeps
     the scale of what the next sub-layer reads the same whatever came before.""")
@@ -138,8 +135,9 @@ def g6(solution: Solution) -> None:
     solution.answer = "centre, divide by the standard deviation, scale, shift; per token"
 
 
-@problem("G7", "When positions are needed", "When does attention need positions, and when not?")
+@problem("When positions are needed")
 def g7(solution: Solution) -> None:
+    """When does attention need positions, and when not?"""
     solution.say("""Without positions attention commutes with every permutation of the tokens: it sees a
     set. That is right for sets (points, objects, a bag of features) and wrong where order carries meaning.
     A causal mask alone already breaks the symmetry.""")
@@ -161,8 +159,9 @@ def g7(solution: Solution) -> None:
     solution.answer = "needed for order; not for sets (it commutes with permutations)"
 
 
-@problem("G8", "ViT against CNN", "Locality, translation, and what each must learn.")
+@problem("ViT against CNN")
 def g8(solution: Solution) -> None:
+    """Locality, translation, and what each must learn."""
     solution.say("""A convolution looks at neighbours only and does the same everywhere: shift the input and
     the output shifts. A vision transformer looks everywhere from the first layer and has learned positions:
     it must learn both from data, and can also learn what a convolution cannot express.""")
@@ -196,8 +195,9 @@ def g8(solution: Solution) -> None:
     solution.answer = "CNN: local and shift-equivariant by design; ViT learns both"
 
 
-@problem("G9", "ViT against the original transformer", "How do input, positions and activation differ?")
+@problem("ViT against the original transformer")
 def g9(solution: Solution) -> None:
+    """How do input, positions and activation differ?"""
     solution.say("""The vision transformer reads patches through one linear map instead of a word embedding;
     its positions are a learned table instead of sinusoids; it uses GELU instead of ReLU and normalises
     before each sub-layer; it has only an encoder, and a class token that is read at the end.""")
@@ -212,8 +212,9 @@ def g9(solution: Solution) -> None:
     solution.answer = "patches, learned positions, GELU, pre-norm, encoder only"
 
 
-@problem("G10", "Uses of self-attention", "Where is self-attention used?")
+@problem("Uses of self-attention")
 def g10(solution: Solution) -> None:
+    """Where is self-attention used?"""
     solution.say("""Translation and language models (causal), reading and classifying text (encoder), images
     in patches, speech and music as frames, proteins as residues, sets and graphs as they are, and as a
     layer that finds which past step matters in time series. What they share: parts that must find each
@@ -229,13 +230,13 @@ def g10(solution: Solution) -> None:
     solution.answer = "text, images, sound, proteins, sets: anything whose parts must find each other"
 
 
-@problem("G11", "Convolution and matrices", "When is a convolution a matrix, and what does sharing save?")
+@problem("Convolution and matrices")
 def g11(solution: Solution) -> None:
+    """When is a convolution a matrix, and what does sharing save?"""
     solution.say("""Always: it is linear. Its matrix is banded with the same taps in each row (Toeplitz).
     Without sharing the band stays but each row has taps of its own; without the band it is a dense layer.""")
     solution.show(explain("toeplitz", signal="x1 x2 x3 x4 x5", kernel="k1 k2"))
-    ledger = sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2)
-    solution.show(ledger)
+    ledger = solution.show(sizes.convolution(inputs=(3, 256, 256), filters=32, kernel=5, stride=2))
     shared, local = ledger["weights"], ledger["locally connected weights"]
     solution.check("weights of D4's convolution", shared, 2400)
     solution.check("locally connected", local, 2400 * 126 * 126)
@@ -247,13 +248,13 @@ def g11(solution: Solution) -> None:
     solution.answer = "always; 2,400 against 38,102,400 and 99,883,155,456"
 
 
-@problem("G12", "Absolute against relative positions", "What does each know, and what does it cost?")
+@problem("Absolute against relative positions")
 def g12(solution: Solution) -> None:
+    """What does each know, and what does it cost?"""
     solution.say("""Absolute positions mark each token: a table costs n d numbers and ends with its last row.
     Relative positions mark pairs: what was learned at one position holds at every other, for 2n-1 numbers per
     head as a bias, for none as a rotation.""")
-    bias = explain("relative-positions", scores="0 0 0; 0 0 0; 0 0 0", bias="-2 -1 0 1 2")
-    solution.show(bias)
+    bias = solution.show(explain("relative-positions", scores="0 0 0; 0 0 0; 0 0 0", bias="-2 -1 0 1 2"))
     solution.check("one bias per offset", bias["biases"], "0 1 2; -1 0 1; -2 -1 0")
     random = np.random.default_rng(12)
     tokens, table = random.normal(size=(4, 4)), random.normal(size=(8, 4))

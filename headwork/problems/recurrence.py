@@ -8,14 +8,11 @@ from headwork.problems.book import Solution, problem
 from headwork.readings import explain
 
 
-@problem(
-    "E1",
-    "A scalar recurrence",
+@problem("A scalar recurrence")
+def e1(solution: Solution) -> None:
     """h_t = w_x x_t + w_h h_(t-1) from h_0 = 0, without biases, and a step function at the output. Unroll it,
     give the closed form, and say what w_x = 1, w_h = -1 decides for an even number of inputs (assumed: the
-    figure of the hand-out is lost).""",
-)
-def e1(solution: Solution) -> None:
+    figure of the hand-out is lost)."""
     symbols: dict[str, Any] = {"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "b"}
     unrolled, closed = explain("recurrence", **symbols), explain("recurrence-closed-form", **symbols)
     solution.show(unrolled)

@@ -12,20 +12,16 @@ from headwork.problems.book import Solution, close, problem, tensor
 from headwork.readings import explain
 
 
-@problem(
-    "C1",
-    "Positions",
+@problem("Positions")
+def c1(solution: Solution) -> None:
     """Compare natural, normalised, sinusoidal, learned, relative and rotary positions. Which see the same
     relations in "I went to the beach twice a week last year" and "Twice a week last year I went to the
-    beach"?""",
-)
-def c1(solution: Solution) -> None:
+    beach"?"""
     natural = explain("natural-positions", places="0 1 2 3")
     short, long = (
         explain("normalised-positions", places=places, exact=True) for places in ("0 1 2", "0 1 2 3 4")
     )
-    sinusoidal = explain("sinusoidal-positions", places="0 1 2 3", width=4, exact=True)
-    solution.show(sinusoidal)
+    sinusoidal = solution.show(explain("sinusoidal-positions", places="0 1 2 3", width=4, exact=True))
     solution.check("natural numbers grow without bound", natural["output"], "0; 1; 2; 3")
     solution.check("normalised: position 1 of 3", short["output"].exact[1], "[1/2]")
     solution.check(
@@ -69,14 +65,10 @@ def c1(solution: Solution) -> None:
     solution.answer = "relative, rotary and sinusoidal dot products see distances"
 
 
-@problem(
-    "C2",
-    "Shapes through multi-head attention",
-    "Batch 1, 5 tokens, width 768, 12 heads: what is the shape of each value?",
-)
+@problem("Shapes through multi-head attention")
 def c2(solution: Solution) -> None:
-    ledger = sizes.attention_ledger(batch=1, tokens=5, width=768, heads=12)
-    solution.show(ledger)
+    """Batch 1, 5 tokens, width 768, 12 heads: what is the shape of each value?"""
+    ledger = solution.show(sizes.attention_ledger(batch=1, tokens=5, width=768, heads=12))
     for row, label, shape in (
         ("tokens", "tokens", (1, 5, 768)),
         ("query", "queries", (1, 5, 12, 64)),
@@ -90,15 +82,11 @@ def c2(solution: Solution) -> None:
     solution.answer = "weights [1,12,5,5], per head [1,5,12,64], joined [1,5,768]"
 
 
-@problem(
-    "C3",
-    "Tokens as columns",
-    """X is [768, 6], one column per token; W_q, W_k, W_v are [768, 768]. What are the shapes of Q, K, V, the
-    scores and the output?""",
-)
+@problem("Tokens as columns")
 def c3(solution: Solution) -> None:
-    ledger = sizes.attention_ledger(tokens=6, width=768, tokens_as="columns")
-    solution.show(ledger)
+    """X is [768, 6], one column per token; W_q, W_k, W_v are [768, 768]. What are the shapes of Q, K, V, the
+    scores and the output?"""
+    ledger = solution.show(sizes.attention_ledger(tokens=6, width=768, tokens_as="columns"))
     for name in ("query", "key", "value", "output"):
         solution.check(name, ledger[name], (768, 6))
     solution.check(
@@ -110,22 +98,17 @@ def c3(solution: Solution) -> None:
     )
     weights: dict[str, Any] = {"W_q": "1 2; 0 1", "W_v": "1 1; 0 2"}
     rows = explain("self-attention", tokens="1 2; 2 0; 0 1", **weights)
-    columns = explain("self-attention", tokens="1 2 0; 2 0 1", tokens_as="columns", **weights)
-    solution.show(columns)
+    columns = solution.show(explain("self-attention", tokens="1 2 0; 2 0 1", tokens_as="columns", **weights))
     solution.confirm("the same numbers, transposed", close(rows["output"].values.T, columns["output"].values))
     solution.confirm("softmax runs down the columns", close(columns["weights"].values.sum(0), np.ones(3)))
     solution.answer = "Q, K, V, output [768,6]; scores K^T Q [6,6]"
 
 
-@problem(
-    "C4",
-    "Feed-forward, normalisation, the whole transformer",
-    "What are the parts of a transformer layer, and how many parameters does the base transformer have?",
-)
+@problem("Feed-forward, normalisation, the whole transformer")
 def c4(solution: Solution) -> None:
+    """What are the parts of a transformer layer, and how many parameters does the base transformer have?"""
     weights: dict[str, Any] = {"W_1": "1 0 1; -1 1 2", "W_2": "1 0; 2 1; 0 1", "b_1": "0 1 -1", "b_2": "1 0"}
-    trace = explain("feed-forward", tokens="1 -1; 2 0; -1 1", exact=True, **weights)
-    solution.show(trace)
+    trace = solution.show(explain("feed-forward", tokens="1 -1; 2 0; -1 1", exact=True, **weights))
     solution.check("feed-forward of (1, -1)", trace["output"].exact[0], "3 0")
     alone = explain("feed-forward", tokens="[[2, 0]]", exact=True, **weights)["output"].exact
     solution.check(
@@ -135,15 +118,13 @@ def c4(solution: Solution) -> None:
         published="each position has its own weights, initialised the same; tokens relate to each other",
         why="The SAME weights serve every position, and no token sees another here.",
     )
-    normal = explain("layer-normalisation", tokens="[[1, 2, 3, 6]]", exact=True)
-    solution.show(normal)
+    normal = solution.show(explain("layer-normalisation", tokens="[[1, 2, 3, 6]]", exact=True))
     solution.check("mean", normal["mean"], "[[3]]")
     solution.check("standard deviation (population)", normal["deviation"], "[[sqrt(14)/2]]")
     solution.check("normalised", normal["output"], "[[-4/sqrt(14), -2/sqrt(14), 0, 6/sqrt(14)]]")
     masked = explain("self-attention", tokens="1 2; 2 0; 0 1", mask="causal", exact=True)
     solution.check("masked decoding: no weight on later tokens", masked["weights"].exact[0], "1 0 0")
-    whole = sizes.transformer(vocabulary=37_000)
-    solution.show(whole)
+    whole = solution.show(sizes.transformer(vocabulary=37_000))
     without = whole["parameters without the vocabulary"]
     solution.check("parameters of 6 + 6 layers with biases, without the vocabulary", without, 44_138_496)
     solution.check(
@@ -157,12 +138,9 @@ def c4(solution: Solution) -> None:
     solution.answer = "44,138,496 + 512 V; 63,082,496 for V = 37,000"
 
 
-@problem(
-    "C5",
-    "Vision transformer",
-    "How does an image become tokens? Show that projecting patches is a convolution.",
-)
+@problem("Vision transformer")
 def c5(solution: Solution) -> None:
+    """How does an image become tokens? Show that projecting patches is a convolution."""
     random = np.random.default_rng(5)
     image, kernel = random.normal(size=(3, 8, 8)), random.normal(size=(6, 3, 4, 4))
     embedded = patches(tensor(image), size=4).array @ kernel.reshape(6, -1).T
@@ -171,7 +149,8 @@ def c5(solution: Solution) -> None:
     solution.show(explain("patches", image="1 2 3 4; 5 6 7 8; 9 10 11 12; 13 14 15 16", size=2))
     gelu = explain("gelu", values="-1 0 1", exact=True)["output"]
     solution.check("values of GELU at -1, 0, 1", gelu, "-(1+erf(-1/sqrt(2)))/2, 0, (1+erf(1/sqrt(2)))/2")
-    ledger = sizes.vit(image=28, patch=4, channels=1, width=64, depth=6, heads=4, hidden=128, classes=10)
-    solution.show(ledger)
+    ledger = solution.show(
+        sizes.vit(image=28, patch=4, channels=1, width=64, depth=6, heads=4, hidden=128, classes=10)
+    )
     solution.check("tokens of a 28 x 28 image in 4 x 4 patches, with class token", ledger["tokens"], 50)
     solution.answer = "patches = convolution with stride 4; 49 + 1 tokens"
