@@ -3,7 +3,8 @@
     python -m benchmarks.headline                 what there is, and what each reached
     python -m benchmarks.headline vision-10-0     train it (or resume it) in runs/, and keep its figures
 
-Every run is one command of ``headwork``; nothing else decides what comes out. The test set is used once, at the end.
+Every run is one command of ``headwork``; nothing else decides the result. The test set is used once, at the
+end.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
     seeds = [100 * results[name]["test"]["accuracy"] for name in SEEDS if name in results]
     if len(seeds) == len(SEEDS):
         notes.append(
-            f"10 epochs, {len(seeds)} seeds: {statistics.mean(seeds):.2f}% on the test set, from {min(seeds):.2f} "
-            f"to {max(seeds):.2f}, standard deviation {statistics.stdev(seeds):.2f}."
+            f"10 epochs, {len(seeds)} seeds: {statistics.mean(seeds):.2f}% on the test set, from "
+            f"{min(seeds):.2f} to {max(seeds):.2f}, standard deviation {statistics.stdev(seeds):.2f}."
         )
     columns = ("run", "command", "parameters", "time", "validation", "test", "baseline")
     return Table("Headline runs", columns, rows, notes)

@@ -1,4 +1,4 @@
-"""How much of a training step the input path takes: batch, augmentation, normalisation. Writes results/input_path.md.
+"""The input path's share of a training step: batch, augmentation, normalisation (results/input_path.md).
 
 python -m benchmarks.input_path            digits, Fashion-MNIST, and Rotten Tomatoes where it is cached
 python -m benchmarks.input_path --steps 60
@@ -63,7 +63,8 @@ def main() -> None:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     notes = [
         f"Medians of {steps} steps; torch {torch.__version__}, {torch.get_num_threads()} threads, "
-        f"{platform.machine()}, load {load:.1f} at the end. Command: python -m benchmarks.input_path --steps {steps}"
+        f"{platform.machine()}, load {load:.1f} at the end. "
+        f"Command: python -m benchmarks.input_path --steps {steps}"
     ]
     table = Table("The input path", ("recipe", "input ms", "step ms", "share", "under 5%"), rows, notes)
     print(table.to_text())

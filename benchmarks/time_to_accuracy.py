@@ -1,12 +1,13 @@
-"""Time to 90% test accuracy on Fashion-MNIST: our recipe, and a peer's with vit-pytorch's model of the same shape.
+"""Time to 90% test accuracy on Fashion-MNIST: our recipe, and a peer's with vit-pytorch's model.
 
     python -m benchmarks.time_to_accuracy        six times our time to 90%: about 25 minutes
 
-The peer's recipe has the rate, batch, schedule and augmentation of s-chh/PyTorch-Scratch-Vision-Transformer-ViT on
-GitHub: AdamW at 5e-4, batches of 128, warm-up over 10 and cosine over 200 epochs, crops after padding by 2, flips. The
-rest is as in ours: weight decay 0.05, gradients clipped at 1, no dropout, 54,000 images. It is stopped once it has had
-five times our time. Both are compiled, and compiling is counted; testing is not. Nothing is chosen by the test set: it
-only stops the clock, after whole epochs. Needs ``pip install --no-deps vit-pytorch einops``.
+The peer's recipe has the rate, batch, schedule and augmentation of
+s-chh/PyTorch-Scratch-Vision-Transformer-ViT on GitHub: AdamW at 5e-4, batches of 128, warm-up over 10 and
+cosine over 200 epochs, crops after padding by 2, flips. The rest is as in ours: weight decay 0.05, gradients
+clipped at 1, no dropout, 54,000 images. It is stopped once it has had five times our time. Both are compiled,
+and compiling is counted; testing is not. Nothing is chosen by the test set: it only stops the clock, after
+whole epochs. Needs ``pip install --no-deps vit-pytorch einops``.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def train(prepared: PreparedRun, model: Any) -> Iterator[tuple[int, float, float
 def until(
     who: str, epochs: Iterator[tuple[int, float, float]], rows: list[Any], most: float
 ) -> tuple[float, bool]:
-    """Train until the accuracy is reached or so many seconds are over: the seconds, and whether it was reached."""
+    """Train until the accuracy is reached or the time is over: the seconds, and whether it was reached."""
     seconds = accuracy = 0.0
     for epoch, seconds, accuracy in epochs:
         rows.append((who, epoch, clock(seconds), f"{accuracy:.2%}"))

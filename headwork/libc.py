@@ -1,11 +1,10 @@
-"""The two calls of the C library that Python does not offer, in one place; where they are missing, training and saving
-work without them.
+"""Two calls of the C library that Python does not offer; where they are missing, all works without them.
 
-- ``exchange``: Linux's renameat2 swaps two folders in one step, so that a model that is saved again is whole at every
-  moment (``models/checkpoints.py``).
-- ``freed_memory_kept``: glibc gives blocks over 32 MB back to the system at once, and a step on large tensors then waits
-  for fresh pages: a million page faults per step of MiniLM on 256 tokens. Kept, a step takes 5.1 s instead of 9.3 s
-  (``docs/experiments.md``).
+- ``exchange``: Linux's renameat2 swaps two folders in one step, so that a model that is saved again is whole
+  at every moment (``models/checkpoints.py``).
+- ``freed_memory_kept``: glibc gives blocks over 32 MB back to the system at once, and a step on large tensors
+  then waits for fresh pages: a million page faults per step of MiniLM on 256 tokens. Kept, a step takes 5.1 s
+  instead of 9.3 s (``docs/experiments.md``).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class DigitsJob:
 
 
 def digits_job(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsJob:
-    """Train on the digits into ``out_folder``/digits, write the run's report, and draw curves and predictions."""
+    """Train on the digits into ``out_folder``/digits, write its report, and draw curves and predictions."""
     run = vision("digits")
     data = load_images("digits", seed=run.seed, validation=run.validation)
     folder = Path(out_folder) / "digits"

@@ -1,4 +1,4 @@
-"""A classifier with scikit-learn's methods, for notebooks: ``fit``, ``predict``, ``predict_proba``, ``score``.
+"""A classifier for scikit-learn and notebooks: ``fit``, ``predict``, ``predict_proba``, ``score``.
 
 ``training.Classifier`` is this class. It stands above training because a run that is kept gets its report.
 """
@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.splits import VALIDATION, hold_out
@@ -27,17 +28,19 @@ from headwork.training.runs import train
 AT_ONCE = 256
 
 
-class Classifier:
-    """Learns from images (image, height, width) or (image, channel, height, width) as bytes, or from a list of texts.
+class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns from images (image, height, width) or (image, channel, height, width) as bytes, or from texts.
 
-    ``model`` is transformer, cnn, lstm, gru or rnn; any field of the recipe can be set: ``Classifier(epochs=3,
-    settings=["model.width=32"])``. ``folder`` keeps the run and its report; without it nothing is left behind.
+    ``model`` is transformer, cnn, lstm, gru or rnn; any field of the recipe can be set, as in
+    ``Classifier(epochs=3, settings=["model.width=32"])``. ``folder`` keeps the run and its report; without it
+    nothing is kept.
 
     >>> import numpy as np
     >>> images = np.zeros((40, 8, 8), np.uint8); images[20:] = 255
     >>> labels = ["dark"] * 20 + ["light"] * 20
-    >>> small = ["model.width=8", "model.hidden=8", "model.depth=1", "model.patch=4", "batch=8", "model.heads=2"]
-    >>> classifier = Classifier(epochs=8, verbose=False, settings=[*small, "augmentation.shift=0", "compiled=false"])
+    >>> small = "model.width=8 model.hidden=8 model.depth=1 model.patch=4 model.heads=2 batch_size=8".split()
+    >>> small += ["augmentation.shift=0", "compiled=false"]
+    >>> classifier = Classifier(epochs=8, verbose=False, settings=small)
     >>> classifier.fit(images, labels).predict(images[[0, 39]]).tolist()
     ['dark', 'light']
     """
@@ -106,31 +109,11 @@ class Classifier:
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
-    def score(self, X: Any, y: Sequence[Any]) -> float:
-        """The accuracy."""
-        return float(np.mean(self.predict(X) == np.asarray(y)))
-
-    def __sklearn_tags__(self) -> Any:
-        """That it is a classifier, for cross_val_score and its like."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(),
-            input_tags=InputTags(two_d_array=False, three_d_array=True, string=True),
-        )
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of ``__init__`` by name."""
-        names = ("model", "epochs", "seed", "settings", "folder", "verbose")
-        return {name: getattr(self, name) for name in names}
-
     def set_params(self, **changes: Any) -> Self:
-        for name, value in changes.items():
+        for name in changes:
             if name not in self.get_params():
                 raise unknown("parameter", name, self.get_params())
-            setattr(self, name, value)
+        super().set_params(**changes)
         return self
 
 
@@ -156,7 +139,6 @@ def _bytes(X: Any) -> NDArray[np.uint8]:
         return np.ascontiguousarray(images)
     # Asked this way round, for NaN is neither below 0 nor above 1.
     if not np.issubdtype(images.dtype, np.floating) or not (images.min() >= 0 and images.max() <= 1):
-        raise InputError(
-            f"images of {images.dtype} from {images.min()} to {images.max()}. Give bytes, or decimals from 0 to 1."
-        )
+        values = f"{images.dtype} from {images.min()} to {images.max()}"
+        raise InputError(f"images of {values}. Give bytes, or decimals from 0 to 1.")
     return np.ascontiguousarray(np.rint(images * 255).astype(np.uint8))

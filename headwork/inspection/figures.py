@@ -72,8 +72,9 @@ def curves_caption(run: Run) -> str:
         words = {"flip": "flipped", "shift": "shifted", "erase": "partly erased"}
         changes = " and ".join(word for name, word in words.items() if getattr(run.augmentation, name))
         return (
-            f"{measures} Training accuracy may lie below validation's, and that is no mistake: {during}, on images that "
-            f"are {changes}, which are harder; validation is measured at the end of each epoch on the images as they are."
+            f"{measures} Training accuracy may lie below validation's, and that is no mistake: {during}, on "
+            f"images that are {changes}, which are harder; validation is measured at the end of each epoch "
+            "on the images as they are."
         )
     dropped = [
         f"{share:.0%} of the {unit}"
@@ -82,8 +83,9 @@ def curves_caption(run: Run) -> str:
     ]
     if dropped:
         return (
-            f"{measures} Early on training accuracy may lie below validation's: {during}, and {' and '.join(dropped)} "
-            "are dropped; validation is measured at the end of each epoch with all of them."
+            f"{measures} Early on training accuracy may lie below validation's: {during}, and "
+            f"{' and '.join(dropped)} are dropped; validation is measured at the end of each epoch without "
+            "dropout."
         )
     return f"{measures} Validation is measured at the end of each epoch; {during}."
 
@@ -127,6 +129,6 @@ def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) ->
 
 
 def plain(name: str, most: int) -> str:
-    """A name for a plot: short, never read as a formula, nor left out of a legend as names with a leading _ are."""
+    """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
     cut = name if len(name) <= most else name[: most - 1] + "…"
     return f"{' ' if cut.startswith('_') else ''}{cut}".replace("$", r"\$")

@@ -1,14 +1,14 @@
-"""The ledger of a real model: each part that owns parameters or does work, in the order in which it runs.
+"""The ledger of a model: each part that owns parameters or does work, in the order in which it runs.
 
-Parameters are the model's own, shared ones counted once; FLOPs are those of matrix products, two a multiply-add, as
-torch's own counter counts them in a forward pass on shapes alone: nothing is computed, and no memory is taken.
+Parameters are the model's own, shared ones counted once. FLOPs are those of matrix products, two per
+multiply-add, as torch's own counter counts them in a forward pass on shapes alone: nothing is computed, no
+memory is taken.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, get_type_hints
 
@@ -20,21 +20,17 @@ from headwork.inspection.tracing import inputs_by_name, quiet, slug
 from headwork.models import Model, TextClassifier, TextEncoder
 from headwork.models.model import current_names
 from headwork.models.registry import find_model
+from headwork.numbers.options import read_option
 from headwork.sizes import Ledger, Row
 from headwork.sizes.counting import BIASES, axes_of
 
 AXES = {
-    "Attention": "token width",
-    "FeedForward": "token width",
-    "Normalisation": "token width",
+    **dict.fromkeys(("Attention", "FeedForward", "Normalisation", "TokenEmbedding"), "token width"),
+    **dict.fromkeys(("Positions", "ImagePositions"), "token width"),
+    **dict.fromkeys(("LanguageModel", "EncoderDecoder"), "token word"),
     "Head": "class",
-    "Positions": "token width",
-    "ImagePositions": "token width",
-    "TokenEmbedding": "token width",
     "PatchEmbedding": "patch width",
     "Recurrence": "time state",
-    "LanguageModel": "token word",
-    "EncoderDecoder": "token word",
 }
 WORDS = {"feed_forward": "feed-forward", "cross_attention": "cross-attention"}
 MOST_LAYERS = 1000
@@ -51,38 +47,31 @@ def ledger(model: Model, /, *inputs: Tensor, **more: Tensor) -> Ledger:
     [('block 0', 40, 56448), ('head', 50, 80)]
     """
     if not isinstance(model, Model):
-        raise InputError(f"ledger: {type(model).__name__} is no model of Headwork's.")
+        raise InputError(f"ledger: {type(model).__name__} is not a model of Headwork.")
     named = inputs_by_name(model, inputs, more)
-    ran = _ran(model, named)
+    measured = _measure(model, named)
     owned = _owned(model)
-    # Some parameters belong to no part that runs: a class token, a table that others look into.
-    alone = [name for name in owned if not name or name not in ran]
+    # Some parameters belong to no part that runs: a class token, a table that other parts read.
+    alone = [name for name in owned if not name or name not in measured]
     rows = [
         _row(_path(model, f"{n}.{own}".strip(".")), "", {own: p}, p.shape, 0)
         for n in alone
         for own, p in owned.pop(n).items()
     ]
-    for name, (shape, flops) in ran.items():
+    for name, (shape, flops) in measured.items():
         if name in owned or flops:
             kind = type(model.get_submodule(name)).__name__
             rows.append(_row(_path(model, name) or "scores", kind, owned.get(name, {}), shape, flops))
-    total = sum(count for _, count in ran.values())
-    shapes = ", ".join(
-        f"{name} {' x '.join(map(str, value.shape))}" for name, value in named.items() if _sized(value)
-    )
+    total = sum(count for _, count in measured.values())
+    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
+    shapes = ", ".join(f"{name} {' x '.join(map(str, value.shape))}" for name, value in tensors.items())
     return Ledger(
         title=f"{slug(model)}: {shapes}",
         rows=tuple(rows),
         facts={"parameters": model.parameter_count, "FLOPs": total},
-        notes=(
-            "FLOPs: two for each multiply-add of a matrix product, in one forward pass of the whole batch.",
-        ),
+        notes=("FLOPs: two per multiply-add of a matrix product, in one forward pass of the whole batch.",),
         summed=True,
     )
-
-
-def _sized(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 def named_model(name: str, settings: dict[str, Any] | None = None) -> Model:
@@ -92,44 +81,25 @@ def named_model(name: str, settings: dict[str, Any] | None = None) -> Model:
     205962
     """
     kind = find_model(name)
-    make = kind.config_class
-    known = {entry.name: get_type_hints(make)[entry.name] for entry in fields(make)}
-    settings = current_names(make, settings or {})
-    for setting in settings:
-        if setting not in known:
-            raise unknown(f"field of {make.__name__}", setting, known)
-    config: Any = make(**{field: _typed(field, value, known[field]) for field, value in settings.items()})
+    hints, known = get_type_hints(kind.config_class), [entry.name for entry in fields(kind.config_class)]
+    chosen: dict[str, Any] = {}
+    for field, value in current_names(kind.config_class, settings or {}).items():
+        if field not in known:
+            raise unknown(f"field of {kind.config_class.__name__}", field, known)
+        chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
+    config: Any = kind.config_class(**chosen)
     if getattr(config, "depth", 1) > MOST_LAYERS:
-        raise TooLarge(f"{name}: depth {config.depth:,}; at most {MOST_LAYERS:,} layers are laid out.")
+        raise TooLarge(f"{name}: depth {config.depth:,}; at most {MOST_LAYERS:,} layers are counted.")
     try:
         with torch.device("meta"):
             return kind(config)
     except RuntimeError as error:
-        raise TooLarge(
-            f"{name}: sizes too large to count ({str(error).splitlines()[0]}). Take smaller ones."
-        ) from None
-
-
-def _typed(field: str, value: Any, kind: Any) -> Any:
-    """What was typed, as the field's own kind."""
-    if not isinstance(value, str) or kind is str:
-        return value
-    if kind is bool or "bool" in str(kind):
-        if value not in ("true", "false"):
-            raise InputError(f"{field} is '{value}'. Give true or false.")
-        return value == "true"
-    if kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            raise InputError(
-                f"{field} is '{value}'. Give a {'whole ' if kind is int else ''}number."
-            ) from None
-    return value
+        reason = str(error).splitlines()[0]
+        raise TooLarge(f"{name}: sizes too large to count ({reason}). Take smaller ones.") from None
 
 
 def example(model: Model, *, tokens: int = 128, batch: int = 1) -> dict[str, Tensor]:
-    """Inputs of the right shape for a model, without storage: those that it cannot do without."""
+    """The inputs that a model requires, in the right shape and without storage."""
     config, parameters = model.config, inspect.signature(model.forward).parameters
     image = getattr(config, "image", None)
     sizes = {"batch": batch, "token": tokens, "key": tokens, "height": image, "width": image or config.width}
@@ -145,12 +115,12 @@ def example(model: Model, *, tokens: int = 128, batch: int = 1) -> dict[str, Ten
     }
 
 
-def _ran(model: Model, named: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Each part in the order in which it ended: the shape it gave, and the FLOPs done in it but in no part of it."""
+def _measure(model: Model, named: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Each part in the order in which it ended: its output's shape, and its FLOPs without its parts'."""
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
-    ran: dict[str, tuple[tuple[int, ...], int]] = {}
+    measured: dict[str, tuple[tuple[int, ...], int]] = {}
     starts: list[int] = []
     inside: list[int] = []
 
@@ -162,26 +132,21 @@ def _ran(model: Model, named: dict[str, Any]) -> dict[str, tuple[tuple[int, ...]
         whole, within = counter.get_total_flops() - starts.pop(), inside.pop()
         if inside:
             inside[-1] += whole
-        _, before = ran.get(names[part], ((), 0))
-        ran[names[part]] = tuple(result.shape), before + whole - within
+        _, before = measured.get(names[part], ((), 0))
+        measured[names[part]] = tuple(result.shape), before + whole - within
 
     names = {part: name for name, part in model.named_modules()}
     state = {name: value.to("meta") for name, value in (*model.named_parameters(), *model.named_buffers())}
     shapes = {name: value.to("meta") if isinstance(value, Tensor) else value for name, value in named.items()}
-    with quiet(model), _hooked(model, enter, leave), counter:
-        torch.func.functional_call(model, state, (), shapes)
-    return ran
-
-
-@contextmanager
-def _hooked(model: nn.Module, enter: Any, leave: Any) -> Iterator[None]:
     hooks = [part.register_forward_pre_hook(enter) for part in model.modules()]
     hooks += [part.register_forward_hook(leave) for part in model.modules()]
     try:
-        yield
+        with quiet(model), counter:
+            torch.func.functional_call(model, state, (), shapes)
     finally:
         for hook in hooks:
             hook.remove()
+    return measured
 
 
 def _owned(model: nn.Module) -> dict[str, dict[str, Tensor]]:
@@ -210,7 +175,7 @@ def _row(name: str, kind: str, owned: dict[str, Tensor], shape: Sequence[int], f
 
 
 def _path(model: Model, name: str) -> str:
-    """A part's name in the words of the steps' paths: transformer.blocks.0.feed_forward is block 0/feed-forward."""
+    """A part's name as a path of steps: transformer.blocks.0.feed_forward is block 0/feed-forward."""
     words: list[str] = []
     part: Any = model
     for piece in name.split(".") if name else []:

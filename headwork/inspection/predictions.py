@@ -36,10 +36,10 @@ def evaluate_run(
     columns: Sequence[str] = (),
     log: Log = to_stderr,
 ) -> tuple[Evaluation, DataInfo, str]:
-    """Evaluate a run again, on its own data or on other ``data`` of the same classes; the last item names the data.
+    """Evaluate a run again, on its own or other ``data`` of the same classes; the last item names the data.
 
-    Unless named, the part is the test set, but validation for a run that is not finished. Of other data it is the
-    test part that came with it, or else all of it.
+    Unless named, the part is the test set, but validation for a run that is not finished. Of other data it is
+    the test part that came with it, or else all of it.
     """
     path = check_run(folder)
     run, info = load_run(path), load_data_info(path)

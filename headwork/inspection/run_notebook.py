@@ -10,20 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from headwork.files import write_whole
-from headwork.inspection import figures
+from headwork.inspection import figures, run_report
 from headwork.inspection.predictions import format_accuracy
-from headwork.inspection.run_report import (
-    epochs_table,
-    mistakes_table,
-    parameters_table,
-    result_table,
-    settings_table,
-)
 from headwork.pages import Table, save_plot
+from headwork.pages.notebooks import NotebookCell, notebook_text
 from headwork.training.examples import DataInfo
 from headwork.training.folders import Result, load_data_info, load_model, load_run
 from headwork.training.progress import quiet
-from headwork.training.recipes import Run, TextRun, as_text
+from headwork.training.recipes import Run, VisionRun, as_text
 
 
 def write_notebook(folder: str | Path, out: Path | None = None) -> Path:
@@ -34,20 +28,10 @@ def write_notebook(folder: str | Path, out: Path | None = None) -> Path:
 
 def notebook(result: Result) -> str:
     """The run as cells with their outputs: ready to be read, and to be run from top to bottom."""
-    run, info = load_run(result.folder), load_data_info(result.folder)
-    cells: list[dict[str, Any]] = []
-    for kind, text, *outputs in _cells(result, run, info):
-        cell = {"cell_type": kind, "id": f"run-{len(cells)}", "metadata": {}, "source": text.splitlines(True)}
-        if kind == "code":
-            cell |= {"execution_count": sum(c["cell_type"] == "code" for c in cells) + 1}
-            cell |= {"outputs": [_output(output) for output in outputs]}
-        cells.append(cell)
-    metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    whole = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+    cells = _cells(result, load_run(result.folder), load_data_info(result.folder))
+    return notebook_text(
+        (NotebookCell(kind, text, {}, tuple(map(_output, outputs))) for kind, text, *outputs in cells), "run"
+    )
 
 
 def _output(output: Any) -> dict[str, Any]:
@@ -67,13 +51,13 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
     """Each cell: its kind, its text, and the output of code."""
     record, test, counts = result.record, result.record["test"], info.counts
     model = run.model  # type: ignore[attr-defined]
-    augmented = "" if isinstance(run, TextRun) else _augmented(run)
+    kind = type(model).__name__.removesuffix("Config")
     return [
         (
             "markdown",
-            f"# {run.task.capitalize()} on {info.name}\n\n"
-            f"A {type(model).__name__.removesuffix('Config')} of {record['parameters']:,} parameters, trained for "
-            f"{run.epochs} epochs. Test accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
+            f"# {run.task.capitalize()} on {info.name}\n\nA {kind} of {record['parameters']:,} parameters, "
+            f"trained for {run.epochs} epochs. "
+            f"Test accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
         ),
         (
             "code",
@@ -83,13 +67,13 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
             f"folder = {json.dumps(str(result.folder.resolve()))}\n"
             "run = training.load_run(folder)\nresult = training.Result.read(folder)\n"
             "display(HTML(run_report.settings_table(run).to_html()))",
-            settings_table(run),
+            run_report.settings_table(run),
         ),
         (
             "markdown",
-            f"## The data\n\n{counts['training']:,} examples to train on, {counts['validation']:,} held out for "
-            f"validation, {test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}.\n\n"
-            + "\n".join(f"- {note}" for note in info.notes),
+            f"## The data\n\n{counts['training']:,} examples to train on, {counts['validation']:,} held out "
+            f"for validation, {test['count']:,} for the test, {len(info.classes)} classes: "
+            f"{', '.join(info.classes)}.\n\n" + "\n".join(f"- {note}" for note in info.notes),
         ),
         (
             "markdown",
@@ -99,16 +83,16 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
         ),
         (
             "code",
-            "model = training.load_model(folder)\ndisplay(HTML(run_report.parameters_table(model).to_html()))",
-            parameters_table(load_model(result.folder, log=quiet)),
+            "model = training.load_model(folder)\n"
+            "display(HTML(run_report.parameters_table(model).to_html()))",
+            run_report.parameters_table(load_model(result.folder, log=quiet)),
         ),
         (
             "markdown",
-            "## How it is trained\n\n"
-            f"{_optimiser(run)}; batches of {run.batch_size}; the learning rate rises over the first {run.warm_up:.0%} of the "
-            f"steps to {run.learning_rate:g} and falls along half a cosine to 0; "
-            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
-            f"gradients clipped at norm {run.max_grad_norm:g}. {augmented}".rstrip(),
+            f"## How it is trained\n\n{_optimiser(run)}; batches of {run.batch_size}; the learning rate "
+            f"rises over the first {run.warm_up:.0%} of the steps to {run.learning_rate:g} and falls along "
+            f"half a cosine to 0; weight decay {run.weight_decay:g} on matrices; label smoothing "
+            f"{run.label_smoothing:g}; gradients clipped at norm {run.max_grad_norm:g}.{_augmented(run)}",
         ),
         ("code", "display(figures.rates(run, result.record['steps']))", figures.rates(run, record["steps"])),
         ("markdown", f"## Curves\n\n{figures.curves_caption(run)}"),
@@ -121,14 +105,18 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
         (
             "code",
             "display(HTML(run_report.epochs_table(result.metrics).to_html()))",
-            epochs_table(result.metrics),
+            run_report.epochs_table(result.metrics),
         ),
         (
             "markdown",
             "## The test\n\nThe test set is used once, at the end. No epoch is chosen by it. "
             "The interval is Wilson's.",
         ),
-        ("code", "display(HTML(run_report.result_table(result, run).to_html()))", result_table(result, run)),
+        (
+            "code",
+            "display(HTML(run_report.result_table(result, run).to_html()))",
+            run_report.result_table(result, run),
+        ),
         ("markdown", figures.CONFUSION_CAPTION),
         (
             "code",
@@ -140,12 +128,9 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
         (
             "code",
             "display(HTML(run_report.mistakes_table(result, classes).to_html()))",
-            mistakes_table(result, info.classes),
+            run_report.mistakes_table(result, info.classes),
         ),
-        (
-            "markdown",
-            "## To repeat it\n\nThe seed decides the split, the initial parameters, the order and all random draws.",
-        ),
+        ("markdown", "## To repeat it\n\nThe seed decides everything that is random."),
         ("code", "# training.train(run, 'runs/again')\nprint(training.as_text(run))", as_text(run) + "\n"),
     ]
 
@@ -156,13 +141,11 @@ def _optimiser(run: Run) -> str:
     return ", ".join([*parts, "AdamW for the rest"]) if parts else "AdamW"
 
 
-def _augmented(run: Any) -> str:
-    chosen = run.augmentation
-    changes = [
-        *(["flipped left and right"] if chosen.flip else []),
-        *([f"shifted by up to {chosen.shift} pixels"] if chosen.shift else []),
-        *([f"a rectangle of {chosen.erase:.0%} of them erased"] if chosen.erase else []),
-    ]
-    if not changes:
-        return "Images are not augmented."
-    return f"Images are {', '.join(changes)} at random, differently in each epoch."
+def _augmented(run: Run) -> str:
+    if not isinstance(run, VisionRun):
+        return ""
+    changes = ["flipped left and right"] if run.augmentation.flip else []
+    changes += [f"shifted by up to {run.augmentation.shift} pixels"] if run.augmentation.shift else []
+    changes += [f"{run.augmentation.erase:.0%} of them partly erased"] if run.augmentation.erase else []
+    listed = f"{', '.join(changes)} at random, differently in each epoch" if changes else "not augmented"
+    return f" Images are {listed}."

@@ -23,7 +23,7 @@ REPORT = "report.html"
 
 
 def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log = to_stderr) -> Path:
-    """Write the page of a finished run; unless ``out`` is given into its folder, with its curves beside it."""
+    """Write the page of a finished run; unless ``out`` is given into its folder, with the curves."""
     result = run if isinstance(run, Result) else Result.read(run)
     text = html(result, result.data or _load_data(result.folder, log))
     if out is None:
@@ -111,7 +111,7 @@ def result_table(result: Result, run: Run) -> Table:
     if "baseline" in record:
         other = record["baseline"]
         rows.insert(1, (other["name"], f"{other['accuracy']:.2%}, fitted on the same texts"))
-    note = "The model after the last epoch. No epoch was chosen by the test set, which was used once, at the end."
+    note = "The model after the last epoch. The test set was used once, at the end, and chose no epoch."
     return Table("Result", ("quantity", "value"), rows, [note])
 
 

@@ -1,8 +1,8 @@
 """``headwork.trace``: a model of ours and its input in, the ``Trace`` of one whole forward pass out.
 
-Paths are those that the model notes: ``block 0/attention/weights``; ``block 0/attention/head 2/weights`` takes one
-head along its axis. A fused or compiled model keeps no steps, and is refused rather than traced empty; so is a filter
-that fits nothing, and a trace larger than its budget.
+Paths are those that the model notes: ``block 0/attention/weights``; ``block 0/attention/head 2/weights``
+takes one head along its axis. A fused or compiled model keeps no steps and is refused rather than traced
+empty; so is a filter that matches nothing, and a trace larger than its budget.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ BUDGET = 2**28  # bytes of recorded numbers
 
 @dataclass(frozen=True)
 class ModelTrace(Trace):
-    """A trace of a model; ``result`` is what the model gave back, whatever was recorded."""
+    """A trace of a model; ``result`` is the model's output, whatever was recorded."""
 
     result: Any = field(default=None, repr=False, compare=False)
 
     def to_notebook(self) -> str:
         raise InputError(
-            "a model's trace has no notebook: a notebook works a typed problem again, and a model is not typed. "
-            "Take text, markdown, latex, html or json."
+            "a model's trace has no notebook: a notebook solves a typed problem again, and a model is not "
+            "typed. Take text, markdown, latex, html or json."
         )
 
 
@@ -54,8 +54,8 @@ def trace(
 ) -> ModelTrace:
     """Every step of one forward pass, with dropout off.
 
-    ``only`` keeps the steps whose paths fit one of these shell patterns (``*`` goes over slashes too). The recorded
-    numbers take at most ``budget`` bytes. ``replacing`` swaps the values of some steps before the model goes on.
+    ``only`` keeps the steps whose paths match one of these shell patterns (``*`` matches slashes too). The
+    recorded numbers take at most ``budget`` bytes. ``replacing`` replaces the values of some steps.
 
     >>> from headwork.models import LanguageModel, LanguageModelConfig
     >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=8, hidden=16, heads=2, depth=1))
@@ -66,20 +66,20 @@ def trace(
     check_traceable(model)
     named = inputs_by_name(model, inputs, more)
     swaps = _swaps(model, replacing or {})
-    kept = Recording([only] if isinstance(only, str) else list(only), budget)
-    note: Note = kept.note  # type: ignore[assignment]
+    recording = Recording([only] if isinstance(only, str) else list(only), budget)
+    note: Note = recording.note  # type: ignore[assignment]
     with quiet(model):
         result = model(**named, note=replacer(note, swaps) if swaps else note)
-    kept.check(*swaps)
+    recording.check(*swaps)
     cards = Mechanism(slug(model), type(model), _inputs(model, named), model.steps)
     return assemble(
         ModelTrace,
         cards,
         {c.name: numbers(named[c.name]) for c in cards.inputs},
-        kept.values,
+        recording.values,
         {},
         exact=False,
-        title=f"{len(kept.taken)} of {len(kept.taken) + len(kept.others)} steps kept" if kept.others else "",
+        title=recording.title,
         again=partial(_again, model, named, {"only": only, "budget": budget}),
         result=result,
     )
@@ -87,7 +87,7 @@ def trace(
 
 @dataclass
 class Recording:
-    """What a trace keeps: the steps that fit a pattern, as long as they fit the budget."""
+    """What a trace keeps: the steps that match a pattern, as long as they fit into the budget."""
 
     patterns: Sequence[str]
     budget: int
@@ -107,62 +107,64 @@ class Recording:
         if self.total <= self.budget:
             self.values[name] = numbers(value)
         else:
-            # Go on, keeping nothing: the whole size is worth telling.
+            # Keep nothing from here on, but count: the error gives the whole size.
             self.values.clear()
         return value
 
+    @property
+    def title(self) -> str:
+        count = len(self.taken)
+        return f"{count} of {count + len(self.others)} steps kept" if self.others else ""
+
     def check(self, *replaced: str) -> None:
-        """Nothing is left out silently: not a pattern that fits no step, not what the budget does not hold."""
+        """Nothing is left out silently: neither by a pattern that matches no step, nor by the budget."""
         paths = [*self.taken, *self.others]
         for pattern in (*self.patterns, *replaced):
             if pattern not in paths and not any(fnmatchcase(path, pattern) for path in paths):
-                raise _unfitting(pattern, paths)
+                raise _no_match(pattern, paths)
         if self.total > self.budget:
             largest = sorted(self.taken, key=lambda path: -self.taken[path])[:3]
-            told = ", ".join(f"'{path}' ({_megabytes(self.taken[path])})" for path in largest)
+            sizes = ", ".join(f"'{path}' ({_megabytes(self.taken[path])})" for path in largest)
             raise TooLarge(
                 f"trace: {len(self.taken)} steps take {_megabytes(self.total)}, the budget is "
-                f"{_megabytes(self.budget)}. Largest: {told}. Keep fewer with only='block 0/attention/*', give a "
-                "smaller batch, or a larger budget (in bytes)."
+                f"{_megabytes(self.budget)}. Largest: {sizes}. Keep fewer with only='block 0/attention/*', "
+                "give a smaller batch, or a larger budget (in bytes)."
             )
 
 
-def _unfitting(pattern: str, paths: Sequence[str]) -> InputError:
+def _no_match(pattern: str, paths: Sequence[str]) -> InputError:
     close = get_close_matches(pattern, paths, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    heads = (
-        " Heads are an axis: keep the whole step, then take the head from the trace."
-        if "head " in pattern
-        else ""
-    )
+    if "head " in pattern:
+        hint += " Heads are an axis: keep the whole step, then take the head from the trace."
     return InputError(
-        f"trace: no step fits '{pattern}'.{hint}{heads} There are {len(paths)}, such as "
+        f"trace: no step matches '{pattern}'.{hint} There are {len(paths)}, such as "
         f"{', '.join(repr(path) for path in paths[:3])}."
     )
 
 
 def check_traceable(model: Any) -> None:
-    """Refuse what would record nothing, and say how to switch."""
+    """Refuse a model that would record nothing, and say what to do."""
     if not isinstance(model, nn.Module):
-        raise InputError(f"trace: {type(model).__name__} is no model. Give a model of headwork.models.")
+        raise InputError(f"trace: {type(model).__name__} is not a model. Give a model of headwork.models.")
     compiled = hasattr(model, "_orig_mod") or any(m._compiled_call_impl is not None for m in model.modules())
     if compiled or any(hasattr(part, "_orig_mod") for part in model.modules()):
         raise InputError(
-            "trace: a compiled model keeps no steps. Trace the model that was given to torch.compile: it has the same "
-            "parameters (of the compiled one it is model._orig_mod; after model.compile() load it anew)."
+            "trace: a compiled model keeps no steps. Trace the model that was given to torch.compile: it has "
+            "the same parameters (model._orig_mod of the compiled one; after model.compile() load it again)."
         )
     if not isinstance(model, Model):
         raise InputError(
-            f"trace: {type(model).__name__} is no model of Headwork's, so it notes no steps. Unwrap it (model.module), "
-            "or read its checkpoint with headwork.models.pretrained."
+            f"trace: {type(model).__name__} is not a model of Headwork, so it notes no steps. Unwrap it "
+            "(model.module), or read its checkpoint with headwork.models.pretrained."
         )
     if torch.compiler.is_compiling():
         raise InputError("trace: nothing is traced inside torch.compile. Call it outside.")
     fused = [name or "the model" for name, part in model.named_modules() if _kernel(part) == "fused"]
     if fused:
         raise InputError(
-            f"trace: {fused[0]} is fused, and a fused kernel keeps no steps. Trace model.with_kernel('plain'), which "
-            "has the same parameters."
+            f"trace: {fused[0]} is fused, and a fused kernel keeps no steps. Trace "
+            "model.with_kernel('plain'), which has the same parameters."
         )
 
 
@@ -186,16 +188,13 @@ def quiet(model: nn.Module) -> Iterator[None]:
 def inputs_by_name(model: Model, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs by the names that ``forward`` gives them."""
     parameters = [name for name in inspect.signature(model.forward).parameters if name != "note"]
+    kind, listed = type(model).__name__, ", ".join(parameters)
     if len(inputs) > len(parameters):
-        raise InputError(
-            f"trace: {len(inputs)} inputs, but {type(model).__name__} takes {', '.join(parameters)}."
-        )
+        raise InputError(f"trace: {len(inputs)} inputs, but {kind} takes {listed}.")
     named = {**dict(zip(parameters, inputs, strict=False)), **more}
     for name, value in named.items():
         if name not in parameters:
-            raise InputError(
-                f"trace: {type(model).__name__} takes no '{name}'. It takes {', '.join(parameters)}."
-            )
+            raise InputError(f"trace: {kind} takes no '{name}'. It takes {listed}.")
         if value is not None and not isinstance(value, (Tensor, str)):
             raise InputError(f"trace: {name} is a {type(value).__name__}. Give a tensor.")
     return {name: value for name, value in named.items() if value is not None}
@@ -206,7 +205,7 @@ def _megabytes(count: int) -> str:
 
 
 def numbers(value: Tensor) -> Any:
-    """A copy as an array, in the precision that it has (at least single): nobody's later step can change it."""
+    """A copy as an array, in its own precision (at least single): no later step can change it."""
     single = value.detach().float() if value.dtype in (torch.float16, torch.bfloat16) else value.detach()
     return single.cpu().numpy().copy()
 

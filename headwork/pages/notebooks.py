@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 
 class NotebookCell(NamedTuple):
-    """A cell: ``markdown`` or ``code``, its source, and metadata."""
+    """A cell: ``markdown`` or ``code``, its source, metadata, and what a kernel has put below it."""
 
     kind: str
     source: str
     metadata: Mapping[str, Any] = {}
+    outputs: tuple[Mapping[str, Any], ...] = ()
 
 
 def notebook_text(cells: Iterable[NotebookCell], name: str = "cell") -> str:
@@ -21,7 +22,7 @@ def notebook_text(cells: Iterable[NotebookCell], name: str = "cell") -> str:
     >>> json.loads(notebook_text([NotebookCell("markdown", "# Title")]))["cells"][0]["id"]
     'cell-0'
     """
-    entries = []
+    entries: list[dict[str, Any]] = []
     for number, cell in enumerate(cells):
         entry: dict[str, Any] = {
             "cell_type": cell.kind,
@@ -29,7 +30,10 @@ def notebook_text(cells: Iterable[NotebookCell], name: str = "cell") -> str:
             "metadata": dict(cell.metadata),
             "source": cell.source.rstrip("\n").splitlines(keepends=True),
         }
-        entries.append(entry | ({"execution_count": None, "outputs": []} if cell.kind == "code" else {}))
+        if cell.kind == "code":
+            count = 1 + sum(bool(before.get("outputs")) for before in entries) if cell.outputs else None
+            entry |= {"execution_count": count, "outputs": list(cell.outputs)}
+        entries.append(entry)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     notebook = {"cells": entries, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}

@@ -1,7 +1,7 @@
 """Training: recipes, one readable loop, verified checkpoints, and the files of a run.
 
-run = training.vision("fashion-mnist", epochs=10)       # a whole config; training.changed(run, ["model.width=96"])
-result = training.train(run, "runs/v10")                # or training.resume("runs/v10")
+run = training.vision("fashion-mnist", epochs=10)    # whole; training.changed(run, ["model.width=96"])
+result = training.train(run, "runs/v10")             # or training.resume("runs/v10")
 result.test_accuracy
 model = training.load_model("runs/v10")
 

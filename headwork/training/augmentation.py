@@ -1,7 +1,7 @@
-"""Augmentation of images, whole batches at once: flips, small shifts, erasing (Zhong et al. 2017, arXiv 1708.04896).
+"""Augmentation of images by batch: flips, shifts, random erasing (Zhong et al. 2017, arXiv 1708.04896).
 
-What is drawn depends on (seed, step) and on nothing else, and is drawn for the whole batch even where a process
-holds only a part of it: so a resumed run, or one on many machines, sees the same pictures.
+The random draws depend on (seed, step) only, and are made for the whole batch even where a process holds a
+part of it: so a resumed run, or one on many machines, sees the same images.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Draws = dict[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in such a share of images."""
+    """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in some images."""
 
     flip: bool = True
     shift: int = 1
@@ -36,22 +36,22 @@ class Augmentation:
         return bool(self.flip or self.shift or self.erase)
 
 
-def draws(chosen: Augmentation, count: int, source: torch.Generator) -> Draws:
-    """What happens to each image of a batch, one row an image."""
+def draw(chosen: Augmentation, count: int, source: torch.Generator) -> Draws:
+    """What happens to each image of a batch, one row per image."""
     return {
         "flip": torch.rand(count, generator=source) < (0.5 if chosen.flip else 0.0),
         "shift": torch.randint(-chosen.shift, chosen.shift + 1, (count, 2), generator=source),
         "erase": torch.rand(count, generator=source) < chosen.erase,
-        "place": torch.rand(count, 4, generator=source),
+        "rectangle": torch.rand(count, 4, generator=source),
     }
 
 
-def moved(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
-    """Flips and shifts of images as bytes; what comes in from outside is 0, the background.
+def flip_and_shift(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
+    """Flips and shifts of images as bytes; pixels from outside are 0, the background.
 
     >>> image = torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)
     >>> drawn = {"flip": torch.tensor([True]), "shift": torch.tensor([[1, 0]])}
-    >>> moved(image, drawn, Augmentation(shift=1)).tolist()
+    >>> flip_and_shift(image, drawn, Augmentation(shift=1)).tolist()
     [[[[0, 0], [2, 1]]]]
     """
     if chosen.flip:
@@ -68,11 +68,11 @@ def moved(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
     return images
 
 
-def erased(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
+def erase(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
     """A rectangle of some images set to 0, which is the mean where they are normalised."""
     if not chosen.erase:
         return images
-    share, where = drawn["place"][:, :2], drawn["place"][:, 2:]
+    share, where = drawn["rectangle"][:, :2], drawn["rectangle"][:, 2:]
     sides = torch.tensor(images.shape[-2:])
     size = (0.1 + (LARGEST_ERASED - 0.1) * share) * sides
     start = where * (sides - size)

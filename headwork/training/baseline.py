@@ -1,7 +1,8 @@
 """What a text model has to beat: TF-IDF of words and pairs of words, and a linear support vector machine.
 
-Fitted on the same training texts and evaluated on the same test set. Words that occur in one text only are left out,
-and a count enters by its logarithm (Manning, Raghavan & Schütze 2008, chapter 6). It reads whole texts, however long.
+Fitted on the same training texts and evaluated on the same test set. Words that occur in one text only are
+left out, and a count enters by its logarithm (Manning, Raghavan & Schütze 2008, chapter 6). It reads whole
+texts, however long.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Checkpoints of a run: a new folder per step, written whole, verified by SHA-256 when read.
 
-``state.json`` holds the step and everything that is not a tensor; ``model.safetensors`` and ``optimiser.safetensors``
-the rest. Random numbers need no state: each step draws its own from (seed, step). The schedule and the position in the
-epoch follow from the step as well. So a resumed run is the uninterrupted one, to the bit.
+``state.json`` holds the step and everything that is not a tensor; ``model.safetensors`` and
+``optimiser.safetensors`` the rest. Random numbers need no state: each step draws its own from (seed, step).
+The schedule and the position in the epoch follow from the step as well. So a resumed run is the uninterrupted
+one, to the bit.
 """
 
 from __future__ import annotations
@@ -75,10 +76,10 @@ def save(run_folder: Path, step: int, files: Files, *, keep: int) -> Path:
 
 
 def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, Files] | None:
-    """The newest checkpoint that is whole; None where there is none yet. A damaged one is skipped with a warning.
+    """The newest whole checkpoint; None where there is none yet. Damaged ones are skipped, with a warning.
 
-    Only the holder of the run's lock may ``repair``: set damaged ones aside, and remove what a killed process left.
-    Others read during training, and must change nothing.
+    Only the holder of the run's lock may ``repair``: set damaged ones aside, and remove what a killed process
+    left. Others read during training, and must change nothing.
     """
     for unfinished in (run_folder / FOLDER).glob(".step-*") if repair else ():
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,10 +1,10 @@
-r"""The initial parameters of a vision transformer: heads that attend to neighbouring patches, as a 3 x 3 convolution.
+r"""Initial parameters of a vision transformer: heads that attend to their neighbours, as a 3 x 3 convolution.
 
-Each patch's position starts as the sum of a code for its row and one for its column, all codes orthonormal, and each
-head's W_q and W_k as the shift to one of the nine neighbours, built and certified by ``headwork.build``; the rest stays
-random, W_o and W_2 smaller by 1/sqrt(2 depth), so that the codes still count in the last block. The idea, with W_q and
-W_k fitted instead of built, is from Structured Initialization for Vision Transformers (arXiv 2505.19985). Its effect is
-measured in docs/experiments.md.
+Each patch's position starts as the sum of a code for its row and one for its column, all codes orthonormal,
+and each head's W_q and W_k as the shift to one of the nine neighbours, built and certified by
+``headwork.build``; the rest stays random, W_o and W_2 smaller by 1/sqrt(2 depth), so that the codes still
+count in the last block. The idea, with W_q and W_k fitted instead of built, is from Structured Initialization
+for Vision Transformers (arXiv 2505.19985). Its effect is measured in docs/experiments.md.
 """
 
 from __future__ import annotations

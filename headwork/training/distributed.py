@@ -1,7 +1,8 @@
-"""Many processes: the same command under torchrun. Each takes its part of every batch; gradients are averaged.
+"""Many processes: the same command under torchrun. Each takes its part of a batch; gradients are averaged.
 
-torchrun gives each process its rank and the number of processes (RANK, WORLD_SIZE, LOCAL_RANK) and restarts them all
-when one dies. Only the first one reads and writes the run's folder; it sends what it reads to the others.
+torchrun gives each process its rank and the number of processes (RANK, WORLD_SIZE, LOCAL_RANK) and restarts
+them all when one dies. Only the first one reads and writes the run's folder; it sends what it reads to the
+others.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def group() -> Iterator[Group]:
         return
     distributed: Any = torch.distributed
     store, rank, _ = next(distributed.rendezvous("env://"))
-    # torchrun keeps its store over restarts: without a prefix the new processes would find the dead ones' addresses.
+    # torchrun keeps its store over restarts: without a prefix new processes would find the old addresses.
     store = distributed.PrefixStore(f"restart {restarts}", store)
     backend = "nccl" if device.type == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world)

@@ -1,4 +1,4 @@
-"""How good a model is on a part of the data: loss, accuracy, confusion matrix, and its most confident mistakes."""
+"""How good a model is on a part of the data: loss, accuracy, confusion matrix, most confident mistakes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def interval(share: float, count: int) -> tuple[float, float]:
 
 
 def losses(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
-    """For each example: the smoothed loss that is minimised, the plain one that is shown, whether it is correct.
+    """For each example: the smoothed loss, which is minimised, the plain one, and whether it is correct.
 
     >>> smoothed, plain, correct = losses(torch.tensor([[0.0, 0.0]]), torch.tensor([1]), 0.1)
     >>> round(plain.item(), 4), correct.item()

@@ -11,7 +11,7 @@ from torch import Tensor
 from headwork.data import EncodedTexts, ImageSplit, batches, batches_in_order
 from headwork.data.datasets import normalise
 from headwork.data.splits import Indices
-from headwork.training.augmentation import Augmentation, draws, erased, moved
+from headwork.training.augmentation import Augmentation, draw, erase, flip_and_shift
 from headwork.training.seeds import AUGMENTATION, generator
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
@@ -55,7 +55,7 @@ class Examples(Protocol):
     def in_order(self, size: int) -> list[Indices]: ...
 
     def batch(self, chosen: Indices, *, part: slice = ..., drawn_by: tuple[int, int] | None = None) -> Batch:
-        """The inputs and labels of the chosen indices, or of a ``part`` of them; augmented by (seed, step) where given."""
+        """Inputs and labels of the chosen indices, or a ``part``; augmented by (seed, step) if given."""
         ...
 
 
@@ -81,10 +81,10 @@ class ImageExamples:
         if drawn_by is None or not self.augmentation.active:
             inputs = normalise(images, mean, std)
         else:
-            drawn = draws(self.augmentation, len(chosen), generator(AUGMENTATION, *drawn_by))
+            drawn = draw(self.augmentation, len(chosen), generator(AUGMENTATION, *drawn_by))
             drawn = {name: rows[part] for name, rows in drawn.items()}
-            images = moved(images, drawn, self.augmentation)
-            inputs = erased(normalise(images, mean, std), drawn, self.augmentation)
+            images = flip_and_shift(images, drawn, self.augmentation)
+            inputs = erase(normalise(images, mean, std), drawn, self.augmentation)
         return (inputs.to(self.dtype),), self.labels[indices]
 
 

@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ def export_onnx(
     model: Model, path: str | Path, *, info: DataInfo | None = None, max_length: int | None = None
 ) -> float:
     """Write a classifier as ONNX; returns the largest difference of its logits from the model's."""
-    _check_library()
+    for library in ("onnx", "onnxruntime", "onnxscript"):
+        import_module(library)  # one that is missing is named before any work
     model = copy.deepcopy(model).float()  # few runtimes compute everything in float64
-    exported = for_export(model)
     names = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",)
     fixed = _unrolled(model)
     max_length = max_length or getattr(model.config, "max_length", None)
@@ -63,7 +64,7 @@ def export_onnx(
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
     with _silence(), torch.no_grad():
         program: Any = torch.onnx.export(
-            exported,
+            for_export(model),
             random_inputs(model, 3, max_length),
             dynamo=True,
             dynamic_shapes=tuple(axes for _ in names),
@@ -71,10 +72,10 @@ def export_onnx(
             output_names=["scores"],
             verbose=False,
         )
-    exported_proto = program.model_proto  # made anew by each access
+    proto = program.model_proto  # made anew by each access
     for name, value in _metadata(model, info, max_length).items():
-        exported_proto.metadata_props.add(key=name, value=value)
-    data = exported_proto.SerializeToString()
+        proto.metadata_props.add(key=name, value=value)
+    data = proto.SerializeToString()
     worst = difference(model, data, names, max_length, fixed)
     if not worst <= TOLERANCE:
         raise MismatchError(
@@ -87,16 +88,14 @@ def export_onnx(
 def difference(
     model: Model, data: bytes, names: tuple[str, ...], max_length: int | None, fixed: bool = False
 ) -> float:
-    """The largest difference between the logits of an ONNX file and of the model, over several batch sizes."""
+    """The largest difference between the logits of an ONNX file and the model's, over several batch sizes."""
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     worst = 0.0
     for count in BATCHES:
-        lengths = (
-            {max_length, max(2, (max_length or 2) // 3)} if len(names) == 2 and not fixed else {max_length}
-        )
-        for length in lengths:
+        shorter = [max(2, (max_length or 2) // 3)] if len(names) == 2 and not fixed else []
+        for length in (max_length, *shorter):
             inputs = random_inputs(model, count, length)
             with torch.no_grad():
                 ours = model(*inputs)
@@ -161,26 +160,14 @@ def _metadata(model: Model, info: DataInfo | None, max_length: int | None) -> di
     return {f"headwork.{name}": json.dumps(value) for name, value in values.items()}
 
 
-def _check_library() -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise InputError(f'ONNX needs {error.name}: pip install ".[export]"') from None
-
-
 @contextmanager
 def _silence() -> Iterator[None]:
     """The exporter's own warnings are for its developers."""
-    loggers = [logging.getLogger(name) for name in ("onnxscript", "torch.onnx", "onnx_ir", "torch.export")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)

@@ -1,8 +1,8 @@
 """The folder of a run, read: its config, metrics, data summary, result and model.
 
-``config.json`` the run; ``data.json`` what it records about its data; ``checkpoints/``; ``metrics.jsonl``; and once it
-is finished ``model/`` (which ``from_pretrained`` reads) and ``result.json``. The report beside them is written by
-``inspection.run_report``.
+``config.json`` the run; ``data.json`` what it records about its data; ``checkpoints/``; ``metrics.jsonl``;
+and once it is finished ``model/`` (which ``from_pretrained`` reads) and ``result.json``. The report beside
+them is written by ``inspection.run_report``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-r"""The initial n-gram table of a text classifier: how much likelier each n-gram is in a class than in the others.
+r"""The initial n-gram table of a text classifier: how much likelier an n-gram is in a class than in others.
 
 For an n-gram in n_c of the N_c training texts of class c, and in m_c of the M_c others, the ratio is
-:math:`\log \frac{(n_c + 1) / (N_c + 2)}{(m_c + 1) / (M_c + 2)}`, naive Bayes with one text added to each count (Wang
-and Manning 2012, Baselines and Bigrams: Simple, Good Sentiment and Topic Classification).
+:math:`\log \frac{(n_c + 1) / (N_c + 2)}{(m_c + 1) / (M_c + 2)}`, naive Bayes with one text added to each
+count (Wang and Manning 2012, Baselines and Bigrams: Simple, Good Sentiment and Topic Classification).
 """
 
 from __future__ import annotations

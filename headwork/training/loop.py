@@ -1,9 +1,9 @@
 """The training loop: one for every classifier, alone or under torchrun.
 
-Everything random in a step is drawn from (seed, step), the order of the batches from (seed, epoch), and the learning
-rate is a function of the step. So config, step and tensors determine the rest of a run, and it resumes to the bit.
-AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, SGD with momentum for n-gram tables, warm-up and cosine
-decay, label smoothing, clipped gradients.
+Everything random in a step is drawn from (seed, step), the order of the batches from (seed, epoch), and the
+learning rate is a function of the step. So config, step and tensors determine the rest of a run, and it
+resumes to the bit. AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon, SGD with momentum for n-gram
+tables, warm-up and cosine decay, label smoothing, clipped gradients.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headwork.models import Model
 from headwork.training import checkpoints
 from headwork.training.distributed import Group
 from headwork.training.evaluation import evaluate, losses
-from headwork.training.optimisers import optimiser_of
+from headwork.training.optimisers import build_optimiser
 from headwork.training.preparation import PreparedRun
 from headwork.training.progress import Log, Progress
 from headwork.training.recipes import as_text
@@ -66,7 +66,7 @@ class Session:
     def __init__(self, prepared: PreparedRun, model: Model, processes: Group, log: Log) -> None:
         self.run, self.prepared, self.processes, self.log = prepared.run, prepared, processes, log
         self.model = model.to(processes.device)
-        self.optimiser = optimiser_of(self.model, self.run)
+        self.optimiser = build_optimiser(self.model, self.run)
         self.eager: nn.Module = processes.wrap(self.model)
         self.compiled: Callable[..., Tensor] | None = None
         self.per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
@@ -96,7 +96,7 @@ class Session:
         return self.eager(*inputs)  # type: ignore[no-any-return]
 
     def step(self, chosen: Indices, step: int) -> tuple[float, float]:
-        """One optimiser step on a batch; the sums of loss and of correct predictions over this process's part."""
+        """One optimiser step on a batch; the sums of loss and correct predictions over its own part."""
         run, processes = self.run, self.processes
         torch.manual_seed(mix(DROPOUT, run.seed, step, processes.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
@@ -123,9 +123,10 @@ class Session:
         epoch, number = divmod(step, self.per_epoch)
         examples = " ".join(map(str, chosen[:8])) + (" ..." if len(chosen) > 8 else "")
         raise DivergedError(
-            f"the loss is {loss:g} and the gradient's norm {norm:g} at step {step:,}: batch {number} of epoch "
-            f"{epoch + 1}, training examples {examples}. That step changed nothing. Look at those examples, or "
-            f"train again, into another --out, with learning_rate below {self.run.learning_rate:g}."
+            f"the loss is {loss:g} and the gradient's norm {norm:g} at step {step:,}: batch {number} of "
+            f"epoch {epoch + 1}, training examples {examples}. That step changed nothing. Look at those "
+            "examples, or train again, into another --out, with learning_rate below "
+            f"{self.run.learning_rate:g}."
         )
 
     def packed(self, state: TrainState) -> checkpoints.Files:
@@ -141,7 +142,7 @@ class Session:
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:
-    """The share of the full learning rate at a step: linear warm-up over a share of the steps, then half a cosine to 0.
+    """The share of the full learning rate at a step: linear warm-up, then half a cosine to 0.
 
     >>> [round(schedule(step, 10, 0.2), 2) for step in (0, 1, 2, 6, 9)]
     [0.5, 1.0, 1.0, 0.5, 0.04]

@@ -1,12 +1,12 @@
-r"""AdamW, and for some tensors something better: a group marked ``by`` "muon" or "descent" takes that step instead.
+r"""AdamW, and for some tensors something better: a group marked ``by`` "muon" or "sgd" takes that step.
 
-Muon, for the matrices of blocks: a gradient's large singular values drown the small ones; here each update of a matrix
-has all of them near 1 (Jordan et al. 2024, kellerjordan.github.io/posts/muon). Scaled by
-:math:`0.2 \sqrt{\max(\text{rows}, \text{columns})}` it is as large as AdamW's, and one rate serves both (Liu et al.
-2025, arXiv 2502.16982).
+Muon, for the matrices of blocks: a gradient's large singular values drown the small ones; here each update of
+a matrix has all of them near 1 (Jordan et al. 2024, kellerjordan.github.io/posts/muon). Scaled by :math:`0.2
+\sqrt{\max(\text{rows}, \text{columns})}` it is as large as AdamW's, and one learning rate serves both (Liu et
+al. 2025, arXiv 2502.16982).
 
-Descent with momentum, for tables of n-grams: AdamW moves a row that is met once in an epoch as far as one that is met
-in each batch, and so learns rare n-grams by heart.
+SGD with momentum, for n-gram tables: AdamW moves a row that occurs once per epoch as far as one that occurs
+in every batch, and so memorises rare n-grams.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from torch import Tensor, nn
 
 from headwork.training.recipes import Run
 
-MUON_MOMENTUM, DESCENT_MOMENTUM = 0.95, 0.9
+MUON_MOMENTUM, SGD_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
-NGRAMS = (
-    12_000.0  # times the rate, for tables of n-grams: their gradients are small, and descent keeps their size
+NGRAM_FACTOR = (
+    12_000.0  # times the learning rate, for n-gram tables: SGD steps are as small as their gradients
 )
 
 
-def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
-    """Of the run's kind; matrices decay, biases, scales and shifts do not, nor do tables of n-grams."""
-    kinds: dict[str, list[nn.Parameter]] = {"decayed": [], "free": [], "muon": [], "descent": []}
+def build_optimiser(model: nn.Module, run: Run) -> torch.optim.Optimizer:
+    """The run's optimiser; matrices have weight decay; biases, scales, shifts and n-gram tables have none."""
+    kinds: dict[str, list[nn.Parameter]] = {"decayed": [], "free": [], "muon": [], "sgd": []}
     for name, parameter in model.named_parameters():
         kind = "decayed" if parameter.dim() > 1 else "free"
         if name == "ngrams.table":
-            kind = "descent"
+            kind = "sgd"
         elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
             kind = "muon"
         kinds[kind].append(parameter)
@@ -41,7 +41,7 @@ def optimiser_of(model: nn.Module, run: Run) -> torch.optim.Optimizer:
         {"params": kinds["decayed"], "weight_decay": run.weight_decay},
         {"params": kinds["free"], "weight_decay": 0.0},
         {"params": kinds["muon"], "weight_decay": run.weight_decay, "by": "muon"},
-        {"params": kinds["descent"], "by": "descent", "times": NGRAMS},
+        {"params": kinds["sgd"], "by": "sgd", "times": NGRAM_FACTOR},
     ]
     return Optimiser([group for group in groups if group["params"]], lr=run.learning_rate, fused=True)
 
@@ -56,11 +56,10 @@ class Optimiser(torch.optim.AdamW):
             if group.get("by") == "muon":
                 for alike in _by_shape(moving):
                     self._muon(alike, group["lr"], group["weight_decay"])
-            elif group.get("by") == "descent":
+            elif group.get("by") == "sgd":
                 for table in moving:
-                    table.add_(
-                        self._momentum(table).mul_(DESCENT_MOMENTUM).add_(table.grad), alpha=-group["lr"]
-                    )
+                    momentum = self._momentum(table).mul_(SGD_MOMENTUM).add_(table.grad)
+                    table.add_(momentum, alpha=-group["lr"])
             else:
                 continue
             for tensor in moving:
@@ -69,16 +68,16 @@ class Optimiser(torch.optim.AdamW):
 
     def _muon(self, matrices: list[Tensor], rate: float, decay: float) -> None:
         gradients = torch.stack([matrix.grad for matrix in matrices])  # type: ignore[misc]
-        kept = [self._momentum(matrix) for matrix in matrices]
-        momenta = torch.stack(kept).lerp_(gradients, 1 - MUON_MOMENTUM)
+        buffers = [self._momentum(matrix) for matrix in matrices]
+        momenta = torch.stack(buffers).lerp_(gradients, 1 - MUON_MOMENTUM)
         updates = orthogonal(gradients.lerp(momenta, MUON_MOMENTUM))  # Nesterov's: a step ahead
         size = 0.2 * math.sqrt(max(updates.shape[-2:]))
-        for matrix, momentum, new, update in zip(matrices, kept, momenta, updates, strict=True):
+        for matrix, momentum, new, update in zip(matrices, buffers, momenta, updates, strict=True):
             momentum.copy_(new)
             matrix.mul_(1 - rate * decay).add_(update, alpha=-rate * size)
 
     def _momentum(self, tensor: Tensor) -> Tensor:
-        """What is kept of a tensor's gradients; AdamW will not load a state that counts no steps."""
+        """A tensor's momentum buffer; AdamW loads only states that count steps."""
         state = self.state[tensor]
         if not state:
             state |= {"step": torch.zeros(()), "momentum": torch.zeros_like(tensor)}

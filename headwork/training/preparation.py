@@ -173,7 +173,7 @@ def _info(data: Images | Texts, **more: Any) -> DataInfo:
 
 
 def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
-    """The pretrained encoder that a run names: a known one, or a folder in the format of the transformers library."""
+    """The pretrained encoder that a run names: a known one, or a folder of the transformers library."""
     from headwork.models.pretrained import from_transformers
 
     known = [name for name, entry in CATALOG.items() if entry.kind == "encoder"]
@@ -188,9 +188,8 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
             f"--encoder {run.encoder}: a {type(encoder).__name__}. Expected an encoder of texts."
         )
     if run.max_length > encoder.config.max_length:
-        raise InputError(
-            f"max_length {run.max_length}: the encoder has positions for {encoder.config.max_length} tokens only."
-        )
+        most = encoder.config.max_length
+        raise InputError(f"max_length {run.max_length}: the encoder has positions for {most} tokens only.")
     return encoder, folder
 
 

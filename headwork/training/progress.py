@@ -1,4 +1,4 @@
-"""What a person sees during training: one moving line on a terminal, a line now and then elsewhere; on stderr."""
+"""Progress of training, on stderr: one moving line on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 

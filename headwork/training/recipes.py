@@ -1,4 +1,4 @@
-"""Recipes: functions that return a whole run. A run is a frozen config, kept as ``config.json`` in the run's folder.
+"""Recipes: functions that return a whole run, which is a frozen config, saved as ``config.json``.
 
 One recipe serves every number of epochs: only ``epochs``, and with it the length of the schedule, differs.
 ``changed`` sets any field by its dotted name, as ``--set model.width=96`` does.
@@ -48,7 +48,8 @@ POSITIVE = ("learning_rate", "max_grad_norm")
 class Run(metaclass=ConfigType):
     """What training needs to know.
 
-    ``warm_up`` is a share of all steps; ``save_every`` counts steps; ``threads`` 0 leaves their number to torch.
+    ``warm_up`` is a share of all steps; ``save_every`` counts steps; ``threads`` 0 leaves their number to
+    torch.
     """
 
     OLD_NAMES: ClassVar[dict[str, str]] = {
@@ -108,8 +109,9 @@ def _check_number(name: str, value: Any) -> None:
 class VisionRun(Run):
     """A classifier of images.
 
-    ``image_size`` is the side to which the images of a folder are scaled, 0 is their own; ``start`` how a vision
-    transformer is initialised: at random, or with heads that attend to their neighbours as a convolution does.
+    ``image_size`` is the side to which the images of a folder are scaled, 0 is their own; ``start`` how a
+    vision transformer is initialised: at random, or with heads that attend to their neighbours as a
+    convolution does.
     """
 
     OLD_NAMES: ClassVar[dict[str, str]] = {**Run.OLD_NAMES, "size": "image_size"}
@@ -130,7 +132,7 @@ class VisionRun(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class TextRun(Run):
-    """A classifier of texts; one of more than ``max_length`` tokens loses its middle. ``encoder`` is pretrained."""
+    """A classifier of texts, whose middle is cut beyond ``max_length`` tokens. ``encoder`` is pretrained."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {**Run.OLD_NAMES, "longest": "max_length"}
     task: ClassVar[str] = "text"

@@ -1,4 +1,4 @@
-"""A run from its beginning, or from its last checkpoint, to its end; signals, locks, and checks before resuming."""
+"""A run from its beginning, or its last checkpoint, to its end; signals, locks, checks before resuming."""
 
 from __future__ import annotations
 
@@ -184,8 +184,8 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         record["baseline"] = compared
     write_whole(folder / RESULT, json.dumps(record, indent=2) + "\n")
     log(
-        f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps in "
-        f"{clock(state.seconds)}."
+        f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps "
+        f"in {clock(state.seconds)}."
     )
     if compared is not None:
         log(f"{compared['name']}, on the same texts: {compared['accuracy']:.2%}")
@@ -197,8 +197,9 @@ def _describe(session: Session, folder: Path, state: TrainState) -> str:
     steps = f"from step {state.step:,} of {session.total:,}" if state.step else f"in {session.total:,} steps"
     many = f", {session.processes.world} processes" if session.processes.world > 1 else ""
     return (
-        f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, on {info.name} "
-        f"({info.counts['training']:,} to train on, {info.counts['validation']:,} to validate): "
+        f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, "
+        f"on {info.name} ({info.counts['training']:,} to train on, {info.counts['validation']:,} to "
+        "validate): "
         f"{run.epochs} epoch{'s' if run.epochs > 1 else ''} {steps}, batches of {run.batch_size}{many}"
     )
 
@@ -312,16 +313,16 @@ def check_same(
     if before != config:
         names = [name for name in config if config[name] != before.get(name)]
         raise InputError(
-            f"{folder / CONFIG}: changed since the checkpoint was written ({', '.join(names)}), so it would be "
-            "another run. Undo the change, or train a new run with --set."
+            f"{folder / CONFIG}: changed since the checkpoint was written ({', '.join(names)}), so it would "
+            "be another run. Undo the change, or train a new run with --set."
         )
     if state["processes"] != processes.world:
         counts = f"{state['processes']} process(es), now there are {processes.world}"
         if not other_processes:
             raise InputError(
-                f"{folder}: trained so far by {counts}. Sums would be rounded, and dropout drawn, in another order, "
-                "so the run would no longer be the uninterrupted one. Start as many, or accept it with "
-                "--other-processes."
+                f"{folder}: trained so far by {counts}. Sums would be rounded, and dropout drawn, in another "
+                "order, so the run would no longer be the uninterrupted one. Start as many, or accept it "
+                "with --other-processes."
             )
         log(f"! trained so far by {counts}: from here on the run is not to the bit what it would have been.")
     threads = config["threads"] or torch.get_num_threads()

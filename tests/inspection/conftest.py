@@ -1,4 +1,4 @@
-"""One small model of each kind with an input, so that what must hold of every model is tested of every one."""
+"""One small model of each kind with an input, for tests that hold for every model."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_filters_by_path(language: LanguageModel) -> None:
     ("only", "told"),
     [
         ("block 0/atention/weights", "Did you mean 'block 0/attention/weights'"),
-        ("block 7/*", "no step fits 'block 7/\\*'"),
+        ("block 7/*", "no step matches 'block 7/\\*'"),
         ("block 0/attention/head 1/weights", "Heads are an axis"),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_step_can_be_replaced(language: LanguageModel) -> None:
     )
     with pytest.raises(InputError, match="the new value is 2 x 2, the step is"):
         steps.what_if("block 0/attention/weights", np.zeros((2, 2)))
-    with pytest.raises(InputError, match="no step fits 'block 9/output'"):
+    with pytest.raises(InputError, match="no step matches 'block 9/output'"):
         trace(language, TOKENS, replacing={"block 9/output": even})
 
 
@@ -206,9 +206,9 @@ def test_fused_and_compiled_models_are_refused(language: LanguageModel) -> None:
 
 
 def test_other_things_are_refused(language: LanguageModel) -> None:
-    with pytest.raises(InputError, match="Linear is no model of Headwork's"):
+    with pytest.raises(InputError, match="Linear is not a model of Headwork"):
         trace(torch.nn.Linear(2, 2), TOKENS)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="str is no model"):
+    with pytest.raises(InputError, match="str is not a model"):
         trace("model", TOKENS)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="takes no 'images'"):
         trace(language, images=TOKENS)

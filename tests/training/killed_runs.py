@@ -2,7 +2,8 @@
 
     python killed_runs.py FOLDER TRIALS SEED
 
-A script of its own: it forks before torch has started any thread, so a trial costs no import. Prints one line of JSON.
+A script of its own: it forks before torch has started any thread, so a trial costs no import. Prints one line
+of JSON.
 """
 
 from __future__ import annotations

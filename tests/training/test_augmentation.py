@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from headwork.training.augmentation import Augmentation, draws, erased, moved
+from headwork.training.augmentation import Augmentation, draw, erase, flip_and_shift
 from headwork.training.seeds import generator, mix
 
 
-def test_moved_is_what_a_loop_does():
+def test_flips_and_shifts_are_what_a_loop_does():
     images = torch.randint(1, 256, (40, 3, 7, 6), dtype=torch.uint8)
     chosen = Augmentation(flip=True, shift=2)
-    drawn = draws(chosen, 40, generator(0, 5))
-    result = moved(images, drawn, chosen).numpy()
+    drawn = draw(chosen, 40, generator(0, 5))
+    result = flip_and_shift(images, drawn, chosen).numpy()
     for number, image in enumerate(images.numpy()):
         if drawn["flip"][number]:
             image = image[:, :, ::-1]
@@ -28,11 +28,11 @@ def test_moved_is_what_a_loop_does():
     assert set(drawn["shift"].flatten().tolist()) == {-2, -1, 0, 1, 2}
 
 
-def test_erased_is_one_rectangle_of_some():
+def test_one_rectangle_of_some_images_is_erased():
     images = torch.ones(200, 1, 28, 28)
     chosen = Augmentation(erase=0.5)
-    drawn = draws(chosen, 200, generator(1, 1))
-    result = erased(images, drawn, chosen)
+    drawn = draw(chosen, 200, generator(1, 1))
+    result = erase(images, drawn, chosen)
     assert (images == 1).all()
     for number in range(200):
         gone = (result[number, 0] == 0).numpy()
@@ -46,10 +46,10 @@ def test_erased_is_one_rectangle_of_some():
 
 def test_draws_depend_on_seed_and_step_only():
     chosen = Augmentation()
-    first, again = (draws(chosen, 9, generator(3, 0, 7)) for _ in range(2))
+    first, again = (draw(chosen, 9, generator(3, 0, 7)) for _ in range(2))
     assert all(torch.equal(first[name], again[name]) for name in first)
-    other = draws(chosen, 9, generator(3, 0, 8))
-    assert not torch.equal(first["place"], other["place"])
+    other = draw(chosen, 9, generator(3, 0, 8))
+    assert not torch.equal(first["rectangle"], other["rectangle"])
 
 
 def test_mixed_seeds_do_not_meet():

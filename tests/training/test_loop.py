@@ -43,7 +43,7 @@ def test_matrices_decay_and_the_rest_does_not(small, digits):
 
     run = small("optimiser=adamw")
     model = prepare(run, log=quiet, data=digits).new_model()
-    decayed, free = loop.optimiser_of(model, run).param_groups
+    decayed, free = loop.build_optimiser(model, run).param_groups
     assert decayed["weight_decay"] == 0.05
     assert free["weight_decay"] == 0
     assert all(p.dim() > 1 for p in decayed["params"])

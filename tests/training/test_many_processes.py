@@ -99,7 +99,8 @@ def rewrite(place: Path, state: object) -> None:
 
 @pytest.mark.soak
 def test_a_worker_killed_under_torchrun(tmp_path):
-    size = "model.width=8 model.hidden=8 model.depth=2 model.heads=2 precision=float64 batch_size=129 epochs=10 save_every=3"
+    size = "model.width=8 model.hidden=8 model.depth=2 model.heads=2 precision=float64 batch_size=129"
+    size += " epochs=10 save_every=3"
     settings = [part for setting in size.split() for part in ("--set", setting)]
     folders = [tmp_path / "killed", tmp_path / "whole"]
     for folder in folders:

@@ -9,7 +9,7 @@ import torch
 from headwork.errors import InputError
 from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.training import changed, text, vision
-from headwork.training.optimisers import NGRAMS, Optimiser, optimiser_of, orthogonal
+from headwork.training.optimisers import NGRAM_FACTOR, Optimiser, build_optimiser, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 8, 20), (2, 20, 8)])
@@ -19,7 +19,7 @@ def test_singular_values_come_near_one_and_directions_stay(shape):
     made = orthogonal(given)
     values = torch.linalg.svdvals(made)
     assert ((values > 0.6) & (values < 1.3)).all()
-    # The independent truth: U V^T of the singular value decomposition, which the iteration shares its directions with.
+    # The independent truth: U V^T of the singular value decomposition, which has the same directions.
     left, _, right = torch.linalg.svd(given, full_matrices=False)
     inside = left.mT @ made @ right.mT
     torch.testing.assert_close(
@@ -36,11 +36,11 @@ def test_a_first_step_is_the_orthogonal_gradient_and_the_decay():
     torch.testing.assert_close(matrix.detach(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_descent_is_torchs_own():
+def test_sgd_is_torchs_own():
     start = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     ours, theirs = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
     both = (
-        Optimiser([{"params": [ours], "by": "descent"}], lr=0.3),
+        Optimiser([{"params": [ours], "by": "sgd"}], lr=0.3),
         torch.optim.SGD([theirs], lr=0.3, momentum=0.9),
     )
     for seed in range(4):
@@ -57,7 +57,7 @@ def test_the_rest_moves_as_with_adamw(small, digits):
     for name in ("adamw", "muon"):
         run = small(f"optimiser={name}")
         model = prepare(run, log=lambda _: None, data=digits).new_model()
-        optimiser = optimiser_of(model, run)
+        optimiser = build_optimiser(model, run)
         for number, parameter in enumerate(model.parameters()):
             parameter.grad = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number))
         optimiser.step()
@@ -95,12 +95,12 @@ def test_a_model_without_blocks_takes_adamw(run):
         changed(run, ["optimiser=muon"])
 
 
-def test_a_table_of_ngrams_descends_faster_by_a_factor():
+def test_an_ngram_table_has_a_larger_learning_rate():
     run = text("imdb", optimiser="muon")
     model = TextClassifier(TextClassifierConfig(width=8, hidden=8, heads=2, depth=1, ngrams=30))
-    groups = {group.get("by"): group for group in optimiser_of(model, run).param_groups}
-    assert groups["descent"]["params"] == [model.ngrams.table]
-    assert groups["descent"]["times"] == NGRAMS
+    groups = {group.get("by"): group for group in build_optimiser(model, run).param_groups}
+    assert groups["sgd"]["params"] == [model.ngrams.table]
+    assert groups["sgd"]["times"] == NGRAM_FACTOR
     assert len(groups["muon"]["params"]) == 6
-    total = sum(len(group["params"]) for group in optimiser_of(model, run).param_groups)
+    total = sum(len(group["params"]) for group in build_optimiser(model, run).param_groups)
     assert total == len(list(model.parameters()))
