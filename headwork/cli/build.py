@@ -56,19 +56,8 @@ def build(
         return
     if not target:
         raise InputError("build: what should the heads do? Name a target, or see headwork build --list.")
-    details = {
-        "tokens": tokens,
-        "ends": ends,
-        "order": order,
-        "by": by,
-        "window": window,
-        "causal": causal,
-        "taps": taps,
-        "kernel": kernel,
-        "grid": grid,
-        "matrix": matrix,
-        "head_width": head_width,
-    }
+    details = {"tokens": tokens, "ends": ends, "order": order, "by": by, "window": window, "causal": causal}
+    details |= {"taps": taps, "kernel": kernel, "grid": grid, "matrix": matrix, "head_width": head_width}
     result = construct.build(
         target,
         tolerance=_number(tolerance, "--tolerance") if tolerance else None,

@@ -26,19 +26,13 @@ from headwork.errors import InputError
 def compare(
     output: Output,
     full: Annotated[bool, Option("--full", help="Longer gaps, Fashion-MNIST, reviews, three seeds.")] = False,
-    only: Annotated[
-        list[str] | None,
-        Option(help="complexity, parallelism, long-range, bias or uses; repeatable."),
-    ] = None,
+    only: Annotated[list[str] | None, Option(help="complexity, parallelism, long-range, bias, uses.")] = None,
     families: Annotated[
-        str,
-        Option(help="Of cnn, rnn, lstm, gru, transformer, linear; by default all but rnn."),
+        str, Option(help="Of cnn, rnn, lstm, gru, transformer, linear; by default without rnn.")
     ] = "",
     seeds: Annotated[str, Option(help="0, or several: 0,1,2.")] = "",
     steps: Annotated[int | None, Option(help="Training steps of every model; 250, with --full 1000.")] = None,
-    out: Annotated[
-        Path | None, Option(help="The folder; the same settings resume what stands in it.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="The folder, new or of an interrupted comparison.")] = None,
 ) -> None:
     """Measure CNN, RNN, transformer and linear attention.
 

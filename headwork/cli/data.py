@@ -22,10 +22,7 @@ data_app = group(
     "headwork data show digits --out digits.png",
 )
 
-From = Annotated[
-    Path | None,
-    Option("--from", help="A folder (or file) with files you downloaded: plain, gzipped or packaged."),
-]
+From = Annotated[Path | None, Option("--from", help="A folder or file that you downloaded yourself.")]
 
 
 @command("headwork data list --as markdown", to=data_app, name="list")
@@ -72,10 +69,7 @@ def get(
 )
 def show(
     output: Output,
-    name: Annotated[
-        str,
-        Argument(help="A known set, or your own: a folder of images by class, .npz, .csv, .tsv, .jsonl."),
-    ],
+    name: Annotated[str, Argument(help="A known set, or your own folder, .npz, .csv, .tsv or .jsonl.")],
     from_: From = None,
     columns: Annotated[str, Option(help="The columns of text and label: review,stars.")] = "",
     size: Annotated[int | None, Option(min=1, max=4096, help="Side that images are scaled to.")] = None,

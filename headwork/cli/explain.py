@@ -31,9 +31,7 @@ def explain(
     cell: Annotated[list[str] | None, Option(help="Only the arithmetic of a cell: weights[0,1].")] = None,
     limit: Annotated[str, Option(help="Every step in a limit: beta=oo.")] = "",
     what_if: Annotated[list[str] | None, Option(help='Replace a step: scores="0 1; 1 0".')] = None,
-    slide: Annotated[
-        str, Option(help="A slider over an option or symbol (html): beta, or beta=0,1,oo.")
-    ] = "",
+    slide: Annotated[str, Option(help="A page with a slider: beta, or beta=0,1,oo.")] = "",
     digits: Digits = 4,
     list_: ListAll = False,
 ) -> None:

@@ -13,9 +13,7 @@ ListAll = Annotated[bool, Option("--list", help="List what can be named, with wh
 Settings = Annotated[list[str] | None, Option("--set", help="A setting, name=value; repeatable.")]
 Seed = Annotated[int, Option("--seed", min=0, help="Another seed gives other numbers.")]
 Difficulty = Annotated[int, Option("--difficulty", min=1, max=3, help="1, 2 or 3.")]
-Hint = Annotated[
-    int, Option("--hint", min=0, max=3, help="0 marks only, 1 where, 2 what kind, 3 the correct step.")
-]
+Hint = Annotated[int, Option("--hint", min=0, max=3, help="0 marks, 1 where, 2 what kind, 3 the step.")]
 
 
 def assignment(text: str, option: str, example: str = "beta=1") -> tuple[str, str]:

@@ -50,10 +50,7 @@ def new(
     kind: Annotated[str, Argument(help="A kind of exercise (see list), or a TOML file of your own.")],
     seed: Seed = 0,
     difficulty: Difficulty = 1,
-    out: Annotated[
-        Path | None,
-        Option(help="A folder for the question in every format and the answer sheets."),
-    ] = None,
+    out: Annotated[Path | None, Option(help="A folder for the question and the answer sheets.")] = None,
 ) -> None:
     """Make one exercise: the question and an answer sheet.
 
@@ -143,10 +140,7 @@ NEXT = {
     to=practice,
 )
 def export(
-    sources: Annotated[
-        list[str],
-        Argument(help="Kinds of exercise, TOML files of your own, key files, or folders made by new."),
-    ],
+    sources: Annotated[list[str], Argument(help="Kinds of exercise, TOML files, keys, or folders of new.")],
     to: Annotated[str, Option(help="gradescope, otter, nbgrader or notebook.")],
     out: Annotated[Path, Option(help="A new folder; its name is the assignment's.")],
     seed: Seed = 0,

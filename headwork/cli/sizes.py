@@ -161,9 +161,7 @@ _add(
 )
 def model(
     output: Output,
-    name: Annotated[
-        str, Argument(help="vision, encoder-decoder, language, text ..., or a checkpoint's folder.")
-    ],
+    name: Annotated[str, Argument(help="vision, encoder-decoder, language ..., or a checkpoint's folder.")],
     set_: Settings = None,
     tokens: Annotated[int, Option(min=1, help="Length of a sequence, for the FLOPs.")] = 128,
     batch: Annotated[int, Option(min=1, help="Inputs at once.")] = 1,

@@ -83,9 +83,7 @@ def train(
 )
 def resume(
     run: Annotated[Path, Argument(help="The folder of the run.")],
-    other_processes: Annotated[
-        bool, Option("--other-processes", help="Accept another number of processes.")
-    ] = False,
+    other: Annotated[bool, Option("--other-processes", help="Accept another number of processes.")] = False,
 ) -> None:
     """Resume a run from its last checkpoint.
 
@@ -93,7 +91,7 @@ def resume(
     """
     from headwork import training
 
-    _train_and_report(lambda: training.resume(run, other_processes=other_processes))
+    _train_and_report(lambda: training.resume(run, other_processes=other))
 
 
 def _train_and_report(train: Callable[[], Result]) -> None:
