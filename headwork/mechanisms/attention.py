@@ -255,7 +255,7 @@ def multi_head_attention(
 
 
 class Parameters(NamedTuple):
-    """What an attention with several heads is trained on, in the order q, k, v, o; None is the identity or 0."""
+    """The parameters of attention with several heads, in the order q, k, v, o; None is the identity or 0."""
 
     matrices: tuple[Tensor, Tensor, Tensor, Tensor]
     biases: tuple[Tensor, Tensor, Tensor, Tensor] = (None, None, None, None)

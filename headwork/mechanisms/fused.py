@@ -1,7 +1,7 @@
 r"""Fast twins: the same numbers as the mechanisms of the same names, through torch's own kernels.
 
-A twin has no ``note``: a fused kernel never shows its steps. Nothing else in ``mechanisms`` imports this file,
-because it needs torch. All twins run under ``torch.compile(fullgraph=True)``.
+A twin has no ``note``: a fused kernel never shows its steps. Nothing else in ``mechanisms`` imports this
+file, because it needs torch. All twins run under ``torch.compile(fullgraph=True)``.
 
 Under the compiler two things are written out (measured in docs/experiments.md): a bias is added after its
 product, so that it joins the next operation, and attention over few keys is two products and a softmax.
@@ -121,8 +121,8 @@ def linear_attention(
         return result
     if mask is not None and mask.shape[-2] != 1:
         raise InputError(
-            f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, or one row that "
-            "hides keys from every query. Use the plain kernel for any other mask."
+            f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, or one row "
+            "that hides keys from every query. Use the plain kernel for any other mask."
         )
     result = fused_linear.Whole.apply(query, key, value, None if mask is None else mask.mT, features)  # type: ignore[no-untyped-call]
     return result
@@ -278,7 +278,7 @@ def patch_embedding(images: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
 def recurrent(
     inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: Literal["plain", "lstm", "gru"]
 ) -> Tensor:
-    """The twin of ``mechanisms.lstm``, ``gru`` and ``recurrence`` (tanh, all states); inputs are batch, time, width.
+    """The twin of ``lstm``, ``gru`` and ``recurrence`` (tanh, all states); inputs are batch, time, width.
 
     Not under ``torch.compile``: take the mechanism there, whose unrolled steps the compiler fuses by itself.
 

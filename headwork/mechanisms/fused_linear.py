@@ -1,8 +1,8 @@
 r"""Linear attention block by block: time and memory linear in T, and little of it at once.
 
-Forward and backward pass are written by hand, because what automatic differentiation saves for the backward pass
-(features, sums, quotients, each as large as the input) costs more time than the products. Here only the inputs, the
-output and the denominators are saved, and the features of one block of tokens are computed again.
+Forward and backward pass are written by hand, because what automatic differentiation saves for the backward
+pass (features, sums, quotients, each as large as the input) costs more time than the products. Here only the
+inputs, the output and the denominators are saved, and the features of one block of tokens are computed again.
 
 With phi the feature map, y_i = phi(q_i) S / (phi(q_i) . z), S = sum_j phi(k_j)^T v_j, z = sum_j phi(k_j).
 For a gradient g of y, write h = g / (phi(q) . z) and r = h . y for each row. Then phi(q) gets h S^T - r z,

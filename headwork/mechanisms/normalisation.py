@@ -1,8 +1,9 @@
 r"""Normalisation of each token on its own, over its width.
 
 Layer normalisation (Ba et al. 2016, arXiv 1607.06450): y = scale (x - mean) / deviation + shift, with the
-population deviation (divided by the width, not by the width less one). RMS normalisation (Zhang & Sennrich 2019,
-arXiv 1910.07467) has neither mean nor shift: y = scale x / sqrt(mean of x^2). By hand epsilon is 0; models use 1e-5.
+population deviation (divided by the width, not by the width less one). RMS normalisation (Zhang & Sennrich
+2019, arXiv 1910.07467) has neither mean nor shift: y = scale x / sqrt(mean of x^2). By hand epsilon is 0;
+models use 1e-5.
 """
 
 from __future__ import annotations

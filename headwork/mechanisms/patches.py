@@ -26,8 +26,8 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
     *batch, channels, height, width = image.shape
     if size < 1 or height % size or width % size:
         raise InputError(
-            f"patches: an image of {sizes_in_words((height, width), 'height width')} cannot be cut into squares of "
-            f"{size}. Choose a size that divides both."
+            f"patches: an image of {sizes_in_words((height, width), 'height width')} "
+            f"cannot be cut into squares of {size}. Choose a size that divides both."
         )
     rows, columns = height // size, width // size
     grid = image.reshape(*batch, channels, rows, size, columns, size)
@@ -50,8 +50,8 @@ def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silen
     *batch, count, features = rows.shape
     if size < 1 or columns < 1 or count % columns or features % (size * size):
         raise InputError(
-            f"patches inverse: {sizes_in_words(rows.shape, 'patch feature')} cannot be laid out with {columns} "
-            f"patches of {size} x {size} a row. The features are channels x {size} x {size}."
+            f"patches inverse: {sizes_in_words(rows.shape, 'patch feature')} cannot be laid out with "
+            f"{columns} patches of {size} x {size} per row. The features are channels x {size} x {size}."
         )
     channels = features // (size * size)
     grid = rows.reshape(*batch, count // columns, columns, channels, size, size)

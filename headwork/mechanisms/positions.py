@@ -3,9 +3,9 @@ r"""Positions: how attention learns the order of its tokens.
 Natural numbers grow without bound; normalised ones depend on the length; sinusoids
 (sin(w_k t) at 2k, cos(w_k t) at 2k+1, w_k = 10000^(-2k/d), Vaswani et al. 2017) have dot products that
 depend only on the offset, and for an image they encode row and column side by side; a learned table; a bias
-on the scores by offset, learned or falling with the distance (ALiBi, Press et al. 2021, arXiv 2108.12409); and
-rotary positions (Su et al. 2021, arXiv 2104.09864), which rotate each pair of a query or key by its position.
-Positions count from 0.
+on the scores by offset, learned or falling with the distance (ALiBi, Press et al. 2021, arXiv 2108.12409);
+and rotary positions (Su et al. 2021, arXiv 2104.09864), which rotate each pair of a query or key by its
+position. Positions count from 0.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
     count = tokens.shape[-2]
     if table.shape[-2] < count or table.shape[-1] != tokens.shape[-1]:
         raise InputError(
-            f"learned positions: the table is {sizes_in_words(table.shape, 'position width')}, the tokens are "
-            f"{sizes_in_words(tokens.shape, 'token width')}. "
+            f"learned positions: the table is {sizes_in_words(table.shape, 'position width')}, the tokens "
+            f"are {sizes_in_words(tokens.shape, 'token width')}. "
             "The table needs one row per token and the tokens' width."
         )
     positions = note("positions", table[:count])

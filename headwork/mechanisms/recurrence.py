@@ -5,8 +5,9 @@ input reaches the end through a power of W_h, which fades below 1 and grows abov
 numbers is a sequence of inputs of width 1.
 
 Gates let a cell decide what to keep. LSTM (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al.
-2000): c_t = f c_(t-1) + i g, h_t = o tanh(c_t). GRU (Cho et al. 2014, arXiv 1406.1078, its reset gate applied to
-the product as cuDNN and torch do): h_t = (1 - z) n + z h_(t-1). The gates' matrices are stacked in torch's order.
+2000): c_t = f c_(t-1) + i g, h_t = o tanh(c_t). GRU (Cho et al. 2014, arXiv 1406.1078, its reset gate applied
+to the product as cuDNN and torch do): h_t = (1 - z) n + z h_(t-1). The gates' matrices are stacked in torch's
+order.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ class Table:
         body = title + "\\par\\medskip\n".join(tables) + notes + "\n"
         if fragment:
             return body
-        return f"\\documentclass{{article}}\n\\usepackage{{amsmath}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
+        preamble = "\\documentclass{article}\n\\usepackage{amsmath}\n\\begin{document}\n"
+        return f"{preamble}{body}\\end{{document}}\n"
 
     def to_html(self) -> str:
         """The table as a fragment for a page."""

@@ -82,8 +82,8 @@ def _saturated(trace: Trace) -> Iterator[str]:
         gap = float(np.max(np.max(scores, -1) - np.min(scores, -1)))
         if gap > SATURATED:
             yield (
-                f"{path}: scores differ by {gap:.3g} within a row, so softmax saturates: the smallest weight is "
-                f"below 1e-{int(gap / np.log(10))} and its gradient is lost. "
+                f"{path}: scores differ by {gap:.3g} within a row, so softmax saturates: the smallest weight "
+                f"is below 1e-{int(gap / np.log(10))} and its gradient is lost. "
                 "Use a smaller beta (1/sqrt(d_k) is usual)."
             )
 
@@ -95,9 +95,7 @@ def _sums(trace: Trace) -> Iterator[str]:
     for path, sums in _numbers(trace, "sums"):
         for row in range(sums.shape[-2]):
             if np.any(np.abs(sums[..., row, :]) < 1e-9):
-                yield (
-                    f"{path}: the dot products of query {row} sum to zero, so its weights are undefined. {advice}"
-                )
+                yield f"{path}: the scores of query {row} sum to zero: its weights are undefined. {advice}"
     for path, weights in _numbers(trace, "weights"):
         if np.any(weights < 0):
             yield f"{path}: some weights are negative, so the output is not a mean of the values. {advice}"

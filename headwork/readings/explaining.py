@@ -161,6 +161,6 @@ def _check_size(
         )
     if done > MOST_DECIMAL_OPERATIONS:
         raise TooLarge(
-            f"{mechanism.slug}: about {done:,} operations; at most {MOST_DECIMAL_OPERATIONS:,} are done by hand. "
+            f"{mechanism.slug}: about {done:,} operations; at most {MOST_DECIMAL_OPERATIONS:,} are done. "
             "Take fewer or narrower tokens."
         )

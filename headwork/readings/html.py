@@ -221,7 +221,7 @@ def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
 
 
 def html(frames: list[Trace], slider: list[str] | None = None, *, name: str = "", start: int = 0) -> str:
-    """A whole page. With ``slider``, one label per frame, it has a slider called ``name`` that begins at ``start``.
+    """A whole page; with ``slider``, one label per frame, it has a slider ``name`` that begins at ``start``.
 
     >>> from headwork.readings import explain
     >>> "<math>" in html([explain("softmax", scores="0 1", exact=True)])

@@ -15,7 +15,7 @@ from headwork.readings.trace import Trace
 
 @dataclass(frozen=True)
 class Report:
-    """Parts in order. A part is text, or writes itself (``to_text`` and so on); a figure shows only on a page.
+    """Parts in order. A part is text, or has ``to_text`` and so on; a figure appears only on a page.
 
     >>> print(Report("Title", ("Words.",)).to_text())
     Title

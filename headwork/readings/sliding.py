@@ -55,7 +55,7 @@ def _values(name: str, listed: str) -> list[str]:
 
 
 def _frames(name: str, values: list[str], at: Callable[[str], Trace], *, keep_all: bool) -> dict[str, Trace]:
-    """One trace per value. A usual value that this problem does not allow is left out, and the page says so."""
+    """One trace per value. A usual value that this problem does not allow is left out, with a warning."""
     if not values:
         raise InputError(f"slide: which values of {name}? List them: --slide {name}=1,2,3.")
     frames: dict[str, Trace] = {}
@@ -88,8 +88,8 @@ def _substitute(mechanism: Mechanism, name: str, arguments: Mapping[str, Any]) -
         options = ", ".join(mechanism.options) or "it has none"
         known = ", ".join(sorted(symbols)) or "there are none"
         raise InputError(
-            f"slide: '{name}' is neither an option of {mechanism.slug} ({options}) nor a symbol among the inputs "
-            f"({known}). Slide one of these, or type {name} instead of a number."
+            f"slide: '{name}' is neither an option of {mechanism.slug} ({options}) nor a symbol among the "
+            f"inputs ({known}). Slide one of these, or type {name} instead of a number."
         )
     symbol = symbols[name]
 

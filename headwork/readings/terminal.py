@@ -1,4 +1,4 @@
-"""Plain text for the terminal: each step with its formula, shape and numbers, within the width of the screen."""
+"""Text for the terminal: each step with its formula, shape and numbers, within the width of the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""W x and x W, tokens as rows and as columns, hardness from 0 to infinity: with numbers that tell them apart."""
+"""W x and x W, tokens as rows and as columns, hardness from 0 to infinity, with numbers that differ."""
 
 from __future__ import annotations
 

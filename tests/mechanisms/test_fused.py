@@ -1,4 +1,4 @@
-"""Every fast twin against its mechanism: values, gradients, masks, odd sizes, batch 1, and under the compiler."""
+"""Every fast twin against its mechanism: values, gradients, masks, odd sizes, batch 1, compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gated recurrences, RMS normalisation, ALiBi, 2-D sinusoids, chunks and whole layers, each against torch's own."""
+"""Gated recurrences, RMS normalisation, ALiBi, 2-D sinusoids, chunks and whole layers, against torch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every noted step is used: replacing it moves a later one, in every mechanism and every formula of an exercise.
+"""Every noted step is used: replacing it moves a later one, in every mechanism and formula of an exercise.
 
 A what-if edit and a student's own number, carried forward, rest on this.
 """
@@ -57,7 +57,7 @@ def array(value: Any) -> Any:
 
 
 def other_values(value: Any) -> list[Any]:
-    """Other numbers of the same shape, changed by different amounts, with either sign; what is infinite stays."""
+    """Other numbers of the same shape, changed by different amounts and signs; infinities stay."""
     old = array(value)
     pattern = 0.25 + np.arange(old.size).reshape(old.shape) * 0.125
     new = [old + pattern, np.where(np.isfinite(old), -3 * old - pattern, old)]

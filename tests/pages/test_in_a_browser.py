@@ -1,4 +1,4 @@
-"""A page in a real browser: arithmetic on hover, focus and tap; the slider; nothing fetched; no sideways scrolling."""
+"""A page in a real browser: arithmetic on hover, focus and tap; slider; offline; no sideways scrolling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: one file that opens offline, formulas as MathML, matrices that can be read, plots that do not change."""
+"""Pages: one file that opens offline, formulas as MathML, readable matrices, plots that do not change."""
 
 from __future__ import annotations
 

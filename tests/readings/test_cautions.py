@@ -52,7 +52,7 @@ LINEAR = {"key": "1 0; 0 1", "value": "1; 2"}
 @pytest.mark.parametrize("exact", [False, True])
 def test_linear_attention_with_a_sum_of_zero_or_negative_weights(exact: bool) -> None:
     zero = warnings("linear-attention", query="1 -1; 1 2", **LINEAR, exact=exact)
-    assert any("the dot products of query 0 sum to zero" in w and "elu+1" in w for w in zero)
+    assert any("the scores of query 0 sum to zero" in w and "elu+1" in w for w in zero)
     negative = warnings("linear-attention", query="3 -1; 1 2", **LINEAR, exact=exact)
     assert len(negative) == 1
     assert "some weights are negative" in negative[0]

@@ -1,4 +1,4 @@
-"""The page of a trace: every number with its arithmetic and where it came from; the slider; the notebook's fragment."""
+"""The page of a trace: every number with its arithmetic and sources; the slider; the notebook's fragment."""
 
 from __future__ import annotations
 

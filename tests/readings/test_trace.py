@@ -1,4 +1,4 @@
-"""A trace: A2 of the course problems cell by cell, what-if, limits, heads, JSON, LaTeX, and work refused beforehand."""
+"""A trace: problem A2 cell by cell, what-if, limits, heads, JSON, LaTeX, and work refused beforehand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def a2() -> Trace:
     return explain("self-attention", **A2, exact=True)
 
 
-# --- cells ------------------------------------------------------------------------------------------------
+# --- cells --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_step_that_is_not_there(a2: Trace) -> None:
         a2["wieghts"]
 
 
-# --- heads ------------------------------------------------------------------------------------------------
+# --- heads --------------------------------------------------------------------------
 
 HEADS = {"tokens": "1 2 0 1; 2 0 3 1; 0 1 1 -1", "W_q": "1 0 1 0; 0 2 0 0; 0 1 1 0; 1 0 0 3", "heads": 2}
 
@@ -111,7 +111,7 @@ def test_one_head_is_an_index() -> None:
         trace["head 2/weights"]
 
 
-# --- other readings -----------------------------------------------------------------------------------------
+# --- other readings -----------------------------------------------------------------
 
 
 def test_what_if_the_later_steps_follow(a2: Trace) -> None:
@@ -162,7 +162,7 @@ def test_a_limit_in_a_symbol_that_is_not_there(a2: Trace) -> None:
         a2.limit("q", "oo")
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------
+# --- JSON ---------------------------------------------------------------------------
 
 
 def strict(text: str) -> Any:
@@ -232,7 +232,7 @@ def test_minus_infinity_is_a_string_and_a_symbol_is_null() -> None:
     assert values["weights"][2] == [0.25] * 4
 
 
-# --- LaTeX and text -----------------------------------------------------------------------------------------
+# --- LaTeX and text -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("slug", "given"), PROBLEMS, ids=[f"{i} {p[0]}" for i, p in enumerate(PROBLEMS)])
@@ -269,7 +269,7 @@ def test_text_and_markdown_name_every_step(slug: str, given: dict[str, Any]) -> 
             assert path in shown
 
 
-# --- refused beforehand ---------------------------------------------------------------------------------------
+# --- refused beforehand -------------------------------------------------------------
 
 
 def test_exact_work_beyond_a_size_is_refused_and_decimals_are_offered() -> None:
@@ -316,7 +316,7 @@ def test_a_whole_encoder_layer_is_worked_exactly() -> None:
     assert math.isclose(exact.output.values[0, 0], -exact.output.values[0, 1])
 
 
-# --- what a person gets wrong -----------------------------------------------------------------------------------
+# --- what a person gets wrong -------------------------------------------------------
 
 
 @pytest.mark.parametrize(
