@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...]``: run, write results, exit 1 if a limit was not held."""
+"""``python -m benchmarks [NAME ...]``: run, write results, exit 1 if a limit is exceeded."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def main(wanted: list[str]) -> int:
 
 
 def measure(name: str) -> bool:
-    """Run one file and write what it found; one without ``measured()`` is a command that writes for itself."""
+    """Run one file and write its report; one without ``build_report()`` is a command of its own."""
     print(f"{name} ...", file=sys.stderr)
     module = importlib.import_module(f"benchmarks.{name}")
-    if not hasattr(module, "measured"):
+    if not hasattr(module, "build_report"):
         return subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode == 0
-    report = module.measured()
+    report = module.build_report()
     write(report)
     print(markdown(report))
     return bool(report.held)

@@ -1,4 +1,4 @@
-"""How quickly the command line answers beside ``import torch``, and what noting costs when nobody listens."""
+"""How fast the command line answers compared with ``import torch``, and what silent notes cost."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.report import Report, Row
 
-GIVEN = ("tokens=1 2; 2 0; 0 1; 1 1", "W_k=1 0; 0 0", "W_v=0 0; 0 1", "beta=1")
-A2 = ["self-attention", *(word for given in GIVEN for word in ("--set", given)), "--exact"]
+INPUTS = ("tokens=1 2; 2 0; 0 1; 1 1", "W_k=1 0; 0 0", "W_v=0 0; 0 1", "beta=1")
+A2 = ["self-attention", *(word for text in INPUTS for word in ("--set", text)), "--exact"]
 COMMANDS = {
     "import torch": [sys.executable, "-c", "import torch"],
     "headwork --help": [sys.executable, "-m", "headwork", "--help"],
@@ -28,13 +28,13 @@ NOTE_ROUNDS = 400
 
 
 def seconds(command: list[str]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def command_rows() -> list[Row]:
-    """Each command in turn, round after round, so that a busy moment meets all of them."""
+    """Each command in turn, round after round, so that a busy moment affects all of them."""
     for command in COMMANDS.values():
         seconds(command)  # once before, so that every file is in the page cache
     taken: dict[str, list[float]] = {name: [] for name in COMMANDS}
@@ -46,20 +46,21 @@ def command_rows() -> list[Row]:
     rows = []
     for name, limit in LIMITS.items():
         quickest = best[name] / best["import torch"]
-        detail = f"median {middle[name]:.2f} s beside {middle['import torch']:.2f} s; ratio of the quickest {quickest:.2f}"
+        medians = f"median {middle[name]:.2f} s against {middle['import torch']:.2f} s"
+        detail = f"{medians}; ratio of the fastest {quickest:.2f}"
         rows.append(
             Row(f"`{name}` / `import torch`", middle[name] / middle["import torch"], limit, "", detail)
         )
-        rows.append(Row(f"modules of torch that `{name}` imports", imported(COMMANDS[name], "torch"), 0))
+        rows.append(Row(f"modules of torch that `{name}` imports", count_imports(COMMANDS[name], "torch"), 0))
     return rows
 
 
-def imported(command: list[str], package: str) -> int:
+def count_imports(command: list[str], package: str) -> int:
     """How many modules of a package a command imports, by Python's own account."""
-    told = subprocess.run(
+    log = subprocess.run(
         [command[0], "-X", "importtime", *command[1:]], capture_output=True, text=True, check=True
     ).stderr
-    names = [line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")]
+    names = [line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")]
     return sum(name == package or name.startswith(f"{package}.") for name in names)
 
 
@@ -105,13 +106,14 @@ def note_rows() -> list[Row]:
         for turn in range(NOTE_ROUNDS):
             pair = [("noted", attention), ("bare", bare)]
             for name, function in pair if turn % 2 else pair[::-1]:
-                begun = time.perf_counter()
+                start = time.perf_counter()
                 for _ in range(calls):
                     function(query, key, value)
-                taken[name].append((time.perf_counter() - begun) / calls)
+                taken[name].append((time.perf_counter() - start) / calls)
         ratio = statistics.median(taken["noted"]) / statistics.median(taken["bare"])
         least = min(taken["noted"]) / min(taken["bare"])
-        detail = f"median {1e6 * statistics.median(taken['noted']):.1f} µs a call; ratio of the quickest {least:.3f}"
+        median = 1e6 * statistics.median(taken["noted"])
+        detail = f"median {median:.1f} µs per call; ratio of the fastest {least:.3f}"
         rows.append(
             Row(
                 f"attention, {tokens} tokens of width {width}: silent notes / no notes",
@@ -125,11 +127,12 @@ def note_rows() -> list[Row]:
     return rows
 
 
-def measured() -> Report:
+def build_report() -> Report:
     return Report(
         "by-hand",
-        "By hand: how quickly it answers",
-        f"Commands: {COMMAND_ROUNDS} rounds, each command once a round, medians. Notes: {NOTE_ROUNDS} rounds on one "
-        "thread, both bodies in turn, medians; the body without notes is made from the source of the other.",
+        "By hand: how fast it answers",
+        f"Commands: {COMMAND_ROUNDS} rounds, each command once per round, medians. Notes: {NOTE_ROUNDS} "
+        "rounds on one thread, both bodies in turn, medians; the body without notes is made from the source of the "
+        "other.",
         [*command_rows(), *note_rows()],
     )

@@ -1,10 +1,10 @@
-"""How fast the models train beside their peers, how linear attention grows, and what the fast twins cost.
+"""How fast the models train compared with their peers, how linear attention scales, what fused twins cost.
 
     python -m benchmarks.models            all of it, about ten minutes, most of them the compiler's
     python -m benchmarks.models --eager    without the compiler
 
-The peers are other libraries' vision transformers of the same shape; one that is not installed is left out and
-named (``pip install transformers``; ``pip install --no-deps vit-pytorch einops``).
+The peers are other libraries' vision transformers of the same shape; one that is not installed is left out
+and named (``pip install transformers``; ``pip install --no-deps vit-pytorch einops``).
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ SHAPE = {
     "classes": 10,
 }
 LENGTHS = tuple(1024 << k for k in range(7))
-WANTED_SHARE, WANTED_EXPONENT, WANTED_RATIO, WANTED_OF_KERNEL = 0.32, 1.1, 20.0, 0.95
+TARGET_SHARE, MAX_EXPONENT, MIN_SPEEDUP, MIN_KERNEL_SPEED = 0.32, 1.1, 20.0, 0.95
 
 Work = Callable[[], object]
 
 
-def best_of(contestants: dict[str, Work], rounds: int = ROUNDS) -> dict[str, float]:
-    """The quickest time of each, all taking turns, so that a busy moment meets every one of them.
+def best_of(candidates: dict[str, Work], rounds: int = ROUNDS) -> dict[str, float]:
+    """The best time of each, all taking turns, so that a busy moment affects every one of them.
 
-    Every other round goes backwards: who comes after whom decides what is still near the processor.
+    Every other round runs backwards: the order decides what is still in the processor's cache.
     """
-    for work in contestants.values():
+    for work in candidates.values():
         work()
         work()
-    best = dict.fromkeys(contestants, math.inf)
+    best = dict.fromkeys(candidates, math.inf)
     for turn in range(rounds):
-        for name, work in list(contestants.items())[:: -1 if turn % 2 else 1]:
-            begun = time.perf_counter()
+        for name, work in list(candidates.items())[:: -1 if turn % 2 else 1]:
+            start = time.perf_counter()
             work()
-            best[name] = min(best[name], time.perf_counter() - begun)
+            best[name] = min(best[name], time.perf_counter() - start)
     return best
 
 
@@ -131,7 +131,7 @@ MAKERS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def made() -> tuple[dict[str, nn.Module], list[str]]:
+def build_models() -> tuple[dict[str, nn.Module], list[str]]:
     models, missing = {}, []
     for name, make in MAKERS.items():
         try:
@@ -158,17 +158,17 @@ def training_step(model: nn.Module, images: Tensor, labels: Tensor, *, compiled:
 def step_flops(batch: int, *, last: int | None = None) -> int:
     """Two for each multiply-add of the matrix products, forward and (twice that) backward, for this shape.
 
-    With ``last``, the last layer works on that many tokens only, as ours does: the class token is all that is read.
+    With ``last``, the last layer works on that many tokens only, as ours does: only the class token is read.
     """
     width, hidden, patch = SHAPE["width"], SHAPE["hidden"], SHAPE["patch"]
-    places = (SHAPE["image"] // patch) ** 2
-    tokens = places + 1
+    patches = (SHAPE["image"] // patch) ** 2
+    tokens = patches + 1
 
     def layer(asking: int) -> int:
         mine, theirs = asking * (2 * width * width + 2 * width * hidden), tokens * 2 * width * width
         return mine + theirs + 2 * asking * tokens * width
 
-    ends = places * SHAPE["channels"] * patch * patch * width + width * SHAPE["classes"]
+    ends = patches * SHAPE["channels"] * patch * patch * width + width * SHAPE["classes"]
     return 3 * 2 * batch * ((SHAPE["depth"] - 1) * layer(tokens) + layer(last or tokens) + ends)
 
 
@@ -177,31 +177,32 @@ def training_rows(*, compilers: Iterable[bool]) -> list[Row]:
     left, right = torch.randn(2, 2048, 2048)
     for batch in BATCHES:
         images, labels = torch.randn(batch, 1, 28, 28), torch.randint(10, (batch,))
-        contestants: dict[str, Work] = {"product": lambda: left @ right}
+        candidates: dict[str, Work] = {"product": lambda: left @ right}
         for compiled in compilers:
             torch.compiler.reset()
-            models, missing = made()
+            models, missing = build_models()
             for name, model in models.items():
                 how = "compiled" if compiled else "eager"
-                contestants[f"{name}, {how}"] = training_step(model, images, labels, compiled=compiled)
-        best = best_of(contestants)
+                candidates[f"{name}, {how}"] = training_step(model, images, labels, compiled=compiled)
+        best = best_of(candidates)
         peak = 2 * 2048**3 / best.pop("product")
         rows.append(Row(f"batch {batch}: matrix-product peak", peak / 1e9, unit="GFLOP/s"))
         for name, seconds in best.items():
-            share, told = step_flops(batch) / seconds / peak, f"{1e3 * seconds:.1f} ms a step"
+            share, detail = step_flops(batch) / seconds / peak, f"{1e3 * seconds:.1f} ms per step"
             if name.startswith("ours"):
-                told += f"; {share * step_flops(batch, last=1) / step_flops(batch):.3f} by the products really run"
-            rows.append(Row(f"batch {batch}: share of peak, {name}", share, detail=told))
+                run_share = share * step_flops(batch, last=1) / step_flops(batch)
+                detail += f"; {run_share:.3f} by the products really run"
+            rows.append(Row(f"batch {batch}: share of peak, {name}", share, detail=detail))
         for how in ("compiled" if compiled else "eager" for compiled in compilers):
             peers = {n: t for n, t in best.items() if n.endswith(how) and not n.startswith("ours")}
             mine = best[f"ours, {how}"]
             for name, seconds in peers.items():
                 rows.append(Row(f"batch {batch}: step time, ours / {name}", mine / seconds, 1.0))
             if how == "compiled":
-                needed = step_flops(batch) / (WANTED_SHARE * peak)
+                needed = step_flops(batch) / (TARGET_SHARE * peak)
                 rows.append(
                     Row(
-                        f"batch {batch}: step time, ours compiled / at {WANTED_SHARE} of peak",
+                        f"batch {batch}: step time, ours compiled / at {TARGET_SHARE} of peak",
                         mine / needed,
                         1.0,
                     )
@@ -213,9 +214,9 @@ def training_rows(*, compilers: Iterable[bool]) -> list[Row]:
 # --- linear attention ------------------------------------------------------------------------------------
 
 
-def trained(attend: Callable[..., Tensor], *given: Tensor) -> Work:
-    """Forward and backward."""
-    inputs = [g.detach().requires_grad_() for g in given]
+def forward_backward(attend: Callable[..., Tensor], *tensors: Tensor) -> Work:
+    """A forward and a backward pass."""
+    inputs = [tensor.detach().requires_grad_() for tensor in tensors]
     direction = torch.randn_like(attend(*inputs))
 
     def work() -> object:
@@ -237,21 +238,21 @@ def exponent(times: dict[int, float]) -> float:
 
 def peak_memory(mask: str | None, length: int) -> float:
     """Megabytes that a process of its own needs at most for one forward and backward."""
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "benchmarks.models", "--memory", mask or "none", str(length)],
         capture_output=True,
         text=True,
         check=True,
     )
-    return float(told.stdout)
+    return float(process.stdout)
 
 
 def memory_of(mask: str, length: int) -> float:
     heads = torch.randn(3, 1, 4, length, 64)
-    trained(linear(None if mask == "none" else mask), *heads)()
+    forward_backward(linear(None if mask == "none" else mask), *heads)()
     # Not getrusage: its highest mark takes in the process that started this one.
-    told = Path("/proc/self/status").read_text()
-    return int(told.split("VmHWM:")[1].split()[0]) / 1024
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def linear_rows() -> tuple[list[Row], dict[str, dict[int, float]]]:
@@ -259,23 +260,23 @@ def linear_rows() -> tuple[list[Row], dict[str, dict[int, float]]]:
     curves: dict[str, dict[int, float]] = {name: {} for name in (*forms, "fused softmax attention")}
     for length in LENGTHS:
         heads = torch.randn(3, 1, 4, length, 64)
-        contestants = {name: trained(attend, *heads) for name, attend in forms.items()}
+        candidates = {name: forward_backward(attend, *heads) for name, attend in forms.items()}
         if length <= 16384:
-            contestants["fused softmax attention"] = trained(fused.attention, *heads)
-        for name, seconds in best_of(contestants, 5 if length >= 8192 else ROUNDS).items():
+            candidates["fused softmax attention"] = forward_backward(fused.attention, *heads)
+        for name, seconds in best_of(candidates, 5 if length >= 8192 else ROUNDS).items():
             curves[name][length] = seconds
     rows = []
     for name, mask in (("linear attention", None), ("causal linear attention", "causal")):
-        rows.append(Row(f"{name}: exponent of time in T, 1k to 64k", exponent(curves[name]), WANTED_EXPONENT))
+        rows.append(Row(f"{name}: exponent of time in T, 1k to 64k", exponent(curves[name]), MAX_EXPONENT))
         ratio = curves[name][16384] / curves["fused softmax attention"][16384]
-        told = f"{1 / ratio:.0f} times faster"
-        rows.append(Row(f"{name}: time at T = 16k / fused softmax", ratio, 1 / WANTED_RATIO, detail=told))
+        detail = f"{1 / ratio:.0f} times faster"
+        rows.append(Row(f"{name}: time at T = 16k / fused softmax", ratio, 1 / MIN_SPEEDUP, detail=detail))
         start, *sizes = (peak_memory(mask, n) for n in (1024, 16384, 32768, 65536))
         growth = exponent(
             {n: max(size - start, 1.0) for n, size in zip((16384, 32768, 65536), sizes, strict=True)}
         )
-        told = ", ".join(f"{size - start:.0f} MB" for size in sizes) + " at 16k, 32k, 64k"
-        rows.append(Row(f"{name}: exponent of memory in T", growth, WANTED_EXPONENT, detail=told))
+        detail = ", ".join(f"{size - start:.0f} MB" for size in sizes) + " at 16k, 32k, 64k"
+        rows.append(Row(f"{name}: exponent of memory in T", growth, MAX_EXPONENT, detail=detail))
     return rows, curves
 
 
@@ -290,23 +291,23 @@ def kernel_rows() -> list[Row]:
             {
                 "ours": partial(fused.attention, *heads),
                 "direct": partial(direct, *heads),
-                "ours, trained": trained(fused.attention, *heads),
-                "direct, trained": trained(direct, *heads),
+                "ours, trained": forward_backward(fused.attention, *heads),
+                "direct, trained": forward_backward(direct, *heads),
             },
             10 * ROUNDS,
         )
-        for what, suffix in (("forward", ""), ("forward and backward", ", trained")):
+        for passes, suffix in (("forward", ""), ("forward and backward", ", trained")):
             ratio = best[f"ours{suffix}"] / best[f"direct{suffix}"]
             rows.append(
-                Row(f"T = {length}: fused attention / torch's kernel, {what}", ratio, 1 / WANTED_OF_KERNEL)
+                Row(f"T = {length}: fused attention / torch's kernel, {passes}", ratio, 1 / MIN_KERNEL_SPEED)
             )
     return rows
 
 
-# --- the report ----------------------------------------------------------------------------------------------
+# --- the report ---------------------------------------------------------------------------------------------
 
 
-def drawn(curves: dict[str, dict[int, float]]) -> Any:
+def draw_curves(curves: dict[str, dict[int, float]]) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
@@ -319,24 +320,24 @@ def drawn(curves: dict[str, dict[int, float]]) -> Any:
     return figure
 
 
-def measured(*, compiled: bool = True) -> Report:
+def build_report(*, compiled: bool = True) -> Report:
     from headwork.pages.plots import save_plot
 
     torch.manual_seed(0)
     rows = training_rows(compilers=(False, True) if compiled else (False,))
     more, curves = linear_rows()
-    save_plot(drawn(curves), RESULTS / "models.svg")
+    save_plot(draw_curves(curves), RESULTS / "models.svg")
     return Report(
         name="models",
         title="Models: the training step, linear attention, the fused twins",
         method=(
-            "Everything compared takes turns in one run, the best of several rounds counts. The training step is "
-            "forward, loss, backward and AdamW of a vision transformer for 28 x 28 images (patch 4, 6 layers, 4 heads, "
-            "width 64, hidden 128) in float32; its share of peak counts the matrix products of the whole model, the "
-            "same for everyone, over the rate of a 2048 x 2048 product measured in between. Ours leaves out what no "
-            "one reads (the last layer's other tokens), and its row says the share without that too. "
-            "Attention is 4 heads of 64 (beside torch's kernel: of 16), "
-            "forward and backward. Curves: models.svg."
+            "Everything compared takes turns in one run; the best of several rounds counts. The training "
+            "step is forward pass, loss, backward pass and AdamW of a vision transformer for 28 x 28 "
+            "images (patch 4, 6 layers, 4 heads, width 64, hidden 128) in float32; its share of peak "
+            "counts the matrix products of the whole model, the same for everyone, over the rate of a 2048 "
+            "x 2048 product measured in between. Ours leaves out what is never read (the last layer's "
+            "other tokens), and its row also gives the share without that. Attention is 4 heads of 64 (of "
+            "16 against torch's kernel), forward and backward pass. Curves: models.svg."
         ),
         rows=[*rows, *more, *kernel_rows()],
     )
@@ -352,7 +353,7 @@ def main() -> int:
     if chosen.memory:
         print(memory_of(chosen.memory[0], int(chosen.memory[1])))
         return 0
-    report = measured(compiled=not chosen.eager)
+    report = build_report(compiled=not chosen.eager)
     write(report)
     print(markdown(report))
     return 0 if report.held else 1

@@ -1,4 +1,4 @@
-"""What a benchmark found, as a table for people and as JSON for programs."""
+"""The results of a benchmark, as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 
 @dataclass(frozen=True)
 class Row:
-    """One measured number, what it may be at most, and what else is worth telling."""
+    """One measured number, its limit, and details."""
 
     what: str
     measured: float

@@ -77,12 +77,8 @@ class Comparison(Reported):
         """The same for text, Markdown and LaTeX."""
         parts: list[Any] = [self.about, self.table()]
         for row in self.rows:
-            parts += [
-                f"{row.title.upper()}. {row.verdict}",
-                *row.sentences,
-                *row.tables,
-                f"Budget: {row.budget}",
-            ]
+            parts += [f"{row.title.upper()}. {row.verdict}", *row.sentences]
+            parts += [*row.tables, f"Budget: {row.budget}"]
         return Report(self.title, tuple(parts))
 
     def to_html(self) -> str:
