@@ -1,8 +1,8 @@
 """Checkpoints: one folder per model, verified whenever it is read.
 
 ``config.json`` (which model, and its config), ``model.safetensors`` (the parameters), ``tokenizer.json``
-where the model has one, and ``manifest.json`` with the size and SHA-256 of each. A folder is written whole under
-another name and renamed, so nobody ever reads half of one. Nothing is ever unpickled: a pickle can run code.
+where the model has one, and ``manifest.json`` with the size and SHA-256 of each. A folder is written whole
+under another name and renamed, so nobody ever reads half of one. Nothing is unpickled: that can run code.
 """
 
 from __future__ import annotations

@@ -324,7 +324,7 @@ def from_torch(
 
 
 def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Module:
-    """An Encoder or a Decoder as torch's own module (batch first), or the two together as an nn.Transformer."""
+    """An Encoder or a Decoder as torch's own module (batch first), or both together as an nn.Transformer."""
     if decoder is None:
         module = _torch_module(model)
         module.load_state_dict(to_theirs(TORCH, model.state_dict()))

@@ -1,9 +1,9 @@
 """Transformers: encoder, decoder, and both together.
 
 Blocks are the mechanisms ``encoder_layer`` and ``decoder_layer`` with dropout after each sublayer (Vaswani
-et al. 2017, arXiv 1706.03762). "post" normalises after each residual, as published; "pre" before each sublayer
-and once at the end. The base model (width 512, hidden 2048, 8 heads, 6 + 6 layers) has 44,138,496 parameters and
-512 for each word of its vocabulary, which source, target and output share.
+et al. 2017, arXiv 1706.03762). "post" normalises after each residual, as published; "pre" before each
+sublayer and once at the end. The base model (width 512, hidden 2048, 8 heads, 6 + 6 layers) has 44,138,496
+parameters and 512 for each word of its vocabulary, which source, target and output share.
 """
 
 from __future__ import annotations

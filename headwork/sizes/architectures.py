@@ -21,7 +21,10 @@ from headwork.sizes.ledger import Ledger, Row, added
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 
-FLOPS_NOTE = "FLOPs: two for each multiply-add of a matrix product; other operations stand apart. One sequence, forward pass."
+FLOPS_NOTE = (
+    "FLOPs: two for each multiply-add of a matrix product; other operations are counted apart. "
+    "One sequence, forward pass."
+)
 
 
 def transformer(
@@ -66,18 +69,15 @@ def transformer(
     rows = (*embeddings, *encoder, *decoder, *output)
     words = added("vocabulary", (*embeddings, *output)).weights or 0
     total = added("total", rows)
-    told = {
-        name: added(name, stack).parameters
-        for name, stack in (("encoder", encoder), ("decoder", decoder))
-        if stack
-    }
+    stacks = {"encoder": encoder, "decoder": decoder}
+    by_stack = {name: added(name, rows).parameters for name, rows in stacks.items() if rows}
     without = total.parameters - words  # type: ignore[operator]
     return Ledger(
-        title=f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, {heads} heads, "
-        f"hidden {hidden}, vocabulary {vocabulary:,}",
+        title=f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, "
+        f"{heads} heads, hidden {hidden}, vocabulary {vocabulary:,}",
         rows=_without_axes(rows),
         facts={
-            **{f"parameters of the {name}": count for name, count in told.items() if count is not None},
+            **{f"parameters of the {name}": count for name, count in by_stack.items() if count is not None},
             "parameters without the vocabulary": without,
             "parameters of the vocabulary": words,
             "parameters": total.parameters or 0,
@@ -90,29 +90,23 @@ def transformer(
 
 def _transformer_notes(architecture: str, shared: bool, tokens: int, asking: int) -> tuple[str, ...]:
     notes = [
-        "Counted: projections and feed-forward with biases, normalisations with scale and shift; sinusoidal positions "
-        "have no parameters; no normalisation after the last layer (torch's nn.Transformer adds one to each stack).",
+        "Counted: projections and feed-forward with biases, normalisations with scale and shift; sinusoidal "
+        "positions have no parameters; no normalisation after the last layer (torch's nn.Transformer adds "
+        "one to each stack).",
     ]
     if architecture != "encoder":
-        told = (
-            "one matrix for both embeddings and the output"
-            if architecture == "encoder-decoder"
-            else "one matrix in and out"
-        )
-        notes.append(
-            f"Vocabulary: {told}."
-            if shared
-            else "Vocabulary: a matrix for each embedding and for the output."
-        )
+        if not shared:
+            notes.append("Vocabulary: a matrix for each embedding and for the output.")
+        elif architecture == "encoder-decoder":
+            notes.append("Vocabulary: one matrix for both embeddings and the output.")
+        else:
+            notes.append("Vocabulary: one matrix for the embedding and the output.")
     if architecture == "decoder":
-        notes.append("A decoder alone has no encoder to look at: no cross-attention.")
+        notes.append("A decoder alone has no encoder to attend to: no cross-attention.")
     if architecture == "encoder":
         notes.append("An encoder alone ends with its last layer: no output projection.")
-    length = (
-        f"{tokens} source and {asking} target tokens"
-        if architecture == "encoder-decoder"
-        else f"{tokens} tokens"
-    )
+    pair = architecture == "encoder-decoder"
+    length = f"{tokens} source and {asking} target tokens" if pair else f"{tokens} tokens"
     notes.append(f"Shapes are token x width. {FLOPS_NOTE} {length}; masked scores are counted in full.")
     return tuple(notes)
 
@@ -139,26 +133,18 @@ def vit(
     heads_divide("vit", width, heads)
     down, across = grid(image, patch, "vit")
     tokens = down * across + class_token
+    layer: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden}
+    layer |= {"activation": "gelu", "first": True}
     rows = (
         *_patch_embedding(sides("vit", "image", image), patch, channels, width, class_token),
-        *_stack(
-            "encoder",
-            depth,
-            tokens,
-            None,
-            width=width,
-            heads=heads,
-            hidden=hidden,
-            activation="gelu",
-            first=True,
-        ),
+        *_stack("encoder", depth, tokens, None, **layer),
         part("last normalisation", "layer-normalisation", {"token": tokens, "width": width}),
         _head(tokens, width, classes, class_token),
     )
     total = added("total", rows)
     return Ledger(
-        title=f"vision transformer: image {' x '.join(map(str, sides('vit', 'image', image)))}, patch {patch}, "
-        f"width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
+        title=f"vision transformer: image {' x '.join(map(str, sides('vit', 'image', image)))}, patch "
+        f"{patch}, width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
         rows=_without_axes(rows),
         facts={
             "patches": down * across,
@@ -167,7 +153,7 @@ def vit(
             "parameters without biases": total.weights or 0,
         },
         notes=(
-            "Counted: biases everywhere, learned positions, normalisation before each part and once at the end.",
+            "Counted: biases everywhere, learned positions, normalisation before sublayers and at the end.",
             "The head reads the class token." if class_token else "The head reads the mean of all tokens.",
             f"Shapes are token x width. {FLOPS_NOTE}",
         ),
@@ -176,7 +162,7 @@ def vit(
 
 
 def _without_axes(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Nearly every shape here is token x width: said once in a note instead of in every row."""
+    """Nearly every shape here is token x width: stated once, in a note, instead of in every row."""
     return tuple(replace(row, axes="") for row in rows)
 
 
@@ -192,17 +178,17 @@ def _stack(
     activation: str,
     first: bool = False,
 ) -> list[Row]:
-    """The parts of one layer, each as often as there are layers.
+    """The sublayers of one layer, each as often as there are layers.
 
-    ``memory``: None for an encoder; a decoder looks at so many tokens, or has no cross-attention for 0.
+    ``memory``: None for an encoder; a decoder attends to so many tokens, or has no cross-attention for 0.
     """
     sizes = dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
     sizes |= {"token": tokens, "hidden": hidden}
     mask = None if memory is None else "causal"
     parts = [part(f"{name}/self-attention", "multi-head-attention", sizes, heads=heads, mask=mask)]
     if memory:
-        looking = sizes | {"key": memory, "memory": 1}
-        parts.append(part(f"{name}/cross-attention", "multi-head-attention", looking, heads=heads))
+        crossing = sizes | {"key": memory, "memory": 1}
+        parts.append(part(f"{name}/cross-attention", "multi-head-attention", crossing, heads=heads))
     parts.append(part(f"{name}/feed-forward", "feed-forward", sizes, activation=activation))
     rows = []
     for i, row in enumerate(parts, 1):
@@ -214,11 +200,11 @@ def _stack(
 
 def _add_and_normalise(name: str, sizes: dict[str, int]) -> Row:
     shape = (sizes["token"], sizes["width"])
-    residual = _worked("residual", lambda x: x + x, shape)
+    residual = _count("residual", lambda x: x + x, shape)
     return replace(added(name, [part(name, "layer-normalisation", sizes), residual]), shape=shape)
 
 
-def _worked(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **fields: Any) -> Row:
+def _count(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **fields: Any) -> Row:
     """A row for what is no mechanism of its own, its work counted in the same way."""
     work = OperationCount()
     result = work_on(*(ShapeTensor(shape, work) for shape in shapes))
@@ -227,7 +213,7 @@ def _worked(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **
 
 def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
     # Looking a row up costs nothing; it is scaled by sqrt(width), and its position is added.
-    return _worked(
+    return _count(
         f"{name} embedding".strip(),
         lambda rows: rows * width + rows,
         (tokens, width),
@@ -237,7 +223,7 @@ def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: boo
 
 
 def _output(vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
-    return _worked(
+    return _count(
         "output",
         lambda rows, matrix: project(rows, matrix, "W").softmax(-1),
         (tokens, width),
@@ -257,9 +243,9 @@ def _patch_embedding(
     rows = [embedded]
     if class_token:
         joined = (1, width), (count, width)
-        rows.append(_worked("class token", lambda one, many: cat([one, many], -2), *joined, weights=width))
+        rows.append(_count("class token", lambda one, many: cat([one, many], -2), *joined, weights=width))
     tokens = (count + class_token, width)
-    rows.append(_worked("positions", lambda x, table: x + table, tokens, tokens, weights=tokens[0] * width))
+    rows.append(_count("positions", lambda x, table: x + table, tokens, tokens, weights=tokens[0] * width))
     return rows
 
 
@@ -269,4 +255,4 @@ def _head(tokens: int, width: int, classes: int, class_token: bool) -> Row:
         return project(read, matrix, "W").squeeze(-2) + bias
 
     shapes = (tokens, width), (classes, width), (classes,)
-    return _worked("head", head, *shapes, weights=classes * width, biases=classes)
+    return _count("head", head, *shapes, weights=classes * width, biases=classes)

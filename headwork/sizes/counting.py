@@ -1,6 +1,6 @@
 """Counting: the body of a mechanism run on shapes alone, its inputs sized by their cards.
 
-A card tells the axes of each input in words (``W_q``: key_width x width); given a size for each word,
+A card tells the axes of each input in words (``W_q``: key_width x width); entry a size for each word,
 that fixes the shape of everything. The work between two notes belongs to the later one.
 """
 
@@ -37,22 +37,21 @@ def whole(where: str, least: int = 1, **sizes: Any) -> None:
         except TypeError:
             fits = False
         if not fits:
-            told = size if len(str(size)) < 40 else f"{str(size)[:12]}..."
+            text = size if len(str(size)) < 40 else f"{str(size)[:12]}..."
             name = name.replace("_", " ")
-            raise InputError(f"{where}: {name} is {told}. Expected a whole number from {least} to {MOST:,}.")
+            raise InputError(f"{where}: {name} is {text}. Expected a whole number from {least} to {MOST:,}.")
 
 
 def heads_divide(where: str, width: int, heads: int) -> None:
-    """Refuse a number of heads that leaves a rest, and name the nearest ones that do not."""
+    """Refuse a number of heads that does not divide the width, and name the nearest ones that do."""
     whole(where, width=width, heads=heads)
     if width % heads:
-        near = sorted(
-            (h for h in range(1, min(width, 1024) + 1) if width % h == 0), key=lambda h: abs(h - heads)
-        )[:3]
+        divisors = [h for h in range(1, min(width, 1024) + 1) if width % h == 0]
+        near = sorted(divisors, key=lambda h: abs(h - heads))[:3]
         raise InputError(
-            f"{where}: width {width} cannot be cut into {heads} heads of one size (rest {width % heads}). "
-            f"Choose a number of heads that divides {width}, such as {', '.join(map(str, sorted(near)))}; "
-            f"or the width {-(-width // heads) * heads}."
+            f"{where}: width {width} cannot be cut into {heads} heads of one size "
+            f"(remainder {width % heads}). Choose a number of heads that divides {width}, such as "
+            f"{', '.join(map(str, sorted(near)))}; or the width {-(-width // heads) * heads}."
         )
 
 
@@ -65,18 +64,18 @@ def shapes_of(
     (4, 8)
     """
     shapes = {}
-    for given in what.inputs:
-        optional = given.name not in what.required
-        if given.name in without or (optional and not given.trained and given.name not in sizes):
+    for entry in what.inputs:
+        optional = entry.name not in what.required
+        if entry.name in without or (optional and not entry.trained and entry.name not in sizes):
             continue
-        shape = tuple(sizes[_word(given, word, sizes)] for word in given.axes.split())
-        shapes[given.name] = shape if given.trained or batch is None else (batch, *shape)
+        shape = tuple(sizes[_word(entry, word, sizes)] for word in entry.axes.split())
+        shapes[entry.name] = shape if entry.trained or batch is None else (batch, *shape)
     return shapes
 
 
-def _word(given: Input, word: str, sizes: Mapping[str, int]) -> str:
+def _word(entry: Input, word: str, sizes: Mapping[str, int]) -> str:
     # A kernel of a grouped convolution reads only the channels of its group.
-    return "group_channel" if given.trained and word == "channel" and "group_channel" in sizes else word
+    return "group_channel" if entry.trained and word == "channel" and "group_channel" in sizes else word
 
 
 def counted(
@@ -88,7 +87,7 @@ def counted(
     columns: bool = False,
     **options: Any,
 ) -> list[Row]:
-    """One row an input, then one a step, of a mechanism at these sizes.
+    """One row per input, then one per step, of a mechanism at these sizes.
 
     ``sizes`` has a number for each axis word of the inputs' cards; an input that is neither trained nor
     needed takes part when ``sizes`` names it (``memory=1``). ``without`` leaves inputs out, ``batch`` puts an
@@ -101,10 +100,10 @@ def counted(
     what = card(name)
     work = OperationCount()
     shapes = shapes_of(what, sizes, without=without, batch=batch)
-    rows = [_input_row(given, shapes[given.name]) for given in what.inputs if given.name in shapes]
+    rows = [_input_row(entry, shapes[entry.name]) for entry in what.inputs if entry.name in shapes]
     convention = what.options.get("convention")
     applied = "x W" if convention is None else options.get("convention", convention.default)
-    missing = [given.name for given in what.inputs if given.name not in shapes]
+    missing = [entry.name for entry in what.inputs if entry.name not in shapes]
     before = OperationCount()
 
     def note(path: str, value: Any, /) -> Any:
@@ -135,13 +134,13 @@ def counted(
     return rows
 
 
-def _input_row(given: Input, shape: tuple[int, ...]) -> Row:
-    bias = given.trained and BIASES.fullmatch(given.name) is not None
+def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
+    bias = entry.trained and BIASES.fullmatch(entry.name) is not None
     return Row(
-        name=given.name,
+        name=entry.name,
         shape=shape,
-        axes=axes_of(given.axes, shape),
-        weights=prod(shape) if given.trained and not bias else None,
+        axes=axes_of(entry.axes, shape),
+        weights=prod(shape) if entry.trained and not bias else None,
         biases=prod(shape) if bias else None,
     )
 

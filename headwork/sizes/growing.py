@@ -1,8 +1,8 @@
 """How the work of a mechanism grows with its sizes, counted from its definition.
 
 The body runs on shapes at a few sizes, the polynomial through the counts is found exactly, and other
-sizes verify it. Sizes: n (tokens, queries, time steps or places), m (keys of another sequence), d (width,
-channels, states), k (taps of a kernel along one side), s (side of an image).
+sizes verify it. Sizes: n (tokens, queries, time steps or positions), m (keys of another sequence), d
+(width, channels, states), k (taps of a kernel along one side), s (side of an image).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from headwork.sizes.ledger import Ledger, Row, added
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
 
 MEANING = {
-    "n": "tokens, queries, time steps or places",
+    "n": "tokens, queries, time steps or positions",
     "m": "keys",
     "d": "width, channels or states",
     "k": "taps of the kernel along a side",
     "s": "side of the image",
 }
 # Four values of a size fix a cubic; pooling has k to the fourth. Pairs need an even width; padding keeps the
-# number of places only for an odd kernel.
+# number of positions only for an odd kernel.
 NODES = {
     "n": (8, 9, 10, 11),
     "m": (8, 9, 10, 11),
@@ -55,17 +55,13 @@ def growing() -> tuple[str, ...]:
 
 
 def _countable(what: Mechanism) -> bool:
-    words = {word for given in _inputs(what) for word in given.axes.split()}
-    known = {
-        "heads",
-        *(given.name for given in what.inputs),
-        *(("size",) if "stride" in what.options else ()),
-    }
+    words = {word for entry in _inputs(what) for word in entry.axes.split()}
+    known = {"heads", *(card.name for card in what.inputs), *(("size",) if "stride" in what.options else ())}
     return words <= {*SIZE_OF, "hidden"} and set(what.required) <= known
 
 
 def _inputs(what: Mechanism) -> list[Input]:
-    return [given for given in what.inputs if given.trained or given.name in what.required]
+    return [entry for entry in what.inputs if entry.trained or entry.name in what.required]
 
 
 @cache
@@ -93,13 +89,13 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
         )
 
     @cache
-    def counts(place: tuple[int, ...]) -> dict[str, tuple[int, int]]:
-        return _counts(what, dict(zip(names, place, strict=True)), heads, hidden, depthwise)
+    def counts(values: tuple[int, ...]) -> dict[str, tuple[int, int]]:
+        return _counts(what, dict(zip(names, values, strict=True)), heads, hidden, depthwise)
 
     nodes = {name: tuple(x * heads for x in NODES[name]) if name == "d" else NODES[name] for name in names}
     steps = counts(tuple(values[0] for values in nodes.values()))
 
-    def found(step: str, which: int) -> Polynomial:
+    def polynomial_of(step: str, which: int) -> Polynomial:
         def count(at: Mapping[str, int]) -> int:
             return counts(tuple(at[name] for name in names))[step][which]
 
@@ -108,7 +104,9 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
             verify(polynomial, count, {n: check[n] * heads if n == "d" else check[n] for n in names})
         return polynomial
 
-    rows = tuple(Row(name=step, multiply_adds=found(step, 0), others=found(step, 1)) for step in steps)
+    rows = tuple(
+        Row(name=step, multiply_adds=polynomial_of(step, 0), others=polynomial_of(step, 1)) for step in steps
+    )
     total = added("total", rows)
     products, others = total.multiply_adds, total.others
     if not isinstance(products, Polynomial) or not isinstance(others, Polynomial):
@@ -129,8 +127,8 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
 
 def _sizes_of(what: Mechanism) -> list[str]:
     """Which of n, m, d, k, s its inputs are made of."""
-    image = any("height" in given.axes.split() for given in what.inputs)
-    words = [word for given in _inputs(what) for word in given.axes.split()]
+    image = any("height" in entry.axes.split() for entry in what.inputs)
+    words = [word for entry in _inputs(what) for word in entry.axes.split()]
     used = {"s" if image and word == "width" else SIZE_OF.get(word, "d") for word in words}
     used |= {"k"} if "size" in what.options else set()
     return [name for name in NODES if name in used]
@@ -140,9 +138,8 @@ def _counts(
     what: Mechanism, at: Mapping[str, int], heads: int, hidden: int, depthwise: bool
 ) -> dict[str, tuple[int, int]]:
     """Multiply-adds and other operations of each step's card; the steps of a recurrence are one."""
-    sizes = {word: at[size] for word, size in SIZE_OF.items() if size in at} | {
-        "hidden": hidden * at.get("d", 1)
-    }
+    sizes = {word: at[size] for word, size in SIZE_OF.items() if size in at}
+    sizes["hidden"] = hidden * at.get("d", 1)
     if "s" in at:
         sizes["width"] = at["s"]
     if what.slug.startswith("recurrence"):
@@ -157,11 +154,7 @@ def _counts(
         sizes["group_channel"] = 1
     totals: dict[str, tuple[int, int]] = {}
     for row in counted(what.slug, sizes, **options):
-        if (
-            row.multiply_adds is None
-            or not isinstance(row.multiply_adds, int)
-            or not isinstance(row.others, int)
-        ):
+        if not isinstance(row.multiply_adds, int) or not isinstance(row.others, int):
             continue
         name = what.step(row.name).name
         before = totals.get(name, (0, 0))
@@ -175,10 +168,10 @@ def _notes(
     notes = ["; ".join(f"{name}: {MEANING[name]}" for name in names) + "."]
     if "heads" in what.options:
         notes.append(f"{heads} heads." if heads > 1 else "1 head.")
-    if any("hidden" in given.axes.split() for given in what.inputs):
+    if any("hidden" in entry.axes.split() for entry in what.inputs):
         notes.append(f"The hidden width is {hidden} d.")
     if "padding" in what.options:
-        notes.append("Stride 1, padded so that the output has as many places as the input.")
+        notes.append("Stride 1, padded so that the output has as many positions as the input.")
     if "size" in what.options:
         notes.append("Stride 1.")
     if depthwise:

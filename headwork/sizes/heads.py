@@ -37,7 +37,7 @@ def attention_ledger(
 ) -> Ledger:
     """Shapes, parameters and work through attention; without heads the plain one, without W_o.
 
-    ``memory`` is the number of tokens looked at, where they are others than those that ask.
+    ``memory`` is the number of tokens attended to, where they are others than the queries'.
 
     >>> ledger = attention_ledger(tokens=5, width=768, heads=12, batch=1)
     >>> ledger["queries"], ledger["attention matrices"], ledger["joined"]
@@ -55,11 +55,11 @@ def attention_ledger(
         slug, options = "multi-head-attention", {"heads": heads, "without": () if biases else BIASES}
         sizes |= {} if memory is None else {"memory": 1}
     columns = tokens_as == "columns"
-    rows = [_told(row, columns) for row in counted(slug, sizes, batch=batch, columns=columns, **options)]
+    rows = [_describe(row, columns) for row in counted(slug, sizes, batch=batch, columns=columns, **options)]
     named = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{named}"
-        + (f" looking at {memory}" if memory else "")
+        + (f" attending to {memory}" if memory else "")
         + (", tokens as columns" if columns else ""),
         rows=tuple(rows),
         facts={
@@ -95,15 +95,15 @@ def _check(
         raise unknown("tokens_as", tokens_as, ("rows", "columns"))
 
 
-def _told(row: Row, columns: bool) -> Row:
-    """A row in words, in the layout asked for: with tokens as columns the token axis comes last."""
+def _describe(row: Row, columns: bool) -> Row:
+    """A row with its description, in the layout asked for: with tokens as columns the token axis is last."""
     row = replace(row, about=ABOUT.get(row.name, ""))
     if not columns or row.shape is None or row.parameters is not None:
         return row
     words, shape = row.axes.split(), row.shape
-    # One column a query: in scores and weights the keys run down.
+    # One column per query: in scores and weights the keys run down.
     late = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
-    order = sorted(range(len(words)), key=lambda place: words[place] in late)
+    order = sorted(range(len(words)), key=lambda axis: words[axis] in late)
     return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(words[i] for i in order))
 
 
@@ -113,7 +113,7 @@ def _notes(heads: int | None, biases: bool, columns: bool) -> tuple[str, ...]:
         notes.append(
             "Projections with biases."
             if biases
-            else "Projections without biases; ask for them to be counted."
+            else "Projections without biases; ask for them to count them."
         )
     if columns:
         notes.append("Softmax runs down the columns: each column of the weights sums to 1.")

@@ -1,7 +1,7 @@
 """Sizes of what is done to images and signals: patches, and a convolution with its unshared relatives.
 
 Output of a convolution along one axis: floor((n + 2p - k)/s) + 1. The same map without sharing (locally
-connected) has a kernel of its own at each output place; as a dense layer, a weight for each pair of an
+connected) has a kernel of its own at each output position; as a dense layer, a weight for each pair of an
 input and an output number.
 """
 
@@ -18,7 +18,7 @@ Size = int | Sequence[int]
 
 
 def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
-    """How many places a kernel has: floor((size + 2 padding - kernel)/stride) + 1.
+    """The number of positions of a kernel: floor((size + 2 padding - kernel)/stride) + 1.
 
     >>> output_size(9, 3), output_size(9, 3, stride=2, padding=1), output_size(256, 5, stride=2)
     (7, 5, 126)
@@ -28,7 +28,7 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> in
     if kernel > size + 2 * padding:
         needed = -(-(kernel - size) // 2)
         raise InputError(
-            f"output size: a kernel of {kernel} does not fit into {size} places with padding {padding}. "
+            f"output size: a kernel of {kernel} does not fit into {size} positions with padding {padding}. "
             f"Use a kernel of at most {size + 2 * padding}, or a padding of at least {needed}."
         )
     return (size + 2 * padding - kernel) // stride + 1
@@ -44,7 +44,7 @@ def sides(where: str, name: str, size: Size) -> tuple[int, int]:
 
 
 def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
-    """How many patches down and across; an image that leaves a rest is refused.
+    """The number of patches down and across; they must divide the image.
 
     >>> grid(224, 16)
     (14, 14)
@@ -58,9 +58,9 @@ def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
         shared = [p for p in range(1, min(height, width, 4096) + 1) if height % p == width % p == 0]
         near = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
         raise InputError(
-            f"{where}: an image of {height} x {width} (height, width) cannot be cut into squares of {patch}: it leaves "
-            f"{height % patch} rows and {width % patch} columns over. Either {cropped}pad it to {padded}, or choose a "
-            f"patch size that divides both, such as {', '.join(map(str, near))}."
+            f"{where}: an image of {height} x {width} (height, width) cannot be cut into squares of {patch}: "
+            f"{height % patch} rows and {width % patch} columns are left over. Either {cropped}pad it to "
+            f"{padded}, or choose a patch size that divides both, such as {', '.join(map(str, near))}."
         )
     return down, across
 
@@ -83,7 +83,7 @@ def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = T
             rows[0],
             Row(name="grid", shape=(down, across), axes="down across"),
             Row(name="one patch", shape=(channels, patch, patch), axes="channel height width"),
-            Row(name="rows", shape=(count, features), axes="patch feature", about="one row a patch"),
+            Row(name="rows", shape=(count, features), axes="patch feature", about="one row per patch"),
         ),
         facts={
             **({"side": down} if down == across else {"down": down, "across": across}),
@@ -120,7 +120,9 @@ def convolution(
     kernels = (kernel,) * len(lengths) if isinstance(kernel, int) else tuple(kernel)
     _check(lengths, kernels, channels, filters, stride, padding, groups)
     axes, taps = AXES[len(lengths)], TAPS[len(lengths)]
-    places = [_places(n, k, stride, padding, axis) for n, k, axis in zip(lengths, kernels, axes, strict=True)]
+    outputs = [
+        _output(n, k, stride, padding, axis) for n, k, axis in zip(lengths, kernels, axes, strict=True)
+    ]
     sizes = {"channel": channels, "group_channel": channels // groups, "output_channel": filters}
     sizes |= dict(zip(axes + taps, lengths + kernels, strict=True))
     slug = f"convolution-{len(lengths)}d"
@@ -147,14 +149,14 @@ def convolution(
                 weights=kernel_row.weights,
                 biases=bias.biases,
                 multiply_adds=output.multiply_adds,
-                about="one kernel for all places",
+                about="one kernel for all positions",
             ),
             Row(
                 name="locally connected",
                 weights=local,
                 biases=numbers_out,
                 multiply_adds=output.multiply_adds,
-                about="a kernel of its own at each place",
+                about="a kernel of its own at each position",
             ),
             Row(
                 name="as a dense layer",
@@ -172,7 +174,7 @@ def convolution(
             "locally connected weights": local,
             "dense weights": dense,
         },
-        notes=tuple(_notes(lengths, kernels, places, stride, padding)),
+        notes=tuple(_notes(lengths, kernels, outputs, stride, padding)),
     )
 
 
@@ -182,10 +184,10 @@ def _channels_and_lengths(inputs: Size, channels: int | None) -> tuple[int, tupl
         return lengths[0], lengths[1:]
     if len(lengths) in AXES:
         return 1 if channels is None else channels, lengths
-    told = f" and channels {channels} besides" if channels is not None else ""
+    more = f" and channels {channels} besides" if channels is not None else ""
     raise InputError(
-        f"convolution: the input has {len(lengths)} sizes{told}. Give the length of a signal (9), height x width "
-        "(28x28), or channels x height x width (3x256x256); a signal of several channels with channels apart."
+        f"convolution: the input has {len(lengths)} sizes{more}. Give the length of a signal (9), height x "
+        "width (28x28), or channels x height x width (3x256x256); give the channels of a signal separately."
     )
 
 
@@ -216,14 +218,14 @@ def _check(
     for name, count in (("channels", channels), ("filters", filters)):
         if count % groups:
             raise InputError(
-                f"convolution: {groups} groups do not divide {count} {name} (rest {count % groups}). "
+                f"convolution: {groups} groups do not divide {count} {name} (remainder {count % groups}). "
                 f"Choose a number of groups that divides both channels ({channels}) and filters ({filters})."
             )
     if groups > MOST_GROUPS:
         raise TooLarge(f"convolution: {groups:,} groups; at most {MOST_GROUPS:,} are counted.")
 
 
-def _places(length: int, kernel: int, stride: int, padding: int, axis: str) -> int:
+def _output(length: int, kernel: int, stride: int, padding: int, axis: str) -> int:
     try:
         return output_size(length, kernel, stride, padding)
     except InputError as error:
@@ -231,14 +233,15 @@ def _places(length: int, kernel: int, stride: int, padding: int, axis: str) -> i
 
 
 def _notes(
-    lengths: tuple[int, ...], kernels: tuple[int, ...], places: list[int], stride: int, padding: int
+    lengths: tuple[int, ...], kernels: tuple[int, ...], outputs: list[int], stride: int, padding: int
 ) -> list[str]:
     notes = []
-    for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, places, strict=True):
+    for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, outputs, strict=True):
         notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
         if (rest := (n + 2 * padding - k) % stride - padding) > 0:
             notes.append(
-                f"along the {axis} the last {rest} of {n} places are never read: the stride leaves a rest."
+                f"along the {axis} the last {rest} of {n} positions are skipped: the stride does not divide "
+                "the size."
             )
     notes.append("cross-correlation: the kernel is not flipped, as in every framework.")
     if padding:

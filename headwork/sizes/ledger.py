@@ -1,4 +1,4 @@
-"""The ledger: one row a thing that is counted, with its shape, parameters and work.
+"""The ledger: one row for each thing that is counted, with its shape, parameters and work.
 
 Parameters are weights and biases; the scale of a normalisation is a weight, its shift a bias. Work is
 the multiply-adds of matrix products; FLOPs are twice that, the count that torch's own counter gives.
@@ -25,7 +25,7 @@ Fact = Count | str | tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line; ``None`` where there is nothing to count. ``times``: so many alike, each with these numbers."""
+    """One line; ``None`` where there is nothing to count. ``times``: so many, each with these numbers."""
 
     name: str
     shape: tuple[int, ...] | None = None
@@ -82,7 +82,8 @@ def _sum(counts: Iterable[Count | None]) -> Count | None:
 class Ledger:
     """Rows, the facts that answer the question, notes on what is counted, and warnings.
 
-    >>> ledger = Ledger(title="two", rows=(Row(name="a", weights=1), Row(name="b", weights=2, biases=1)), summed=True)
+    >>> rows = (Row(name="a", weights=1), Row(name="b", weights=2, biases=1))
+    >>> ledger = Ledger(title="two", rows=rows, summed=True)
     >>> ledger.row("b").parameters, ledger.total.parameters
     (3, 4)
     """
@@ -98,10 +99,10 @@ class Ledger:
         """The fact of that name, or the shape of that row: what a problem asks for."""
         if name in self.facts:
             return self.facts[name]
-        for row in self.rows:
-            if name in (row.name, row.about):
-                return row.shape
-        raise unknown(f"entry of '{self.title}'", name, [*self.facts, *(row.name for row in self.rows)])
+        rows = [row for row in self.rows if name in (row.name, row.about)]
+        if not rows:
+            raise unknown(f"entry of '{self.title}'", name, [*self.facts, *(row.name for row in self.rows)])
+        return rows[0].shape
 
     def row(self, name: str) -> Row:
         """The row of that name, or called so in words."""
@@ -222,10 +223,11 @@ def _cell(value: Any) -> Any:
 
 def _row_data(row: Row) -> dict[str, Any]:
     names = ("name", "times", "shape", "axes", *COUNTS[:2], "parameters", "multiply_adds", "flops", "others")
-    data = {name: getattr(row, name) for name in (*names, "formula", "about")}
-    data["axes"] = row.axes.split()
-    data["other_operations"] = data.pop("others")
-    return {name: _plain(value) for name, value in data.items() if value not in (None, "", [])}
+    data = {name: getattr(row, name) for name in (*names, "formula", "about")} | {"axes": row.axes.split()}
+    renamed = {"others": "other_operations"}
+    return {
+        renamed.get(name, name): _plain(value) for name, value in data.items() if value not in (None, "", [])
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from headwork.errors import HeadworkError
 
 @dataclass(frozen=True)
 class Polynomial:
-    """Coefficients by exponents, one exponent a size.
+    """Coefficients by exponents, one exponent per size.
 
     >>> work = Polynomial(("n", "d"), {(1, 2): 4, (2, 1): 2})
     >>> str(work), work.order(), work(n=10, d=3)
@@ -91,8 +91,9 @@ def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, 
     """
     sizes = tuple(nodes)
     values: dict[tuple[int, ...], Fraction] = {}
-    for place in product(*(range(len(nodes[size])) for size in sizes)):
-        values[place] = Fraction(count({size: nodes[size][i] for size, i in zip(sizes, place, strict=True)}))
+    for indices in product(*(range(len(nodes[size])) for size in sizes)):
+        at = {size: nodes[size][i] for size, i in zip(sizes, indices, strict=True)}
+        values[indices] = Fraction(count(at))
     # One size after another, values at its nodes give way to coefficients of its powers.
     for axis, size in enumerate(sizes):
         basis = list(enumerate(_lagrange(nodes[size])))
@@ -103,11 +104,11 @@ def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, 
     return Polynomial(sizes, {p: int(c) if c.denominator == 1 else c for p, c in values.items() if c})
 
 
-def verify(found: Polynomial, count: Callable[[Mapping[str, int]], int], at: Mapping[str, int]) -> None:
+def verify(polynomial: Polynomial, count: Callable[[Mapping[str, int]], int], at: Mapping[str, int]) -> None:
     """Compare with a count at sizes that were not used to find it."""
-    if (counted := count(at)) != (told := found(**at)):
+    if (counted := count(at)) != (expected := polynomial(**at)):
         raise HeadworkError(
-            f"the count at {dict(at)} is {counted:,}, but {found} gives {told}: no such polynomial."
+            f"the count at {dict(at)} is {counted:,}, but {polynomial} gives {expected}: no such polynomial."
         )
 
 

@@ -1,4 +1,4 @@
-"""Texts: own files with named columns and the errors in them; the official split of IMDB from its two tables."""
+"""Texts: own files with named columns and the errors in them; IMDB's official split from its two tables."""
 
 import csv
 import hashlib

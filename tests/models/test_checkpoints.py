@@ -306,7 +306,8 @@ print("ready", flush=True)
 k = 0
 while True:
     k += 1
-    write_folder(sys.argv[1], {"config.json": str(k).encode() * 1000, "model.safetensors": str(k).encode() * 5000})
+    data = str(k).encode()
+    write_folder(sys.argv[1], {"config.json": data * 1000, "model.safetensors": data * 5000})
 """
 
 

@@ -1,4 +1,4 @@
-"""What holds of every model: shapes, gradients, learning, both kernels, the compiler, its steps and their cards."""
+"""What holds of every model: shapes, gradients, learning, both kernels, the compiler, steps and cards."""
 
 from __future__ import annotations
 

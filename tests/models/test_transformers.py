@@ -1,4 +1,4 @@
-"""What holds of the transformers alone: their size, what may see what, decoding, and that they are the mechanisms."""
+"""What holds of the transformers alone: size, masking, decoding, and that they are the mechanisms."""
 
 from __future__ import annotations
 
