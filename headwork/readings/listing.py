@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import fill
 from typing import Any, Literal, get_args, get_origin
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
@@ -70,7 +71,8 @@ def mechanism_table() -> str:
             axes = card.axes.replace(" ", " x ")
             lines.append(f"| `{card.name}` | ${card.symbol}$ | {axes} | {need}{card.about} |")
         if mechanism.options:
-            lines += ["", "Options: " + ", ".join(f"`{o}`" for o in _options(mechanism)) + "."]
+            options = ", ".join(f"`{option}`" for option in _options(mechanism))
+            lines += ["", fill(f"Options: {options}.", 100, break_long_words=False, break_on_hyphens=False)]
         lines += ["", "| step | symbol | formula | axes |", "|---|---|---|---|"]
         for step in mechanism.steps:
             formula = formula_for(step, columns=False, convention="W x")
