@@ -43,7 +43,7 @@ AVOIDED = {
     "phrases of up to": "n-grams of up to",
     "the phrases do": "the n-grams do",
 }
-FORMER_FIELDS = {"right when said", "time a token", "time a token, {}"}  # of --json: they keep their names
+FORMER_FIELDS = {"right when said", "time a token", "time a token,", "time a token, {}"}  # of --json, kept
 AVOIDED_WORDS = {r"\bWRONG\b": "incorrect", r"\b[Mm]end(s|ed|ing)?\b": "fix"}
 
 
