@@ -103,9 +103,8 @@ class HandTensor:
         return self.new_tensor(np.ones(shape, int))
 
     def to(self, other: HandTensor) -> HandTensor:
-        return (
-            self if self.exact == other.exact else HandTensor(_numbers(self.array, other.exact), self.expand)
-        )
+        same = self.exact == other.exact
+        return self if same else HandTensor(_numbers(self.array, other.exact), self.expand)
 
     # --- arithmetic, cell by cell -------------------------------------------------------------
 
@@ -390,15 +389,12 @@ def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 def _exact_max(array: NDArray[Any], axis: int, keepdims: bool) -> NDArray[Any]:
     from headwork.numbers.exact import sign
 
-    def largest(row: NDArray[Any]) -> Any:
-        best = row[0]
-        for x in row[1:]:
-            # Equal ones first: minus infinity less itself is undefined.
-            best = x if x != best and sign(x - best) > 0 else best
-        return best
-
     lines = np.moveaxis(array, axis, -1)
     result = np.empty(lines.shape[:-1], object)
     for index in np.ndindex(result.shape):
-        result[index] = largest(lines[index])
+        best, *others = lines[index]
+        for x in others:
+            # Equal ones first: minus infinity less itself is undefined.
+            best = x if x != best and sign(x - best) > 0 else best
+        result[index] = best
     return np.expand_dims(result, axis) if keepdims else result
