@@ -132,7 +132,7 @@ def build_report() -> Report:
         "by-hand",
         "By hand: how fast it answers",
         f"Commands: {COMMAND_ROUNDS} rounds, each command once per round, medians. Notes: {NOTE_ROUNDS} "
-        "rounds on one thread, both bodies in turn, medians; the body without notes is made from the source of the "
-        "other.",
+        "rounds on one thread, both bodies in turn, medians; the body without notes is made from the source "
+        "of the other.",
         [*command_rows(), *note_rows()],
     )

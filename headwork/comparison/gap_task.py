@@ -98,7 +98,7 @@ def train_on_gap(family: str, gap: int, seed: int, *, steps: int, parameters: in
     model = training.build_seeded(
         lambda: sequence_model(FAMILIES[family], max_length=gap + 2, parameters=parameters), *keys
     )
-    # The same sequences for every family.
+    # The same sequences for every family. The names are part of the seed: the numbers depend on them.
     train_draw, test_draw = (training.generator(seed, name, gap) for name in ("shown", "asked"))
 
     batches = (sequences(gap, training.BATCH_SIZE, train_draw) for _ in range(steps))

@@ -63,11 +63,7 @@ def _review_measurement(family: str, seed: int, steps: int) -> Measurement:
         "tested": TEST_REVIEWS,
     }
     run = partial(train_on_reviews, family, seed, steps=steps)
-    return Measurement(review_name(family, seed), config, run, steps * 0.1)
-
-
-def review_name(family: str, seed: int) -> str:
-    return f"reviews {family} seed {seed}"
+    return Measurement(f"reviews {family} seed {seed}", config, run, steps * 0.1)
 
 
 def image_times(families: Sequence[str], full: bool) -> dict[str, Any]:
@@ -95,7 +91,7 @@ def _times(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[str, 
         functions["answer", name] = torch.no_grad()(partial(model, *batch[0]))
     with threads(1):
         best = InterleavedTimer(functions).run(rounds)
-    return {what: relative({name: best[what, name] for name in models}) for what in ("step", "answer")}
+    return {task: relative({name: best[task, name] for name in models}) for task in ("step", "answer")}
 
 
 def text_model(family: Family) -> Model:
@@ -155,7 +151,7 @@ def report(settings: Settings, results: Results) -> Row:
     label = f"{task.data}, {count:,} images"
     _add_task(row, label, runs, results["uses time on images"], CHANCE, settings.steps)
     if settings.full:
-        runs = {name: [results[review_name(name, seed)] for seed in seeds] for name in names}
+        runs = {name: [results[f"reviews {name} seed {seed}"] for seed in seeds] for name in names}
         times = results["uses time on reviews"]
         _add_task(row, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:
