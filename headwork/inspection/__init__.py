@@ -1,4 +1,4 @@
-"""Insight into models: traces of a whole forward pass, and the ledger of what each part holds and does."""
+"""Traces and ledgers of models, reports on runs, predictions. Reports are imported by their own modules."""
 
 from headwork.inspection.ledger import ledger
 from headwork.inspection.tracing import ModelTrace, trace

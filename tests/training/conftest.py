@@ -42,12 +42,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pictures, which take ten times as long as so small a training."""
-    monkeypatch.setattr("headwork.pages.plots._drawn", lambda plot, kind: b'<svg viewBox="0 0 1 1"></svg>')
-
-
 @pytest.fixture(scope="session")
 def small() -> Any:
     """A small run on the digits; further settings change it."""

@@ -19,8 +19,6 @@ from headwork.training.log_ratios import set_log_ratios
 from headwork.training.preparation import prepare
 from headwork.training.progress import quiet
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 GOOD, BAD = (
     ["a fine film", "fine fine acting", "a good fine plot"],
     ["a dull film", "dull dull plot", "a weak film"],

@@ -15,8 +15,6 @@ from headwork.training import loop
 from headwork.training.checkpoints import step_folders, step_of
 from headwork.training.progress import Progress, quiet
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_torch_s(smoothing):

@@ -19,8 +19,6 @@ from headwork.training import loop, runs
 from headwork.training.distributed import Group
 from headwork.training.progress import quiet
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 HERE = Path(__file__).parent
 
 

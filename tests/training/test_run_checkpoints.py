@@ -19,8 +19,6 @@ from headwork.training import checkpoints, loop
 from headwork.training.checkpoints import latest, step_folders, step_of
 from headwork.training.progress import quiet
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 
 def model_bytes(folder: Path) -> bytes:
     return (folder / "model" / "model.safetensors").read_bytes()

@@ -14,8 +14,6 @@ from headwork.inspection.run_report import write_report
 from headwork.training import loop
 from headwork.training.progress import quiet
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
 SMALL = [
     "model.width=8",
     "model.hidden=8",
