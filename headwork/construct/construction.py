@@ -229,8 +229,7 @@ class Construction(Reported):
             *([("measured", f"{self.measured_random:.10g}", random)] if self.random_inputs else []),
             ("certificate", "holds" if self.holds else "FAILS", "measured <= bound <= tolerance"),
         ]
-        proof = "r times the largest row sum of |A - target|"
-        proof = "the relative error in closed form" if self.relative else proof
-        remarks = (f"{remark}." for remark in self.remarks)
-        notes = [f"beta: {self.beta_why}.", f"bound: {proof}, and rounding.", *remarks]
+        proof = "the relative error" if self.relative else "r times the largest row sum of |A - target|"
+        notes = [f"beta: {self.beta_why}.", f"bound: {proof}, and rounding."]
+        notes += [f"{remark}." for remark in self.remarks]
         return Table("", ("quantity", "value", ""), list(rows), notes)

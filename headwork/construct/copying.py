@@ -83,4 +83,4 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         ),
     )
     measured = result.error(result.worst_input)
-    return replace(result, measured=measured, measured_random=measured, random_inputs=0)
+    return replace(result, measured=measured, measured_random=measured)

@@ -124,8 +124,7 @@ def g6(solution: Solution) -> None:
     the scale of what the next sub-layer reads the same whatever came before.""")
     output = trace["output"].exact
     solution.check("a token ten times as large gives the same output", output[1], output[0])
-    deviation = trace["deviation"].exact[0]
-    solution.check("population standard deviation of 1 2 3 6", deviation, "[sqrt(14)/2]")
+    solution.check("standard deviation of 1 2 3 6", trace["deviation"].exact[0], "[sqrt(14)/2]")
     random = np.random.default_rng(6).normal(size=(5, 16)) * 7 + 3
     normal = layer_normalisation(tensor(random)).array
     solution.confirm(
@@ -144,14 +143,15 @@ def g7(solution: Solution) -> None:
     random = np.random.default_rng(7)
     tokens, order = random.normal(size=(6, 4)), random.permutation(6)
     codes = explain("sinusoidal-positions", places=list(range(6)), width=4)["output"].values
-    permuted = attend(tokens[order])
-    solution.confirm("permuted tokens give permuted outputs", close(permuted, attend(tokens)[order]))
+    solution.confirm(
+        "permuted tokens permute the outputs", close(attend(tokens[order]), attend(tokens)[order])
+    )
     with_codes = attend(tokens[order] + codes), attend(tokens + codes)[order]
     solution.confirm("so do they with positions", close(*with_codes), expected=False)
     masked = attend(tokens[order], mask="causal"), attend(tokens, mask="causal")[order]
     solution.confirm("so do they with a causal mask", close(*masked), expected=False)
-    proof = equal("attention-permutation")
-    solution.confirm("proved exactly on a small case, and equal on 100 random ones", proof.holds)
+    holds = equal("attention-permutation").holds
+    solution.confirm("proved exactly on a small case, and equal on 100 random ones", holds)
     construction = build("permutation", order="2 1", positions="none")
     label = "without positions a head that permutes can be built"
     solution.confirm(label, construction.possible, expected=False)
