@@ -93,7 +93,7 @@ def test_a_fragment_of_latex(run):
         (("patches", "--image", "224"), "--patch"),
         (("patches", "--image", "224", "--patch", "x"), "int"),
         (("convolution", "--input", "3x", "--kernel", "1"), "--input '3x': expected whole numbers"),
-        (("convolution", "--input", "3", "--kernel", "5"), "a kernel of 5 does not fit into 3 places"),
+        (("convolution", "--input", "3", "--kernel", "5"), "a kernel of 5 does not fit into 3 positions"),
         (("attention", "--tokens", "5", "--width", "768", "--heads", "7"), "cannot be cut into 7 heads"),
         (("attention", "--tokens", "-5", "--width", "768"), "attention: tokens is -5."),
         (("attention", "--token", "5", "--width", "768"), "No such option: --token"),
