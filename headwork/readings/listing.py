@@ -61,7 +61,7 @@ def mechanism_table() -> str:
         lines += [
             f"## {mechanism.slug}",
             "",
-            mechanism.about,
+            fill(mechanism.about, 100),
             "",
             "| input | symbol | axes | |",
             "|---|---|---|---|",
