@@ -1,7 +1,8 @@
 """Known mistakes, each a variation on a mechanism: a name, a sentence, a counter-example and an edit.
 
 To add one, write a function in the file of its subject: it reads the inputs and the steps so far
-(``RunView``) and returns what the mistake makes of one step, or of the inputs.
+(``RunView``) and returns what the mistake makes of one step, or of the inputs. Mistakes that are one formula
+each stand in tables: the sentences, then the formulas.
 """
 
 from headwork.exercises.misconceptions import (  # noqa: F401

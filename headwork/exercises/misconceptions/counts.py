@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import misconception
+from headwork.exercises.misconceptions.registry import Formulas, misconception, register
 
-PATCHES = ("patch-counts",)
 SIZES = ("output-size", "convolution-counts", "sharing-counts")
-CONVOLUTION = ("convolution-counts",)
-SHAPES = ("head-shapes",)
-HEADS = ("attention-parameters",)
+WITH_BIASES = ("convolution-counts", "attention-parameters", "feed-forward-parameters")
 FEED = ("feed-forward-parameters",)
-COSTS = ("complexity",)
 
 IMAGE = {"mechanism": "patch-counts", "height": 8, "width": 6, "patch": 2, "channels": 3}
 SLIDING = {"kernel": 3, "stride": 2, "padding": 1}
@@ -32,94 +28,53 @@ COST = {"mechanism": "complexity", "tokens": 5, "width": 4, "kernel": 3}
 # --- patches ----------------------------------------------------------------------------------------
 
 
-@misconception(on=PATCHES, at="tokens", counter=IMAGE)
-def class_token_forgotten(run: RunView) -> Any:
-    """the class token is forgotten (196 for 197)"""
-    return run.patches if run.class_token else None
-
-
-@misconception(on=PATCHES, at="tokens", counter={**IMAGE, "class_token": 0})
+@misconception(on=("patch-counts",), at="tokens", counter={**IMAGE, "class_token": 0})
 def class_token_added(run: RunView) -> Any:
     """a class token is counted that is not there"""
     return None if run.class_token else run.patches + 1
 
 
-@misconception(on=PATCHES, at="numbers", counter=IMAGE)
-def patch_channels_forgotten(run: RunView) -> Any:
-    """the channels of a patch are forgotten"""
-    return run.patch * run.patch
-
-
-@misconception(on=PATCHES, at="numbers", counter=IMAGE)
-def patch_side_for_area(run: RunView) -> Any:
-    """only one side of the patch is counted: a patch has P x P pixels"""
-    return run.channels * run.patch
-
-
-@misconception(on=PATCHES, at="patches", counter=IMAGE)
-def patches_of_one_side(run: RunView) -> Any:
-    """only the patches along one side are counted"""
-    return run.down
-
-
-@misconception(on=PATCHES, at="patches", counter=IMAGE)
-def patches_added(run: RunView) -> Any:
-    """the patches down and across are added; they must be multiplied"""
-    return run.down + run.across
-
-
-@misconception(on=PATCHES, at="patches", counter=IMAGE)
-def patches_per_channel(run: RunView) -> Any:
-    """the patches are counted once for each channel"""
-    return run.current * run.channels
-
-
-@misconception(on=PATCHES, at="patches", counter=IMAGE)
-def pixels_over_side(run: RunView) -> Any:
-    """the pixels are divided by the side of a patch, not by its area"""
-    return run.height * run.width / run.patch
+PATCH_MISTAKES = {
+    "class-token-forgotten": "the class token is forgotten (196 for 197)",
+    "patch-channels-forgotten": "the channels of a patch are forgotten",
+    "patch-side-for-area": "only one side of the patch is counted: a patch has P x P pixels",
+    "patches-of-one-side": "only the patches along one side are counted",
+    "patches-added": "the patches down and across are added; they must be multiplied",
+    "patches-per-channel": "the patches are counted once for each channel",
+    "pixels-over-side": "the pixels are divided by the side of a patch, not by its area",
+}
+PATCH_FORMULAS: Formulas = {
+    "class-token-forgotten": ("tokens", lambda run: run.patches if run.class_token else None),
+    "patch-channels-forgotten": ("numbers", lambda run: run.patch * run.patch),
+    "patch-side-for-area": ("numbers", lambda run: run.channels * run.patch),
+    "patches-of-one-side": ("patches", lambda run: run.down),
+    "patches-added": ("patches", lambda run: run.down + run.across),
+    "patches-per-channel": ("patches", lambda run: run.current * run.channels),
+    "pixels-over-side": ("patches", lambda run: run.height * run.width / run.patch),
+}
+register(PATCH_MISTAKES, PATCH_FORMULAS, on=("patch-counts",), counter=IMAGE)
 
 
 # --- output sizes -----------------------------------------------------------------------------------
 
-
 OUTPUTS = "output, outputs, output height, output width"
-
-
-@misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
-def plus_one_forgotten(run: RunView) -> Any:
-    """the + 1 is forgotten"""
-    return run.current - 1
-
-
-@misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
-def floor_forgotten(run: RunView) -> Any:
-    """the quotient is not rounded down: the number of outputs is an integer"""
-    return _span(run) / run.stride + 1
-
-
-@misconception(on=SIZES, at=OUTPUTS, counter=SIZE)
-def ceiling_for_floor(run: RunView) -> Any:
-    """the quotient is rounded up; it must be rounded down"""
-    return math.ceil(_span(run) / run.stride) + 1
-
-
-@misconception(on=SIZES, counter=SIZE)
-def size_without_padding(run: RunView) -> Any:
-    """the padding is forgotten"""
-    return {"padding": 0} if run.padding else None
-
-
-@misconception(on=SIZES, counter=SIZE)
-def padding_once(run: RunView) -> Any:
-    """the padding is counted on one side only: p for 2p"""
-    return {"padding": run.padding / 2} if run.padding else None
-
-
-@misconception(on=SIZES, counter=SIZE)
-def size_without_stride(run: RunView) -> Any:
-    """the stride is forgotten"""
-    return {"stride": 1} if run.stride != 1 else None
+SIZE_MISTAKES = {
+    "plus-one-forgotten": "the + 1 is forgotten",
+    "floor-forgotten": "the quotient is not rounded down: the number of outputs is an integer",
+    "ceiling-for-floor": "the quotient is rounded up; it must be rounded down",
+    "size-without-padding": "the padding is forgotten",
+    "padding-once": "the padding is counted on one side only: p for 2p",
+    "size-without-stride": "the stride is forgotten",
+}
+SIZE_FORMULAS: Formulas = {
+    "plus-one-forgotten": (OUTPUTS, lambda run: run.current - 1),
+    "floor-forgotten": (OUTPUTS, lambda run: _span(run) / run.stride + 1),
+    "ceiling-for-floor": (OUTPUTS, lambda run: math.ceil(_span(run) / run.stride) + 1),
+    "size-without-padding": ("inputs", lambda run: {"padding": 0} if run.padding else None),
+    "padding-once": ("inputs", lambda run: {"padding": run.padding / 2} if run.padding else None),
+    "size-without-stride": ("inputs", lambda run: {"stride": 1} if run.stride != 1 else None),
+}
+register(SIZE_MISTAKES, SIZE_FORMULAS, on=SIZES, counter=SIZE)
 
 
 @misconception(on=SIZES, at=f"span, {OUTPUTS}", counter=SIZE)
@@ -140,127 +95,106 @@ def _span(run: RunView) -> float:
 # --- weights of convolutions ------------------------------------------------------------------------
 
 
-@misconception(on=CONVOLUTION, at="filter", counter=FILTERS)
-def input_channels_forgotten(run: RunView) -> Any:
-    """the input channels are forgotten: a filter reads all of them"""
-    return run.kernel * run.kernel
-
-
-@misconception(on=CONVOLUTION, at="filter", counter=FILTERS)
-def filter_side_for_area(run: RunView) -> Any:
-    """only one side of the filter is counted: it has k x k taps"""
-    return run.channels * run.kernel
-
-
-@misconception(on=CONVOLUTION + HEADS + FEED, counter=FILTERS)
+@misconception(on=WITH_BIASES, counter=FILTERS)
 def biases_counted(run: RunView) -> Any:
     """the biases are counted, but none are asked for"""
     return None if run.biases else {"biases": 1}
 
 
-@misconception(on=CONVOLUTION + HEADS + FEED, counter={**FILTERS, "biases": 1})
+@misconception(on=WITH_BIASES, counter={**FILTERS, "biases": 1})
 def biases_not_counted(run: RunView) -> Any:
     """the biases are not counted"""
     return {"biases": 0} if run.biases else None
 
 
-@misconception(on=CONVOLUTION, at="weights", counter=FILTERS)
-def one_filter_counted(run: RunView) -> Any:
-    """only one filter is counted"""
-    return run.filter
+FILTER_MISTAKES = {
+    "input-channels-forgotten": "the input channels are forgotten: a filter reads all of them",
+    "filter-side-for-area": "only one side of the filter is counted: it has k x k taps",
+    "one-filter-counted": "only one filter is counted",
+    "weights-not-shared": "the weights are counted at every output position; a convolution shares them",
+    "dense-without-channels": (
+        "the channels are left out of the dense layer: it connects every input with every output"
+    ),
+    "dense-added": (
+        "the inputs and outputs of the dense layer are added; each input is connected with each output"
+    ),
+}
+FILTER_FORMULAS: Formulas = {
+    "input-channels-forgotten": ("filter", lambda run: run.kernel * run.kernel),
+    "filter-side-for-area": ("filter", lambda run: run.channels * run.kernel),
+    "one-filter-counted": ("weights", lambda run: run.filter),
+    "weights-not-shared": ("weights", lambda run: run.current * run.output_height * run.output_width),
+    "dense-without-channels": (
+        "dense",
+        lambda run: run.height * run.width * run.output_height * run.output_width,
+    ),
+    "dense-added": (
+        "dense",
+        lambda run: (
+            run.channels * run.height * run.width + run.filters * run.output_height * run.output_width
+        ),
+    ),
+}
+register(FILTER_MISTAKES, FILTER_FORMULAS, on=("convolution-counts",), counter=FILTERS)
 
 
-@misconception(on=CONVOLUTION, at="weights", counter=FILTERS)
-def weights_not_shared(run: RunView) -> Any:
-    """the weights are counted at every output position; a convolution shares them"""
-    return run.current * run.output_height * run.output_width
-
-
-@misconception(on=CONVOLUTION, at="dense", counter=FILTERS)
-def dense_without_channels(run: RunView) -> Any:
-    """the channels are left out of the dense layer: it connects every input with every output"""
-    return run.height * run.width * run.output_height * run.output_width
-
-
-@misconception(on=CONVOLUTION, at="dense", counter=FILTERS)
-def dense_added(run: RunView) -> Any:
-    """the inputs and outputs of the dense layer are added; each input is connected with each output"""
-    return run.channels * run.height * run.width + run.filters * run.output_height * run.output_width
-
-
-@misconception(on=("sharing-counts",), at="shared", counter=SHARING)
-def shared_counted_again(run: RunView) -> Any:
-    """a shared kernel is counted once for each output"""
-    return run.outputs * run.kernel
-
-
-@misconception(on=("sharing-counts",), at="unshared", counter=SHARING)
-def unshared_counted_once(run: RunView) -> Any:
-    """without sharing each output has taps of its own: they are counted once for each output"""
-    return run.kernel
-
-
-@misconception(on=("sharing-counts",), at="unshared", counter=SHARING)
-def inputs_for_outputs(run: RunView) -> Any:
-    """taps are counted at every input position; each output has one set"""
-    return run.size * run.kernel
+SHARING_MISTAKES = {
+    "shared-counted-again": "a shared kernel is counted once for each output",
+    "unshared-counted-once": (
+        "without sharing each output has taps of its own: they are counted once for each output"
+    ),
+    "inputs-for-outputs": "taps are counted at every input position; each output has one set",
+}
+SHARING_FORMULAS: Formulas = {
+    "shared-counted-again": ("shared", lambda run: run.outputs * run.kernel),
+    "unshared-counted-once": ("unshared", lambda run: run.kernel),
+    "inputs-for-outputs": ("unshared", lambda run: run.size * run.kernel),
+}
+register(SHARING_MISTAKES, SHARING_FORMULAS, on=("sharing-counts",), counter=SHARING)
 
 
 # --- shapes and parameters of attention ---------------------------------------------------------------
 
-
-@misconception(on=SHAPES, at="head width", counter=SHAPE)
-def width_not_divided(run: RunView) -> Any:
-    """the width is not divided among the heads"""
-    return run.width
-
-
-@misconception(on=SHAPES, at="weights", counter=SHAPE)
-def feature_attention_shape(run: RunView) -> Any:
-    """the attention matrix compares features, not tokens: Q K^T with tokens as columns"""
-    return np.array([run.batch, run.heads, run.head_width, run.head_width])
-
-
-@misconception(on=SHAPES, at="weights", counter=SHAPE)
-def one_matrix_for_all_heads(run: RunView) -> Any:
-    """all heads share one attention matrix; each head must have its own"""
-    return np.array([run.batch, run.tokens, run.tokens])
-
-
-@misconception(on=SHAPES, at="weights", counter=SHAPE)
-def tokens_by_features(run: RunView) -> Any:
-    """the attention matrix has a column for each feature; it has one for each token"""
-    return np.array([run.batch, run.heads, run.tokens, run.head_width])
-
-
-@misconception(on=SHAPES, at="joined", counter=SHAPE)
-def joined_as_average(run: RunView) -> Any:
-    """the heads are averaged; joined side by side they give the whole width again"""
-    return np.array([run.batch, run.tokens, run.head_width])
+SHAPE_MISTAKES = {
+    "width-not-divided": "the width is not divided among the heads",
+    "feature-attention-shape": (
+        "the attention matrix compares features, not tokens: Q K^T with tokens as columns"
+    ),
+    "one-matrix-for-all-heads": "all heads share one attention matrix; each head must have its own",
+    "tokens-by-features": "the attention matrix has a column for each feature; it has one for each token",
+    "joined-as-average": "the heads are averaged; joined side by side they give the whole width again",
+}
+SHAPE_FORMULAS: Formulas = {
+    "width-not-divided": ("head width", lambda run: run.width),
+    "feature-attention-shape": (
+        "weights",
+        lambda run: np.array([run.batch, run.heads, run.head_width, run.head_width]),
+    ),
+    "one-matrix-for-all-heads": ("weights", lambda run: np.array([run.batch, run.tokens, run.tokens])),
+    "tokens-by-features": (
+        "weights",
+        lambda run: np.array([run.batch, run.heads, run.tokens, run.head_width]),
+    ),
+    "joined-as-average": ("joined", lambda run: np.array([run.batch, run.tokens, run.head_width])),
+}
+register(SHAPE_MISTAKES, SHAPE_FORMULAS, on=("head-shapes",), counter=SHAPE)
 
 
-@misconception(on=HEADS, at="projection", counter=PARAMETERS)
-def whole_width_per_head(run: RunView) -> Any:
-    """each head is given the whole width, so a projection has h d^2 weights; the heads share d^2"""
-    return run.heads * run.width**2 + run.biases * run.width
-
-
-@misconception(on=HEADS, at="one head", counter=PARAMETERS)
-def head_with_whole_width(run: RunView) -> Any:
-    """each head is given the whole width: d^2 weights per head"""
-    return run.width**2
-
-
-@misconception(on=HEADS, at="projection", counter=PARAMETERS)
-def one_head_counted(run: RunView) -> Any:
-    """only one head is counted"""
-    return run.one_head + run.biases * run.width
-
-
-@misconception(on=HEADS, at="total", counter=PARAMETERS)
-def three_projections(run: RunView) -> Any:
-    """W_o is forgotten: there are four projections"""
-    return 3 * run.projection
+HEAD_MISTAKES = {
+    "whole-width-per-head": (
+        "each head is given the whole width, so a projection has h d^2 weights; the heads share d^2"
+    ),
+    "head-with-whole-width": "each head is given the whole width: d^2 weights per head",
+    "one-head-counted": "only one head is counted",
+    "three-projections": "W_o is forgotten: there are four projections",
+}
+HEAD_FORMULAS: Formulas = {
+    "whole-width-per-head": ("projection", lambda run: run.heads * run.width**2 + run.biases * run.width),
+    "head-with-whole-width": ("one head", lambda run: run.width**2),
+    "one-head-counted": ("projection", lambda run: run.one_head + run.biases * run.width),
+    "three-projections": ("total", lambda run: 3 * run.projection),
+}
+register(HEAD_MISTAKES, HEAD_FORMULAS, on=("attention-parameters",), counter=PARAMETERS)
 
 
 @misconception(on=FEED, at="first, second, total", counter=LAYER)
@@ -285,32 +219,20 @@ def bias_widths_swapped(run: RunView) -> Any:
 
 # --- cost -------------------------------------------------------------------------------------------
 
-
-@misconception(on=COSTS, at="attention", counter=COST)
-def projections_forgotten(run: RunView) -> Any:
-    """the projections are forgotten: attention costs n d^2 as well as n^2 d"""
-    return run.scores + run.mixing
-
-
-@misconception(on=COSTS, at="scores, mixing", counter=COST)
-def tokens_and_width_swapped(run: RunView) -> Any:
-    """tokens and width are swapped: n d^2 for n^2 d"""
-    return run.tokens * run.width**2
-
-
-@misconception(on=COSTS, at="projections", counter=COST)
-def one_projection_counted(run: RunView) -> Any:
-    """only one projection is counted; queries, keys and values have one each"""
-    return run.tokens * run.width**2
-
-
-@misconception(on=COSTS, at="convolution", counter=COST)
-def depthwise_for_full(run: RunView) -> Any:
-    """the convolution is counted as depthwise, k n d; a full one connects all channels, k n d^2"""
-    return run.kernel * run.tokens * run.width
-
-
-@misconception(on=COSTS, at="recurrence", counter=COST)
-def one_recurrence_matrix(run: RunView) -> Any:
-    """only one of W_x and W_h is counted at each step"""
-    return run.tokens * run.width**2
+COST_MISTAKES = {
+    "projections-forgotten": "the projections are forgotten: attention costs n d^2 as well as n^2 d",
+    "tokens-and-width-swapped": "tokens and width are swapped: n d^2 for n^2 d",
+    "one-projection-counted": "only one projection is counted; queries, keys and values have one each",
+    "depthwise-for-full": (
+        "the convolution is counted as depthwise, k n d; a full one connects all channels, k n d^2"
+    ),
+    "one-recurrence-matrix": "only one of W_x and W_h is counted at each step",
+}
+COST_FORMULAS: Formulas = {
+    "projections-forgotten": ("attention", lambda run: run.scores + run.mixing),
+    "tokens-and-width-swapped": ("scores, mixing", lambda run: run.tokens * run.width**2),
+    "one-projection-counted": ("projections", lambda run: run.tokens * run.width**2),
+    "depthwise-for-full": ("convolution", lambda run: run.kernel * run.tokens * run.width),
+    "one-recurrence-matrix": ("recurrence", lambda run: run.tokens * run.width**2),
+}
+register(COST_MISTAKES, COST_FORMULAS, on=("complexity",), counter=COST)

@@ -9,7 +9,7 @@ import numpy as np
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions import softmax
 from headwork.exercises.misconceptions.attention import HEADS, ONE, PLAIN, TWO
-from headwork.exercises.misconceptions.registry import misconception
+from headwork.exercises.misconceptions.registry import Formulas, misconception, register
 
 LINEAR = ("linear-attention", "linear-attention-recurrent")
 MOVED = {**TWO, "mechanism": "sensitivity", "delta": "0 0; 1 1"}
@@ -35,7 +35,7 @@ def mask_with_zero(run: RunView) -> Any:
     return np.where(softmax.mask(run) == 1, run.scores, 0)
 
 
-@misconception(on=PLAIN, counter={**CAUSAL, "query": "1 0; 0 2"})
+@misconception(on=PLAIN, counter=CAUSAL)
 def mask_sees_one_more(run: RunView) -> Any:
     """the mask is one position too generous: each query sees the next key too"""
     return {"mask": softmax.causal_mask(run, diagonal=1)} if softmax.is_causal(run) else None
@@ -79,16 +79,21 @@ def mask_forgotten(run: RunView) -> Any:
 # --- heads --------------------------------------------------------------------------------------
 
 
-@misconception(on=("multi-head-attention",), at="joined", counter=HEADS)
-def heads_averaged(run: RunView) -> Any:
-    """the heads are averaged; they must be put side by side"""
-    return run.per_head.mean(-2)
-
-
-@misconception(on=("multi-head-attention",), at="joined", counter=HEADS)
-def heads_added(run: RunView) -> Any:
-    """the heads are added; they must be put side by side"""
-    return run.per_head.sum(-2)
+JOIN_MISTAKES = {
+    "heads-averaged": "the heads are averaged; they must be put side by side",
+    "heads-added": "the heads are added; they must be put side by side",
+    "join-without-transpose": (
+        "the heads are joined by reshaping alone: tokens and heads are mixed up, swap their axes"
+    ),
+    "output-projection-forgotten": "W_o is left out",
+}
+JOIN_FORMULAS: Formulas = {
+    "heads-averaged": ("joined", lambda run: run.per_head.mean(-2)),
+    "heads-added": ("joined", lambda run: run.per_head.sum(-2)),
+    "join-without-transpose": ("joined", lambda run: run.per_head.swapaxes(0, 1).reshape(run.current.shape)),
+    "output-projection-forgotten": ("output", lambda run: run.joined if run.has("W_o") else None),
+}
+register(JOIN_MISTAKES, JOIN_FORMULAS, on=("multi-head-attention",), counter=HEADS)
 
 
 @misconception(on=("multi-head-attention",), at="query, key, value", counter=HEADS)
@@ -96,18 +101,6 @@ def split_without_transpose(run: RunView) -> Any:
     """the rows are split into heads by reshaping alone: tokens and heads are mixed up, swap their axes"""
     count, heads, width = run.current.shape
     return run.current.reshape(heads, count, width).swapaxes(0, 1)
-
-
-@misconception(on=("multi-head-attention",), at="joined", counter=HEADS)
-def join_without_transpose(run: RunView) -> Any:
-    """the heads are joined by reshaping alone: tokens and heads are mixed up, swap their axes"""
-    return run.per_head.swapaxes(0, 1).reshape(run.current.shape)
-
-
-@misconception(on=("multi-head-attention",), at="output", counter=HEADS)
-def output_projection_forgotten(run: RunView) -> Any:
-    """W_o is left out"""
-    return run.joined if run.has("W_o") else None
 
 
 # --- sensitivity and copying --------------------------------------------------------------------
@@ -137,22 +130,17 @@ def change_backwards(run: RunView) -> Any:
     return -run.current
 
 
-@misconception(on=("copying",), at="norms", counter=COPY)
-def norm_without_root(run: RunView) -> Any:
-    """the squared length is written; its root is the norm"""
-    return run.current**2
-
-
-@misconception(on=("copying",), at="norms", counter=COPY)
-def norm_as_sum(run: RunView) -> Any:
-    """the coordinates are added up; the norm is the root of the sum of their squares"""
-    return run.tokens.sum(-1, keepdims=True)
-
-
-@misconception(on=("copying",), at="errors", counter=COPY)
-def error_not_relative(run: RunView) -> Any:
-    """the error is not divided by r"""
-    return run.current * run.norm
+COPY_MISTAKES = {
+    "norm-without-root": "the squared length is written; its root is the norm",
+    "norm-as-sum": "the coordinates are added up; the norm is the root of the sum of their squares",
+    "error-not-relative": "the error is not divided by r",
+}
+COPY_FORMULAS: Formulas = {
+    "norm-without-root": ("norms", lambda run: run.current**2),
+    "norm-as-sum": ("norms", lambda run: run.tokens.sum(-1, keepdims=True)),
+    "error-not-relative": ("errors", lambda run: run.current * run.norm),
+}
+register(COPY_MISTAKES, COPY_FORMULAS, on=("copying",), counter=COPY)
 
 
 # --- linear attention ---------------------------------------------------------------------------

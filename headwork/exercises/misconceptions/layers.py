@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import misconception
+from headwork.exercises.misconceptions.registry import Formulas, misconception, register
 
 POSITIONS = ("sinusoidal-positions",)
 NORMALISED = ("layer-normalisation", "add-and-normalise")
@@ -29,34 +29,24 @@ LAYER = {
 # --- positions --------------------------------------------------------------------------------------
 
 
-@misconception(on=POSITIONS, at="output", counter=POSITION)
-def sine_and_cosine_swapped(run: RunView) -> Any:
-    """sine and cosine are swapped: the sine stands first in each pair"""
-    return run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape)
-
-
-@misconception(on=POSITIONS, at="frequencies", counter=POSITION)
-def exponent_without_two(run: RunView) -> Any:
-    """the exponent lacks its 2: w_k = base^(-2k/d) for pair k"""
-    return run.current**0.5
-
-
-@misconception(on=POSITIONS, at="frequencies", counter=POSITION)
-def column_for_pair(run: RunView) -> Any:
-    """the exponent takes the column 2k for the pair k: w_k = base^(-2k/d)"""
-    return run.current**2
-
-
-@misconception(on=POSITIONS, at="frequencies", counter=POSITION)
-def frequencies_rising(run: RunView) -> Any:
-    """the exponent has the wrong sign: frequencies fall from pair to pair"""
-    return 1 / run.current
-
-
-@misconception(on=POSITIONS, counter=POSITION)
-def positions_from_one(run: RunView) -> Any:
-    """the positions are counted from 1; they must be counted from 0"""
-    return {"places": run.places + 1}
+POSITION_MISTAKES = {
+    "sine-and-cosine-swapped": "sine and cosine are swapped: the sine stands first in each pair",
+    "exponent-without-two": "the exponent lacks its 2: w_k = base^(-2k/d) for pair k",
+    "column-for-pair": "the exponent takes the column 2k for the pair k: w_k = base^(-2k/d)",
+    "frequencies-rising": "the exponent has the wrong sign: frequencies fall from pair to pair",
+    "positions-from-one": "the positions are counted from 1; they must be counted from 0",
+}
+POSITION_FORMULAS: Formulas = {
+    "sine-and-cosine-swapped": (
+        "output",
+        lambda run: run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape),
+    ),
+    "exponent-without-two": ("frequencies", lambda run: run.current**0.5),
+    "column-for-pair": ("frequencies", lambda run: run.current**2),
+    "frequencies-rising": ("frequencies", lambda run: 1 / run.current),
+    "positions-from-one": ("inputs", lambda run: {"places": run.places + 1}),
+}
+register(POSITION_MISTAKES, POSITION_FORMULAS, on=POSITIONS, counter=POSITION)
 
 
 @misconception(on=POSITIONS, at="output", counter=POSITION)
@@ -146,28 +136,19 @@ def feed_forward_transposed(run: RunView) -> Any:
     return {"W_1": run.W_1.T, "W_2": run.W_2.T}
 
 
-@misconception(on=FEED, at="activated", counter=LAYER)
-def activation_forgotten(run: RunView) -> Any:
-    """the activation is left out: negative numbers must become 0"""
-    return run.hidden
-
-
-@misconception(on=FEED, at="activated", counter=LAYER)
-def absolute_for_positive(run: RunView) -> Any:
-    """the absolute value is taken; negative numbers must become 0"""
-    return np.abs(run.hidden)
-
-
-@misconception(on=FEED, counter=LAYER)
-def first_bias_forgotten(run: RunView) -> Any:
-    """the first bias b_1 is left out"""
-    return {"b_1": None} if run.has("b_1") else None
-
-
-@misconception(on=FEED, counter=LAYER)
-def second_bias_forgotten(run: RunView) -> Any:
-    """the second bias b_2 is left out"""
-    return {"b_2": None} if run.has("b_2") else None
+FEED_MISTAKES = {
+    "activation-forgotten": "the activation is left out: negative numbers must become 0",
+    "absolute-for-positive": "the absolute value is taken; negative numbers must become 0",
+    "first-bias-forgotten": "the first bias b_1 is left out",
+    "second-bias-forgotten": "the second bias b_2 is left out",
+}
+FEED_FORMULAS: Formulas = {
+    "activation-forgotten": ("activated", lambda run: run.hidden),
+    "absolute-for-positive": ("activated", lambda run: np.abs(run.hidden)),
+    "first-bias-forgotten": ("inputs", lambda run: {"b_1": None} if run.has("b_1") else None),
+    "second-bias-forgotten": ("inputs", lambda run: {"b_2": None} if run.has("b_2") else None),
+}
+register(FEED_MISTAKES, FEED_FORMULAS, on=FEED, counter=LAYER)
 
 
 @misconception(on=FEED, at="output", counter={**LAYER, "W_2": "1 -2; 3 1"})

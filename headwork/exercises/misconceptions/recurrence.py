@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import misconception
+from headwork.exercises.misconceptions.registry import Formulas, misconception, register
 
 UNROLLED = ("recurrence",)
 CLOSED = ("recurrence-closed-form",)
@@ -65,22 +65,19 @@ def step_upside_down(run: RunView) -> Any:
     return 1 - run.current if run.output == "step" else None
 
 
-@misconception(on=CLOSED, at="powers", counter=SUM)
-def powers_reversed(run: RunView) -> Any:
-    """the powers run the wrong way: w^t for w^(T-t); the oldest input passes through W_h most often"""
-    return run.current[::-1]
-
-
-@misconception(on=CLOSED, at="powers", counter=SUM)
-def powers_by_time(run: RunView) -> Any:
-    """the power is the time, counted from 1: w^t for w^(T-t)"""
-    return run.current[::-1] @ np.atleast_2d(run.W_h)
-
-
-@misconception(on=CLOSED, at="powers", counter=SUM)
-def powers_one_too_high(run: RunView) -> Any:
-    """the powers are one too high: the last input does not pass through W_h at all"""
-    return run.current @ np.atleast_2d(run.W_h)
+POWER_MISTAKES = {
+    "powers-reversed": (
+        "the powers run the wrong way: w^t for w^(T-t); the oldest input passes through W_h most often"
+    ),
+    "powers-by-time": "the power is the time, counted from 1: w^t for w^(T-t)",
+    "powers-one-too-high": "the powers are one too high: the last input does not pass through W_h at all",
+}
+POWER_FORMULAS: Formulas = {
+    "powers-reversed": ("powers", lambda run: run.current[::-1]),
+    "powers-by-time": ("powers", lambda run: run.current[::-1] @ np.atleast_2d(run.W_h)),
+    "powers-one-too-high": ("powers", lambda run: run.current @ np.atleast_2d(run.W_h)),
+}
+register(POWER_MISTAKES, POWER_FORMULAS, on=CLOSED, counter=SUM)
 
 
 @misconception(on=CLOSED, at="powers", counter=SUM)
@@ -96,25 +93,23 @@ def input_weight_forgotten(run: RunView) -> Any:
     return {"W_x": np.ones_like(run.W_x)} if np.size(run.W_x) == 1 else None
 
 
-@misconception(on=("alternation",), at="odd places, even places", counter=PARITY)
-def parity_from_zero(run: RunView) -> Any:
-    """the positions are counted from 0, so odd and even are swapped; here they count from 1"""
-    return run.inputs[1 if run.path == "odd places" else 0 :: 2].sum()
-
-
-@misconception(on=("alternation",), at="state", counter=PARITY)
-def difference_backwards(run: RunView) -> Any:
-    """the difference is taken the wrong way round"""
-    return -run.current
-
-
-@misconception(on=("alternation",), at="state", counter=PARITY)
-def signs_forgotten(run: RunView) -> Any:
-    """everything is added; w_h = -1 flips the sign at every step"""
-    return run.odd_places + run.even_places
-
-
-@misconception(on=("alternation",), at="output", counter=PARITY)
-def alternation_upside_down(run: RunView) -> Any:
-    """the output is 1 where the state is negative; it must be 1 where it is positive"""
-    return 1 - run.current
+PARITY_MISTAKES = {
+    "parity-from-zero": (
+        "the positions are counted from 0, so odd and even are swapped; here they count from 1"
+    ),
+    "difference-backwards": "the difference is taken the wrong way round",
+    "signs-forgotten": "everything is added; w_h = -1 flips the sign at every step",
+    "alternation-upside-down": (
+        "the output is 1 where the state is negative; it must be 1 where it is positive"
+    ),
+}
+PARITY_FORMULAS: Formulas = {
+    "parity-from-zero": (
+        "odd places, even places",
+        lambda run: run.inputs[1 if run.path == "odd places" else 0 :: 2].sum(),
+    ),
+    "difference-backwards": ("state", lambda run: -run.current),
+    "signs-forgotten": ("state", lambda run: run.odd_places + run.even_places),
+    "alternation-upside-down": ("output", lambda run: 1 - run.current),
+}
+register(PARITY_MISTAKES, PARITY_FORMULAS, on=("alternation",), counter=PARITY)

@@ -13,6 +13,7 @@ from headwork.exercises.exercise import Exercise
 
 Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
 Change = Callable[[RunView], Any]
+Formulas = Mapping[str, tuple[str, Change]]  # by slug: the steps that a mistake edits, and how
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,26 @@ def misconception(
     ``at`` names the steps that it edits, or the inputs.
     """
 
-    def register(change: Change) -> Change:
+    def decorate(change: Change) -> Change:
         slug, sentence = change.__name__.replace("_", "-"), " ".join((change.__doc__ or "").split())
-        edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
-        MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, edit, counter, evidence)
+        register({slug: sentence}, {slug: (at, change)}, on=on, counter=counter, evidence=evidence)
         return change
 
-    return register
+    return decorate
+
+
+def register(
+    sentences: Mapping[str, str],
+    formulas: Formulas,
+    *,
+    on: tuple[str, ...],
+    counter: Mapping[str, Any],
+    evidence: Evidence | None = None,
+) -> None:
+    """Register mistakes that are a formula each; they share their mechanisms and counter-example."""
+    for slug, (at, change) in formulas.items():
+        edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
+        MISCONCEPTIONS[slug] = Misconception(slug, sentences[slug], on, edit, counter, evidence)
 
 
 def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:
