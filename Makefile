@@ -21,7 +21,7 @@ test: dev
 
 test-real: dev
 	@$(PY) setup/real_parts.py
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 -m real --real
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m real --real
 
 check: dev
 	@.venv/bin/ruff format --check .
