@@ -168,4 +168,4 @@ def test_sensitivity_draws_and_tabulates(tmp_path):
     assert (tmp_path / "moved.png").read_bytes().startswith(b"\x89PNG")
     wrong = headwork("sensitivity", *arguments[:-1], "1")
     assert wrong.returncode == 2
-    assert "one number a column" in wrong.stderr
+    assert "one number per column" in wrong.stderr
