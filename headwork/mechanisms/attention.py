@@ -64,10 +64,15 @@ def causal(scores: Tensor) -> Tensor:
     return scores.new_ones(queries, keys).tril(keys - queries)
 
 
-@mechanism(
+ROWS = (
     Input("query", "Q", "query width", "one row per query"),
     Input("key", "K", "key width", "one row per key"),
     Input("value", "V", "key value_width", "one row per value"),
+)
+
+
+@mechanism(
+    *ROWS,
     Step("scores", "S", r"\beta\, Q K^\top", "query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "query key"),
@@ -125,8 +130,6 @@ def add_bias(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
 
 
 QUERY = Step("query", "Q", r"X {W_q}", "token key_width", columns=r"{W_q} X")
-KEY = Step("key", "K", r"X {W_k}", "token key_width", columns=r"{W_k} X")
-VALUE = Step("value", "V", r"X {W_v}", "token value_width", columns=r"{W_v} X")
 PROJECTIONS = (
     Input("W_q", "W_q", "key_width width", "query projection; none is the identity", trained=True),
     Input("W_k", "W_k", "key_width width", "key projection; none is the identity", trained=True),
@@ -166,8 +169,8 @@ def cross_attention(
     Input("tokens", "X", "token width", "one row per token"),
     *PROJECTIONS,
     QUERY,
-    KEY,
-    VALUE,
+    Step("key", "K", r"X {W_k}", "token key_width", columns=r"{W_k} X"),
+    Step("value", "V", r"X {W_v}", "token value_width", columns=r"{W_v} X"),
     *steps_of(attention),
 )
 def self_attention(
@@ -187,7 +190,6 @@ def self_attention(
     )
 
 
-# What every attention with several heads has: biases, the split into heads, the joining.
 BIASES = (
     Input("b_q", "b_q", "key_width", "query bias; none is 0", trained=True),
     Input("b_k", "b_k", "key_width", "key bias; none is 0", trained=True),
@@ -204,7 +206,13 @@ def _split_step(name: str, rows: str, matrix: str, bias: str, axes: str) -> Step
     return Step(name, name[0].upper(), formula, axes, columns)
 
 
-SPLIT = (
+# What every attention with several heads has: its inputs, the split into heads, the joining.
+HEADS = (
+    Input("tokens", "X", "token width", "one row per token: these attend"),
+    *PROJECTIONS,
+    W_O,
+    Input("memory", "M", "key width", "what is attended to; none is the tokens themselves"),
+    *BIASES,
     _split_step("query", "X", "{W_q}", "b_q", "token head head_width"),
     _split_step("key", "{memory}", "{W_k}", "b_k", "key head head_width"),
     _split_step("value", "{memory}", "{W_v}", "b_v", "key head value_width"),
@@ -217,12 +225,7 @@ JOINED = (
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row per token: these attend"),
-    *PROJECTIONS,
-    W_O,
-    Input("memory", "M", "key width", "what is attended to; none is the tokens themselves"),
-    *BIASES,
-    *SPLIT,
+    *HEADS,
     Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "head query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "head query key"),

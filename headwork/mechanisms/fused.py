@@ -194,13 +194,8 @@ def layer_normalisation(
     return functional.layer_norm(tokens, tokens.shape[-1:], scale, shift, epsilon)
 
 
-def gelu(values: Tensor) -> Tensor:
-    """The twin of ``mechanisms.gelu``.
-
-    >>> gelu(torch.tensor([0.0])).tolist()
-    [0.0]
-    """
-    return functional.gelu(values)
+# These take the mechanisms' arguments as they are; the convolutions need a channel axis.
+gelu, convolution_1d, convolution_2d = functional.gelu, functional.conv1d, functional.conv2d
 
 
 def feed_forward(
@@ -220,40 +215,6 @@ def feed_forward(
     """
     hidden = _affine(tokens, W_1.mT, b_1)
     return _affine(gelu(hidden) if activation == "gelu" else functional.relu(hidden), W_2.mT, b_2)
-
-
-def convolution_1d(
-    signal: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None = None,
-    *,
-    stride: int = 1,
-    padding: int = 0,
-    groups: int = 1,
-) -> Tensor:
-    """The twin of ``mechanisms.convolution_1d`` for signals (..., channel, position).
-
-    >>> convolution_1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]])).tolist()
-    [[-1.0, -2.0]]
-    """
-    return functional.conv1d(signal, kernel, bias, stride, padding, 1, groups)
-
-
-def convolution_2d(
-    image: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None = None,
-    *,
-    stride: int = 1,
-    padding: int = 0,
-    groups: int = 1,
-) -> Tensor:
-    """The twin of ``mechanisms.convolution_2d`` for images (..., channel, height, width).
-
-    >>> convolution_2d(torch.ones(1, 2, 2), torch.ones(1, 1, 2, 2)).tolist()
-    [[[4.0]]]
-    """
-    return functional.conv2d(image, kernel, bias, stride, padding, 1, groups)
 
 
 def max_pooling(image: Tensor, *, size: int, stride: int | None = None) -> Tensor:

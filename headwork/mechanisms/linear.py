@@ -13,11 +13,9 @@ from typing import Literal
 
 from headwork.errors import InputError
 from headwork.mechanisms.attention import (
-    BIASES,
+    HEADS,
     JOINED,
-    PROJECTIONS,
-    SPLIT,
-    W_O,
+    ROWS,
     Convention,
     Mask,
     Parameters,
@@ -26,17 +24,13 @@ from headwork.mechanisms.attention import (
     causal,
     with_heads,
 )
-from headwork.note import Input, Note, Step, inside, mechanism, silent
+from headwork.note import Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
 
 Features = Literal["none", "elu+1"]
 
-INPUTS = (
-    Input("query", "Q", "query width", "one row per query"),
-    Input("key", "K", "key width", "one row per key"),
-    Input("value", "V", "key value_width", "one row per value"),
-)
 FEATURES = (
+    *ROWS,
     Step("query features", r"\Phi_Q", r"\phi(Q)", "query width"),
     Step("key features", r"\Phi_K", r"\phi(K)", "key width"),
 )
@@ -50,7 +44,6 @@ def feature_map(rows: Tensor, features: Features) -> Tensor:
 
 
 @mechanism(
-    *INPUTS,
     *FEATURES,
     Step("scores", "S", r"\Phi_Q \Phi_K^\top", "query key", columns=r"\Phi_K^\top \Phi_Q"),
     Step("sums", "z", r"\textstyle\sum_j S_{ij}", "query one"),
@@ -85,7 +78,6 @@ def linear_attention(
 
 
 @mechanism(
-    *INPUTS,
     *FEATURES,
     Step("step */state", "C_t", r"C_{t-1} + \phi(k_t)^\top v_t", "width value_width"),
     Step("step */key sum", "c_t", r"c_{t-1} + \phi(k_t)", "one width"),
@@ -127,7 +119,6 @@ def linear_attention_recurrent(
 
 
 @mechanism(
-    *INPUTS,
     *FEATURES,
     Step("chunk */state", "C_t", r"C_{t-1} + \Phi_{K,t}^\top V_t", "width value_width"),
     Step("chunk */key sum", "c_t", r"c_{t-1} + \textstyle\sum_{j \in t} \phi(k_j)", "one width"),
@@ -198,12 +189,7 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
 
 
 @mechanism(
-    Input("tokens", "X", "token width", "one row per token: these attend"),
-    *PROJECTIONS,
-    W_O,
-    Input("memory", "M", "key width", "what is attended to; none is the tokens themselves"),
-    *BIASES,
-    *SPLIT,
+    *HEADS,
     Step("query features", r"\Phi_Q", r"\phi(Q)", "head query head_width"),
     Step("key features", r"\Phi_K", r"\phi(K)", "head key head_width"),
     Step("scores", "S", r"\Phi_Q \Phi_K^\top", "head query key", columns=r"\Phi_K^\top \Phi_Q"),

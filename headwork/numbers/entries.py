@@ -12,7 +12,6 @@ import operator
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -27,37 +26,18 @@ MOST_IN_MAX = 16
 LARGEST_EXPONENT = 100
 LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 
-GREEK = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "rho",
-    "sigma",
-    "tau",
-    "upsilon",
-    "phi",
-    "chi",
-    "psi",
-    "omega",
-]
-SYMBOL = re.compile(rf"(?:[A-Za-z]|{'|'.join(GREEK)})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
+GREEK = (
+    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|rho|sigma|tau|upsilon|phi|chi|"
+    "psi|omega"
+)
+SYMBOL = re.compile(rf"(?:[A-Za-z]|{GREEK})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
 }
+CONSTANTS = {"oo": "oo", "inf": "oo", "infinity": "oo", "e": "e", "E": "e", "pi": "pi"}
 FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
 # What PDFs and word processors put instead of the plain characters.
 LOOKALIKES = str.maketrans(
@@ -65,17 +45,9 @@ LOOKALIKES = str.maketrans(
 )
 TOKEN = re.compile(
     # [0-9], because \d takes the digits of every script.
-    r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z][A-Za-z0-9_]*)|(\*\*|[-+*/^(),]))"
+    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z][A-Za-z0-9_]*)|(?P<mark>\*\*|[-+*/^(),]))"
 )
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """The tokens of one entry."""
-
-    text: str
-    kinds: tuple[str, ...]
-    words: tuple[str, ...]
 
 
 def unreadable(text: str, why: str) -> InputError:
@@ -83,12 +55,13 @@ def unreadable(text: str, why: str) -> InputError:
     return InputError(f"cannot read {start!r}: {why}")
 
 
-def _tokenize(text: str) -> Tokens:
+def _tokenize(text: str) -> list[tuple[str, str]]:
+    """The tokens of one entry, each with its kind: number, name or mark."""
     if len(text) > LONGEST_ENTRY:
         raise unreadable(text, f"{len(text)} characters; an entry may have {LONGEST_ENTRY}.")
     if not text.strip():
         raise unreadable(text, "empty. Expected a number, such as 2, 1/3, 0.5 or sqrt(2).")
-    kinds, words, position = [], [], 0
+    tokens, position = [], 0
     end = len(text.rstrip())
     while position < end:
         match = TOKEN.match(text, position)
@@ -96,44 +69,42 @@ def _tokenize(text: str) -> Tokens:
             sign = text[position:].lstrip()[0]
             name = unicodedata.name(sign, f"code {ord(sign)}")
             raise unreadable(text, f"unexpected character {sign!r} ({name.lower()}).")
-        number, name, mark = match.groups()
-        if number and sum(c.isdigit() for c in number) > MOST_DIGITS:
+        kind = str(match.lastgroup)
+        if kind == "number" and sum(c.isdigit() for c in match[kind]) > MOST_DIGITS:
             raise unreadable(text, f"a number of more than {MOST_DIGITS} digits.")
-        kinds.append("number" if number else "name" if name else "mark")
-        words.append(number or name or mark)
+        tokens.append((kind, match[kind]))
         position = match.end()
-    return Tokens(text, tuple(kinds), tuple(words))
+    return tokens
 
 
 class _Reader:
     """Precedence climbing over the tokens of one entry. ``build`` makes the numbers."""
 
-    def __init__(self, tokens: Tokens, build: ExactNumbers | DecimalNumbers) -> None:
-        self.tokens, self.build, self.position, self.depth = tokens, build, 0, 0
+    def __init__(
+        self, text: str, tokens: list[tuple[str, str]], build: ExactNumbers | DecimalNumbers
+    ) -> None:
+        self.text, self.tokens, self.build = text, [*tokens, ("end", "")], build
+        self.position = self.depth = 0
 
     def whole(self) -> Any:
         value = self.sum()
-        if self.position < len(self.tokens.words):
-            word = self.tokens.words[self.position]
-            hint = (
-                " Two entries in one? A comma separates; a decimal comma is written 0.5."
-                if word[0].isalnum()
-                else ""
-            )
-            raise unreadable(self.tokens.text, f"{word!r} is not expected there.{hint}")
+        kind, word = self.tokens[self.position]
+        if kind != "end":
+            hint = " Two entries in one? A comma separates; a decimal comma is written 0.5."
+            raise unreadable(self.text, f"{word!r} is not expected there.{hint if word[0].isalnum() else ''}")
         return value
 
     def take(self, *marks: str) -> str:
         """The next mark if it is one of these, else nothing."""
-        at = self.position
-        if at < len(self.tokens.words) and self.tokens.kinds[at] == "mark" and self.tokens.words[at] in marks:
-            self.position += 1
-            return self.tokens.words[at]
-        return ""
+        word = self.tokens[self.position][1]
+        if word not in marks:
+            return ""
+        self.position += 1
+        return word
 
     def expect(self, mark: str) -> None:
         if not self.take(mark):
-            raise unreadable(self.tokens.text, f"a {mark!r} is missing.")
+            raise unreadable(self.text, f"a {mark!r} is missing.")
 
     def sum(self) -> Any:
         value = self.product()
@@ -147,14 +118,14 @@ class _Reader:
         while mark := self.take("*", "/"):
             right = self.signed()
             if mark == "/" and self.build.is_zero(right):
-                raise unreadable(self.tokens.text, "division by zero.")
+                raise unreadable(self.text, "division by zero.")
             value = OPERATORS[mark](value, right)
         return value
 
     def signed(self) -> Any:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise unreadable(self.tokens.text, f"nested more than {DEEPEST} deep.")
+            raise unreadable(self.text, f"nested more than {DEEPEST} deep.")
         try:
             if self.take("-"):
                 return -self.signed()
@@ -162,7 +133,7 @@ class _Reader:
                 return self.signed()
             value = self.atom()
             if self.take("^", "**"):
-                return self.build.power(self.tokens.text, value, self.signed())
+                return self.build.power(self.text, value, self.signed())
             return value
         finally:
             self.depth -= 1
@@ -172,14 +143,14 @@ class _Reader:
             value = self.sum()
             self.expect(")")
             return value
-        if self.position == len(self.tokens.words):
-            raise unreadable(self.tokens.text, "it ends where a number is expected.")
-        kind, word = self.tokens.kinds[self.position], self.tokens.words[self.position]
+        kind, word = self.tokens[self.position]
+        if kind == "end":
+            raise unreadable(self.text, "it ends where a number is expected.")
         self.position += 1
         if kind == "number":
             return self.build.number(word)
         if kind == "mark":
-            raise unreadable(self.tokens.text, f"{word!r} stands where a number is expected.")
+            raise unreadable(self.text, f"{word!r} stands where a number is expected.")
         if word in FUNCTIONS:
             self.expect("(")
             values = [self.sum()]
@@ -187,20 +158,16 @@ class _Reader:
                 values.append(self.sum())
             self.expect(")")
             if len(values) > 1 and word != "max":
-                raise unreadable(self.tokens.text, f"{word} takes one number.")
-            return self.build.function(self.tokens.text, word, values)
+                raise unreadable(self.text, f"{word} takes one number.")
+            return self.build.function(self.text, word, values)
         if word in ("nan", "NaN", "NAN"):
-            raise unreadable(self.tokens.text, "nan is not a number. Leave no cell undefined.")
-        if word in ("oo", "inf", "infinity"):
-            return self.build.constant("oo")
-        if word in ("e", "E"):
-            return self.build.constant("e")
-        if word == "pi":
-            return self.build.constant("pi")
+            raise unreadable(self.text, "nan is not a number. Leave no cell undefined.")
+        if word in CONSTANTS:
+            return self.build.constant(CONSTANTS[word])
         if SYMBOL.fullmatch(word):
-            return self.build.symbol(self.tokens.text, word)
+            return self.build.symbol(self.text, word)
         raise unreadable(
-            self.tokens.text,
+            self.text,
             f"unknown name {word!r}. Functions: {', '.join(FUNCTIONS)}. Constants: e, pi, oo. "
             "A symbol is a letter or a Greek name, perhaps with an index: beta, k1, x_2.",
         )
@@ -328,13 +295,14 @@ def read_number(text: str, *, exact: bool = False) -> Any:
     >>> read_number("1/2 + 0.25", exact=True), read_number("sqrt(4)")
     (3/4, 2.0)
     """
-    tokens = _tokenize(plain_text(text))
-    value = _Reader(tokens, ExactNumbers() if exact else DecimalNumbers()).whole()
+    plain = plain_text(text)
+    tokens = _tokenize(plain)
+    value = _Reader(plain, tokens, ExactNumbers() if exact else DecimalNumbers()).whole()
     if exact:
         return _checked(text, value)
     if value != value:
         raise unreadable(text, "not a real number.")
-    if math.isinf(value) and not {"oo", "inf", "infinity"} & set(tokens.words):
+    if math.isinf(value) and all(CONSTANTS.get(word) != "oo" for _, word in tokens):
         raise unreadable(text, "too large for decimals.")
     return value
 
@@ -382,5 +350,4 @@ def _from_latex(text: str) -> str:
         if not changed + more + still:
             break
     text = text.replace(r"\\", "\n").replace("&", ",").replace(r"\cdot", "*").replace(r"\infty", "oo")
-    known = {*GREEK, *FUNCTIONS, "pi"}
-    return re.sub(r"\\([a-z]+)", lambda match: match[1] if match[1] in known else match[0], text)
+    return re.sub(rf"\\({GREEK}|{'|'.join(FUNCTIONS)}|pi)(?![a-z])", r"\1", text)

@@ -30,9 +30,6 @@ class _Text(StrPrinter):  # type: ignore[misc]
     def _print_Exp1(self, expr: Any) -> str:
         return "e"
 
-    def _print_ExpBase(self, expr: Any) -> str:
-        return f"e^{self._power(expr.exp)}"
-
     def _print_exp(self, expr: Any) -> str:
         return f"e^{self._power(expr.args[0])}"
 
@@ -50,9 +47,6 @@ class _Text(StrPrinter):  # type: ignore[misc]
             return f"1/{inner}" if _tight(inner) else f"1/({inner})"
         base = self._print(expr.base)
         return f"{base if _atomic(base) else f'({base})'}^{self._power(expr.exp)}"
-
-    def _print_Infinity(self, expr: Any) -> str:
-        return "oo"
 
     def _print_log(self, expr: Any) -> str:
         return f"ln({self._print(expr.args[0])})"

@@ -70,16 +70,12 @@ def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTens
 def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:
     """Nested lists of numbers or typed entries as a HandTensor, all rows of one length."""
     shape = _shape(nested)
-    flat: list[Any] = []
-    _flatten(nested, len(shape), flat)
+    flat = [nested]
+    for _ in shape:
+        flat = [cell for part in flat for cell in part]
     build: ExactNumbers | DecimalNumbers = ExactNumbers() if exact else DecimalNumbers()
-    values = [_entry(x, build) for x in flat]
-    if exact:
-        array = np.empty(len(values), object)
-        array[:] = values
-    else:
-        array = np.array(values, float)
-    return HandTensor(array.reshape(shape))
+    values = (_entry(x, build) for x in flat)
+    return HandTensor(np.fromiter(values, object if exact else float, len(flat)).reshape(shape))
 
 
 def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
@@ -207,11 +203,3 @@ def _shape(nested: Any, depth: int = 0) -> tuple[int, ...]:
             "All rows need one length. A decimal comma? Write 0.5, because a comma separates entries."
         )
     return (len(nested), *shapes[0])
-
-
-def _flatten(nested: Any, depth: int, flat: list[Any]) -> None:
-    if depth == 0:
-        flat.append(nested)
-        return
-    for part in nested:
-        _flatten(part, depth - 1, flat)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
+from html.entities import codepoint2name
 
 from markupsafe import Markup
 
@@ -42,23 +43,8 @@ def _sign(reference: re.Match[str]) -> str:
     return reference[0] if sign in "<>&" else sign
 
 
-GREEK_NAMES = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "theta",
-    "lambda",
-    "mu",
-    "sigma",
-    "phi",
-    "omega",
-    "Phi",
-    "Sigma",
-]
 # LaTeX commands as plain text; any other command is its own name.
-SIGNS = dict(zip(GREEK_NAMES, "αβγδεθλμσφωΦΣ", strict=True)) | {
+SIGNS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφωΦΣ"} | {
     "top": "T",
     "infty": "∞",
     "ldots": "...",

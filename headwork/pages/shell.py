@@ -25,16 +25,8 @@ def page(title: str, *blocks: Block, about: str = "") -> str:
     True
     """
     style, script = read_asset("page.css") + read_asset("trace.css"), read_asset("cells.js")
-    return str(
-        render(
-            "page.html",
-            title=title,
-            about=about,
-            blocks=[as_markup(b) for b in blocks],
-            style=style,
-            script=script,
-        )
-    )
+    contents = [as_markup(block) for block in blocks]
+    return str(render("page.html", title=title, about=about, blocks=contents, style=style, script=script))
 
 
 def as_markup(block: Block) -> Markup:

@@ -61,17 +61,14 @@ class Matrix:
         within = (row, column)[2 - len(self.value.shape) :]
         return self.value.full_index(self.value.raw_index(within))
 
-    def cell_indices(self) -> Iterator[CellIndex]:
-        for row in self.rows:
-            for column in self.columns:
-                if (index := self.cell_index(row, column)) is not None:
-                    yield index
+    def cell_indices(self) -> list[list[CellIndex | None]]:
+        """The indices of the cells row by row; None stands for those left out."""
+        return [[self.cell_index(row, column) for column in self.columns] for row in self.rows]
 
     def grid(self, entries: dict[CellIndex, Entry]) -> Grid:
-        indices = [[self.cell_index(i, j) for j in self.columns] for i in self.rows]
         axes = self.value.axes
         return Grid(
-            cells=[[None if p is None else entries[p] for p in row] for row in indices],
+            cells=[[None if p is None else entries[p] for p in row] for row in self.cell_indices()],
             rows=self.rows if len(axes) > 1 else (),
             columns=self.columns if axes else (),
             row_axis=axes[0] if len(axes) > 1 else "",
@@ -90,8 +87,8 @@ class Card:
     whole: bool
 
     def cell_indices(self) -> Iterator[CellIndex]:
-        for matrix in self.matrices:
-            yield from matrix.cell_indices()
+        rows = (row for matrix in self.matrices for row in matrix.cell_indices())
+        return (index for row in rows for index in row if index is not None)
 
 
 def _card(value: TraceValue) -> Card:
@@ -195,11 +192,8 @@ class Records:
                     arithmetic, names, sources, cost = self._arithmetic(trace, path, index)
                     budget -= cost
                 else:
-                    arithmetic, names, sources = (
-                        _cut(frame.name_and_value(path, index), LONGEST_VALUE),
-                        "",
-                        (),
-                    )
+                    arithmetic = _cut(frame.name_and_value(path, index), LONGEST_VALUE)
+                    names, sources = "", ()
                 self.characters += len(arithmetic) + len(names)
                 tint = "odd" if entry.odd else entry.heat
                 cells.append(self._number(entry.decimal, str(entry.exact), tint, arithmetic, names, sources))
@@ -244,15 +238,13 @@ def trace_block(
     scales = _scales(read[start], cards)
     records = Records(cards, list(option_texts(frames[start])))
     contents = [records.frame(frame, scales, MOST_SOURCES / len(frames)) for frame in read]
-    labels = [with_infinity(label) for label in slider or []]
-    data = script_data(
-        {"records": list(records.numbers), "frames": contents, "start": start, "labels": labels}
-    )
-    controls = {"name": name, "labels": labels, "start": start} if slider else None
-    both = any(decimal and exact for decimal, exact, *_ in records.numbers)
-    return _block(
-        read[start], cards, scales, level=level, data=data, slider=controls, has_exact=both, hint=HINT
-    )
+    position = {"start": start, "labels": [with_infinity(label) for label in slider or []]}
+    more = {
+        "data": script_data({"records": list(records.numbers), "frames": contents, **position}),
+        "slider": {"name": name, **position} if slider else None,
+        "has_exact": any(decimal and exact for decimal, exact, *_ in records.numbers),
+    }
+    return _block(read[start], cards, scales, level=level, hint=HINT, **more)
 
 
 def notebook_fragment(trace: Trace) -> str:

@@ -33,11 +33,9 @@ def _inputs(mechanism: Mechanism) -> Iterator[str]:
 def _options(mechanism: Mechanism) -> Iterator[str]:
     kinds = mechanism.option_types()
     for name, parameter in mechanism.options.items():
-        kind = _kind(kinds[name])
-        default = (
-            "" if parameter.default in (parameter.empty, None) else f", {parameter.default} unless given"
-        )
-        yield f"{name} ({kind}{default})"
+        usual = parameter.default
+        default = "" if usual in (parameter.empty, None) else f", {usual} unless given"
+        yield f"{name} ({_kind(kinds[name])}{default})"
 
 
 def _kind(kind: Any) -> str:
@@ -51,21 +49,11 @@ def _kind(kind: Any) -> str:
 
 def mechanism_table() -> str:
     """docs/mechanisms.md: every mechanism's inputs, options and steps."""
-    lines = [
-        "# Mechanisms",
-        "",
-        "Made from the cards by `python -m headwork.readings.listing`; do not edit.",
-        "",
-    ]
+    origin = "Made from the cards by `python -m headwork.readings.listing`; do not edit."
+    lines, rule = ["# Mechanisms", "", origin, ""], "|---|---|---|---|"
     for mechanism in MECHANISMS.values():
-        lines += [
-            f"## {mechanism.slug}",
-            "",
-            fill(mechanism.about, 100),
-            "",
-            "| input | symbol | axes | |",
-            "|---|---|---|---|",
-        ]
+        about = fill(mechanism.about, 100)
+        lines += [f"## {mechanism.slug}", "", about, "", "| input | symbol | axes | |", rule]
         for card in mechanism.inputs:
             need = "" if card.name in mechanism.required else "optional; "
             axes = card.axes.replace(" ", " x ")
@@ -73,7 +61,7 @@ def mechanism_table() -> str:
         if mechanism.options:
             options = ", ".join(f"`{option}`" for option in _options(mechanism))
             lines += ["", fill(f"Options: {options}.", 100, break_long_words=False, break_on_hyphens=False)]
-        lines += ["", "| step | symbol | formula | axes |", "|---|---|---|---|"]
+        lines += ["", "| step | symbol | formula | axes |", rule]
         for step in mechanism.steps:
             formula = formula_for(step, columns=False, convention="W x")
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")

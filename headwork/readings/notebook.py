@@ -35,21 +35,15 @@ def notebook(trace: Trace) -> str:
 
 def _cells(trace: Trace) -> Iterator[Cell]:
     replaced = _replaced(trace)
-    options = options_text(trace)
-    yield (
-        "markdown",
-        f"# {trace.mechanism.slug}\n\n{trace.mechanism.about}" + (f"\n\n{options}" if options else ""),
-    )
+    head = [f"# {trace.mechanism.slug}", trace.mechanism.about, options_text(trace)]
+    yield "markdown", "\n\n".join(part for part in head if part)
     yield "code", _problem_code(trace, replaced)
     for warning in trace.warnings:
         yield "markdown", f"> **Note:** {warning}"
     for value in list(trace.steps.values())[:MOST_STEPS]:
         yield "markdown", _describe(value)
-        index = "".join(f", {i}" for i in _example_cell(value))
-        yield (
-            "code",
-            f"print(trace.cell({_literal(value.path)}{index}))\ntrace[{_literal(value.path)}].values",
-        )
+        path, index = _literal(value.path), "".join(f", {i}" for i in _example_cell(value))
+        yield "code", f"print(trace.cell({path}{index}))\ntrace[{path}].values"
     if not trace.title and not replaced:
         yield from _what_if(trace)
         yield from _hard_attention(trace)
@@ -98,14 +92,11 @@ def _replaced(trace: Trace) -> dict[str, str]:
         return replaced
     again = trace.again()
     for path, value in trace.steps.items():
-        if not _same(value.raw, again.steps[path].raw):
+        ours, theirs = value.raw.array, again.steps[path].raw.array
+        if not np.array_equal(ours, theirs, equal_nan=not value.raw.exact):
             replaced[path] = array_text(value.tensor.array)
             again = trace.again(replacing=replaced)
     return replaced
-
-
-def _same(ours: HandTensor, theirs: HandTensor) -> bool:
-    return np.array_equal(ours.array, theirs.array, equal_nan=not ours.exact)
 
 
 def _typed(trace: Trace, name: str, value: Any) -> Any:
@@ -182,18 +173,11 @@ def _what_if(trace: Trace) -> Iterator[Cell]:
         return
     value = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
     path, index = _literal(value.path), ", ".join(map(str, _example_cell(value))) or "()"
-    yield (
-        "markdown",
-        f"## What if?\n\nRaise one cell of `{value.path}` by 1. Every later step follows from it.",
-    )
-    yield (
-        "code",
-        (
-            f"changed = trace[{path}].{'exact' if trace.exact else 'values'}.copy()\n"
-            f"changed[{index}] += 1\n"
-            f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values"
-        ),
-    )
+    words = f"Raise one cell of `{value.path}` by 1. Every later step follows from it."
+    yield "markdown", f"## What if?\n\n{words}"
+    copied = f"changed = trace[{path}].{'exact' if trace.exact else 'values'}.copy()"
+    result = f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values"
+    yield "code", f"{copied}\nchanged[{index}] += 1\n{result}"
 
 
 def _hard_attention(trace: Trace) -> Iterator[Cell]:
