@@ -9,18 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from headwork.comparison import accuracy, training
+from headwork.comparison import accuracy, gap_task, training
 from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.gap_task import (
-    CHANCE,
-    RECURRENT_WEIGHTS,
-    STATES,
-    SWEEP_STEPS,
-    TEST_SEQUENCES,
-    sweep_recurrent_weight,
-    train_on_gap,
-)
+from headwork.comparison.gap_task import CHANCE, STATES, TEST_SEQUENCES, sweep_recurrent_weight, train_on_gap
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.plots import add_legend, draw, panel
 from headwork.comparison.row import Plot, Results, Row, classify, clauses
@@ -47,7 +39,7 @@ def plan(settings: Settings) -> list[Measurement]:
         for seed in settings.seeds
         for family in settings.families
     ]
-    config = {"weights": RECURRENT_WEIGHTS, "steps": SWEEP_STEPS, "states": STATES}
+    config = {"weights": gap_task.RECURRENT_WEIGHTS, "steps": gap_task.SWEEP_STEPS, "states": STATES}
     return [*trainings, Measurement("long-range recurrent weight", config, sweep_recurrent_weight, 1)]
 
 

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from headwork.construct import certificate
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import (
-    UNIT,
-    Perturbation,
-    ScoredHead,
-    bound,
-    margin,
-    most_terms,
-    pair_sums,
-    random_contents,
-    smallest_beta,
-    too_fine,
-    worst_content,
-    worst_move,
-)
+from headwork.construct.certificate import UNIT, ScoredHead, most_terms, pair_sums
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.targets import TARGETS, Array, Goal, Head, Impossible, whole_number
@@ -73,8 +61,9 @@ def build(
     width = whole_number(width, "width", 1, 1024)
     try:
         goal = TARGETS[name](**details)
-        plan = _Plan(goal, positions, norm, width, position_width, tolerance, heads)
-        return plan.construct(delta)
+        code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
+        code_width = whole_number(code_width, "position_width", 2, 1024)
+        return _Plan(goal, positions, norm, width, code_width, tolerance, heads).construct(delta)
     except Impossible as reason:
         return Construction(False, name, reason=str(reason), tolerance=tolerance, norm=norm)
 
@@ -135,22 +124,20 @@ def choose_heads(goal: Goal, kind: str, most: int | None) -> tuple[Head, ...]:
     )
 
 
+@dataclass(eq=False)
 class _Plan:
     """The steps from a goal to heads: the codes, each head's scores, then beta, then the matrices."""
 
-    def __init__(
-        self,
-        goal: Goal,
-        kind: str,
-        norm: float,
-        width: int,
-        position_width: int | None,
-        tolerance: float | None,
-        most: int | None,
-    ) -> None:
-        self.goal, self.kind, self.norm, self.width, self.tolerance = goal, kind, norm, width, tolerance
-        code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
-        self.code_width = whole_number(code_width, "position_width", 2, 1024)
+    goal: Goal
+    kind: str
+    norm: float
+    width: int
+    code_width: int
+    tolerance: float | None
+    most: int | None
+
+    def __post_init__(self) -> None:
+        goal, kind = self.goal, self.kind
         self.codes = codes.position_codes(kind, goal, self.code_width)
         if goal.head_width is not None and kind not in ("one-hot", "none"):
             raise InputError(f"matrix: built over one-hot positions only, not {kind}.")
@@ -160,7 +147,7 @@ class _Plan:
             mean = np.full((goal.tokens, goal.tokens), 1.0 / goal.tokens)
             self.heads: tuple[Head, ...] = (Head(float(self.M.sum(axis=1)[0]), mean),)
         else:
-            self.heads = choose_heads(goal, kind, most)
+            self.heads = choose_heads(goal, kind, self.most)
         self.scored: list[ScoredHead] = []
         self.fixed = [None if kind == "one-hot" else self._choose(head) for head in self.heads]
 
@@ -201,7 +188,7 @@ class _Plan:
             if not W_q.any():
                 return W_q, W_k
             scored = self._score(head, W_q, W_k)
-            lead = margin(scored.S, head.picks)
+            lead = certificate.margin(scored.S, head.picks)
             lost = scored.gamma * float(scored.size.max())
             if lead > 16 * lost:
                 if scale * hardness * lost / lead < tolerance / 4:
@@ -239,7 +226,7 @@ class _Plan:
         beta = 1.0
         if needs_beta or not shares:
             goal = TOLERANCE if self.tolerance is None else self.tolerance
-            beta = smallest_beta(lambda b: bound(ideal, self.M, self.norm, b), goal)
+            beta = certificate.smallest_beta(lambda b: certificate.bound(ideal, self.M, self.norm, b), goal)
             beta = max(beta, 1.0) if shares else beta
         result = self._at(beta)
         for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
@@ -249,7 +236,16 @@ class _Plan:
             result = self._at(beta)
         if self.tolerance is not None and result.bound > self.tolerance:
             raise self._out_of_tolerance(result)
-        return self._measure(result, delta)
+        cells = self.M.size * result.heads
+        cases = max(4, min(200, RANDOM_CELLS // cells))
+        contents = certificate.random_contents(cases, self.goal.tokens, self.width, self.norm, seed=0)
+        return replace(
+            result,
+            measured=result.error(result.worst_input),
+            measured_random=result.error(contents),
+            random_inputs=cases,
+            perturbation=self._perturb(result, delta),
+        )
 
     def _too_narrow(self, beta: float) -> bool:
         """Whether the head is too narrow for the rank of its scores."""
@@ -267,7 +263,7 @@ class _Plan:
                 f"{result.bound:.3g}, more than {self.tolerance:g}. Allow a wider head or a larger "
                 "tolerance."
             )
-        return too_fine(self.tolerance or 0.0, result.bound, 2 * result.bound)
+        return certificate.too_fine(self.tolerance or 0.0, result.bound, 2 * result.bound)
 
     def _at(self, beta: float) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
@@ -276,7 +272,7 @@ class _Plan:
             for head, fixed in zip(self.heads, self.fixed, strict=True)
         ]
         self.scored = [self._score(head, *pair) for head, pair in zip(self.heads, pairs, strict=True)]
-        proved = bound(self.scored, self.M, self.norm, beta)
+        proved = certificate.bound(self.scored, self.M, self.norm, beta)
         content = np.zeros((max(W.shape[0] for W, _ in pairs), self.width))
         none = np.zeros((self.width, self.codes.shape[1]))
         exact, why = self._why(beta)
@@ -296,7 +292,7 @@ class _Plan:
             tolerance=self.tolerance,
             bound=proved.value,
             rounding=proved.rounding,
-            worst_input=worst_content(proved, self.norm, self.width),
+            worst_input=certificate.worst_content(proved, self.norm, self.width),
             matrix=self.M,
             queries=self.goal.queries,
             rotary=self.kind == "rotary",
@@ -344,26 +340,12 @@ class _Plan:
             )
         return remarks
 
-    # --- measuring ------------------------------------------------------------------------------
-
-    def _measure(self, result: Construction, delta: float) -> Construction:
-        count, queries = self.goal.tokens, len(self.M)
-        cases = max(4, min(200, RANDOM_CELLS // max(1, count * queries * result.heads)))
-        contents = random_contents(cases, count, self.width, self.norm, seed=0)
-        return replace(
-            result,
-            measured=result.error(result.worst_input),
-            measured_random=result.error(contents),
-            random_inputs=cases,
-            perturbation=self._perturb(result, delta),
-        )
-
-    def _perturb(self, result: Construction, delta: float) -> Perturbation:
+    def _perturb(self, result: Construction, delta: float) -> certificate.Perturbation:
         """The worst move of one key, and its measured effect through our attention."""
         tokens = result.input(result.worst_input)
         projected = [result.project(tokens, head) for head in range(result.heads)]
         lengths = [np.linalg.norm(query.array, axis=1) for query, _, _ in projected]
-        move = worst_move(self.scored, lengths, self.norm, result.beta, delta)
+        move = certificate.worst_move(self.scored, lengths, self.norm, result.beta, delta)
         query, key, _ = projected[move.head]
         query = query[move.query : move.query + 1]
         length = lengths[move.head][move.query]

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,8 +98,6 @@ def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float
             high = middle
         else:
             low = middle
-        if middle in (low, high) and high - low <= 2 * math.ulp(high):
-            break
     return high
 
 
@@ -137,14 +135,14 @@ class Perturbation:
     key: int
     bound: float  # 2 r |c| tanh(beta |q| delta / 4)
     change: float  # 2 r |c| |dA|, with the weights of this construction
-    measured: float
+    measured: float = 0.0
 
 
 def worst_move(
     heads: Sequence[ScoredHead], lengths: Sequence[Array], norm: float, beta: float, delta: float
 ) -> Perturbation:
     """Which key of which head, moved by delta along or against which query, changes an output most."""
-    best = Perturbation(delta, 0, 0, 0, 0.0, 0.0, 0.0)
+    moves = []
     for number, (head, length) in enumerate(zip(heads, lengths, strict=True)):
         moved = beta * length[:, None] * delta
         odds = log_odds(head.logits(beta))
@@ -153,13 +151,9 @@ def worst_move(
         i, j = np.unravel_index(int(np.argmax(change)), change.shape)
         scale = 2 * norm * abs(head.coefficient)
         most = scale * math.tanh(float(moved.max()) / 4)
-        if scale * change[i, j] >= best.change:
-            best = Perturbation(
-                delta, number, int(i), int(j), max(most, best.bound), float(scale * change[i, j]), 0.0
-            )
-        elif most > best.bound:
-            best = Perturbation(delta, best.head, best.query, best.key, most, best.change, 0.0)
-    return best
+        moves.append(Perturbation(delta, number, int(i), int(j), most, float(scale * change[i, j])))
+    worst = max(reversed(moves), key=lambda move: move.change)
+    return replace(worst, bound=max(move.bound for move in moves))
 
 
 def sigmoid(x: Array) -> Array:

@@ -37,32 +37,18 @@ def a2(solution: Solution) -> None:
     solution.check("queries", trace["query"], "1 2; 2 0; 0 1; 1 1")
     solution.check("keys", trace["key"], "1 0; 2 0; 0 0; 1 0")
     solution.check("values", trace["value"], "0 2; 0 0; 0 1; 0 1")
-    solution.check(
-        "scores",
-        trace["scores"],
-        "1 2 0 1; 2 4 0 2; 0 0 0 0; 1 2 0 1",
-        published="called a confusion matrix",
-        why="A confusion matrix counts predicted labels against true ones; these are scores.",
+    solution.check("scores", trace["scores"], "1 2 0 1; 2 4 0 2; 0 0 0 0; 1 2 0 1")
+    solution.refute(
+        "called a confusion matrix",
+        "A confusion matrix counts predicted labels against true ones; these are scores.",
     )
     first = "e/(e+1)^2, e^2/(e+1)^2, 1/(e+1)^2, e/(e+1)^2"
     solution.check("weights, row 0", weights[0], first)
-    solution.check(
-        "weights, row 0, four digits",
-        weights[0],
-        "0.1966 0.5344 0.0723 0.1966",
-        rounded=4,
-        published="0.1967 0.5343 0.0723 0.1967",
-        why="0.196612 and 0.534447 were rounded the wrong way.",
-    )
+    solution.check("weights, row 0, four digits", weights[0], "0.1966 0.5344 0.0723 0.1966", rounded=4)
+    solution.refute("0.1967 0.5343 0.0723 0.1967", "0.196612 and 0.534447 were rounded the wrong way.")
     solution.check("weights, row 3", weights[3], first)
-    solution.check(
-        "weights, row 1, four digits",
-        weights[1],
-        "0.1050 0.7758 0.0142 0.1050",
-        rounded=4,
-        published="0.7757",
-        why="0.775803 rounds to 0.7758.",
-    )
+    solution.check("weights, row 1, four digits", weights[1], "0.1050 0.7758 0.0142 0.1050", rounded=4)
+    solution.refute("0.7757", "0.775803 rounds to 0.7758.")
     solution.check("weights, row 2", weights[2], "1/4 1/4 1/4 1/4")
     for beta in ("0", "1/10", "10", "oo"):
         tied = explain("self-attention", exact=True, **{**A2, "beta": beta})["weights"].exact
@@ -70,12 +56,11 @@ def a2(solution: Solution) -> None:
     solution.say("Ties never sharpen: row 2 has four equal scores, so its weights are 1/4 at every beta.")
     solution.check("outputs", output, "0, (3*e+1)/(e+1)^2; 0, (3*e^2+1)/(e^2+1)^2; 0, 1; 0, (3*e+1)/(e+1)^2")
     solution.check(
-        "outputs, second coordinate, four digits",
-        output[:, 1],
-        "0.6622 0.3292 1.0000 0.6622",
-        rounded=4,
-        published="0.6624",
-        why="""It follows from the misrounded 0.1967. Weights that are rounded correctly and then summed give
+        "outputs, second coordinate, four digits", output[:, 1], "0.6622 0.3292 1.0000 0.6622", rounded=4
+    )
+    solution.refute(
+        "0.6624",
+        """It follows from the misrounded 0.1967. Weights that are rounded correctly and then summed give
         0.6621: rounded too early, but not wrong.""",
     )
     rounded = [[round(float(x), 4) for x in row] for row in trace["weights"].values.tolist()]
@@ -102,22 +87,14 @@ def a3(solution: Solution) -> None:
     formulas = growth_formulas()
     solution.show(family_table(formulas))
     solution.show(chain_table())
-    solution.check(
-        "full convolution, multiply-adds",
-        formulas["convolution"],
-        "d^2 k^2 s^2",
-        published="O(k^2 d n)",
-        why="k^2 d n is a depthwise convolution (groups = d); a full one sums over all d channels.",
+    solution.check("full convolution, multiply-adds", formulas["convolution"], "d^2 k^2 s^2")
+    solution.refute(
+        "O(k^2 d n)", "k^2 d n is a depthwise convolution (groups = d); a full one sums over all d channels."
     )
     solution.check("depthwise convolution", formulas["depthwise"], "d k^2 s^2")
     solution.check("recurrence", formulas["recurrence"], "2 n d^2")
-    solution.check(
-        "self-attention with projections",
-        formulas["attention"],
-        "2 n^2 d + 4 n d^2",
-        published="O(n^2 d)",
-        why="The projections add n d^2, and they are the larger part while n < 2d.",
-    )
+    solution.check("self-attention with projections", formulas["attention"], "2 n^2 d + 4 n d^2")
+    solution.refute("O(n^2 d)", "The projections add n d^2, and they are the larger part while n < 2d.")
     show_measured(solution, "work_and_time")
     solution.say("""Best uses, in one line each: convolution where neighbours matter and there is little data;
     recurrence where a stream must be read with fixed memory; attention where anything may matter to anything

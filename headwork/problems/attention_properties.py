@@ -30,10 +30,11 @@ def b1(solution: Solution) -> None:
     misplaced = powers / powers.sum(-1, keepdims=True)
     solution.confirm("rows of the weights sum to 1", np.allclose(weights.sum(-1), 1, atol=1e-15))
     solution.confirm(
-        "softmax before V differs from softmax of everything",
-        np.abs(output - misplaced).max() > 0.1,
-        published="softmax((Q K^T / sqrt(d_k)) V)",
-        why="A misplaced bracket: then the outputs would sum to 1, not the weights.",
+        "softmax before V differs from softmax of everything", np.abs(output - misplaced).max() > 0.1
+    )
+    solution.refute(
+        "softmax((Q K^T / sqrt(d_k)) V)",
+        "A misplaced bracket: then the outputs would sum to 1, not the weights.",
     )
     solution.confirm("no output exceeds the largest value", (output.max(0) <= value.max(0)).all())
     solution.answer = "softmax(beta Q K^T) V, beta = 1/sqrt(d_k)"
@@ -61,9 +62,9 @@ def b2(solution: Solution) -> None:
             f"{name}, soft: every output is the plain mean of the values",
             soft["output"].exact,
             np.array([mean] * 3, object),
-            published="the mean of the keys" if name == "self-attention" else "",
-            why="The weights average what they multiply: the values." if name == "self-attention" else "",
         )
+        if name == "self-attention":
+            solution.refute("the mean of the keys", "The weights average what they multiply: the values.")
     tie = solution.show(
         explain("attention", query="[[1, 0]]", key="1 0; 1 5; 0 0", value="1; 2; 3", beta="oo", exact=True)
     )
@@ -85,10 +86,11 @@ def b3(solution: Solution) -> None:
     solution.confirm("no output moves further than the worst case", within)
     worst = near.bound[:, 0]
     solution.confirm(
-        "the worst case grows with beta",
-        (np.diff(worst) > -1e-12).all() and worst[-1] > 100 * worst[0],
-        published="a small perturbation is harmless whatever beta is",
-        why="""The worst case is tanh(beta |q.delta|/4) times the spread of the values: as beta grows it
+        "the worst case grows with beta", (np.diff(worst) > -1e-12).all() and worst[-1] > 100 * worst[0]
+    )
+    solution.refute(
+        "a small perturbation is harmless whatever beta is",
+        """The worst case is tanh(beta |q.delta|/4) times the spread of the values: as beta grows it
         reaches the whole spread.""",
     )
     flipped = near.before[-1, 0, 0] > 0.999999 and near.after[-1, 0, 1] > 0.999999
@@ -100,11 +102,10 @@ def b3(solution: Solution) -> None:
         0 < peak < len(clear.betas) - 1 and clear.moved[-1, 0] < clear.moved[peak, 0] / 100,
     )
     solution.confirm("a large delta dominates where q.delta > 0", large.after[0, 0, 1] > 0.999)
-    solution.confirm(
-        "and vanishes where q.delta < 0",
-        large.after[0, 1, 1] < 1e-9,
-        published="a large perturbation makes its key dominate",
-        why="Only for queries with q.delta > 0; for the others its weight vanishes.",
+    solution.confirm("and vanishes where q.delta < 0", large.after[0, 1, 1] < 1e-9)
+    solution.refute(
+        "a large perturbation makes its key dominate",
+        "Only for queries with q.delta > 0; for the others its weight vanishes.",
     )
     solution.answer = f"worst case tanh(beta |q.delta|/4) spread; here at most {clear.moved.max():.3f}"
 
@@ -122,10 +123,10 @@ def b4(solution: Solution) -> None:
     )
     solution.show(trace)
     solution.confirm(
-        "W_o mixes the joined heads",
-        np.abs(trace["output"].values - trace["joined"].values).max() > 0.1,
-        published="heads joined, without W_o",
-        why="Joined heads never mix; W_o lets each output read every head.",
+        "W_o mixes the joined heads", np.abs(trace["output"].values - trace["joined"].values).max() > 0.1
+    )
+    solution.refute(
+        "heads joined, without W_o", "Joined heads never mix; W_o lets each output read every head."
     )
     random = np.random.default_rng(4)
     tokens, weights = random.normal(size=(6, 8)), random.normal(size=(8, 8))
@@ -147,8 +148,10 @@ def b4(solution: Solution) -> None:
         "groups = heads on the dense projection gives the same",
         close(per_head, convolve(tokens, blocks, 2)),
         expected=False,
-        published="multi-head attention is a grouped convolution",
-        why="Each head reads ALL channels; a group reads only its own.",
+    )
+    solution.refute(
+        "multi-head attention is a grouped convolution",
+        "Each head reads ALL channels; a group reads only its own.",
     )
     solution.confirm(
         "or with groups = heads on the input repeated for each head",
@@ -167,11 +170,11 @@ def b5(solution: Solution) -> None:
     solution.check("identity", _weights(codes, codes, math.inf), np.eye(5))
     order = [2, 1, 0, 4, 3]
     solution.check(
-        "permutation, with a fixed point",
-        _weights(codes[order], codes, math.inf),
-        np.eye(5)[order],
-        published="a permutation, not along the diagonal",
-        why="One 1 in every row and column is all it needs: token 1 stays where it is.",
+        "permutation, with a fixed point", _weights(codes[order], codes, math.inf), np.eye(5)[order]
+    )
+    solution.refute(
+        "a permutation, not along the diagonal",
+        "One 1 in every row and column is all it needs: token 1 stays where it is.",
     )
     window = [[float(i <= j < i + 3) for j in range(5)] for i in range(3)]
     values = content.array.tolist()
@@ -194,11 +197,10 @@ def b5(solution: Solution) -> None:
     convolved = convolution_1d(tensor(clamped.T), tensor(kernel)).array.T
     solution.confirm("one head per tap = convolution (ends repeated)", close(heads, convolved))
     leaks = {beta: 1 - _weights(codes, codes, beta)[0, 0] for beta in (1.0, 5.0, 10.0)}
-    solution.confirm(
-        "softmax alone never gives an exact zero",
-        all(leak > 0 for leak in leaks.values()),
-        published="exact zeros",
-        why=f"They need beta to infinity or a mask; the diagonal misses 1 by {leaks[10.0]:.1e} at beta = 10.",
+    solution.confirm("softmax alone never gives an exact zero", all(leak > 0 for leak in leaks.values()))
+    solution.refute(
+        "exact zeros",
+        f"They need beta to infinity or a mask; the diagonal misses 1 by {leaks[10.0]:.1e} at beta = 10.",
     )
     solution.confirm("it misses by (n-1)/(e^beta + n-1)", close(leaks[5.0], 4 / (math.exp(5) + 4)))
     permutation = build("permutation", order="3 2 1 5 4", tolerance=1e-3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -121,9 +121,7 @@ class Solution:
         self.parts += [part.title, *part.parts] if isinstance(part, Report) else [part]
         return part
 
-    def check(
-        self, label: str, ours: Any, expected: Any, *, published: str = "", why: str = "", rounded: int = -1
-    ) -> None:
+    def check(self, label: str, ours: Any, expected: Any, *, rounded: int = -1) -> None:
         """Compare with the correct value: exactly, to ``CLOSE`` in decimals, or to so many digits."""
         if isinstance(ours, TraceValue):
             ours = ours.values if ours.exact is None else ours.exact
@@ -134,13 +132,15 @@ class Solution:
             right, text = digits == expected.split(), " ".join(digits)
         else:
             right, text = _same(ours, expected), _array_text(ours)
-        self.findings.append(Finding(label, text, bool(right), published, " ".join(why.split())))
+        self.findings.append(Finding(label, text, bool(right)))
 
-    def confirm(
-        self, label: str, fact: Any, expected: bool = True, *, published: str = "", why: str = ""
-    ) -> None:
+    def confirm(self, label: str, fact: Any, expected: bool = True) -> None:
         """Check a yes-or-no question."""
-        self.check(label, bool(fact), expected, published=published, why=why)
+        self.check(label, bool(fact), expected)
+
+    def refute(self, published: str, why: str) -> None:
+        """Set a published error beside the value checked last."""
+        self.findings[-1] = replace(self.findings[-1], published=published, why=" ".join(why.split()))
 
 
 def tensor(rows: Any) -> HandTensor:

@@ -73,18 +73,8 @@ def d4(solution: Solution) -> None:
     solution.check("one filter", ledger["filter"], (3, 5, 5))
     solution.check("output", ledger["output"], (32, 126, 126))
     solution.check("weights", ledger["weights"], 2400)
-    solution.check(
-        "outputs of the dense layer",
-        ledger["numbers out"],
-        508_032,
-        published="508302",
-        why="Two digits were swapped.",
-    )
-    solution.check(
-        "weights of the dense layer",
-        ledger["dense weights"],
-        99_883_155_456,
-        published="9.994e10",
-        why="It follows from 508302; the correct value is 9.988e10.",
-    )
+    solution.check("outputs of the dense layer", ledger["numbers out"], 508_032)
+    solution.refute("508302", "Two digits were swapped.")
+    solution.check("weights of the dense layer", ledger["dense weights"], 99_883_155_456)
+    solution.refute("9.994e10", "It follows from 508302; the correct value is 9.988e10.")
     solution.answer = "[32,126,126], 2400 weights; dense 99,883,155,456"

@@ -87,12 +87,10 @@ def g4(solution: Solution) -> None:
     every key; softmax makes each row positive with sum 1; the output is the mean of the values with these
     weights.""")
     weights = trace["weights"].values
-    solution.check(
-        "A2, row 0 attends most to token",
-        int(np.argmax(weights[0])),
-        1,
-        published="a token invariably attends most to itself",
-        why="Row 0 prefers token 1: that key fits the query better than token 0's own.",
+    solution.check("A2, row 0 attends most to token", int(np.argmax(weights[0])), 1)
+    solution.refute(
+        "a token invariably attends most to itself",
+        "Row 0 prefers token 1: that key fits the query better than token 0's own.",
     )
     solution.confirm("rows sum to 1", close(weights.sum(-1), np.ones(4)))
     solution.answer = "query, key, value, scores, softmax, mean; a token need not attend most to itself"

@@ -33,12 +33,9 @@ def c1(solution: Solution) -> None:
     dots = encoding @ encoding.T
     spread = max(float(np.ptp(np.diagonal(dots, k))) for k in range(60))
     solution.confirm("the dot product of two positions depends only on their distance", spread < 1e-12)
-    solution.confirm(
-        "it falls steadily with the distance",
-        (np.diff(dots[0]) < 0).all(),
-        expected=False,
-        published="it falls with the distance",
-        why="It oscillates: it is a sum of cosines of several frequencies.",
+    solution.confirm("it falls steadily with the distance", (np.diff(dots[0]) < 0).all(), expected=False)
+    solution.refute(
+        "it falls with the distance", "It oscillates: it is a sum of cosines of several frequencies."
     )
     first = ["i", "went", "to", "the", "beach", "twice", "a", "week", "last", "year"]
     second = first[5:] + first[:5]
@@ -89,12 +86,10 @@ def c3(solution: Solution) -> None:
     ledger = solution.show(sizes.attention_ledger(tokens=6, width=768, tokens_as="columns"))
     for name in ("query", "key", "value", "output"):
         solution.check(name, ledger[name], (768, 6))
-    solution.check(
-        "scores K^T Q",
-        ledger["scores"],
-        (6, 6),
-        published="Q K^T = [768, 768]",
-        why="With tokens as columns Q K^T mixes features instead of tokens; K^T Q compares tokens.",
+    solution.check("scores K^T Q", ledger["scores"], (6, 6))
+    solution.refute(
+        "Q K^T = [768, 768]",
+        "With tokens as columns Q K^T mixes features instead of tokens; K^T Q compares tokens.",
     )
     weights: dict[str, Any] = {"W_q": "1 2; 0 1", "W_v": "1 1; 0 2"}
     rows = explain("self-attention", tokens="1 2; 2 0; 0 1", **weights)
@@ -111,12 +106,10 @@ def c4(solution: Solution) -> None:
     trace = solution.show(explain("feed-forward", tokens="1 -1; 2 0; -1 1", exact=True, **weights))
     solution.check("feed-forward of (1, -1)", trace["output"].exact[0], "3 0")
     alone = explain("feed-forward", tokens="[[2, 0]]", exact=True, **weights)["output"].exact
-    solution.check(
-        "a token gives the same output alone as among others",
-        alone[0],
-        trace["output"].exact[1],
-        published="each position has its own weights, initialised the same; tokens relate to each other",
-        why="The SAME weights serve every position, and no token sees another here.",
+    solution.check("a token gives the same output alone as among others", alone[0], trace["output"].exact[1])
+    solution.refute(
+        "each position has its own weights, initialised the same; tokens relate to each other",
+        "The SAME weights serve every position, and no token sees another here.",
     )
     normal = solution.show(explain("layer-normalisation", tokens="[[1, 2, 3, 6]]", exact=True))
     solution.check("mean", normal["mean"], "[[3]]")
@@ -127,12 +120,10 @@ def c4(solution: Solution) -> None:
     whole = solution.show(sizes.transformer(vocabulary=37_000))
     without = whole["parameters without the vocabulary"]
     solution.check("parameters of 6 + 6 layers with biases, without the vocabulary", without, 44_138_496)
-    solution.check(
-        "with one shared vocabulary of 37,000",
-        whole["parameters"],
-        63_082_496,
-        published="65M",
-        why="""The paper rounds, and does not say what it counts; with biases and one shared embedding it is
+    solution.check("with one shared vocabulary of 37,000", whole["parameters"], 63_082_496)
+    solution.refute(
+        "65M",
+        """The paper rounds, and does not say what it counts; with biases and one shared embedding it is
         63.1M.""",
     )
     solution.answer = "44,138,496 + 512 V; 63,082,496 for V = 37,000"
