@@ -102,7 +102,7 @@ MALFORMED = {
     "matrix missing": {"target": "matrix"},
     "at most one row per column": {"target": "matrix", "matrix": "1; 1"},
     "ragged rows": {"target": "matrix", "matrix": "1 0; 1"},
-    "not made of pairs": {"target": "identity", "tokens": 3, "positions": "sinusoidal", "position_width": 5},
+    "split into pairs": {"target": "identity", "tokens": 3, "positions": "sinusoidal", "position_width": 5},
     "one-hot positions only": {"target": "matrix", "matrix": "1/2 1/2; 1/2 1/2", "positions": "sinusoidal"},
     "heads is 0": {"target": "convolution", "tokens": 3, "taps": "1 1", "heads": 0},
 }
