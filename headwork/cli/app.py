@@ -151,16 +151,13 @@ def main() -> None:
         # The reader of our output went away (headwork ... | head): that is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except HeadworkError as error:
-        if debug:
-            raise
-        print(f"headwork: {error}", file=sys.stderr)
-        sys.exit(2)
     except Exception as error:
         if debug:
             raise
         module = (getattr(error, "name", None) or "").partition(".")[0]
-        if isinstance(error, ModuleNotFoundError) and module in EXTRAS:
+        if isinstance(error, HeadworkError):
+            message = str(error)
+        elif isinstance(error, ModuleNotFoundError) and module in EXTRAS:
             package = "scikit-learn" if module == "sklearn" else module
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
         else:

@@ -12,14 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from typer import Option
 
 from headwork.errors import InputError, unknown
-
-if TYPE_CHECKING:
-    from headwork.pages.style import Style
 
 FORMATS = ("text", "markdown", "latex", "html", "json")
 
@@ -32,16 +29,13 @@ class Output:
     path: Path | None = None
     fragment: bool = False
 
-    @property
-    def style(self) -> Style:
-        """Colour and width of the text: plain for a file or a pipe, without colour under NO_COLOR."""
-        from headwork.pages.style import PLAIN, style_for
-
-        return style_for(sys.stdout) if self.path is None else PLAIN
-
     def show(self, document: Any) -> None:
         """Write what has ``to_text``, ``to_markdown`` and so on."""
-        options: dict[str, Any] = {"latex": {"fragment": self.fragment}, "text": {"style": self.style}}
+        from headwork.pages.style import PLAIN, style_for
+
+        # Colour and width of the text: plain for a file or a pipe, without colour under NO_COLOR.
+        style = style_for(sys.stdout) if self.path is None else PLAIN
+        options: dict[str, Any] = {"latex": {"fragment": self.fragment}, "text": {"style": style}}
         text = getattr(document, f"to_{self.format}")(**options.get(self.format, {}))
         if self.format == "html" and not text.startswith("<!"):
             from headwork.pages import page
@@ -76,10 +70,7 @@ def with_output(function: Callable[..., None], formats: Sequence[str]) -> Callab
     options: dict[str, tuple[Any, Any]] = {
         "as_": (Annotated[str, Option("--as", help=f"{', '.join(names)} or {last}.")], formats[0]),
         "json": (Annotated[bool, Option("--json", help="Short for --as json.")], False),
-        "out": (
-            Annotated[Path | None, Option("--out", help="Write to this file, not the screen.")],
-            None,
-        ),
+        "out": (Annotated[Path | None, Option("--out", help="Write to this file, not the screen.")], None),
         "fragment": (Annotated[bool, Option("--fragment", help="LaTeX without a preamble.")], False),
     }
     needs = {"json": "json", "fragment": "latex"}

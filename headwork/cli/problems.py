@@ -103,5 +103,5 @@ def _train_digits(folder: Path) -> Any:
         "\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True
     )
     job = digits_job(folder)
-    print(f"Test accuracy {job.test_accuracy:.1%} on images it has never seen.")
+    print(f"Test accuracy {job.result.test_accuracy:.1%} on images it has never seen.")
     return job

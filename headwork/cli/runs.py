@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -44,8 +44,7 @@ def evaluate(
         raise unknown("--part", part, ["validation", "test"])
     from headwork.inspection.predictions import class_table, evaluate_run
 
-    chosen = cast("Literal['validation', 'test'] | None", part or None)
-    evaluation, info, label = evaluate_run(run, part=chosen, data=data, columns=tuple(names(columns)))
+    evaluation, info, label = evaluate_run(run, part=part, data=data, columns=names(columns))
     output.show(class_table(evaluation, info.classes, f"{run}: {label}"))
 
 

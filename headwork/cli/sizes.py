@@ -54,7 +54,7 @@ OPTIONS: dict[str, Any] = {
 REQUIRED = inspect.Parameter.empty
 
 
-def _add(name: str, summary: str, *examples: str, function: str = "", **defaults: Any) -> None:
+def _add(name: str, summary: str, defaults: dict[str, Any], *examples: str, function: str = "") -> None:
     """Add a command whose options are the arguments of a function of ``headwork.sizes``."""
 
     def count(output: Output, **arguments: Any) -> None:
@@ -74,81 +74,51 @@ def _add(name: str, summary: str, *examples: str, function: str = "", **defaults
 _add(
     "patches",
     "Count the patches and tokens of an image.",
+    {"image": REQUIRED, "patch": REQUIRED, "channels": 3, "class_token": True},
     "headwork sizes patches --image 224 --patch 16",
-    image=REQUIRED,
-    patch=REQUIRED,
-    channels=3,
-    class_token=True,
 )
 _add(
     "convolution",
     "Count the output and weights of a convolution.\n\n"
     "Beside it, the same map locally connected and as a dense layer.",
+    {"inputs": REQUIRED, "kernel": REQUIRED, "filters": 1, "channels": None}
+    | {"stride": 1, "padding": 0, "groups": 1},
     "headwork sizes convolution --input 3x256x256 --filters 32 --kernel 5 --stride 2",
     "headwork sizes convolution --input 9 --kernel 3 --padding 1 --stride 2",
     "headwork sizes convolution --input 64x28x28 --filters 64 --kernel 3 --padding 1 --groups 64",
-    inputs=REQUIRED,
-    kernel=REQUIRED,
-    filters=1,
-    channels=None,
-    stride=1,
-    padding=0,
-    groups=1,
 )
 _add(
     "attention",
     "Count every shape on the way through attention.\n\nWith --heads, W_o too; without, plain attention.",
+    {"tokens": REQUIRED, "width": REQUIRED, "heads": None, "batch": None, "memory": None}
+    | {"biases": False, "tokens_as": "rows"},
     "headwork sizes attention --batch 1 --tokens 5 --width 768 --heads 12",
     "headwork sizes attention --tokens 6 --width 768 --tokens-as columns",
     function="attention_ledger",
-    tokens=REQUIRED,
-    width=REQUIRED,
-    heads=None,
-    batch=None,
-    memory=None,
-    biases=False,
-    tokens_as="rows",
 )
 _add(
     "transformer",
     "Count the parameters and FLOPs of a transformer.\n\nBy default the base model of the paper.",
+    {"width": 512, "depth": 6, "heads": 8, "hidden": 2048, "vocabulary": 37000}
+    | {"tokens": 512, "target_tokens": None, "architecture": "encoder-decoder", "shared": True},
     "headwork sizes transformer",
     "headwork sizes transformer --vocabulary 32000 --tokens 128 --architecture encoder",
-    width=512,
-    depth=6,
-    heads=8,
-    hidden=2048,
-    vocabulary=37000,
-    tokens=512,
-    target_tokens=None,
-    architecture="encoder-decoder",
-    shared=True,
 )
 _add(
     "vit",
     "Count the parameters of a vision transformer.\n\nWith its FLOPs; by default ViT-B/16.",
+    {"image": "224", "patch": 16, "width": 768, "depth": 12, "heads": 12, "hidden": None}
+    | {"classes": 1000, "channels": 3, "class_token": True},
     "headwork sizes vit",
     "headwork sizes vit --image 28 --patch 4 --channels 1 --width 64 --depth 6 --heads 4 --hidden 128 "
     "--classes 10",
-    image="224",
-    patch=16,
-    width=768,
-    depth=12,
-    heads=12,
-    hidden=None,
-    classes=1000,
-    channels=3,
-    class_token=True,
 )
 _add(
     "growth",
     "Count how work grows with tokens and width.\n\nThe counts are exact polynomials; --hidden is in widths.",
+    {"mechanism": REQUIRED, "heads": 1, "hidden": 4, "depthwise": False},
     "headwork sizes growth self-attention",
     "headwork sizes growth convolution-2d --depthwise",
-    mechanism=REQUIRED,
-    heads=1,
-    hidden=4,
-    depthwise=False,
 )
 
 

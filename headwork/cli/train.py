@@ -44,12 +44,10 @@ def train(
 
     Shows the time left, and ends with a report in the run's folder.
     """
+    if not task:
+        raise InputError("train: what? headwork train vision, or headwork train text.")
     if task not in ("vision", "text"):
-        raise (
-            unknown("task (train what?)", task, ["vision", "text"])
-            if task
-            else InputError("train: what? headwork train vision, or headwork train text.")
-        )
+        raise unknown("task (train what?)", task, ["vision", "text"])
     for option, text in (("--encoder", encoder), ("--columns", columns)):
         if task == "vision" and text:
             raise InputError(f"{option} is for texts: headwork train text {option} {text}")

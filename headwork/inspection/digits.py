@@ -20,17 +20,13 @@ COUNT = 12  # images with their predictions
 
 @dataclass(frozen=True)
 class DigitsJob:
-    """What the main report shows: two matplotlib figures with their captions, and the accuracy."""
+    """What the main report shows: two matplotlib figures with their captions, and the result."""
 
     result: Result
     curves: Any
     curves_caption: str
     predictions: Any
     predictions_caption: str
-
-    @property
-    def test_accuracy(self) -> float:
-        return self.result.test_accuracy
 
 
 def digits_job(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsJob:

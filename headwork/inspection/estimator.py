@@ -1,6 +1,6 @@
 """A classifier for scikit-learn and notebooks: ``fit``, ``predict``, ``predict_proba``, ``score``.
 
-``training.Classifier`` is this class. It stands above training because a run that is kept gets its report.
+It stands above training because a run that is kept gets its report.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from headwork.errors import InputError
@@ -23,8 +25,6 @@ def epochs_of(metrics: Metrics) -> list[Mapping[str, Any]]:
 
 def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> Any:
     """Loss and accuracy of training and validation by epoch, one run or several on one picture."""
-    from matplotlib.figure import Figure
-
     for name, metrics in runs.items():
         if not epochs_of(metrics):
             raise InputError(f"{name}: no epoch is finished, so there are no curves yet.")
@@ -54,8 +54,6 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
 
 def rates(run: Run, steps: int) -> Any:
     """The learning rate by step."""
-    from matplotlib.figure import Figure
-
     picture = Figure(figsize=(5.5, 2.6), layout="constrained")
     axes = picture.subplots()
     axes.plot([run.learning_rate * schedule(step, steps, run.warm_up) for step in range(steps)])
@@ -92,9 +90,6 @@ def curves_caption(run: Run) -> str:
 
 def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
     """The confusion matrix: true classes are rows, predicted ones columns."""
-    import numpy as np
-    from matplotlib.figure import Figure
-
     side = max(3.2, 0.55 * len(classes) + 1.6)
     picture = Figure(figsize=(side + 0.6, side), layout="constrained")
     axes = picture.subplots()
@@ -115,8 +110,6 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
 
 def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) -> Any:
     """Images (image, channel, height, width), each under its caption."""
-    from matplotlib.figure import Figure
-
     rows = -(-len(images) // columns)
     picture = Figure(figsize=(1.8 * columns, 2.05 * rows), layout="constrained")
     for axes in picture.subplots(rows, columns, squeeze=False).flat:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from headwork.models import VisionTransformer
@@ -48,8 +49,6 @@ def _mean_at(grid: Tensor, down: int, right: int) -> Tensor:
 
 def heads(start: VisionTransformer, end: VisionTransformer, images: Tensor) -> Any:
     """A picture of all heads, before and after training."""
-    from matplotlib.figure import Figure
-
     panels = {"before": mean_weights(start, images), "after": mean_weights(end, images)}
     blocks, count = panels["before"].shape[:2]
     picture = Figure(figsize=(1.0 * 2 * count + 1.4, 1.0 * blocks + 0.9), layout="constrained")

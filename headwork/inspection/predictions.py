@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,20 +25,13 @@ from headwork.training.progress import Log, to_stderr
 from headwork.training.recipes import Run, TextRun
 from headwork.training.runs import check_data
 
-Part = Literal["validation", "test"]
-
 
 def evaluate_run(
-    folder: str | Path,
-    *,
-    part: Part | None = None,
-    data: str = "",
-    columns: Sequence[str] = (),
-    log: Log = to_stderr,
+    folder: str | Path, *, part: str = "", data: str = "", columns: Sequence[str] = (), log: Log = to_stderr
 ) -> tuple[Evaluation, DataInfo, str]:
     """Evaluate a run again, on its own or other ``data`` of the same classes; the last item names the data.
 
-    Unless named, the part is the test set, but validation for a run that is not finished. Of other data it is
+    The part is "validation" or "test"; unless named it is the test set, but validation for a run that is not finished. Of other data it is
     the test part that came with it, or else all of it.
     """
     path = check_run(folder)
@@ -50,7 +43,7 @@ def evaluate_run(
     model = load_model(path, log=log)
     tokenizer = (path / TOKENIZER).read_bytes() if isinstance(run, TextRun) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
-    parts: list[str] = [part] if part else []
+    parts = [part] if part else []
     # The run's own data stays so when it is named: most of it was trained on.
     if data and prepared.info.digest != info.digest:
         _check_alike(data, prepared.info, info)
@@ -130,10 +123,8 @@ def class_table(evaluation: Evaluation, classes: tuple[str, ...], title: str) ->
         rows.append((name, true, share(correct, true), share(correct, predicted)))
     accuracy = format_accuracy(evaluation.accuracy, len(evaluation.labels))
     notes = [f"accuracy {accuracy}, loss {evaluation.loss:.4f}"]
-    columns, former = (
-        ("class", "examples", "recall", "precision"),
-        ("class", "examples", "found", "right when said"),
-    )
+    columns = ("class", "examples", "recall", "precision")
+    former = ("class", "examples", "found", "right when said")
     more = {**evaluation.summary(), "rows": _with_former_names(columns, former, rows)}
     return Table(title, columns, rows, notes, more)
 

@@ -59,15 +59,14 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
             f"trained for {run.epochs} epochs. "
             f"Test accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
         ),
-        (
-            "code",
+        _table(
+            "settings_table(run)",
+            run_report.settings_table(run),
             "%matplotlib inline\n"
             "from headwork import training\nfrom headwork.inspection import figures, run_report\n"
             "from IPython.display import HTML, display\n\n"
             f"folder = {json.dumps(str(result.folder.resolve()))}\n"
-            "run = training.load_run(folder)\nresult = training.Result.read(folder)\n"
-            "display(HTML(run_report.settings_table(run).to_html()))",
-            run_report.settings_table(run),
+            "run = training.load_run(folder)\nresult = training.Result.read(folder)\n",
         ),
         (
             "markdown",
@@ -81,11 +80,10 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
             + "\n".join(f"- {name}: {value}" for name, value in asdict(model).items())
             + "\n\nThe parameters, layer by layer:",
         ),
-        (
-            "code",
-            "model = training.load_model(folder)\n"
-            "display(HTML(run_report.parameters_table(model).to_html()))",
+        _table(
+            "parameters_table(model)",
             run_report.parameters_table(load_model(result.folder, log=quiet)),
+            "model = training.load_model(folder)\n",
         ),
         (
             "markdown",
@@ -102,21 +100,13 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
             figures.curves({run.task: result.metrics}),
         ),
         ("markdown", "Epoch by epoch:"),
-        (
-            "code",
-            "display(HTML(run_report.epochs_table(result.metrics).to_html()))",
-            run_report.epochs_table(result.metrics),
-        ),
+        _table("epochs_table(result.metrics)", run_report.epochs_table(result.metrics)),
         (
             "markdown",
             "## The test\n\nThe test set is used once, at the end. No epoch is chosen by it. "
             "The interval is Wilson's.",
         ),
-        (
-            "code",
-            "display(HTML(run_report.result_table(result, run).to_html()))",
-            run_report.result_table(result, run),
-        ),
+        _table("result_table(result, run)", run_report.result_table(result, run)),
         ("markdown", figures.CONFUSION_CAPTION),
         (
             "code",
@@ -125,14 +115,15 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
             figures.confusion(record["confusion"], info.classes),
         ),
         ("markdown", "## Where it goes wrong\n\nThe most confident wrong predictions."),
-        (
-            "code",
-            "display(HTML(run_report.mistakes_table(result, classes).to_html()))",
-            run_report.mistakes_table(result, info.classes),
-        ),
+        _table("mistakes_table(result, classes)", run_report.mistakes_table(result, info.classes)),
         ("markdown", "## To repeat it\n\nThe seed decides everything that is random."),
         ("code", "# training.train(run, 'runs/again')\nprint(training.as_text(run))", as_text(run) + "\n"),
     ]
+
+
+def _table(call: str, table: Table, before: str = "") -> tuple[str, str, Table]:
+    """A cell that shows a table of the report."""
+    return "code", f"{before}display(HTML(run_report.{call}.to_html()))", table
 
 
 def _optimiser(run: Run) -> str:

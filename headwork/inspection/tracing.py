@@ -65,7 +65,8 @@ def trace(
     """
     check_traceable(model)
     named = inputs_by_name(model, inputs, more)
-    swaps = _swaps(model, replacing or {})
+    like = next(model.parameters())
+    swaps = {path: torch.as_tensor(np.asarray(value)).to(like) for path, value in (replacing or {}).items()}
     recording = Recording([only] if isinstance(only, str) else list(only), budget)
     note: Note = recording.note  # type: ignore[assignment]
     with quiet(model):
@@ -80,7 +81,7 @@ def trace(
         {},
         exact=False,
         title=recording.title,
-        again=partial(_again, model, named, {"only": only, "budget": budget}),
+        again=partial(trace, model, only=only, budget=budget, **named),
         result=result,
     )
 
@@ -147,8 +148,8 @@ def check_traceable(model: Any) -> None:
     """Refuse a model that would record nothing, and say what to do."""
     if not isinstance(model, nn.Module):
         raise InputError(f"trace: {type(model).__name__} is not a model. Give a model of headwork.models.")
-    compiled = hasattr(model, "_orig_mod") or any(m._compiled_call_impl is not None for m in model.modules())
-    if compiled or any(hasattr(part, "_orig_mod") for part in model.modules()):
+    parts = list(model.modules())
+    if any(hasattr(part, "_orig_mod") or part._compiled_call_impl is not None for part in parts):
         raise InputError(
             "trace: a compiled model keeps no steps. Trace the model that was given to torch.compile: it has "
             "the same parameters (model._orig_mod of the compiled one; after model.compile() load it again)."
@@ -208,15 +209,6 @@ def numbers(value: Tensor) -> Any:
     """A copy as an array, in its own precision (at least single): no later step can change it."""
     single = value.detach().float() if value.dtype in (torch.float16, torch.bfloat16) else value.detach()
     return single.cpu().numpy().copy()
-
-
-def _swaps(model: Model, replacing: Mapping[str, Any]) -> dict[str, Tensor]:
-    like = next(model.parameters())
-    return {path: torch.as_tensor(np.asarray(value)).to(like) for path, value in replacing.items()}
-
-
-def _again(model: Model, named: Mapping[str, Any], options: Mapping[str, Any], **changes: Any) -> ModelTrace:
-    return trace(model, **{**named, **options, **changes})
 
 
 def slug(model: Model) -> str:

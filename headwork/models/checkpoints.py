@@ -188,7 +188,7 @@ def as_json(data: Any) -> bytes:
     return (json.dumps(data, indent=2) + "\n").encode()
 
 
-def parsed(data: bytes, where: Path) -> Any:
+def parsed(data: str | bytes, where: str | Path) -> Any:
     try:
         return json.loads(data)
     except ValueError as error:
@@ -259,7 +259,7 @@ def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
         raise InputError(
             f"{path}: no {MANIFEST}, so this is no checkpoint of Headwork.{advice * _foreign(path)}"
         )
-    data = parsed(read_text(where).encode(), where)
+    data = parsed(read_text(where), where)
     whole = isinstance(data, dict) and data.keys() == {"format", "files"}
     if not whole or not isinstance(data["files"], dict):
         raise InputError(f"{where}: expected 'format' and 'files', and nothing else.")

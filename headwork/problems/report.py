@@ -53,7 +53,7 @@ def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) ->
         body += [
             heading("A vision transformer trained on the embedded digits", name="digits"),
             "8 x 8 digits in patches of 2 x 2, 6 layers, 4 heads. Test accuracy "
-            f"{trained.test_accuracy:.1%}; the test set was used once, at the end.",
+            f"{trained.result.test_accuracy:.1%}; the test set was used once, at the end.",
             figure(plot_svg(trained.curves, "loss and accuracy by epoch"), trained.curves_caption),
             figure(plot_svg(trained.predictions, "test images and predictions"), trained.predictions_caption),
         ]

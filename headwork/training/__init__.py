@@ -5,11 +5,9 @@ result = training.train(run, "runs/v10")             # or training.resume("runs/
 result.test_accuracy
 model = training.load_model("runs/v10")
 
-Reports on a run are written by ``headwork.inspection.run_report``.
+Reports on a run are written by ``headwork.inspection.run_report``; ``headwork.inspection.estimator`` has a
+classifier for scikit-learn.
 """
-
-from importlib import import_module
-from typing import Any
 
 from headwork.training.evaluation import Evaluation, evaluate
 from headwork.training.folders import Result, load_data_info, load_metrics, load_model, load_run
@@ -37,18 +35,3 @@ __all__ = [
     "train",
     "vision",
 ]
-
-# Former names of this package, for code and notebooks of before: they live above it now.
-MOVED = {
-    "Classifier": "headwork.inspection.estimator:Classifier",
-    "figures": "headwork.inspection.figures",
-    "load_facts": "headwork.training.folders:load_data_info",
-    "report": "headwork.inspection.run_report",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in MOVED:
-        raise AttributeError(f"module 'headwork.training' has no attribute '{name}'.")
-    module, _, attribute = MOVED[name].partition(":")
-    return getattr(import_module(module), attribute) if attribute else import_module(module)

@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from headwork.construct import build
 from headwork.errors import InputError
@@ -62,7 +61,10 @@ def start_as_convolution(model: VisionTransformer) -> None:
     # A normalised token holds its two codes at half of its square, width.
     sharpness = SHARPNESS * math.sqrt(room) / (config.width / 4)
     with torch.no_grad():
-        _set_positions(model.positions.table, codes @ basis, model.patch_embedding.filters)
+        # Codes as large as embedded patches of pixels of variance 1; the class token has no position.
+        size, table = model.patch_embedding.filters.norm().double() / math.sqrt(2), model.positions.table
+        table.zero_()
+        table[-len(codes) :] = (size * (codes @ basis)).to(table)
         for number in range(config.depth * config.heads):
             layer, head = divmod(number, config.heads)
             attention = model.transformer.blocks[layer].attention
@@ -75,9 +77,3 @@ def start_as_convolution(model: VisionTransformer) -> None:
         for block in model.transformer.blocks:
             for matrix in (block.attention.W_o, block.feed_forward.W_2):
                 matrix.mul_(1 / math.sqrt(2 * config.depth))
-
-
-def _set_positions(table: Tensor, codes: Tensor, filters: Tensor) -> None:
-    """Codes as large as embedded patches of pixels of variance 1; the class token has no position."""
-    table.zero_()
-    table[-len(codes) :] = (filters.norm().double() / math.sqrt(2) * codes).to(table)

@@ -84,8 +84,6 @@ class Group:
             torch.distributed.barrier()
 
     def to_device(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        if self.device.type == "cpu":
-            return inputs
         return tuple(tensor.to(self.device, non_blocking=True) for tensor in inputs)
 
 

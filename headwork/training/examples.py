@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from headwork.training.augmentation import Augmentation, draw, erase, flip_and_s
 from headwork.training.seeds import AUGMENTATION, generator
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
+ALL = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,42 +40,32 @@ class DataInfo:
         }
         return cls(**values)
 
-    def as_data(self) -> dict[str, Any]:
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
-        }
 
-
-class Examples(Protocol):
-    """One part of the data."""
+class Examples:
+    """One part of the data; by their ``lengths`` texts of about one length share a batch."""
 
     labels: Tensor
+    lengths: Indices | None = None
 
-    def order(self, size: int, seed: int, epoch: int) -> list[Indices]: ...
+    def order(self, size: int, seed: int, epoch: int) -> list[Indices]:
+        return batches(len(self.labels), size, seed=seed, epoch=epoch, lengths=self.lengths)
 
-    def in_order(self, size: int) -> list[Indices]: ...
+    def in_order(self, size: int) -> list[Indices]:
+        return batches_in_order(len(self.labels), size, self.lengths)
 
-    def batch(self, chosen: Indices, *, part: slice = ..., drawn_by: tuple[int, int] | None = None) -> Batch:
+    def batch(self, chosen: Indices, part: slice = ALL, drawn_by: tuple[int, int] | None = None) -> Batch:
         """Inputs and labels of the chosen indices, or a ``part``; augmented by (seed, step) if given."""
-        ...
+        raise NotImplementedError
 
 
-class ImageExamples:
+class ImageExamples(Examples):
     """Images as bytes, normalised when a batch is taken."""
 
     def __init__(self, split: ImageSplit, info: DataInfo, augmentation: Augmentation, precision: str) -> None:
         self.images, self.labels = split.tensors()
         self.info, self.augmentation, self.dtype = info, augmentation, getattr(torch, precision)
 
-    def order(self, size: int, seed: int, epoch: int) -> list[Indices]:
-        return batches(len(self.labels), size, seed=seed, epoch=epoch)
-
-    def in_order(self, size: int) -> list[Indices]:
-        return batches_in_order(len(self.labels), size)
-
-    def batch(
-        self, chosen: Indices, *, part: slice = slice(None), drawn_by: tuple[int, int] | None = None
-    ) -> Batch:
+    def batch(self, chosen: Indices, part: slice = ALL, drawn_by: tuple[int, int] | None = None) -> Batch:
         indices = torch.from_numpy(chosen[part])
         images = self.images[indices]
         mean, std = self.info.mean, self.info.std
@@ -88,20 +79,13 @@ class ImageExamples:
         return (inputs.to(self.dtype),), self.labels[indices]
 
 
-class TextExamples:
-    """Texts as tokens; a batch holds texts of about one length, and padding is masked."""
+class TextExamples(Examples):
+    """Texts as tokens; padding is masked."""
 
     def __init__(self, encoded: EncodedTexts) -> None:
-        self.encoded, self.labels = encoded, torch.from_numpy(encoded.labels)
+        self.encoded, self.lengths = encoded, encoded.lengths
+        self.labels = torch.from_numpy(encoded.labels)
 
-    def order(self, size: int, seed: int, epoch: int) -> list[Indices]:
-        return batches(len(self.labels), size, seed=seed, epoch=epoch, lengths=self.encoded.lengths)
-
-    def in_order(self, size: int) -> list[Indices]:
-        return batches_in_order(len(self.labels), size, self.encoded.lengths)
-
-    def batch(
-        self, chosen: Indices, *, part: slice = slice(None), drawn_by: tuple[int, int] | None = None
-    ) -> Batch:
+    def batch(self, chosen: Indices, part: slice = ALL, drawn_by: tuple[int, int] | None = None) -> Batch:
         tokens, mask, labels = self.encoded.tensors(chosen[part])
         return (tokens, mask), labels

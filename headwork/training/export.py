@@ -9,7 +9,7 @@ import copy
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -58,7 +58,8 @@ def export_onnx(
         import_module(library)  # one that is missing is named before any work
     model = copy.deepcopy(model).float()  # few runtimes compute everything in float64
     names = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",)
-    fixed = _unrolled(model)
+    # A plain recurrence is exported step by step, for texts of one length.
+    fixed = any(isinstance(part, Recurrence) and part.cell == "plain" for part in model.modules())
     max_length = max_length or getattr(model.config, "max_length", None)
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
@@ -85,9 +86,7 @@ def export_onnx(
     return worst
 
 
-def difference(
-    model: Model, data: bytes, names: tuple[str, ...], max_length: int | None, fixed: bool = False
-) -> float:
+def difference(model: Model, data: bytes, names: Sequence[str], max_length: int | None, fixed: bool) -> float:
     """The largest difference between the logits of an ONNX file and the model's, over several batch sizes."""
     import onnxruntime  # type: ignore[import-untyped]
 
@@ -141,11 +140,6 @@ def for_export(model: Model) -> Model:
             if part.backwards is not None:
                 part.backwards = WholeRecurrence(part.backwards)  # type: ignore[assignment]
     return twin
-
-
-def _unrolled(model: Model) -> bool:
-    """A plain recurrence is exported step by step, for texts of one length."""
-    return any(isinstance(part, Recurrence) and part.cell == "plain" for part in model.modules())
 
 
 def _metadata(model: Model, info: DataInfo | None, max_length: int | None) -> dict[str, str]:

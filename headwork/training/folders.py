@@ -8,7 +8,6 @@ them is written by ``inspection.run_report``.
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 from headwork.errors import InputError
 from headwork.files import read_text
 from headwork.models import Model, from_pretrained
-from headwork.models.checkpoints import PARAMETERS, tensors
+from headwork.models.checkpoints import PARAMETERS, parsed, tensors
 from headwork.models.registry import build_classifier
 from headwork.training import checkpoints
 from headwork.training.examples import DataInfo
@@ -56,7 +55,7 @@ class Result:
         path = check_run(folder)
         if not (path / RESULT).exists():
             raise InputError(f"{path}: not finished yet. Resume with: headwork resume {path}")
-        return cls(path, _json(path / RESULT), load_metrics(path))
+        return cls(path, parsed(read_text(path / RESULT), path / RESULT), load_metrics(path))
 
 
 def check_run(folder: str | Path) -> Path:
@@ -82,18 +81,14 @@ def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
         raise InputError(
             f"{path}: no {METRICS} yet: no epoch is finished. Resume with: headwork resume {path}"
         )
-    lines = read_text(path / METRICS).splitlines()
-    try:
-        return [json.loads(line) for line in lines]
-    except ValueError as error:
-        raise InputError(f"{path / METRICS}: not valid JSON ({error}).") from None
+    return [parsed(line, path / METRICS) for line in read_text(path / METRICS).splitlines()]
 
 
 def load_data_info(folder: str | Path) -> DataInfo:
     """What a run records about its data."""
     path = check_run(folder) / DATA
     try:
-        return DataInfo.read(_json(path))
+        return DataInfo.read(parsed(read_text(path), path))
     except TypeError:
         raise InputError(f"{path}: not what a run writes about its data.") from None
 
@@ -125,10 +120,3 @@ def new_folder(run: Run, parent: Path = Path("runs")) -> Path:
     name = f"{run.task}-{Path(run.data).stem}"
     names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
     return next(folder for each in names if not (folder := parent / each).exists())
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON ({error}).") from None

@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -71,12 +71,10 @@ class Session:
         self.compiled: Callable[..., Tensor] | None = None
         self.per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
         self.total = self.per_epoch * self.run.epochs
-        if self.run.compiled:
-            reason = no_compiler()
-            if reason:
-                self._skip_compiling(reason)
-            else:
-                self.compiled = torch.compile(self.eager, dynamic=False)
+        if self.run.compiled and (reason := no_compiler()):
+            self._skip_compiling(reason)
+        elif self.run.compiled:
+            self.compiled = torch.compile(self.eager, dynamic=False)
 
     def _skip_compiling(self, reason: str) -> None:
         self.compiled = None
@@ -133,7 +131,7 @@ class Session:
         """The files of a checkpoint."""
         extra = {
             "config": json.loads(as_text(self.run)),
-            "facts": self.prepared.info.as_data(),
+            "facts": asdict(self.prepared.info),
             "processes": self.processes.world,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
@@ -200,19 +198,11 @@ def _end_epoch(
     evaluation = evaluate(session.model, session.prepared.validation, run.batch_size, session.processes)
     validation = {"loss": evaluation.loss, "accuracy": evaluation.accuracy}
     state.seconds = time.monotonic() - begun
-    state.metrics.append(
-        {
-            "step": state.step,
-            "epoch": epoch,
-            "ended": True,
-            "seconds": round(state.seconds, 3),
-            "training": training,
-            "validation": validation,
-        }
-    )
+    line = {"step": state.step, "epoch": epoch, "ended": True, "seconds": round(state.seconds, 3)}
+    measured = {"training": training, "validation": validation}
+    state.metrics.append(line | measured)
     parts = (
-        f"{name} loss {part['loss']:.4f} accuracy {part['accuracy']:.2%}"
-        for name, part in (("training", training), ("validation", validation))
+        f"{name} loss {part['loss']:.4f} accuracy {part['accuracy']:.2%}" for name, part in measured.items()
     )
     progress.line(f"epoch {epoch}/{run.epochs}  {'  '.join(parts)}")
     state.loss, state.correct, state.seen = 0.0, 0.0, 0

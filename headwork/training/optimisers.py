@@ -22,28 +22,27 @@ from headwork.training.recipes import Run
 
 MUON_MOMENTUM, SGD_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
-NGRAM_FACTOR = (
-    12_000.0  # times the learning rate, for n-gram tables: SGD steps are as small as their gradients
-)
+# Times the learning rate, for n-gram tables: SGD steps are as small as their gradients.
+NGRAM_FACTOR = 12_000.0
 
 
 def build_optimiser(model: nn.Module, run: Run) -> torch.optim.Optimizer:
     """The run's optimiser; matrices have weight decay; biases, scales, shifts and n-gram tables have none."""
-    kinds: dict[str, list[nn.Parameter]] = {"decayed": [], "free": [], "muon": [], "sgd": []}
+    groups: dict[str, dict[str, Any]] = {
+        "decayed": {"params": [], "weight_decay": run.weight_decay},
+        "free": {"params": [], "weight_decay": 0.0},
+        "muon": {"params": [], "weight_decay": run.weight_decay, "by": "muon"},
+        "sgd": {"params": [], "by": "sgd", "times": NGRAM_FACTOR},
+    }
     for name, parameter in model.named_parameters():
         kind = "decayed" if parameter.dim() > 1 else "free"
         if name == "ngrams.table":
             kind = "sgd"
         elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
             kind = "muon"
-        kinds[kind].append(parameter)
-    groups: list[dict[str, Any]] = [
-        {"params": kinds["decayed"], "weight_decay": run.weight_decay},
-        {"params": kinds["free"], "weight_decay": 0.0},
-        {"params": kinds["muon"], "weight_decay": run.weight_decay, "by": "muon"},
-        {"params": kinds["sgd"], "by": "sgd", "times": NGRAM_FACTOR},
-    ]
-    return Optimiser([group for group in groups if group["params"]], lr=run.learning_rate, fused=True)
+        groups[kind]["params"].append(parameter)
+    filled = [group for group in groups.values() if group["params"]]
+    return Optimiser(filled, lr=run.learning_rate, fused=True)
 
 
 class Optimiser(torch.optim.AdamW):

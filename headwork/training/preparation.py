@@ -44,6 +44,7 @@ from headwork.training.progress import Log
 from headwork.training.recipes import Run, TextRun, VisionRun
 from headwork.training.seeds import INITIALISATION, mix
 
+Data = Images | Texts
 IN_MEMORY = "given in memory"  # instead of the data's name
 
 
@@ -56,7 +57,7 @@ class PreparedRun:
     training: Examples
     validation: Examples
     read_test: Callable[[], Examples]
-    data: Images | Texts
+    data: Data
     tokenizer: Tokenizer | None = None
     encoder: TextEncoder | None = None
 
@@ -85,9 +86,7 @@ class PreparedRun:
         return model
 
 
-def prepare(
-    run: Run, *, tokenizer: bytes | None = None, log: Log, data: Images | Texts | None = None
-) -> PreparedRun:
+def prepare(run: Run, *, tokenizer: bytes | None = None, log: Log, data: Data | None = None) -> PreparedRun:
     """Load the data and complete the run by it. ``tokenizer`` is the one that a resumed run began with."""
     if data is None and run.data == IN_MEMORY:
         raise InputError(
@@ -96,16 +95,13 @@ def prepare(
         )
     if data is None:
         run = replace(run, data=_full_path(run.data))
+    options: dict[str, Any] = {"seed": run.seed, "validation": run.validation, "log": log}
     if isinstance(run, VisionRun):
-        images = data or load_images(
-            run.data, seed=run.seed, validation=run.validation, size=run.image_size or None, log=log
-        )
+        images = data or load_images(run.data, size=run.image_size or None, **options)
         assert isinstance(images, Images)
         return _with_images(run, images, log)
     assert isinstance(run, TextRun)
-    texts = data or load_texts(
-        run.data, seed=run.seed, validation=run.validation, columns=run.columns, log=log
-    )
+    texts = data or load_texts(run.data, columns=run.columns, **options)
     assert isinstance(texts, Texts)
     return _with_texts(run, texts, tokenizer, log)
 
@@ -146,7 +142,9 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
         run = replace(run, encoder=_full_path(run.encoder))
         pretrained, folder = _encoder(run, log)
         tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.max_length)
-        run = replace(run, model=_on_encoder(run, pretrained, len(data.classes)))
+        chosen = {name: getattr(run.model, name) for name in ("dropout", "pooling", "kernel")}
+        sizes = {**asdict(pretrained.config), **chosen, "classes": len(data.classes)}
+        run = replace(run, model=TextClassifierConfig(**sizes))
     else:
         log(f"training a tokenizer on the {len(data.train):,} training texts ...")
         tokenizer = train_tokenizer(
@@ -165,7 +163,7 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
     return PreparedRun(run, info, *parts, data, tokenizer, pretrained)
 
 
-def _info(data: Images | Texts, **more: Any) -> DataInfo:
+def _info(data: Data, **more: Any) -> DataInfo:
     counts = {"training": len(data.train), "validation": len(data.validation)}
     return DataInfo(
         name=data.name, classes=data.classes, digest=data.digest, notes=data.notes, counts=counts, **more
@@ -191,11 +189,6 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
         most = encoder.config.max_length
         raise InputError(f"max_length {run.max_length}: the encoder has positions for {most} tokens only.")
     return encoder, folder
-
-
-def _on_encoder(run: TextRun, encoder: TextEncoder, classes: int) -> TextClassifierConfig:
-    chosen = {name: getattr(run.model, name) for name in ("dropout", "pooling", "kernel")}
-    return TextClassifierConfig(**{**asdict(encoder.config), **chosen, "classes": classes})
 
 
 def tokenizer_from(data: bytes, max_length: int) -> Tokenizer:

@@ -21,6 +21,7 @@ from headwork.models import (
     TransformerConfig,
     VisionTransformerConfig,
 )
+from headwork.models.checkpoints import parsed
 from headwork.models.model import ConfigType, current_names
 from headwork.models.recurrent import CELLS
 from headwork.models.registry import classifier_config, classifier_configs
@@ -30,8 +31,13 @@ from headwork.training.augmentation import Augmentation
 FORMAT = "headwork run 1"
 ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
 
-# Fields that the data decides.
-BY_THE_DATA = {"model.image", "model.channels", "model.classes"}
+# Fields that --set does not set, and why.
+CLOSED = {
+    **dict.fromkeys(("model.image", "model.channels", "model.classes"), "the data decides that"),
+    **{name: f"give it as --{name} NAME" for name in ("data", "encoder", "model")},
+    "model.max_length": "set max_length, to which each text is cut",
+    "augmentation": "set its fields, such as augmentation.shift=2",
+}
 # What a pretrained encoder leaves open.
 OPEN_WITH_ENCODER = {"model.dropout", "model.pooling", "model.kernel"}
 
@@ -234,19 +240,13 @@ def settable(run: Run) -> list[str]:
         value = getattr(run, entry.name)
         inner = fields(value) if is_dataclass(value) else ()
         names += [f"{entry.name}.{part.name}" for part in inner] or [entry.name]
-    return [name for name in names if name not in BY_THE_DATA and name not in ("data", "model.max_length")]
+    return [name for name in names if name not in CLOSED or name == "encoder"]
 
 
 def _check_open(run: Run, path: str) -> None:
     encoder = run.encoder if isinstance(run, TextRun) else ""
-    if path in BY_THE_DATA:
-        raise InputError(f"--set {path}: the data decides that.")
-    if path == "model.max_length":
-        raise InputError("--set model.max_length: set max_length, to which each text is cut.")
-    if path == "augmentation":
-        raise InputError("--set augmentation: set its fields, such as augmentation.shift=2.")
-    if path in ("data", "encoder", "model"):
-        raise InputError(f"--set {path}: give it as --{path} NAME.")
+    if path in CLOSED:
+        raise InputError(f"--set {path}: {CLOSED[path]}.")
     if path not in settable(run):
         raise unknown("field to --set", path, settable(run))
     if encoder and path.startswith("model.") and path not in OPEN_WITH_ENCODER:
@@ -272,10 +272,7 @@ def as_text(run: Run) -> str:
 
 def read_run(text: str, where: str) -> Run:
     """The run of a config.json; a field that is unknown is refused by its name."""
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where}: not valid JSON ({error}).") from None
+    data = parsed(text, where)
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise InputError(f"{where}: not the config of a run ('format' is not '{FORMAT}').")
     kind = RUNS.get(data.pop("task", None))

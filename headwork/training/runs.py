@@ -7,12 +7,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from headwork.data import Images, Texts
+from headwork.data import Texts
 from headwork.errors import InputError
 from headwork.files import write_whole
 from headwork.libc import freed_memory_kept
@@ -26,7 +27,7 @@ from headwork.training.evaluation import evaluate
 from headwork.training.examples import DataInfo
 from headwork.training.folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, Result, load_run
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
-from headwork.training.preparation import PreparedRun, prepare, tokenizer_bytes
+from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_bytes
 from headwork.training.progress import Log, Progress, clock, quiet, to_stderr
 from headwork.training.recipes import Run, TextRun, as_text, read_run
 
@@ -35,9 +36,7 @@ MOST_CHARACTERS = 600  # of a text among the mistakes
 # --- starting and resuming ----------------------------------------------------------------------
 
 
-def train(
-    run: Run, folder: str | Path, *, log: Log = to_stderr, data: Images | Texts | None = None
-) -> Result:
+def train(run: Run, folder: str | Path, *, log: Log = to_stderr, data: Data | None = None) -> Result:
     """Train a run from its beginning into a new folder; restarted by torchrun, it resumes."""
     path = Path(folder)
     with group() as processes:
@@ -50,24 +49,18 @@ def train(
             check_new(path, processes.world)
         prepared = _prepare_in_turn(processes, run, None, log, data)
         with locked(path, processes):
-            return run_to_end(prepared, path, processes, log, None)
+            return run_to_end(prepared, path, processes, log)
 
 
 def resume(
-    folder: str | Path,
-    *,
-    log: Log = to_stderr,
-    data: Images | Texts | None = None,
-    other_processes: bool = False,
+    folder: str | Path, *, log: Log = to_stderr, data: Data | None = None, other_processes: bool = False
 ) -> Result:
     """Resume from the last whole checkpoint, to the bit; a finished run is only read."""
     with group() as processes:
         return _resume(Path(folder), processes, log if processes.first else quiet, data, other_processes)
 
 
-def _resume(
-    folder: Path, processes: Group, log: Log, data: Images | Texts | None, other_processes: bool
-) -> Result:
+def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_processes: bool) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     first = processes.first
     config = as_text(load_run(folder)).encode() if first else None
@@ -85,8 +78,7 @@ def _resume(
             files[name] = processes.broadcast(checkpoint[1][name] if checkpoint else None)
         if not files[checkpoints.STATE]:
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
-            prepared = _prepare_in_turn(processes, run, None, log, data)
-            return run_to_end(prepared, folder, processes, log, None)
+            return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
         state = json.loads(files[checkpoints.STATE])
         check_same(folder, state, json.loads(config), processes, other_processes, log)
         kept = tokenizer if isinstance(run, TextRun) else None
@@ -96,7 +88,7 @@ def _resume(
 
 
 def _prepare_in_turn(
-    processes: Group, run: Run, tokenizer: bytes | None, log: Log, data: Images | Texts | None
+    processes: Group, run: Run, tokenizer: bytes | None, log: Log, data: Data | None
 ) -> PreparedRun:
     """Prepared by the first process before the others, so that data is fetched once."""
     if not processes.first:
@@ -108,7 +100,7 @@ def _prepare_in_turn(
 
 
 def run_to_end(
-    prepared: PreparedRun, folder: Path, processes: Group, log: Log, files: checkpoints.Files | None
+    prepared: PreparedRun, folder: Path, processes: Group, log: Log, files: checkpoints.Files | None = None
 ) -> Result:
     """Train from the beginning, or from the files of a checkpoint, and write the result."""
     run: Any = prepared.run
@@ -215,7 +207,7 @@ def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
 
 def _write_start(folder: Path, prepared: PreparedRun) -> None:
     write_whole(folder / CONFIG, as_text(prepared.run))
-    write_whole(folder / DATA, json.dumps(prepared.info.as_data(), indent=2) + "\n")
+    write_whole(folder / DATA, json.dumps(asdict(prepared.info), indent=2) + "\n")
     if prepared.tokenizer is not None:
         write_whole(folder / TOKENIZER, tokenizer_bytes(prepared.tokenizer))
 

@@ -12,6 +12,7 @@ import torch
 from headwork import training
 from headwork.errors import InputError
 from headwork.inspection import figures, run_notebook, run_report
+from headwork.inspection.estimator import Classifier
 from headwork.inspection.predictions import evaluate_run, predict
 from headwork.inspection.run_comparison import compare_curves, compare_results
 from headwork.training import export
@@ -333,7 +334,7 @@ def test_onnx_of_every_family(kind, fields, tmp_path):
 def test_the_estimator_learns_images(digits, tmp_path):
     labels = np.array(["even" if n % 2 == 0 else "odd" for n in digits.train.labels])
     small = ["model.width=16", "batch_size=64", "learning_rate=0.01"]
-    classifier = training.Classifier("cnn", epochs=4, settings=small, verbose=False, folder=tmp_path / "run")
+    classifier = Classifier("cnn", epochs=4, settings=small, verbose=False, folder=tmp_path / "run")
     assert classifier.fit(digits.train.images[:, 0], labels) is classifier
     assert classifier.classes_.tolist() == ["even", "odd"]
     test = np.array(["even" if n % 2 == 0 else "odd" for n in digits.test.labels])
@@ -359,7 +360,7 @@ def test_the_estimator_goes_through_scikit_learn(digits):
     from sklearn.model_selection import cross_val_score
 
     small = ["model.width=4", "batch_size=64"]
-    classifier = training.Classifier("cnn", epochs=1, settings=small, verbose=False)
+    classifier = Classifier("cnn", epochs=1, settings=small, verbose=False)
     assert is_classifier(classifier)
     scores = cross_val_score(
         classifier, digits.train.images[:100], digits.train.labels[:100], cv=2, error_score="raise"
@@ -377,12 +378,12 @@ def test_the_estimator_learns_texts():
         "batch_size=8",
         "learning_rate=0.02",
     ]
-    classifier = training.Classifier(epochs=6, settings=small, verbose=False).fit(texts, [1] * 36 + [0] * 36)
+    classifier = Classifier(epochs=6, settings=small, verbose=False).fit(texts, [1] * 36 + [0] * 36)
     assert classifier.predict(["a good plot", "a weak film"]).tolist() == [1, 0]
 
 
 def test_the_estimator_refuses_what_it_cannot_use():
-    classifier = training.Classifier()
+    classifier = Classifier()
     with pytest.raises(InputError, match="learned nothing yet"):
         classifier.predict(np.zeros((1, 8, 8), np.uint8))
     with pytest.raises(InputError, match="3 examples but 2 labels"):
@@ -397,7 +398,7 @@ def test_the_estimator_refuses_what_it_cannot_use():
         classifier.fit(np.full((4, 8, 8), np.nan), [0, 1, 0, 1])
     with pytest.raises(InputError, match="Did you mean 'epochs'"):
         classifier.set_params(epoch=3)
-    assert training.Classifier(epochs=3).set_params(seed=4).get_params()["seed"] == 4
+    assert Classifier(epochs=3).set_params(seed=4).get_params()["seed"] == 4
 
 
 def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
@@ -405,7 +406,7 @@ def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(job, "vision", lambda data: small())
     done = job.digits_job(tmp_path, log=quiet)
-    assert done.test_accuracy == training.Result.read(tmp_path / "digits").test_accuracy
+    assert done.result.test_accuracy == training.Result.read(tmp_path / "digits").test_accuracy
     assert len(done.curves.axes) == 2
     assert len(done.predictions.axes) == 12
     assert (tmp_path / "digits" / "report.html").exists()
