@@ -111,7 +111,7 @@ def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **option
     if entry.name == "imdb":
         return _imdb(entry, folder, **options)
     rows = _reviews(folder, entry.variants[0].files[0], "rotten_tomatoes")
-    return Texts.split(entry.name, SENTIMENTS, _labelled(rows), **options)
+    return Texts.split(entry.name, SENTIMENTS, text_split(rows, SENTIMENTS, folder), **options)
 
 
 def _digits() -> ImageSplit:
@@ -153,7 +153,8 @@ def _imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
         train, test = _archive(folder, variant.files[0])
     else:
         rows = _reviews(folder, variant.files[0], "imdb")
-        train, test = _labelled(rows), partial(_rest_of_imdb, folder, variant.files[1], rows)
+        train = text_split(rows, SENTIMENTS, folder)
+        test = partial(_rest_of_imdb, folder, variant.files[1], rows)
     notes = ["test: the official reviews (123 of them are in the training part too)"]
     return Texts.split(entry.name, SENTIMENTS, train, test=test, contiguous=True, notes=notes, **options)
 
@@ -184,7 +185,7 @@ def _rest_of_imdb(folder: Path, file: File, train: list[Row]) -> TextSplit:
         raise InputError(
             f"{folder / file.name}: {len(rest):,} reviews are left for the test; expected {len(train):,}."
         )
-    return _labelled(rest)
+    return text_split(rest, SENTIMENTS, folder)
 
 
 def clean(text: str) -> str:
@@ -194,10 +195,6 @@ def clean(text: str) -> str:
     'Good. Not great.'
     """
     return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
-
-
-def _labelled(rows: Sequence[Row]) -> TextSplit:
-    return TextSplit([row[1] for row in rows], np.array([SENTIMENTS.index(row[2]) for row in rows], np.int64))
 
 
 def _archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSplit]]:
@@ -218,8 +215,8 @@ def _archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSpli
                 rows[match[1]].append((int(match[3]), text, labels[match[2]]))
     except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError, UnreadableError) as error:
         raise InputError(f"{folder / file.name}: damaged: {error}. Delete it and fetch it again.") from None
-    test = sorted(rows["test"])
-    return _labelled(sorted(rows["train"])), lambda: _labelled(test)
+    train, test = (text_split(sorted(rows[part]), SENTIMENTS, folder) for part in ("train", "test"))
+    return train, lambda: test
 
 
 def _own_images(

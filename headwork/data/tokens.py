@@ -178,12 +178,6 @@ def read_tokenizer(path: str | Path, *, max_length: int = 256) -> Tokenizer:
 def _library() -> Any:
     try:
         import tokenizers
-        import tokenizers.decoders
-        import tokenizers.models
-        import tokenizers.normalizers
-        import tokenizers.pre_tokenizers
-        import tokenizers.processors
-        import tokenizers.trainers
     except ImportError:
         raise InputError('texts need the tokenizers library: pip install ".[train]".') from None
     return tokenizers

@@ -47,8 +47,6 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
     ...     sorted(path.name for path in saved.iterdir())
     ['config.json', 'manifest.json', 'model.safetensors']
     """
-    from safetensors.torch import save
-
     name = type(model).__name__
     if MODELS.get(name) is not type(model):
         raise unknown("model to save", name, MODELS)
@@ -56,15 +54,17 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
     again = empty_model(type(model), model.config, state, name)
     check_tensors(name, again.state_dict(), state, "Only what its config describes can be read again.")
     config = {"format": FORMAT, "model": name, "config": asdict(model.config)}
+    return write_model(folder, config, state, model.tokenizer)
+
+
+def write_model(folder: str | Path, config: Any, state: dict[str, Tensor], tokenizer: Any) -> Path:
+    """Write the config and the parameters, and the tokenizer if there is one."""
+    from safetensors.torch import save
+
     files = {CONFIG: as_json(config), PARAMETERS: save(state, {"format": "pt"})}
-    return write_folder(folder, files | tokenizer_file(model))
-
-
-def tokenizer_file(model: Model) -> dict[str, bytes]:
-    """The file of the model's tokenizer, if it has one."""
-    if model.tokenizer is None:
-        return {}
-    return {TOKENIZER: str(model.tokenizer.to_str(pretty=True)).encode()}
+    if tokenizer is not None:
+        files[TOKENIZER] = tokenizer.to_str(pretty=True).encode()
+    return write_folder(folder, files)
 
 
 def from_pretrained(folder: str | Path) -> Model:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import convolution_1d, convolution_2d, fused, max_pooling, relu
-from headwork.models.layers import Head, matrix, zeros
+from headwork.models.layers import Head, Layer, matrix, zeros
 from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
 from headwork.note import Note, Step, inside, silent, steps_of
 
@@ -100,15 +100,15 @@ class ConvolutionalClassifier(Model):
             else:
                 maps = max_pooling(maps, size=2, note=inside(scoped, "pooling"))
         pooled = note("pooled", maps.mean((-2, -1)))
-        scores: Tensor = note("scores", self.head(pooled))
-        return scores
+        return note("scores", self.head(pooled))
 
 
-class SequenceConvolution(nn.Module):
+class SequenceConvolution(Layer):
     """Convolutions along the tokens: vectors (batch, token, width) in, as many out. Padding stays zero."""
 
     def __init__(self, width: int, depth: int, *, taps: int = 5, kernel: Kernel = "plain") -> None:
         super().__init__()
+        self.output_width = width
         self.blocks = nn.ModuleList(Convolution(width, width, taps, kernel=kernel) for _ in range(depth))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -30,6 +31,12 @@ Cache = dict[str, Tensor]
 EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
 
+class Layer(nn.Module):
+    """A module that gives one tensor; nn.Module itself promises nothing."""
+
+    __call__: Callable[..., Tensor]
+
+
 def matrix(*shape: int) -> nn.Parameter:
     """Uniform within sqrt(6 / (rows + columns)) (Glorot & Bengio 2010)."""
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(*shape)))
@@ -39,7 +46,7 @@ def zeros(width: int) -> nn.Parameter:
     return nn.Parameter(torch.zeros(width))
 
 
-class Normalisation(nn.Module):
+class Normalisation(Layer):
     """Layer normalisation: ``scale`` and ``shift``."""
 
     def __init__(self, width: int, *, epsilon: float = 1e-5, kernel: Kernel = "plain") -> None:
@@ -125,7 +132,7 @@ class FeedForward(nn.Module):
         return result
 
 
-class Head(nn.Module):
+class Head(Layer):
     """From a vector to one logit per class: ``matrix``, applied as W x, and ``bias``."""
 
     def __init__(self, width: int, classes: int) -> None:
@@ -147,7 +154,7 @@ class TokenEmbedding(nn.Module):
         return functional.embedding(tokens, self.table)
 
 
-class Positions(nn.Module):
+class Positions(Layer):
     """Adds to each token the row of its position: a learned ``table``, or sinusoids."""
 
     table: Tensor

@@ -7,7 +7,7 @@ paths such as ``block 0/attention/weights``; ``steps`` lists their cards. A fuse
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
@@ -88,6 +88,7 @@ class Model(nn.Module):
     architectures: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     OLD_PARAMETERS: ClassVar[dict[str, str]] = {}  # prefixes of parameters' names: earlier -> current
 
+    __call__: Callable[..., Tensor]  # nn.Module itself promises nothing
     tokenizer: Any = None  # splits a text into this model's tokens, where it has one
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -39,48 +39,33 @@ def in_each_layer(theirs: str, ours: str, rows: Table) -> Table:
     return {f"{theirs}.*.{name}": tuple(f"{ours}.*.{n}" for n in names) for name, names in rows.items()}
 
 
+def encoder_layers(attention: str, first_norm: str, second_norm: str) -> Table:
+    """The layers of BERT and ViT, which differ in these three names."""
+    rows = {
+        f"{attention}.query": "attention.W_q attention.b_q",
+        f"{attention}.key": "attention.W_k attention.b_k",
+        f"{attention}.value": "attention.W_v attention.b_v",
+        "attention.output.dense": "attention.W_o attention.b_o",
+        first_norm: "normalisation_1.scale normalisation_1.shift",
+        "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
+        "output.dense": "feed_forward.W_2 feed_forward.b_2",
+        second_norm: "normalisation_2.scale normalisation_2.shift",
+    }
+    return in_each_layer("encoder.layer", "transformer.blocks", with_biases(rows))
+
+
 BERT: Table = {
     "embeddings.word_embeddings.weight": ("embedding.table",),
     "embeddings.position_embeddings.weight": ("positions.table",),
     "embeddings.token_type_embeddings.weight": ("types.table",),
     **with_biases({"embeddings.LayerNorm": "normalisation.scale normalisation.shift"}),
-    **in_each_layer(
-        "encoder.layer",
-        "transformer.blocks",
-        with_biases(
-            {
-                "attention.self.query": "attention.W_q attention.b_q",
-                "attention.self.key": "attention.W_k attention.b_k",
-                "attention.self.value": "attention.W_v attention.b_v",
-                "attention.output.dense": "attention.W_o attention.b_o",
-                "attention.output.LayerNorm": "normalisation_1.scale normalisation_1.shift",
-                "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
-                "output.dense": "feed_forward.W_2 feed_forward.b_2",
-                "output.LayerNorm": "normalisation_2.scale normalisation_2.shift",
-            }
-        ),
-    ),
+    **encoder_layers("attention.self", "attention.output.LayerNorm", "output.LayerNorm"),
 }
 VIT: Table = {
     "embeddings.cls_token": ("class_token",),
     "embeddings.position_embeddings": ("positions.table",),
     **with_biases({"embeddings.patch_embeddings.projection": "patch_embedding.filters patch_embedding.bias"}),
-    **in_each_layer(
-        "encoder.layer",
-        "transformer.blocks",
-        with_biases(
-            {
-                "layernorm_before": "normalisation_1.scale normalisation_1.shift",
-                "attention.attention.query": "attention.W_q attention.b_q",
-                "attention.attention.key": "attention.W_k attention.b_k",
-                "attention.attention.value": "attention.W_v attention.b_v",
-                "attention.output.dense": "attention.W_o attention.b_o",
-                "layernorm_after": "normalisation_2.scale normalisation_2.shift",
-                "intermediate.dense": "feed_forward.W_1 feed_forward.b_1",
-                "output.dense": "feed_forward.W_2 feed_forward.b_2",
-            }
-        ),
-    ),
+    **encoder_layers("attention.attention", "layernorm_before", "layernorm_after"),
     **with_biases({"layernorm": "transformer.normalisation.scale transformer.normalisation.shift"}),
     **with_biases({"classifier": "head.matrix head.bias"}),
 }

@@ -22,14 +22,12 @@ from headwork.models.checkpoints import (
     MANIFEST,
     PARAMETERS,
     TOKENIZER,
-    as_json,
     parsed,
     read_folder,
     refuse_pickles,
     tensors,
-    tokenizer_file,
     tokenizer_of,
-    write_folder,
+    write_model,
 )
 from headwork.models.model import Model
 from headwork.models.parameter_names import BERT, TORCH, VIT, State, Table, from_theirs, to_theirs
@@ -97,8 +95,6 @@ def from_transformers(
 
 def to_transformers(model: Model, folder: str | Path) -> Path:
     """Write a TextEncoder of BERT's shape, or a VisionTransformer, for the transformers library."""
-    from safetensors.torch import save
-
     family = next((f for f in FAMILIES.values() if f.kind is type(model)), None)
     if family is None:
         known = " or ".join(f.kind.__name__ for f in FAMILIES.values())
@@ -108,8 +104,7 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
     config = family.write_config(model.config)
     state = to_theirs(family.table, {n: p.detach().cpu() for n, p in model.state_dict().items()})
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
-    files = {CONFIG: as_json(config), PARAMETERS: save(prefixed, {"format": "pt"})}
-    return write_folder(folder, files | tokenizer_file(model))
+    return write_model(folder, config, prefixed, model.tokenizer)
 
 
 def _files(path: Path) -> dict[str, bytes]:
@@ -325,16 +320,14 @@ def from_torch(
 
 def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Module:
     """An Encoder or a Decoder as torch's own module (batch first), or both together as an nn.Transformer."""
-    if decoder is None:
-        module = _torch_module(model)
-        module.load_state_dict(to_theirs(TORCH, model.state_dict()))
-        return module.eval()
-    sizes, modules = (model.config.width, model.config.heads), (_torch_module(model), _torch_module(decoder))
-    both = nn.Transformer(*sizes, custom_encoder=modules[0], custom_decoder=modules[1], batch_first=True)
-    # nn.Transformer draws all parameters anew, also those of stacks that it is given: fill them afterwards.
-    for module, ours in zip(modules, (model, decoder), strict=True):
-        module.load_state_dict(to_theirs(TORCH, ours.state_dict()))
-    return both.eval()
+    result = first = _torch_module(model)
+    if decoder is not None:
+        sizes, second = (model.config.width, model.config.heads), _torch_module(decoder)
+        result = nn.Transformer(*sizes, custom_encoder=first, custom_decoder=second, batch_first=True)
+        # It draws all parameters anew, also those of stacks that it is given: fill them afterwards.
+        second.load_state_dict(to_theirs(TORCH, decoder.state_dict()))
+    first.load_state_dict(to_theirs(TORCH, model.state_dict()))
+    return result.eval()
 
 
 def _torch_module(model: Encoder | Decoder) -> nn.Module:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headwork.errors import InputError
 from headwork.mechanisms import fused, gru, lstm, recurrence
-from headwork.models.layers import Head, matrix, zeros
+from headwork.models.layers import Head, Layer, matrix, zeros
 from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
 from headwork.note import Note, Step, inside, silent, steps_of
 
@@ -33,7 +33,7 @@ class RecurrentConfig(Config):
     width: int = 200
 
 
-class Recurrence(nn.Module):
+class Recurrence(Layer):
     """One direction: ``W_x``, ``W_h``, each gate's rows below the other, and biases."""
 
     def __init__(self, inputs: int, width: int, *, cell: Cell, kernel: Kernel = "plain") -> None:
@@ -70,7 +70,7 @@ class Recurrence(nn.Module):
         return torch.stack(states, -2)
 
 
-class Recurrent(nn.Module):
+class Recurrent(Layer):
     """One direction or both, side by side: (batch, time, width) in, (batch, time, states) out."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Recurrent(nn.Module):
     def forward(self, inputs: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
         """``mask`` has 1 for each step and 0 for the padding after the last."""
         check_padding(mask)
-        onward: Tensor = self.forwards(inputs, note=inside(note, "forwards"))
+        onward = self.forwards(inputs, note=inside(note, "forwards"))
         if self.backwards is None:
             return onward
         order = reversed_order(inputs.shape[1], mask, inputs)
@@ -157,5 +157,4 @@ class RecurrentClassifier(Model):
         last = states[:, -1, : self.config.width]
         # Backwards, the row read last is the first.
         pooled = torch.cat([last, states[:, 0, self.config.width :]], -1)
-        scores: Tensor = note("scores", self.head(note("pooled", pooled)))
-        return scores
+        return note("scores", self.head(note("pooled", pooled)))

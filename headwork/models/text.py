@@ -100,8 +100,7 @@ class TextEncoder(Model):
             vectors = self.normalisation(vectors, note=inside(note, "embedding normalisation"))
         # Only now, so that the tokens that are left have their own positions.
         vectors, mask = at_positions(vectors, only), at_positions(mask, only)
-        result: Tensor = self.transformer(self.dropout(vectors), mask=key_mask(mask), note=note)
-        return result
+        return self.transformer(self.dropout(vectors), mask=key_mask(mask), note=note)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +139,6 @@ class SequenceEncoder(Model):
         self.reading: SequenceConvolution | Recurrent
         if config.encoder == "convolution":
             self.reading = SequenceConvolution(config.width, config.depth, kernel=config.kernel)
-            self.output_width = config.width
         else:
             self.reading = Recurrent(
                 config.width,
@@ -149,7 +147,7 @@ class SequenceEncoder(Model):
                 bidirectional=config.bidirectional,
                 kernel=config.kernel,
             )
-            self.output_width = self.reading.output_width
+        self.output_width = self.reading.output_width
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -162,8 +160,7 @@ class SequenceEncoder(Model):
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
         tokens, mask = at_positions(tokens, only), at_positions(mask, only)
         vectors = self.dropout(note("embedding", self.embedding(tokens)))
-        result: Tensor = self.reading(vectors, mask, note=note)
-        return result
+        return self.reading(vectors, mask, note=note)
 
 
 class NGrams(nn.Module):
@@ -279,7 +276,7 @@ class TextClassifier(Model):
         only = random_positions(tokens, mask, 1 - share) if share else None
         vectors, real = self.encoder(tokens, mask, only=only, note=note), at_positions(mask, only)
         pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, real)
-        scores: Tensor = self.head(self.dropout(note("pooled", pooled)))
+        scores = self.head(self.dropout(note("pooled", pooled)))
         if self.ngrams is not None:
             by_token, norm = self.ngrams(tokens, mask, only)
             scores = scores + note("n-grams", by_token).sum(1) / norm

@@ -78,11 +78,13 @@ def new_normalisation(config: TransformerConfig) -> Normalisation:
 class Block(nn.Module):
     """What encoder and decoder blocks share: sublayers on a residual path, normalised before or after."""
 
-    def __init__(self, config: TransformerConfig, sublayers: int) -> None:
+    sublayers: ClassVar[int]
+
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.placement, self.dropout = config.normalisation, nn.Dropout(config.dropout)
         self.attention = new_attention(config)
-        for k in range(1, sublayers + 1):
+        for k in range(1, self.sublayers + 1):
             setattr(self, f"normalisation_{k}", new_normalisation(config))
         self.feed_forward = FeedForward(
             config.width, config.hidden, activation=config.activation, kernel=config.kernel
@@ -100,7 +102,7 @@ class Block(nn.Module):
         **options: object,
     ) -> Tensor:
         """The tokens after sublayer ``k``; with ``first``, only so many, which still attend to all."""
-        normalisation = getattr(self, f"normalisation_{k}")
+        normalisation: Normalisation = getattr(self, f"normalisation_{k}")
         scoped = inside(note, f"normalisation {k}")
         rows = normalisation(tokens, note=scoped) if self.placement == "pre" else tokens
         if first is not None:
@@ -108,15 +110,13 @@ class Block(nn.Module):
             rows = rows[:, :first]
         change = self.dropout(sublayer(rows, note=inside(note, scope), **options))
         total: Tensor = note(f"residual {k}", tokens + change)
-        result: Tensor = total if self.placement == "pre" else normalisation(total, note=scoped)
-        return result
+        return total if self.placement == "pre" else normalisation(total, note=scoped)
 
 
 class EncoderBlock(Block):
     """The mechanism ``encoder_layer``."""
 
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config, 2)
+    sublayers = 2
 
     def forward(
         self,
@@ -135,8 +135,10 @@ class EncoderBlock(Block):
 class DecoderBlock(Block):
     """The mechanism ``decoder_layer``."""
 
+    sublayers = 3
+
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config, 3)
+        super().__init__(config)
         self.cross_attention = new_attention(config)
 
     def forward(
@@ -156,7 +158,7 @@ class Stack(Model):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.blocks = nn.ModuleList(self.block(config) for _ in range(config.depth))  # type: ignore[call-arg]
+        self.blocks = nn.ModuleList(self.block(config) for _ in range(config.depth))
         self.normalisation = new_normalisation(config) if config.ends_normalised else None
 
     @property
@@ -176,10 +178,8 @@ class Stack(Model):
         return steps
 
     def normalise(self, tokens: Tensor, note: Note) -> Tensor:
-        if self.normalisation is None:
-            return tokens
-        result: Tensor = self.normalisation(tokens, note=inside(note, "normalisation"))
-        return result
+        scoped = inside(note, "normalisation")
+        return tokens if self.normalisation is None else self.normalisation(tokens, note=scoped)
 
 
 class Encoder(Stack):
@@ -300,16 +300,14 @@ class EncoderDecoder(Model):
 
     def encode(self, source: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
         check_tokens("source", source, self.config.vocabulary, mask)
-        result: Tensor = self.encoder(self.embed(source, note), mask=key_mask(mask), note=note)
-        return result
+        return self.encoder(self.embed(source, note), mask=key_mask(mask), note=note)
 
     def decode(
         self, target: Tensor, memory: Tensor, mask: Tensor | None = None, *, note: Note = silent
     ) -> Tensor:
         """Vectors of the target's tokens; ``mask`` is the source's padding."""
         check_tokens("target", target, self.config.vocabulary)
-        result: Tensor = self.decoder(self.embed(target, note), memory, memory_mask=key_mask(mask), note=note)
-        return result
+        return self.decoder(self.embed(target, note), memory, memory_mask=key_mask(mask), note=note)
 
     def forward(
         self, source: Tensor, target: Tensor, mask: Tensor | None = None, *, note: Note = silent

@@ -117,8 +117,7 @@ class VisionTransformer(Model):
         only_class = self.class_token is not None and self.config.kernel == "fused"
         tokens = self.transformer(tokens, first=1 if only_class else None, note=note)
         pooled = note("pooled", tokens.mean(1) if self.class_token is None else tokens[:, 0])
-        scores: Tensor = note("scores", self.head(pooled))
-        return scores
+        return note("scores", self.head(pooled))
 
 
 class ImagePositions(Positions):

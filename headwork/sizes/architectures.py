@@ -89,26 +89,23 @@ def transformer(
 
 
 def _transformer_notes(architecture: str, shared: bool, tokens: int, asking: int) -> tuple[str, ...]:
-    notes = [
+    counted = (
         "Counted: projections and feed-forward with biases, normalisations with scale and shift; sinusoidal "
         "positions have no parameters; no normalisation after the last layer (torch's nn.Transformer adds "
-        "one to each stack).",
-    ]
-    if architecture != "encoder":
-        if not shared:
-            notes.append("Vocabulary: a matrix for each embedding and for the output.")
-        elif architecture == "encoder-decoder":
-            notes.append("Vocabulary: one matrix for both embeddings and the output.")
-        else:
-            notes.append("Vocabulary: one matrix for the embedding and the output.")
-    if architecture == "decoder":
-        notes.append("A decoder alone has no encoder to attend to: no cross-attention.")
-    if architecture == "encoder":
-        notes.append("An encoder alone ends with its last layer: no output projection.")
+        "one to each stack)."
+    )
     pair = architecture == "encoder-decoder"
+    embeddings = "both embeddings" if pair else "the embedding"
+    matrices = f"one matrix for {embeddings} and" if shared else "a matrix for each embedding and for"
+    vocabulary = f"Vocabulary: {matrices} the output."
     length = f"{tokens} source and {asking} target tokens" if pair else f"{tokens} tokens"
-    notes.append(f"Shapes are token x width. {FLOPS_NOTE} {length}; masked scores are counted in full.")
-    return tuple(notes)
+    middle = {
+        "encoder-decoder": (vocabulary,),
+        "decoder": (vocabulary, "A decoder alone has no encoder to attend to: no cross-attention."),
+        "encoder": ("An encoder alone ends with its last layer: no output projection.",),
+    }[architecture]
+    shapes = f"Shapes are token x width. {FLOPS_NOTE} {length}; masked scores are counted in full."
+    return (counted, *middle, shapes)
 
 
 def vit(
@@ -213,24 +210,18 @@ def _count(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **f
 
 def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
     # Looking a row up costs nothing; it is scaled by sqrt(width), and its position is added.
-    return _count(
-        f"{name} embedding".strip(),
-        lambda rows: rows * width + rows,
-        (tokens, width),
-        weights=vocabulary * width if owns else 0,
-        about="" if owns else "shares its matrix",
-    )
+    row = _count(f"{name} embedding".strip(), lambda rows: rows * width + rows, (tokens, width))
+    return _with_matrix(row, vocabulary * width, owns)
 
 
 def _output(vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
-    return _count(
-        "output",
-        lambda rows, matrix: project(rows, matrix, "W").softmax(-1),
-        (tokens, width),
-        (vocabulary, width),
-        weights=vocabulary * width if owns else 0,
-        about="" if owns else "shares its matrix",
-    )
+    shapes = (tokens, width), (vocabulary, width)
+    row = _count("output", lambda rows, matrix: project(rows, matrix, "W").softmax(-1), *shapes)
+    return _with_matrix(row, vocabulary * width, owns)
+
+
+def _with_matrix(row: Row, weights: int, owns: bool) -> Row:
+    return replace(row, weights=weights) if owns else replace(row, weights=0, about="shares its matrix")
 
 
 def _patch_embedding(

@@ -165,17 +165,15 @@ def _counts(
 def _notes(
     what: Mechanism, names: list[str], products: Polynomial, heads: int, hidden: int, depthwise: bool
 ) -> list[str]:
+    settings = {
+        f"{heads} heads." if heads > 1 else "1 head.": "heads" in what.options,
+        f"The hidden width is {hidden} d.": any("hidden" in entry.axes.split() for entry in what.inputs),
+        "Stride 1, padded so that the output has as many positions as the input.": "padding" in what.options,
+        "Stride 1.": "size" in what.options,
+        "As many groups as channels (depthwise).": depthwise,
+    }
     notes = ["; ".join(f"{name}: {MEANING[name]}" for name in names) + "."]
-    if "heads" in what.options:
-        notes.append(f"{heads} heads." if heads > 1 else "1 head.")
-    if any("hidden" in entry.axes.split() for entry in what.inputs):
-        notes.append(f"The hidden width is {hidden} d.")
-    if "padding" in what.options:
-        notes.append("Stride 1, padded so that the output has as many positions as the input.")
-    if "size" in what.options:
-        notes.append("Stride 1.")
-    if depthwise:
-        notes.append("As many groups as channels (depthwise).")
+    notes += [text for text, applies in settings.items() if applies]
     square, linear = products.coefficient(n=2, d=1), products.coefficient(n=1, d=2)
     if square and linear:
         ratio = Fraction(linear) / Fraction(square)

@@ -45,7 +45,16 @@ def attention_ledger(
     >>> attention_ledger(tokens=6, width=768, tokens_as="columns")["query"]
     (768, 6)
     """
-    _check(tokens, width, heads, batch, memory, tokens_as, biases)
+    given = {name: size for name, size in (("batch", batch), ("memory", memory)) if size is not None}
+    whole("attention", tokens=tokens, width=width, **given)
+    if heads is not None:
+        heads_divide("attention", width, heads)
+    elif biases:
+        raise InputError(
+            "attention: plain attention has no biases. Give the number of heads (1 will do) to count them."
+        )
+    if tokens_as not in ("rows", "columns"):
+        raise unknown("tokens_as", tokens_as, ("rows", "columns"))
     sizes = {"token": tokens, "key": memory or tokens}
     sizes |= dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
     options: dict[str, Any] = {}
@@ -56,6 +65,11 @@ def attention_ledger(
         sizes |= {} if memory is None else {"memory": 1}
     columns = tokens_as == "columns"
     rows = [_describe(row, columns) for row in counted(slug, sizes, batch=batch, columns=columns, **options)]
+    notes = {
+        "Projections with biases.": biases,
+        "Projections without biases; ask for them to count them.": heads is not None and not biases,
+        "Softmax runs down the columns: each column of the weights sums to 1.": columns,
+    }
     named = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{named}"
@@ -66,33 +80,10 @@ def attention_ledger(
             **({} if heads is None else {"heads": heads, "width of a head": width // heads}),
             "parameters": added("total", rows).parameters or 0,
         },
-        notes=_notes(heads, biases, columns),
+        notes=tuple(text for text, applies in notes.items() if applies),
         warnings=(_columns_warning(tokens, width),) if columns else (),
         summed=True,
     )
-
-
-def _check(
-    tokens: int,
-    width: int,
-    heads: int | None,
-    batch: int | None,
-    memory: int | None,
-    tokens_as: str,
-    biases: bool,
-) -> None:
-    whole("attention", tokens=tokens, width=width)
-    for name, size in (("batch", batch), ("memory", memory)):
-        if size is not None:
-            whole("attention", **{name: size})
-    if heads is not None:
-        heads_divide("attention", width, heads)
-    if biases and heads is None:
-        raise InputError(
-            "attention: plain attention has no biases. Give the number of heads (1 will do) to count them."
-        )
-    if tokens_as not in ("rows", "columns"):
-        raise unknown("tokens_as", tokens_as, ("rows", "columns"))
 
 
 def _describe(row: Row, columns: bool) -> Row:
@@ -105,19 +96,6 @@ def _describe(row: Row, columns: bool) -> Row:
     late = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
     order = sorted(range(len(words)), key=lambda axis: words[axis] in late)
     return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(words[i] for i in order))
-
-
-def _notes(heads: int | None, biases: bool, columns: bool) -> tuple[str, ...]:
-    notes = []
-    if heads is not None:
-        notes.append(
-            "Projections with biases."
-            if biases
-            else "Projections without biases; ask for them to count them."
-        )
-    if columns:
-        notes.append("Softmax runs down the columns: each column of the weights sums to 1.")
-    return tuple(notes)
 
 
 def _columns_warning(tokens: int, width: int) -> str:

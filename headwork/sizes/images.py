@@ -17,18 +17,18 @@ from headwork.sizes.ledger import Ledger, Row
 Size = int | Sequence[int]
 
 
-def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
+def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, where: str = "output size") -> int:
     """The number of positions of a kernel: floor((size + 2 padding - kernel)/stride) + 1.
 
     >>> output_size(9, 3), output_size(9, 3, stride=2, padding=1), output_size(256, 5, stride=2)
     (7, 5, 126)
     """
-    whole("output size", size=size, kernel=kernel, stride=stride)
-    whole("output size", 0, padding=padding)
+    whole(where, size=size, kernel=kernel, stride=stride)
+    whole(where, 0, padding=padding)
     if kernel > size + 2 * padding:
         needed = -(-(kernel - size) // 2)
         raise InputError(
-            f"output size: a kernel of {kernel} does not fit into {size} positions with padding {padding}. "
+            f"{where}: a kernel of {kernel} does not fit into {size} positions with padding {padding}. "
             f"Use a kernel of at most {size + 2 * padding}, or a padding of at least {needed}."
         )
     return (size + 2 * padding - kernel) // stride + 1
@@ -118,10 +118,11 @@ def convolution(
     """
     channels, lengths = _channels_and_lengths(inputs, channels)
     kernels = (kernel,) * len(lengths) if isinstance(kernel, int) else tuple(kernel)
-    _check(lengths, kernels, channels, filters, stride, padding, groups)
+    _check(lengths, kernels, padding, channels=channels, filters=filters, stride=stride, groups=groups)
     axes, taps = AXES[len(lengths)], TAPS[len(lengths)]
     outputs = [
-        _output(n, k, stride, padding, axis) for n, k, axis in zip(lengths, kernels, axes, strict=True)
+        output_size(n, k, stride, padding, f"convolution, along the {axis}")
+        for n, k, axis in zip(lengths, kernels, axes, strict=True)
     ]
     sizes = {"channel": channels, "group_channel": channels // groups, "output_channel": filters}
     sizes |= dict(zip(axes + taps, lengths + kernels, strict=True))
@@ -130,18 +131,17 @@ def convolution(
     shape, last = kernel_row.shape or (), output.shape or ()
     numbers_in, numbers_out = prod(source.shape or ()), prod(last)
     local, dense = prod(last) * prod(shape[1:]), numbers_in * numbers_out
+    unshared = (
+        ("locally connected", local, output.multiply_adds, "a kernel of its own at each position"),
+        ("as a dense layer", dense, dense, f"a matrix {numbers_out:,} x {numbers_in:,}"),
+    )
     return Ledger(
         title=f"{slug}: {channels} x {' x '.join(map(str, lengths))}, filters {filters}, kernel "
         f"{' x '.join(map(str, kernels))}, stride {stride}, padding {padding}"
         + (f", {groups} groups" if groups > 1 else ""),
         rows=(
             Row(name="input", shape=source.shape, axes=source.axes),
-            Row(
-                name="filter",
-                shape=shape[1:],
-                axes=" ".join(kernel_row.axes.split()[1:]),
-                about="one of them",
-            ),
+            Row(name="filter", shape=shape[1:], axes=kernel_row.axes.partition(" ")[2], about="one of them"),
             Row(name="filters", shape=shape, axes=kernel_row.axes, about="all of them"),
             Row(name="output", shape=last, axes=output.axes),
             Row(
@@ -151,19 +151,9 @@ def convolution(
                 multiply_adds=output.multiply_adds,
                 about="one kernel for all positions",
             ),
-            Row(
-                name="locally connected",
-                weights=local,
-                biases=numbers_out,
-                multiply_adds=output.multiply_adds,
-                about="a kernel of its own at each position",
-            ),
-            Row(
-                name="as a dense layer",
-                weights=dense,
-                biases=numbers_out,
-                multiply_adds=dense,
-                about=f"a matrix {numbers_out:,} x {numbers_in:,}",
+            *(
+                Row(name=name, weights=weights, biases=numbers_out, multiply_adds=work, about=about)
+                for name, weights, work, about in unshared
             ),
         ),
         facts={
@@ -195,41 +185,27 @@ AXES: dict[int, tuple[str, ...]] = {1: ("position",), 2: ("height", "width")}
 TAPS: dict[int, tuple[str, ...]] = {1: ("tap",), 2: ("kernel_height", "kernel_width")}
 
 
-def _check(
-    lengths: tuple[int, ...],
-    kernels: tuple[int, ...],
-    channels: int,
-    filters: int,
-    stride: int,
-    padding: int,
-    groups: int,
-) -> None:
+def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **counts: int) -> None:
     if len(kernels) != len(lengths):
         raise InputError(
             f"convolution: the kernel has {len(kernels)} sizes, the input {len(lengths)}. "
             "Give one for all axes, or one for each."
         )
     for axis, length, k in zip(AXES[len(lengths)], lengths, kernels, strict=True):
-        whole(
-            "convolution", **{axis: length, f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel": k}
-        )
-    whole("convolution", channels=channels, filters=filters, stride=stride, groups=groups)
+        kernel = f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel"
+        whole("convolution", **{axis: length, kernel: k})
+    whole("convolution", **counts)
     whole("convolution", 0, padding=padding)
-    for name, count in (("channels", channels), ("filters", filters)):
-        if count % groups:
+    groups = counts["groups"]
+    for name in ("channels", "filters"):
+        if rest := counts[name] % groups:
             raise InputError(
-                f"convolution: {groups} groups do not divide {count} {name} (remainder {count % groups}). "
-                f"Choose a number of groups that divides both channels ({channels}) and filters ({filters})."
+                f"convolution: {groups} groups do not divide {counts[name]} {name} (remainder {rest}). "
+                "Choose a number of groups that divides both "
+                f"channels ({counts['channels']}) and filters ({counts['filters']})."
             )
     if groups > MOST_GROUPS:
         raise TooLarge(f"convolution: {groups:,} groups; at most {MOST_GROUPS:,} are counted.")
-
-
-def _output(length: int, kernel: int, stride: int, padding: int, axis: str) -> int:
-    try:
-        return output_size(length, kernel, stride, padding)
-    except InputError as error:
-        raise InputError(str(error).replace("output size:", f"convolution, along the {axis}:")) from None
 
 
 def _notes(

@@ -70,12 +70,7 @@ def added(name: str, rows: Iterable[Row], **fields: Any) -> Row:
 
 def _sum(counts: Iterable[Count | None]) -> Count | None:
     known = [count for count in counts if count is not None]
-    if not known:
-        return None
-    total = known[0]
-    for count in known[1:]:
-        total = total + count
-    return total
+    return sum(known) if known else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,11 +158,11 @@ class Ledger:
             "title": self.title,
             "rows": [_row_data(row) for row in self.rows],
             **({"total": _row_data(self.total)} if self.summed else {}),
-            "facts": {name: _plain(fact) for name, fact in self.facts.items()},
+            "facts": dict(self.facts),
             "notes": list(self.notes),
             "warnings": list(self.warnings),
         }
-        return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+        return json.dumps(data, ensure_ascii=False, indent=1, default=str) + "\n"
 
     def __str__(self) -> str:
         return self.to_text()
@@ -225,10 +220,4 @@ def _row_data(row: Row) -> dict[str, Any]:
     names = ("name", "times", "shape", "axes", *COUNTS[:2], "parameters", "multiply_adds", "flops", "others")
     data = {name: getattr(row, name) for name in (*names, "formula", "about")} | {"axes": row.axes.split()}
     renamed = {"others": "other_operations"}
-    return {
-        renamed.get(name, name): _plain(value) for name, value in data.items() if value not in (None, "", [])
-    }
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Polynomial) else value
+    return {renamed.get(name, name): value for name, value in data.items() if value not in (None, "", [])}
