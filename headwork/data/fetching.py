@@ -92,19 +92,13 @@ def fetch(name: str | Entry, *, from_folder: str | Path | None = None, log: Log 
     raise InputError(_not_fetched(entry, tried))
 
 
-def cached(entry: Entry) -> bool:
-    """Whether the files are there, judged by their sizes; ``fetch`` looks at the digests too."""
+def cached(entry: Entry) -> Variant | None:
+    """The variant whose files are there, judged by their sizes; ``fetch`` looks at the digests too."""
     folder = cache_folder() / entry.folder
-    return any(_complete(variant, folder) for variant in entry.variants)
-
-
-def cached_variant(entry: Entry, folder: Path) -> Variant:
-    """The variant whose files are in the folder."""
-    return next(variant for variant in entry.variants if _complete(variant, folder))
-
-
-def _complete(variant: Variant, folder: Path) -> bool:
-    return all(_size(folder / file.name) == file.size for file in variant.files)
+    for variant in entry.variants:
+        if all(_size(folder / file.name) == file.size for file in variant.files):
+            return variant
+    return None
 
 
 def content(folder: Path, file: File) -> bytes:

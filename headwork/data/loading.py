@@ -17,7 +17,7 @@ import numpy as np
 from headwork.data.archives import UnreadableError
 from headwork.data.catalog import CATALOG, Entry, File, find_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
-from headwork.data.fetching import Log, cached_variant, content, fetch, to_stderr
+from headwork.data.fetching import Log, cached, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
 from headwork.data.text_files import KINDS, Row, class_names, labelled_rows, text_split
 from headwork.errors import InputError, unknown
@@ -148,7 +148,8 @@ def _imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
     No film is in both parts, and a film's reviews of one label are neighbours. So validation is held out in
     stretches: drawn one by one it rewards a model that learns the names of films (docs/experiments.md).
     """
-    variant = cached_variant(entry, folder)
+    variant = cached(entry)
+    assert variant is not None  # just fetched
     if len(variant.files) == 1:
         train, test = _archive(folder, variant.files[0])
     else:

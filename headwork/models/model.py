@@ -57,13 +57,15 @@ class Config(metaclass=ConfigType):
     """Plain fields, checked when it is made: choices by their names, counts at least 1, shares below 1."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {}
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()  # counts that may be 0
 
     kernel: Kernel = "plain"
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for entry in fields(self):
-            value, kind, least = getattr(self, entry.name), hints[entry.name], self.least(entry.name)
+            value, kind = getattr(self, entry.name), hints[entry.name]
+            least = 0 if entry.name in self.MAY_BE_ZERO else 1
             field = f"{type(self).__name__}: {entry.name}"
             if get_origin(kind) is Literal and value not in get_args(kind):
                 raise unknown(field, value, get_args(kind))
@@ -71,10 +73,6 @@ class Config(metaclass=ConfigType):
                 raise InputError(f"{field} is {value!r}. Give a whole number, at least {least}.")
             if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
                 raise InputError(f"{field} is {value!r}. Give a number from 0 up to, not with, 1.")
-
-    def least(self, name: str) -> int:
-        """The smallest value of a whole number."""
-        return 1
 
 
 class Model(nn.Module):

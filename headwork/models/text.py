@@ -34,6 +34,7 @@ class TextEncoderConfig(TransformerConfig):
     """``token_types`` 0 is none."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types",)
 
     vocabulary: int = 256
     max_length: int = 512
@@ -46,9 +47,6 @@ class TextEncoderConfig(TransformerConfig):
     depth: int = 2
     normalisation: Placement = "pre"
     activation: Activation = "gelu"
-
-    def least(self, name: str) -> int:
-        return 0 if name == "token_types" else 1
 
 
 class TextEncoder(Model):
@@ -112,6 +110,7 @@ class TextClassifierConfig(TextEncoderConfig):
     """
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length", "phrases": "ngrams"}
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types", "ngrams")
 
     encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
     bidirectional: bool = False
@@ -119,9 +118,6 @@ class TextClassifierConfig(TextEncoderConfig):
     pooling: Literal["mean", "first"] = "mean"
     word_dropout: float = 0.0
     ngrams: int = 0
-
-    def least(self, name: str) -> int:
-        return 0 if name == "ngrams" else super().least(name)
 
 
 ENCODERS = {"transformer": "transformer", "cnn": "convolution", **CELLS}

@@ -27,14 +27,7 @@ from headwork.mechanisms import (
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
-from headwork.models.layers import (
-    Attention,
-    Cache,
-    FeedForward,
-    Normalisation,
-    Positions,
-    TokenEmbedding,
-)
+from headwork.models.layers import Attention, Cache, FeedForward, Normalisation, Positions, TokenEmbedding
 from headwork.models.model import MASK, VECTORS, AttentionKind, Config, Model, check_tokens
 from headwork.note import Input, Note, Step, inside, silent, steps_of
 
@@ -118,17 +111,9 @@ class EncoderBlock(Block):
 
     sublayers = 2
 
-    def forward(
-        self,
-        tokens: Tensor,
-        *,
-        first: int | None = None,
-        mask: Mask = None,
-        cache: Cache | None = None,
-        note: Note = silent,
-    ) -> Tensor:
-        options = {"mask": mask, "cache": cache}
-        tokens = self.residual(tokens, 1, self.attention, note, "attention", first=first, **options)
+    def forward(self, tokens: Tensor, *, note: Note = silent, **options: Any) -> Tensor:
+        """``options`` are those of the attention (mask, cache), and ``first``."""
+        tokens = self.residual(tokens, 1, self.attention, note, "attention", **options)
         return note("output", self.residual(tokens, 2, self.feed_forward, note, "feed-forward"))
 
 

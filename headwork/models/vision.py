@@ -17,7 +17,7 @@ from headwork.mechanisms import convolution_2d, fused, learned_positions, sinuso
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
 from headwork.models.layers import Head, PositionKind, Positions, matrix, zeros
-from headwork.models.model import IMAGES, Kernel, Model, check_images
+from headwork.models.model import IMAGES, Model, check_images
 from headwork.models.transformer import Encoder, TransformerConfig
 from headwork.note import Note, Step, inside, silent, steps_of
 
@@ -57,12 +57,12 @@ class VisionTransformerConfig(TransformerConfig):
 class PatchEmbedding(nn.Module):
     """One token per patch: a convolution (``filters``, ``bias``) whose stride is its size."""
 
-    def __init__(self, channels: int, size: int, width: int, *, kernel: Kernel = "plain") -> None:
+    def __init__(self, config: VisionTransformerConfig) -> None:
         super().__init__()
-        self.size, self.kernel = size, kernel
-        flat = matrix(width, channels * size * size)
-        self.filters = nn.Parameter(flat.detach().reshape(width, channels, size, size))
-        self.bias = zeros(width)
+        self.size, self.kernel = config.patch, config.kernel
+        flat = matrix(config.width, config.channels * self.size**2)
+        self.filters = nn.Parameter(flat.detach().reshape(-1, config.channels, self.size, self.size))
+        self.bias = zeros(config.width)
 
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
         if self.kernel == "fused":
@@ -86,9 +86,7 @@ class VisionTransformer(Model):
 
     def __init__(self, config: VisionTransformerConfig) -> None:
         super().__init__(config)
-        self.patch_embedding = PatchEmbedding(
-            config.channels, config.patch, config.width, kernel=config.kernel
-        )
+        self.patch_embedding = PatchEmbedding(config)
         first = config.pooling == "class token"
         self.class_token = nn.Parameter(0.02 * torch.randn(config.width)) if first else None
         self.positions = ImagePositions(config)

@@ -8,7 +8,7 @@ embedding, learned positions, a last normalisation and a linear head on the clas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from headwork.mechanisms.attention import project
 from headwork.numbers import OperationCount, ShapeTensor, cat
 from headwork.sizes.counting import heads_divide, part, whole
 from headwork.sizes.images import Size, grid, sides
-from headwork.sizes.ledger import Ledger, Row, added
+from headwork.sizes.ledger import Fact, Ledger, Row, added
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 
@@ -66,25 +66,19 @@ def transformer(
             for i, (name, count) in enumerate(read)
         ]
         output = [_output(vocabulary, width, asking, owns=not shared)] if decoder else []
-    rows = (*embeddings, *encoder, *decoder, *output)
     words = added("vocabulary", (*embeddings, *output)).weights or 0
-    total = added("total", rows)
     stacks = {"encoder": encoder, "decoder": decoder}
-    by_stack = {name: added(name, rows).parameters for name, rows in stacks.items() if rows}
-    without = total.parameters - words  # type: ignore[operator]
-    return Ledger(
+    by_stack = {name: added(name, rows).parameters or 0 for name, rows in stacks.items() if rows}
+    return _model_ledger(
         title=f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, "
         f"{heads} heads, hidden {hidden}, vocabulary {vocabulary:,}",
-        rows=_without_axes(rows),
+        rows=(*embeddings, *encoder, *decoder, *output),
         facts={
-            **{f"parameters of the {name}": count for name, count in by_stack.items() if count is not None},
-            "parameters without the vocabulary": without,
+            **{f"parameters of the {name}": count for name, count in by_stack.items()},
+            "parameters without the vocabulary": added("stacks", (*encoder, *decoder)).parameters or 0,
             "parameters of the vocabulary": words,
-            "parameters": total.parameters or 0,
-            "parameters without biases": total.weights or 0,
         },
         notes=_transformer_notes(architecture, shared, tokens, asking),
-        summed=True,
     )
 
 
@@ -138,29 +132,27 @@ def vit(
         part("last normalisation", "layer-normalisation", {"token": tokens, "width": width}),
         _head(tokens, width, classes, class_token),
     )
-    total = added("total", rows)
-    return Ledger(
+    return _model_ledger(
         title=f"vision transformer: image {' x '.join(map(str, sides('vit', 'image', image)))}, patch "
         f"{patch}, width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
-        rows=_without_axes(rows),
-        facts={
-            "patches": down * across,
-            "tokens": tokens,
-            "parameters": total.parameters or 0,
-            "parameters without biases": total.weights or 0,
-        },
+        rows=rows,
+        facts={"patches": down * across, "tokens": tokens},
         notes=(
             "Counted: biases everywhere, learned positions, normalisation before sublayers and at the end.",
             "The head reads the class token." if class_token else "The head reads the mean of all tokens.",
             f"Shapes are token x width. {FLOPS_NOTE}",
         ),
-        summed=True,
     )
 
 
-def _without_axes(rows: Iterable[Row]) -> tuple[Row, ...]:
+def _model_ledger(
+    title: str, rows: tuple[Row, ...], facts: dict[str, Fact], notes: tuple[str, ...]
+) -> Ledger:
     """Nearly every shape here is token x width: stated once, in a note, instead of in every row."""
-    return tuple(replace(row, axes="") for row in rows)
+    total = added("total", rows)
+    facts |= {"parameters": total.parameters or 0, "parameters without biases": total.weights or 0}
+    rows = tuple(replace(row, axes="") for row in rows)
+    return Ledger(title=title, rows=rows, facts=facts, notes=notes, summed=True)
 
 
 def _stack(

@@ -27,13 +27,7 @@ MEANING = {
 }
 # Four values of a size fix a cubic; pooling has k to the fourth. Pairs need an even width; padding keeps the
 # number of positions only for an odd kernel.
-NODES = {
-    "n": (8, 9, 10, 11),
-    "m": (8, 9, 10, 11),
-    "d": (2, 4, 6, 8),
-    "k": (1, 3, 5, 7, 9),
-    "s": (12, 13, 14, 15),
-}
+NODES = {"n": range(8, 12), "m": range(8, 12), "d": range(2, 10, 2), "k": range(1, 11, 2), "s": range(12, 16)}
 CHECKS = ({"n": 13, "m": 17, "d": 10, "k": 11, "s": 17}, {"n": 21, "m": 12, "d": 14, "k": 13, "s": 20})
 WORDS = {
     "n": "token query time position output",
@@ -92,7 +86,8 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     def counts(values: tuple[int, ...]) -> dict[str, tuple[int, int]]:
         return _counts(what, dict(zip(names, values, strict=True)), heads, hidden, depthwise)
 
-    nodes = {name: tuple(x * heads for x in NODES[name]) if name == "d" else NODES[name] for name in names}
+    scale = {name: heads if name == "d" else 1 for name in names}
+    nodes = {name: [x * scale[name] for x in NODES[name]] for name in names}
     steps = counts(tuple(values[0] for values in nodes.values()))
 
     def polynomial_of(step: str, which: int) -> Polynomial:
@@ -101,7 +96,7 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
 
         polynomial = interpolated(count, nodes)
         for check in CHECKS:
-            verify(polynomial, count, {n: check[n] * heads if n == "d" else check[n] for n in names})
+            verify(polynomial, count, {name: check[name] * scale[name] for name in names})
         return polynomial
 
     rows = tuple(

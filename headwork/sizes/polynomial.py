@@ -6,6 +6,7 @@ several sizes by a grid of them (Lagrange, in fractions: nothing is rounded); ot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -47,7 +48,13 @@ class Polynomial:
     __rmul__ = __mul__
 
     def __str__(self) -> str:
-        return self._written(lambda s, e: s if e == 1 else f"{s}^{e}")
+        text = ""
+        for powers, c in self._sorted():
+            sign = ("" if c > 0 else "-") if not text else (" + " if c > 0 else " - ")
+            factors = [s if e == 1 else f"{s}^{e}" for s, e in zip(self.sizes, powers, strict=True) if e]
+            lead = [] if abs(c) == 1 and factors else [str(abs(c))]
+            text += sign + " ".join(lead + factors)
+        return text or "0"
 
     def latex(self) -> str:
         """The same for LaTeX.
@@ -55,7 +62,7 @@ class Polynomial:
         >>> Polynomial(("n", "d"), {(2, 1): 2, (0, 0): -1}).latex()
         '2 n^{2} d - 1'
         """
-        return self._written(lambda s, e: s if e == 1 else f"{s}^{{{e}}}")
+        return re.sub(r"\^(\d+)", r"^{\1}", str(self))
 
     def order(self) -> str:
         """What it grows like: the terms that no other term outgrows, without their coefficients."""
@@ -72,15 +79,6 @@ class Polynomial:
 
     def _sorted(self) -> list[tuple[tuple[int, ...], Fraction | int]]:
         return sorted(self.terms.items(), key=lambda term: (-sum(term[0]), tuple(-e for e in term[0])))
-
-    def _written(self, power: Callable[[str, int], str]) -> str:
-        text = ""
-        for powers, c in self._sorted():
-            sign = ("" if c > 0 else "-") if not text else (" + " if c > 0 else " - ")
-            factors = [power(s, e) for s, e in zip(self.sizes, powers, strict=True) if e]
-            lead = [] if abs(c) == 1 and factors else [str(abs(c))]
-            text += sign + " ".join(lead + factors)
-        return text or "0"
 
 
 def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, Sequence[int]]) -> Polynomial:
