@@ -332,15 +332,12 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> None:
             f"attention: {key.shape[-2]} keys but {value.shape[-2]} values. key is {keys}; "
             f"value is {values}. Each key needs one value."
         )
-    if isinstance(mask, str) and mask != "causal":
-        raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
-    expected = (query.shape[-2], key.shape[-2])
-    if (
-        mask is not None
-        and not isinstance(mask, str)
-        and tuple(mask.shape[-2:]) not in (expected, (1, expected[1]))
-    ):
+    rows, columns = query.shape[-2], key.shape[-2]
+    if isinstance(mask, str):
+        if mask != "causal":
+            raise InputError(f"attention: mask '{mask}' is not known. Give causal, or a matrix of 0 and 1.")
+    elif mask is not None and tuple(mask.shape[-2:]) not in ((rows, columns), (1, columns)):
         raise InputError(
             f"attention: the mask is {sizes_in_words(mask.shape, 'query key')}, but there are "
-            f"{expected[0]} queries and {expected[1]} keys. Give one row per query and one column per key."
+            f"{rows} queries and {columns} keys. Give one row per query and one column per key."
         )

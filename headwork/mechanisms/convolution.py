@@ -25,7 +25,8 @@ def pad(values: Tensor, padding: int, dim: int) -> Tensor:
     return cat([zeros, values, zeros], dim)
 
 
-def _check(name: str, length: int, size: int, stride: int, padding: int) -> None:
+def _positions(name: str, length: int, size: int, stride: int, padding: int) -> int:
+    """The number of positions of the kernel, where it fits."""
     if stride < 1 or padding < 0:
         raise InputError(
             f"{name}: stride {stride} and padding {padding}. "
@@ -36,6 +37,7 @@ def _check(name: str, length: int, size: int, stride: int, padding: int) -> None
             f"{name}: a kernel of {size} does not fit into {length} positions with padding {padding}. "
             "Use a smaller kernel or more padding."
         )
+    return (length + 2 * padding - size) // stride + 1
 
 
 def _grouped(windows: Tensor, kernel: Tensor, groups: int, name: str) -> Tensor:
@@ -92,7 +94,7 @@ def convolution_1d(
         signal = signal.unsqueeze(0)
     if plain:
         kernel = kernel.unsqueeze(0).unsqueeze(0)
-    _check("convolution-1d", signal.shape[-1], kernel.shape[-1], stride, padding)
+    _positions("convolution-1d", signal.shape[-1], kernel.shape[-1], stride, padding)
     windows = pad(signal, padding, -1).unfold(-1, kernel.shape[-1], stride)
     result = _grouped(windows, kernel, groups, "convolution-1d")
     result = result if bias is None else result + bias.unsqueeze(-1)
@@ -139,8 +141,8 @@ def convolution_2d(
     if plain:
         kernel = kernel.unsqueeze(0).unsqueeze(0)
     outputs, inner, high, wide = kernel.shape
-    _check("convolution-2d", image.shape[-2], high, stride, padding)
-    _check("convolution-2d", image.shape[-1], wide, stride, padding)
+    _positions("convolution-2d", image.shape[-2], high, stride, padding)
+    _positions("convolution-2d", image.shape[-1], wide, stride, padding)
     windows = _windows(pad(pad(image, padding, -1), padding, -2), high, wide, stride)
     rows, columns = windows.shape[-4:-2]
     flat = windows.reshape(*windows.shape[:-4], rows * columns, high * wide)
@@ -170,9 +172,8 @@ def toeplitz(
     >>> toeplitz(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
     """
-    length, size = signal.shape[-1], kernel.shape[-1]
-    _check("toeplitz", length, size, stride, padding)
-    count = (length + 2 * padding - size) // stride + 1
+    length = signal.shape[-1]
+    count = _positions("toeplitz", length, kernel.shape[-1], stride, padding)
     rows = [_shifted(kernel, i * stride - padding, length) for i in range(count)]
     return note("output", note("matrix", stack(rows, 0)) @ signal)
 
@@ -203,9 +204,8 @@ def locally_connected(
     >>> locally_connected(HandTensor(np.array([1.0, 2.0, 4.0])), taps).array.tolist()
     [1.0, 8.0]
     """
-    length, size = signal.shape[-1], kernels.shape[-1]
-    _check("locally-connected", length, size, stride, padding)
-    count = (length + 2 * padding - size) // stride + 1
+    length = signal.shape[-1]
+    count = _positions("locally-connected", length, kernels.shape[-1], stride, padding)
     if kernels.shape[-2] != count:
         raise InputError(
             f"locally-connected: {count} outputs need {count} rows of taps; "
@@ -240,6 +240,6 @@ def max_pooling(image: Tensor, *, size: int, stride: int | None = None, note: No
 def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
     stride = size if stride is None else stride
     for length in image.shape[-2:]:
-        _check(name, length, size, stride, 0)
+        _positions(name, length, size, stride, 0)
     windows = _windows(image, size, size, stride)
     return windows.reshape(*windows.shape[:-2], size * size)

@@ -50,7 +50,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None,
     elif mask is not None:
         allowed = mask != 0
     if short:
-        return _short_attention(query, key, value, query.shape[-1] ** -0.5 if beta is None else beta, allowed)
+        scores = (query * (query.shape[-1] ** -0.5 if beta is None else beta)) @ key.mT
+        weights: Tensor = _softmax(scores if allowed is None else scores.masked_fill(~allowed, -math.inf))
+        return weights @ value
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=beta)
 
 
@@ -60,14 +62,6 @@ FEW_KEYS = 64  # torch's fused kernel is for long rows; up to here, compiled, pl
 def _compiling() -> bool:
     # An exported graph goes to other programs, which know nothing of an operation of ours.
     return torch.compiler.is_compiling() and not torch.compiler.is_exporting()
-
-
-def _short_attention(
-    query: Tensor, key: Tensor, value: Tensor, beta: float, allowed: Tensor | None
-) -> Tensor:
-    scores = (query * beta) @ key.mT
-    weights: Tensor = _softmax(scores if allowed is None else scores.masked_fill(~allowed, -math.inf))
-    return weights @ value
 
 
 @torch.library.custom_op("headwork::softmax", mutates_args=())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from headwork.mechanisms.attention import (
     BIASES,
@@ -58,21 +58,28 @@ def _normalisations(count: int) -> tuple[Input, ...]:
     )
 
 
+class Part(NamedTuple):
+    """One part of a layer: a mechanism with its scope, and the scale and shift of its normalisation."""
+
+    scope: str
+    function: Callable[..., Tensor]
+    parameters: tuple[Tensor, ...]
+    options: dict[str, Any]
+    scale: Tensor
+    shift: Tensor
+
+
 def _in_turn(
-    tokens: Tensor,
-    parts: tuple[tuple[Callable[[Tensor], Tensor], Tensor, Tensor], ...],
-    placement: Placement,
-    epsilon: Number,
-    note: Note,
+    tokens: Tensor, parts: tuple[Part, ...], placement: Placement, epsilon: Number, note: Note
 ) -> Tensor:
-    """The parts of a layer, each with its residual and the scale and shift of its normalisation."""
-    for k, (part, scale, shift) in enumerate(parts, 1):
+    """The parts of a layer, each with its residual and its normalisation."""
+    for k, (scope, function, parameters, options, scale, shift) in enumerate(parts, 1):
         at = inside(note, f"normalisation {k}")
         normalise = partial(layer_normalisation, scale=scale, shift=shift, epsilon=epsilon, note=at)
-        if placement == "pre":
-            tokens = note(f"residual {k}", tokens + part(normalise(tokens)))
-        else:
-            tokens = normalise(note(f"residual {k}", tokens + part(tokens)))
+        rows = normalise(tokens) if placement == "pre" else tokens
+        result = function(rows, *parameters, note=inside(note, scope), **options)
+        tokens = note(f"residual {k}", tokens + result)
+        tokens = normalise(tokens) if placement == "post" else tokens
     return note("output", tokens)
 
 
@@ -120,17 +127,13 @@ def encoder_layer(
     note: Note = silent,
 ) -> Tensor:
     """One layer of a transformer encoder, its normalisation after or before each part."""
-    parameters = (W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o)
-    options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
-
-    def attend(rows: Tensor) -> Tensor:
-        return multi_head_attention(rows, *parameters, note=inside(note, "attention"), **options)
-
-    def feed(rows: Tensor) -> Tensor:
-        at = inside(note, "feed-forward")
-        return feed_forward(rows, W_1, W_2, b_1, b_2, activation=activation, note=at)
-
-    parts = ((attend, scale_1, shift_1), (feed, scale_2, shift_2))
+    own = (W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o)
+    own_options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
+    feed = (W_1, W_2, b_1, b_2), {"activation": activation}
+    parts = (
+        Part("attention", multi_head_attention, own, own_options, scale_1, shift_1),
+        Part("feed-forward", feed_forward, *feed, scale_2, shift_2),
+    )
     return _in_turn(tokens, parts, normalisation, epsilon, note)
 
 
@@ -204,18 +207,12 @@ def decoder_layer(
     """
     own = (W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o)
     cross = (cross_W_q, cross_W_k, cross_W_v, cross_W_o, memory, cross_b_q, cross_b_k, cross_b_v, cross_b_o)
-    options = {"heads": heads, "beta": beta, "convention": convention}
-
-    def attend(rows: Tensor) -> Tensor:
-        return multi_head_attention(rows, *own, mask=mask, note=inside(note, "attention"), **options)
-
-    def attend_memory(rows: Tensor) -> Tensor:
-        at = inside(note, "cross-attention")
-        return multi_head_attention(rows, *cross, mask=memory_mask, note=at, **options)
-
-    def feed(rows: Tensor) -> Tensor:
-        at = inside(note, "feed-forward")
-        return feed_forward(rows, W_1, W_2, b_1, b_2, activation=activation, note=at)
-
-    parts = ((attend, scale_1, shift_1), (attend_memory, scale_2, shift_2), (feed, scale_3, shift_3))
+    own_options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
+    cross_options = {**own_options, "mask": memory_mask}
+    feed = (W_1, W_2, b_1, b_2), {"activation": activation}
+    parts = (
+        Part("attention", multi_head_attention, own, own_options, scale_1, shift_1),
+        Part("cross-attention", multi_head_attention, cross, cross_options, scale_2, shift_2),
+        Part("feed-forward", feed_forward, *feed, scale_3, shift_3),
+    )
     return _in_turn(tokens, parts, normalisation, epsilon, note)

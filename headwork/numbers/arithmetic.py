@@ -51,8 +51,6 @@ def cells(tree: Tree) -> Iterator[Cell]:
             yield from cells(part)
 
 
-# How tightly each kind binds; a part that binds less tightly is put in brackets.
-BINDING = {"sum": 1, "difference": 1, "negative": 2, "product": 3, "quotient": 3, "power": 5}
 Writer = Callable[[Any], str]
 
 
@@ -73,6 +71,7 @@ def in_text(tree: Tree, leaf: Writer) -> str:
 
 
 def _text(tree: Tree, leaf: Writer) -> tuple[str, int]:
+    """The text and how tightly it binds; a part that binds less tightly is put in brackets."""
     if not isinstance(tree, Operation):
         text = leaf(tree)
         if not any(c in text for c in "+-*/ "):

@@ -41,7 +41,14 @@ def _function(
     """A function of each cell; ``exact`` is SymPy's name of it where that differs."""
 
     def method(self: HandTensor) -> HandTensor:
-        return self._apply(kind, decimal, exact or kind)
+        if self.exact:
+            import sympy
+
+            array = map_cells(getattr(sympy, exact or kind), self.array)
+        else:
+            with np.errstate(all="ignore"):
+                array = np.asarray(decimal(self.array))
+        return HandTensor(array, lambda index: operation(kind, self.cell(index)))
 
     return method
 
@@ -161,16 +168,6 @@ class HandTensor:
             with np.errstate(all="ignore"):
                 held = test(np.where(left == right_array, 0, left - right_array)).astype(int)
         return self.new_tensor(held)
-
-    def _apply(self, kind: str, decimal: Callable[[Any], Any], exact: str) -> HandTensor:
-        if self.exact:
-            import sympy
-
-            array = map_cells(getattr(sympy, exact), self.array)
-        else:
-            with np.errstate(all="ignore"):
-                array = np.asarray(decimal(self.array))
-        return HandTensor(array, lambda index: operation(kind, self.cell(index)))
 
     exp = _function("exp", np.exp)
     sqrt = _function("sqrt", np.sqrt)

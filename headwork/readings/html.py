@@ -111,10 +111,14 @@ class Frame:
         self.exact = {path: value.exact for path, value in values.items()}
         self.values = {path: value.values for path, value in values.items()}
 
-    def largest(self, path: str) -> float:
-        """The largest finite size of a value's numbers."""
-        sizes = [abs(float(x)) for x in self.values[path].flat if x is not None]
-        return max((size for size in sizes if size < np.inf), default=0.0)
+    def scales(self) -> dict[str, float]:
+        """What full tint means for each value: its largest finite number; weights are shares of 1."""
+        scales = {}
+        for path, values in self.values.items():
+            sizes = (abs(float(x)) for x in values.flat if x is not None)
+            least = float(path.rpartition("/")[2] == "weights")
+            scales[path] = max([least, *(size for size in sizes if size < np.inf)])
+        return scales
 
     def entries(self, card: Card, largest: float) -> dict[CellIndex, Entry]:
         """The visible cells of one value by their index."""
@@ -153,12 +157,6 @@ def _exact_form(value: Any, decimal: str) -> Markup:
     if len(text) > LONGEST_EXACT:
         return Markup("{}…").format(text[: LONGEST_EXACT // 2])
     return mathml(exact_latex(value))
-
-
-def _scales(frame: Frame, cards: list[Card]) -> dict[str, float]:
-    """What full tint means for each value: its largest number; weights are shares of 1."""
-    weights = {path for path in frame.values if path.rpartition("/")[2] == "weights"}
-    return {c.value.path: max(frame.largest(c.value.path), float(c.value.path in weights)) for c in cards}
 
 
 class Records:
@@ -235,7 +233,7 @@ def trace_block(
     cards = _cards(frames[start])
     _check_alike(frames, name)
     read = [Frame(trace, cards) for trace in frames]
-    scales = _scales(read[start], cards)
+    scales = read[start].scales()
     records = Records(cards, list(option_texts(frames[start])))
     contents = [records.frame(frame, scales, MOST_SOURCES / len(frames)) for frame in read]
     position = {"start": start, "labels": [with_infinity(label) for label in slider or []]}
@@ -256,7 +254,7 @@ def notebook_fragment(trace: Trace) -> str:
     """
     cards = _cards(trace)
     frame = Frame(trace, cards)
-    return str(_block(frame, cards, _scales(frame, cards), level=4, styled=read_asset("trace.css")))
+    return str(_block(frame, cards, frame.scales(), level=4, styled=read_asset("trace.css")))
 
 
 def _cards(trace: Trace) -> list[Card]:

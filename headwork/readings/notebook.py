@@ -41,18 +41,14 @@ def _cells(trace: Trace) -> Iterator[Cell]:
     for warning in trace.warnings:
         yield "markdown", f"> **Note:** {warning}"
     for value in list(trace.steps.values())[:MOST_STEPS]:
-        yield "markdown", _describe(value)
+        equation = f"${value.symbol} = {value.formula}$: {sizes_in_words(value.shape, ' '.join(value.axes))}."
+        heading = f"## {value.path}\n\n{equation}\n\nThe arithmetic of one cell, and all values:"
+        yield "markdown", heading
         path, index = _literal(value.path), "".join(f", {i}" for i in _example_cell(value))
         yield "code", f"print(trace.cell({path}{index}))\ntrace[{path}].values"
     if not trace.title and not replaced:
         yield from _what_if(trace)
         yield from _hard_attention(trace)
-
-
-def _describe(value: TraceValue) -> str:
-    formula = f"${value.symbol} = {value.formula}$"
-    words = sizes_in_words(value.shape, " ".join(value.axes))
-    return f"## {value.path}\n\n{formula}: {words}.\n\nThe arithmetic of one cell, and all values:"
 
 
 # --- the problem, typed in again -----------------------------------------------------------------

@@ -67,12 +67,9 @@ class Sensitivity:
                 continue
             most = number_text(moved[peak], digits)
             text = f"query {i}: the output moves most at beta = {self.betas[peak]:g}, by {most}"
-            fades = peak < len(moved) - 1 and moved[-1] < moved[peak] / 2
-            text += (
-                f", and only {number_text(moved[-1], digits)} at {self.betas[-1]:g}: a clear winner damps it"
-                if fades
-                else ""
-            )
+            if peak < len(moved) - 1 and moved[-1] < moved[peak] / 2:
+                last = number_text(moved[-1], digits)
+                text += f", and only {last} at {self.betas[-1]:g}: a clear winner damps it"
             if 0 < at <= 1:
                 text += f"; the winner flips, at {number_text(at, digits)} of this delta"
             elif at > 1 and math.isfinite(at):

@@ -48,8 +48,7 @@ def option_texts(trace: Trace) -> dict[str, str]:
         elif isinstance(value, str):
             texts[name] = value
         else:
-            exact = trace.exact and hasattr(value, "free_symbols")
-            texts[name] = trace.exact_text(value) if exact else number_text(value, trace.digits)
+            texts[name] = trace.number_text(value)
     return texts
 
 

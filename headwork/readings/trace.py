@@ -46,11 +46,8 @@ class TraceValue:
     @property
     def tensor(self) -> HandTensor:
         fixed = dict(self.fixed)
-        array = self.raw.array[tuple(fixed.get(axis, slice(None)) for axis in range(self.raw.array.ndim))]
-        if array is self.raw.array or not fixed:
-            return HandTensor(np.transpose(self.raw.array, self.order))
-        free = self._free_axes
-        return HandTensor(np.transpose(array, [sorted(free).index(axis) for axis in free]))
+        index = (fixed.get(axis, slice(None)) for axis in self.order)
+        return HandTensor(np.transpose(self.raw.array, self.order)[(*index, ...)])
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -188,14 +185,11 @@ class Trace:
         tree = value.raw.derivation(inner)
         number = value.raw.array[inner]
         decimal = number_text(number, self.digits)
-        exact = self.exact_text(number) if self.exact and decimal != "undefined" else ""
-        numbers = in_text(tree, self._leaf_number)
-        name = f"{plain_formula(value.symbol)}{_brackets(value.full_index(inner))}"
         return CellArithmetic(
-            name=name,
+            name=f"{plain_formula(value.symbol)}{_brackets(value.full_index(inner))}",
             in_names=in_text(tree, self._leaf_name),
-            in_numbers=numbers,
-            exact=exact,
+            in_numbers=in_text(tree, lambda leaf: self.number_text(leaf.value)),
+            exact=self.exact_text(number) if self.exact and decimal != "undefined" else "",
             decimal=decimal,
             latex=in_latex(tree, lambda leaf: number_latex(leaf.value, self.digits)),
             sources=tuple(dict.fromkeys((c.label, self._display_index(c)) for c in cells(tree))),
@@ -210,17 +204,14 @@ class Trace:
         value = self.inputs.get(cell.label) or self.steps.get(cell.label)
         return value.full_index(cell.index) if value else cell.index
 
-    def _leaf_number(self, leaf: Tree) -> str:
-        value = leaf.value  # type: ignore[union-attr]
-        return (
-            self.exact_text(value)
-            if self.exact and hasattr(value, "free_symbols")
-            else number_text(value, self.digits)
-        )
+    def number_text(self, value: Any) -> str:
+        """A number in the form of this trace: exact, or to so many digits."""
+        exact = self.exact and hasattr(value, "free_symbols")
+        return self.exact_text(value) if exact else number_text(value, self.digits)
 
     def _leaf_name(self, leaf: Tree) -> str:
         if isinstance(leaf, Number):
-            return self._leaf_number(leaf)
+            return self.number_text(leaf.value)
         assert isinstance(leaf, Cell)
         value = self.inputs.get(leaf.label) or self.steps.get(leaf.label)
         symbol = plain_formula(value.symbol) if value else leaf.label
@@ -243,12 +234,8 @@ class Trace:
         name = read_number(symbol, exact=True)
         target = read_number(str(to), exact=True)
         trace = self
-        if not any(
-            name in x.free_symbols
-            for value in self.steps.values()
-            for x in value.raw.array.flat
-            if self.exact
-        ):
+        cells_of_steps = (x for value in self.steps.values() for x in value.raw.array.flat)
+        if not (self.exact and any(name in x.free_symbols for x in cells_of_steps)):
             if symbol not in self.options:
                 raise InputError(
                     f"limit: no step holds the symbol '{symbol}'. Type it instead of a number first."
