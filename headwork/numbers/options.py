@@ -62,7 +62,7 @@ def literal_choices(hint: Any) -> list[Any]:
 
 
 def _read_whole(value: Any, where: str) -> int:
-    refused = InputError(f"{where} is {value}. Expected a whole number.")
+    refused = InputError(f"{where} is {value}. Expected a whole number, at most {LARGEST_WHOLE:,}.")
     if isinstance(value, str) and value.isidentifier():
         raise refused
     number = read_tensor(value, where=where).array
