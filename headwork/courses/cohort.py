@@ -250,7 +250,8 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     if not path.exists():
         write_whole(path, OVERRIDES)
     write_whole(folder / "marks.csv", marks_csv(results))
-    write_whole(folder / "causes.csv", causes_csv(results))
+    causes = _csv_text([("exercise", "step", "cause", "students"), *common_causes(results)])
+    write_whole(folder / "causes.csv", causes)
     for graded in results:
         if not graded.file:
             continue
@@ -304,7 +305,3 @@ def common_causes(results: list[StudentMarks]) -> list[tuple[str, str, str, int]
                 if step.state == "wrong" and step.causes:
                     count[(number, step.path, step.causes[0].slug)] += 1
     return [(*where, times) for where, times in count.most_common()]
-
-
-def causes_csv(results: list[StudentMarks]) -> str:
-    return _csv_text([("exercise", "step", "cause", "students"), *common_causes(results)])

@@ -28,10 +28,7 @@ from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text
 
-CONVENTIONS = {
-    "W x": "Matrices are applied as W x: a row x of the tokens gives the row W x.",
-    "x W": "Matrices are applied as x W: a row x of the tokens gives the row x W.",
-}
+CONVENTION = "Matrices are applied as {0}: a row x of the tokens gives the row {0}."
 FORMS = (
     "Decimals to {digits} digits after the point; "
     "fractions and exact forms (1/3, sqrt(2), e^2/(1+e^2)) are accepted too."
@@ -89,7 +86,7 @@ def build_question(exercise: Exercise) -> Question:
     convention = options.pop("convention", "")
     paragraphs = [exercise.question or trace.mechanism.about]
     if convention and any(name.startswith("W_") for name in trace.inputs):
-        paragraphs.append(CONVENTIONS[convention])
+        paragraphs.append(CONVENTION.format(convention))
     if exercise.tokens_as == "columns":
         paragraphs.append("Every token is a column, and so is everything that has one entry per token.")
     paragraphs += [FORMS.format(digits=exercise.digits), SEPARATORS]

@@ -138,11 +138,6 @@ def _precision(entry: str) -> tuple[float, float, float]:
 # --- comparing ----------------------------------------------------------------------------------------
 
 
-def has_enough_digits(entries: Entries, digits: int) -> Array:
-    """Where at least the asked digits were written, after the point or in all."""
-    return (entries.decimals >= digits) | (entries.significant >= digits)
-
-
 def tolerance(entries: Entries, digits: int) -> Array:
     """How far each entry may be off: half a unit of the last digit written or asked, the larger of both.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, Steps
 from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
+from headwork.exercises.misconceptions.softmax import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
 from headwork.readings.writing import number_text
 
@@ -174,13 +175,10 @@ def _round_exponentials(digits: int) -> Edit:
     """The exponentials of a softmax rounded before they are divided by their sum."""
 
     def weights(run: RunView) -> Array:
-        exact = np.exp(run.masked if run.has_step("masked") else run.scores)
-        powers = np.round(exact, digits)
-        total = powers.sum(-1, keepdims=True)
-        softmax = exact / exact.sum(-1, keepdims=True)
-        if run.path.startswith("beta oo") or not np.allclose(softmax, run.current):
+        exponentials = np.exp(masked_scores(run))
+        if run.path.startswith("beta oo") or not np.allclose(normalise(exponentials), run.current):
             return run.current
-        return powers / np.where(total == 0, 1, total)
+        return normalise(np.round(exponentials, digits))
 
     return Edit(steps={"weights": weights})
 

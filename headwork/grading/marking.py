@@ -16,7 +16,7 @@ from headwork.errors import InputError
 from headwork.exercises.case import Array, Case, Steps
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
-from headwork.grading.answers import Entries, has_enough_digits, mismatches, read_entries, tolerance
+from headwork.grading.answers import Entries, mismatches, read_entries, tolerance
 from headwork.grading.challenges import grade_challenge
 from headwork.grading.diagnosis import Cause, WrongStep, find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark
@@ -36,7 +36,8 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
         return grade_challenge(exercise, answers)
     marker = _Marker(exercise, tokens_as or exercise.tokens_as)
     steps = [marker.mark(path, answers.get(path, ""), full) for path, full in exercise.asked.items()]
-    return Mark(exercise, tuple(_count_once(marker.narrow_causes(steps))), marker.own)
+    narrowed = [marker.narrow_causes(step, steps) for step in steps]
+    return Mark(exercise, tuple(_count_once(narrowed)), marker.own)
 
 
 class _Marker:
@@ -116,8 +117,9 @@ class _Marker:
         allowed = tolerance(entries, self.digits)
         if not mismatches(entries, self.key[path], allowed).any():
             asked = np.full(allowed.shape, 0.5 * 10.0**-self.digits)
-            short = ~has_enough_digits(entries, self.digits) & mismatches(entries, self.key[path], asked)
-            return (True, f"{self.digits} digits are asked for") if short.any() else (False, "")
+            short = (entries.decimals < self.digits) & (entries.significant < self.digits)
+            early = (short & mismatches(entries, self.key[path], asked)).any()
+            return (True, f"{self.digits} digits are asked for") if early else (False, "")
         remark = f"follows from your {'own' if self.any_wrong else 'rounded'} numbers"
         if self.any_wrong and not mismatches(entries, self.case.run(self.precise)[path], allowed).any():
             return False, remark
@@ -166,14 +168,9 @@ class _Marker:
             cells, reference = min(candidates, key=lambda candidate: int(candidate[0].sum()))
         return WrongStep(path, entries, reference, cells, bases, half_units, self.digits)
 
-    def narrow_causes(self, steps: list[StepMark]) -> list[StepMark]:
+    def narrow_causes(self, step: StepMark, steps: list[StepMark]) -> StepMark:
         """Of several mistakes that give the numbers of a step, keep those that agree best with the others."""
-        return [
-            self._narrow(step, [s for s in steps if s.path in self.entries and s is not step])
-            for step in steps
-        ]
-
-    def _narrow(self, step: StepMark, others: list[StepMark]) -> StepMark:
+        others = [other for other in steps if other.path in self.entries and other is not step]
         known = [cause for cause in step.causes if cause.slug in MISCONCEPTIONS]
         rest = [cause for cause in step.causes if cause.slug not in MISCONCEPTIONS]
         if not known or not others:

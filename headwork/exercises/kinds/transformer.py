@@ -21,7 +21,9 @@ def sinusoidal_positions(draws: Draws, difficulty: int) -> Problem:
 EVEN = ((-1, -1, 1, 1), (-2, -2, 2, 2), (-3, -3, 3, 3), (-7, -1, 1, 7), (-5, -5, 5, 5))
 
 
-def _even_row(draws: Draws) -> list[int]:
+def _row(draws: Draws, difficulty: int) -> list[int]:
+    if difficulty > 1:
+        return draws.row(4, -2, 6)
     middle = draws.integer(-2, 5)
     return [middle + x for x in draws.shuffled(draws.choice(EVEN))]
 
@@ -31,7 +33,7 @@ def layer_normalisation(draws: Draws, difficulty: int) -> Problem:
     """Normalise each token (epsilon = 0). Work out the mean, the centred tokens, the standard deviation, the
     normalised tokens and the output.
     """
-    rows = [_even_row(draws) if difficulty == 1 else draws.row(4, -2, 6) for _ in range(2 + (difficulty > 2))]
+    rows = [_row(draws, difficulty) for _ in range(2 + (difficulty > 2))]
     affine = {name: draws.vector(4, 1, 3) for name in ("scale", "shift")}
     return {"tokens": matrix_text(rows), **affine}, {}
 
@@ -41,7 +43,7 @@ def add_and_normalise(draws: Draws, difficulty: int) -> Problem:
     """X is the input of a sublayer and F its output. Add the residual connection and normalise each token
     (epsilon = 0, no scale or shift). Work out the sum, the mean, the standard deviation and the output.
     """
-    sums = [_even_row(draws) if difficulty == 1 else draws.row(4, -2, 6) for _ in range(2 + (difficulty > 2))]
+    sums = [_row(draws, difficulty) for _ in range(2 + (difficulty > 2))]
     tokens = [draws.row(4, -2, 4) for _ in sums]
     rest = [[a - b for a, b in zip(x, y, strict=True)] for x, y in zip(sums, tokens, strict=True)]
     return {"tokens": matrix_text(tokens), "sublayer": matrix_text(rest)}, {}

@@ -77,29 +77,22 @@ def normalised_over_tokens(run: RunView) -> Any:
     return steps[run.path]
 
 
-@misconception(on=NORMALISED, at="deviation", counter=ROWS)
-def variance_for_deviation(run: RunView) -> Any:
-    """the variance is taken for the standard deviation: the root is missing"""
-    return run.current**2
-
-
-@misconception(on=NORMALISED, at="deviation", counter=ROWS)
-def sample_deviation(run: RunView) -> Any:
-    """the squares are divided by d - 1; layer normalisation divides by d"""
-    width = run.centred.shape[-1]
-    return run.current * np.sqrt(width / (width - 1))
-
-
-@misconception(on=NORMALISED, at="normalised", counter=ROWS)
-def mean_not_subtracted(run: RunView) -> Any:
-    """the mean is not subtracted"""
-    return _rows(run) / run.deviation
-
-
-@misconception(on=NORMALISED, at="deviation", counter=ROWS)
-def deviation_of_sum(run: RunView) -> Any:
-    """the squares are not divided by d: the deviation is the root of their mean"""
-    return run.current * np.sqrt(run.centred.shape[-1])
+DEVIATION_MISTAKES = {
+    "variance-for-deviation": "the variance is taken for the standard deviation: the root is missing",
+    "sample-deviation": "the squares are divided by d - 1; layer normalisation divides by d",
+    "mean-not-subtracted": "the mean is not subtracted",
+    "deviation-of-sum": "the squares are not divided by d: the deviation is the root of their mean",
+}
+DEVIATION_FORMULAS: Formulas = {
+    "variance-for-deviation": ("deviation", lambda run: run.current**2),
+    "sample-deviation": (
+        "deviation",
+        lambda run: run.current * np.sqrt(run.centred.shape[-1] / (run.centred.shape[-1] - 1)),
+    ),
+    "mean-not-subtracted": ("normalised", lambda run: _rows(run) / run.deviation),
+    "deviation-of-sum": ("deviation", lambda run: run.current * np.sqrt(run.centred.shape[-1])),
+}
+register(DEVIATION_MISTAKES, DEVIATION_FORMULAS, on=NORMALISED, counter=ROWS)
 
 
 @misconception(on=("layer-normalisation",), counter={**ROWS, "scale": "2 1", "shift": "1 3"})

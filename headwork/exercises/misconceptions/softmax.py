@@ -88,8 +88,7 @@ def apply_mask(run: RunView, visible: Any) -> Any:
 
 def divisors(run: RunView) -> Any:
     """What the output of recurrent linear attention was divided by, one row per query."""
-    paths = [path for path in run.recorded if path.endswith("/key sum")]
-    sums = [run.recorded[p] for p in sorted(paths, key=lambda p: int(p.split("/")[0].split()[1]))]
+    sums = [value for path, value in run.recorded.items() if path.endswith("/key sum")]
     count = len(run.query_features)
     last = [len(sums) - count + i if run.has("mask") else len(sums) - 1 for i in range(count)]
     return np.array([run.query_features[i] @ sums[j].T for i, j in enumerate(last)]).reshape(count, 1)
