@@ -1,5 +1,3 @@
 """The command line: arguments in, calls out, no mathematics."""
 
 from headwork.cli.app import main
-
-__all__ = ["main"]

@@ -8,5 +8,3 @@ from headwork.comparison.measurements import StoppedError
 from headwork.comparison.report import Comparison, compare
 from headwork.comparison.row import Row
 from headwork.comparison.settings import ROWS, Settings
-
-__all__ = ["ROWS", "Comparison", "Row", "Settings", "StoppedError", "compare"]

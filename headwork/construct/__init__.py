@@ -7,16 +7,3 @@ from headwork.construct.building import build, target_list
 from headwork.construct.construction import Construction
 from headwork.construct.equivalence import EQUIVALENCES, Equality, equal, equivalence_list
 from headwork.construct.targets import TARGETS
-
-__all__ = [
-    "EQUIVALENCES",
-    "TARGETS",
-    "Construction",
-    "Equality",
-    "build",
-    "equal",
-    "equivalence_list",
-    "equivalences_attention",
-    "equivalences_convolution",
-    "target_list",
-]

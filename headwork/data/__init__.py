@@ -22,24 +22,3 @@ from headwork.data.image_files import read_image
 from headwork.data.loading import load, load_images, load_texts
 from headwork.data.splits import batches, batches_in_order
 from headwork.data.tokens import EncodedTexts, Tokenizer, read_tokenizer, train_tokenizer
-
-__all__ = [
-    "CATALOG",
-    "EncodedTexts",
-    "Entry",
-    "ImageSplit",
-    "Images",
-    "TextSplit",
-    "Texts",
-    "Tokenizer",
-    "batches",
-    "batches_in_order",
-    "cache_folder",
-    "fetch",
-    "load",
-    "load_images",
-    "load_texts",
-    "read_image",
-    "read_tokenizer",
-    "train_tokenizer",
-]

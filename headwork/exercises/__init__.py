@@ -6,5 +6,3 @@ The key of an exercise is the recorded trace; a misconception is an edit of one 
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.kinds import generate, kind_slugs
 from headwork.exercises.reading import exercise_from, read_exercise
-
-__all__ = ["Exercise", "exercise_from", "generate", "kind_slugs", "read_exercise"]

@@ -5,5 +5,3 @@ from headwork.grading.diagnosis import Cause
 from headwork.grading.feedback import feedback
 from headwork.grading.marking import grade
 from headwork.grading.marks import Mark, StepMark
-
-__all__ = ["Cause", "Mark", "StepMark", "feedback", "grade", "read_answers"]

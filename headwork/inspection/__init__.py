@@ -2,5 +2,3 @@
 
 from headwork.inspection.ledger import ledger
 from headwork.inspection.tracing import ModelTrace, trace
-
-__all__ = ["ModelTrace", "ledger", "trace"]

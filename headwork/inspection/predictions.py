@@ -31,8 +31,8 @@ def evaluate_run(
 ) -> tuple[Evaluation, DataInfo, str]:
     """Evaluate a run again, on its own or other ``data`` of the same classes; the last item names the data.
 
-    The part is "validation" or "test"; unless named it is the test set, but validation for a run that is not finished. Of other data it is
-    the test part that came with it, or else all of it.
+    The part is "validation" or "test"; unless named it is the test set, but validation for a run that is not
+    finished. Of other data it is the test part that came with it, or else all of it.
     """
     path = check_run(folder)
     run, info = load_run(path), load_data_info(path)

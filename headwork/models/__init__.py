@@ -14,26 +14,3 @@ from headwork.models.transformer import (
     TransformerConfig,
 )
 from headwork.models.vision import VisionTransformer, VisionTransformerConfig
-
-__all__ = [
-    "Config",
-    "ConvolutionalClassifier",
-    "ConvolutionalConfig",
-    "Decoder",
-    "Encoder",
-    "EncoderDecoder",
-    "EncoderDecoderConfig",
-    "LanguageModel",
-    "LanguageModelConfig",
-    "Model",
-    "RecurrentClassifier",
-    "RecurrentConfig",
-    "TextClassifier",
-    "TextClassifierConfig",
-    "TextEncoder",
-    "TextEncoderConfig",
-    "TransformerConfig",
-    "VisionTransformer",
-    "VisionTransformerConfig",
-    "from_pretrained",
-]

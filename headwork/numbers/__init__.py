@@ -3,5 +3,3 @@
 from headwork.numbers.hand import HandTensor
 from headwork.numbers.joining import cat, exponentials_may_overflow, stack
 from headwork.numbers.shapes import OperationCount, ShapeTensor
-
-__all__ = ["HandTensor", "OperationCount", "ShapeTensor", "cat", "exponentials_may_overflow", "stack"]

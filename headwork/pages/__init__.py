@@ -15,19 +15,3 @@ from headwork.pages.matrices import Entry, Grid, matrix_table, visible_indices
 from headwork.pages.plots import plot_svg, save_plot
 from headwork.pages.shell import figure, heading, page, render, script_data
 from headwork.pages.tables import Table
-
-__all__ = [
-    "Entry",
-    "Grid",
-    "Table",
-    "figure",
-    "heading",
-    "mathml",
-    "matrix_table",
-    "page",
-    "plot_svg",
-    "render",
-    "save_plot",
-    "script_data",
-    "visible_indices",
-]

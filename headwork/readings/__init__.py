@@ -3,5 +3,3 @@
 from headwork.readings.explaining import explain
 from headwork.readings.recording import recorder, replacer
 from headwork.readings.trace import CellArithmetic, Trace, TraceValue
-
-__all__ = ["CellArithmetic", "Trace", "TraceValue", "explain", "recorder", "replacer"]

@@ -12,20 +12,3 @@ from headwork.sizes.heads import attention_ledger
 from headwork.sizes.images import convolution, output_size, patches
 from headwork.sizes.ledger import Ledger, Row, added
 from headwork.sizes.polynomial import Polynomial
-
-__all__ = [
-    "Ledger",
-    "Polynomial",
-    "Row",
-    "added",
-    "attention_ledger",
-    "convolution",
-    "counted",
-    "growing",
-    "growth",
-    "output_size",
-    "part",
-    "patches",
-    "transformer",
-    "vit",
-]

@@ -14,24 +14,3 @@ from headwork.training.folders import Result, load_data_info, load_metrics, load
 from headwork.training.loop import DivergedError, InterruptedRunError
 from headwork.training.recipes import Run, TextRun, VisionRun, as_text, changed, text, vision
 from headwork.training.runs import resume, train
-
-__all__ = [
-    "DivergedError",
-    "Evaluation",
-    "InterruptedRunError",
-    "Result",
-    "Run",
-    "TextRun",
-    "VisionRun",
-    "as_text",
-    "changed",
-    "evaluate",
-    "load_data_info",
-    "load_metrics",
-    "load_model",
-    "load_run",
-    "resume",
-    "text",
-    "train",
-    "vision",
-]

@@ -675,7 +675,7 @@ def test_the_command(tmp_path):
     assert (again.returncode, "not empty" in again.stderr) == (2, True)
 
 
-# --- the real systems, in an environment of their own --------------------------------------------------------
+# --- the real systems, in an environment of their own ------------------------------------
 
 
 def environment(tmp_path, python):

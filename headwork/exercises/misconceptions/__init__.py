@@ -5,7 +5,7 @@ To add one, write a function in the file of its subject: it reads the inputs and
 each stand in tables: the sentences, then the formulas.
 """
 
-from headwork.exercises.misconceptions import (  # noqa: F401
+from headwork.exercises.misconceptions import (
     attention,
     convolution,
     counts,
@@ -21,5 +21,3 @@ from headwork.exercises.misconceptions.registry import (
     run_with_mistakes,
     same,
 )
-
-__all__ = ["MISCONCEPTIONS", "Misconception", "applicable", "counter_example", "run_with_mistakes", "same"]
