@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import headwork.mechanisms
+import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.errors import InputError, unknown
 from headwork.note import Input, Mechanism, Step, card, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor

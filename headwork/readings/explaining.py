@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-import headwork.mechanisms
+import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
 from headwork.note import Mechanism, card, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor

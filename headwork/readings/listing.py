@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any, Literal, get_args, get_origin
 
-import headwork.mechanisms
+import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.note import MECHANISMS, Mechanism
 from headwork.pages.formulas import formula_for, plain_formula
 

@@ -12,7 +12,7 @@ from math import prod
 from operator import index
 from typing import Any
 
-import headwork.mechanisms
+import headwork.mechanisms  # noqa: F401  (registers the cards)
 from headwork.errors import InputError, TooLarge
 from headwork.note import Input, Mechanism, card
 from headwork.numbers import OperationCount, ShapeTensor
