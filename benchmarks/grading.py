@@ -31,7 +31,7 @@ from headwork.exercises.checking import first_change
 from headwork.exercises.draws import Draws
 from headwork.exercises.kinds import KINDS
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.grading import grade
 from headwork.readings.writing import number_text
 
@@ -210,7 +210,7 @@ def measure_cohort(students: int) -> tuple[float, float]:
         folder = Path(name)
         for number in range(students):
             sheet = sheet_for(course, f"s{number}")
-            write_whole(folder / "key" / f"s{number}.toml", key_text(sheet))
+            write_atomic(folder / "key" / f"s{number}.toml", key_text(sheet))
             draws = Draws("class", number)
             lines = [f'student = "s{number}"']
             for index, exercise in sheet.exercises.items():
@@ -221,7 +221,7 @@ def measure_cohort(students: int) -> tuple[float, float]:
                     f'[answers."{index}"]',
                     *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in answers.items()),
                 ]
-            write_whole(folder / "answers" / f"s{number}.toml", "\n".join(lines) + "\n")
+            write_atomic(folder / "answers" / f"s{number}.toml", "\n".join(lines) + "\n")
         began, processor = time.perf_counter(), processor_time()
         results = write_marks(grade_cohort(folder / "answers", folder / "key"), folder / "marks")
         print(f"class: {Counter(graded.state for graded in results)}", file=sys.stderr)
@@ -298,7 +298,7 @@ def main() -> None:
     wrong = measure_wrong(seeds)
     seconds = measure_cohort(chosen.students)
     print(
-        f"wrote {write_whole(RESULTS, report(seeds, right, wrong, seconds, chosen.students))}",
+        f"wrote {write_atomic(RESULTS, report(seeds, right, wrong, seconds, chosen.students))}",
         file=sys.stderr,
     )
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from benchmarks.report import RESULTS, machine
 from headwork.errors import unknown
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.inspection.run_comparison import compare_curves
-from headwork.inspection.run_report import picture_of_heads
+from headwork.inspection.run_report import head_figure
 from headwork.pages import Table
 from headwork.pages.plots import save_plot
 from headwork.training.folders import load_run
@@ -53,13 +53,13 @@ def train_and_keep(name: str) -> int:
         code = subprocess.run([sys.executable, "-m", "headwork", *command], check=False).returncode
         if code:
             return code
-        write_whole(kept / "machine.txt", machine() + "\n")
+        write_atomic(kept / "machine.txt", machine() + "\n")
     kept.mkdir(parents=True, exist_ok=True)
     for file in KEPT:
         shutil.copyfile(folder / file, kept / file)
     if name.startswith("vision"):
         run = load_run(folder)
-        picture = picture_of_heads(run, folder, prepare(run, log=to_stderr).data)
+        picture = head_figure(run, folder, prepare(run, log=to_stderr).data)
         save_plot(picture, kept / "heads.png")
     return 0
 
@@ -111,7 +111,7 @@ def main() -> int:
             return code
     summary = table(finished())
     print(summary.to_text())
-    write_whole(RESULTS / "headline.md", summary.to_markdown())
+    write_atomic(RESULTS / "headline.md", summary.to_markdown())
     settings = [RESULTS / name for name in ("vision-10-0", "vision-30", "vision-50")]
     if all((folder / "result.json").exists() for folder in settings):
         compare_curves(settings, RESULTS / "vision-10-30-50.svg")

@@ -17,7 +17,7 @@ import torch
 from headwork import training
 from headwork.data import CATALOG
 from headwork.data.fetching import cached
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.pages import Table
 from headwork.training.distributed import Group
 from headwork.training.loop import Session
@@ -68,7 +68,7 @@ def main() -> None:
     ]
     table = Table("The input path", ("recipe", "input ms", "step ms", "share", "under 5%"), rows, notes)
     print(table.to_text())
-    write_whole(RESULTS, table.to_markdown())
+    write_atomic(RESULTS, table.to_markdown())
 
 
 if __name__ == "__main__":

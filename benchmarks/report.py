@@ -71,8 +71,8 @@ def markdown(report: Report) -> str:
 
 
 def write(report: Report) -> None:
-    from headwork.files import write_whole
+    from headwork.files import write_atomic
 
     data = {"command": f"python -m benchmarks {report.name}", "machine": machine(), **asdict(report)}
-    write_whole(RESULTS / f"{report.name}.json", json.dumps(data, indent=1) + "\n")
-    write_whole(RESULTS / f"{report.name}.md", markdown(report))
+    write_atomic(RESULTS / f"{report.name}.json", json.dumps(data, indent=1) + "\n")
+    write_atomic(RESULTS / f"{report.name}.md", markdown(report))

@@ -23,7 +23,7 @@ import torch
 
 from benchmarks.models import vit_pytorch
 from benchmarks.report import RESULTS, machine
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.pages import Table
 from headwork.training import changed, vision
 from headwork.training.distributed import Group
@@ -92,7 +92,7 @@ def main() -> int:
         f"Time to {WANTED:.0%} test accuracy", ("who", "epoch", "time", "test accuracy"), rows, notes
     )
     print(table.to_text())
-    write_whole(RESULTS / "time-to-accuracy.md", table.to_markdown())
+    write_atomic(RESULTS / "time-to-accuracy.md", table.to_markdown())
     return 1 if there or taken < TIMES * reached else 0
 
 

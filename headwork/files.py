@@ -11,7 +11,7 @@ from typing import Any
 from headwork.errors import InputError
 
 
-def write_whole(path: str | Path, content: str | bytes) -> Path:
+def write_atomic(path: str | Path, content: str | bytes) -> Path:
     """Write a temporary file beside the target, then rename it."""
     target = Path(path)
     data = content.encode() if isinstance(content, str) else content

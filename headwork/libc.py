@@ -2,7 +2,7 @@
 
 - ``exchange``: Linux's renameat2 swaps two folders in one step, so that a model that is saved again is whole
   at every moment (``models/checkpoints.py``).
-- ``freed_memory_kept``: glibc gives blocks over 32 MB back to the system at once, and a step on large tensors
+- ``keep_freed_memory``: glibc gives blocks over 32 MB back to the system at once, and a step on large tensors
   then waits for fresh pages: a million page faults per step of MiniLM on 256 tokens. Kept, a step takes 5.1 s
   instead of 9.3 s (``docs/experiments.md``).
 """
@@ -32,7 +32,7 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 @contextmanager
-def freed_memory_kept() -> Iterator[None]:
+def keep_freed_memory() -> Iterator[None]:
     """What one step frees stays with the process for the next; afterwards all is given back."""
     try:
         libc = ctypes.CDLL(None)

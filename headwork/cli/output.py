@@ -48,10 +48,10 @@ class Output:
         if self.path is None:
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
             return
-        from headwork.files import write_whole
+        from headwork.files import write_atomic
 
         check_is_file(self.path)
-        print(f"wrote {write_whole(self.path, text)}", file=sys.stderr)
+        print(f"wrote {write_atomic(self.path, text)}", file=sys.stderr)
 
 
 def check_is_file(path: Path | None) -> None:

@@ -73,7 +73,7 @@ def new(
     if out is None:
         output.write(formats[output.format][1]())
         return
-    from headwork.files import write_whole
+    from headwork.files import write_atomic
 
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file. Name a folder.")
@@ -83,10 +83,10 @@ def new(
             f"{answer} exists and may be filled in. Choose another folder with --out, or move it away."
         )
     for file, render in formats.values():
-        write_whole(out / file, render())
-    write_whole(out / "exercise.toml", exercise.to_toml())
-    write_whole(out / "answer.html", answer_page({name: exercise}, origin=not own))
-    write_whole(answer, questions.answer_sheet({name: exercise}, origin=not own))
+        write_atomic(out / file, render())
+    write_atomic(out / "exercise.toml", exercise.to_toml())
+    write_atomic(out / "answer.html", answer_page({name: exercise}, origin=not own))
+    write_atomic(answer, questions.answer_sheet({name: exercise}, origin=not own))
     print(f"wrote {out}: fill in answer.toml or answer.html, then headwork grade {answer}", file=sys.stderr)
 
 

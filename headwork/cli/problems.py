@@ -97,11 +97,11 @@ def _train_digits(folder: Path) -> Any:
     if find_spec("torch") is None:
         print('\nNo model was trained: torch is not installed. Try pip install ".[train]".')
         return None
-    from headwork.inspection.digits import digits_job
+    from headwork.inspection.digits import train_digits
 
     print(
         "\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True
     )
-    job = digits_job(folder)
+    job = train_digits(folder)
     print(f"Test accuracy {job.result.test_accuracy:.1%} on images it has never seen.")
     return job

@@ -22,7 +22,7 @@ import torch
 
 from headwork.comparison.timing import cores
 from headwork.errors import HeadworkError, InputError
-from headwork.files import read_text, write_whole
+from headwork.files import read_text, write_atomic
 from headwork.training.progress import clock, to_stderr
 
 FORMAT = "headwork comparison 1"
@@ -71,7 +71,7 @@ def save(folder: Path, measurement: Measurement, result: dict[str, Any]) -> None
     """Write a finished measurement."""
     config = {"name": measurement.name, "decided by": dict(measurement.config)}
     data = {**_header(measurement, result), **config, "result": result}
-    write_whole(path_of(folder, measurement), json.dumps(data, indent=1) + "\n")
+    write_atomic(path_of(folder, measurement), json.dumps(data, indent=1) + "\n")
 
 
 def load(

@@ -15,7 +15,7 @@ from headwork.comparison.measurements import run_measurements
 from headwork.comparison.row import Results, Row, join_names
 from headwork.comparison.settings import ROWS, Settings
 from headwork.errors import InputError
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.pages import Table, figure, heading, page, plot_svg
 from headwork.readings.report import Report, Reported
 from headwork.training.progress import to_stderr
@@ -38,8 +38,8 @@ def compare(settings: Settings, folder: str | Path, *, say: Callable[[str], None
     modules = [MODULES[row] for row in settings.rows]
     results = run_measurements([one for module in modules for one in module.plan(settings)], target, say)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
-    write_whole(target / PAGE, comparison.to_html())
-    write_whole(target / DATA, comparison.to_json())
+    write_atomic(target / PAGE, comparison.to_html())
+    write_atomic(target / DATA, comparison.to_json())
     return comparison
 
 

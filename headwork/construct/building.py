@@ -12,7 +12,7 @@ import numpy as np
 
 from headwork.construct import certificate
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import UNIT, ScoredHead, most_terms, pair_sums
+from headwork.construct.certificate import UNIT_ROUNDOFF, ScoredHead, most_terms, pair_sums
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.targets import TARGETS, Array, Goal, Head, Impossible, whole_number
@@ -166,12 +166,12 @@ class _Plan:
             angles = 16 * self.goal.tokens
         terms = 2 * most_terms(self.codes) + min(most_terms(query), most_terms(key)) + 4 + angles
         size, no_shares = query_size @ key_size.T, np.zeros(self.M.shape)
-        return ScoredHead(head.coefficient, query @ key.T, no_shares, size, 4 * terms * UNIT)
+        return ScoredHead(head.coefficient, query @ key.T, no_shares, size, 4 * terms * UNIT_ROUNDOFF)
 
     def _ideal(self, head: Head) -> ScoredHead:
         """One-hot codes give every score exactly."""
         S, F = codes.target_scores(head)
-        return ScoredHead(head.coefficient, S, F, np.abs(S), 28 * UNIT)
+        return ScoredHead(head.coefficient, S, F, np.abs(S), 28 * UNIT_ROUNDOFF)
 
     def _choose(self, head: Head) -> tuple[Array, Array]:
         """The simplest projections whose margin survives rounding, or else those that lose least."""

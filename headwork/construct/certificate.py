@@ -34,8 +34,8 @@ import numpy as np
 
 from headwork.construct.targets import Array, Impossible, Indices
 
-UNIT = 2.0**-53
-HARDEST = 2.0**40  # a larger beta loses every digit of the scores
+UNIT_ROUNDOFF = 2.0**-53
+LARGEST_BETA = 2.0**40  # a larger beta loses every digit of the scores
 
 
 def softmax(logits: Array) -> Array:
@@ -76,7 +76,9 @@ def bound(heads: Sequence[ScoredHead], M: Array, norm: float, beta: float) -> Bo
     E = np.sum([h.coefficient * softmax(h.logits(beta)) for h in heads], axis=0) - M
     scale = sum(abs(h.coefficient) for h in heads)
     sums = 4 * M.shape[1] + 2 * len(heads) + 32
-    rounding = np.sum([abs(h.coefficient) * h.rounding(beta) for h in heads], axis=0) + scale * sums * UNIT
+    rounding = (
+        np.sum([abs(h.coefficient) * h.rounding(beta) for h in heads], axis=0) + scale * sums * UNIT_ROUNDOFF
+    )
     rows = norm * (np.abs(E).sum(axis=1) + rounding)
     row = int(np.argmax(rows))
     return Bound(float(rows[row]), float(norm * rounding[row]), E[row])
@@ -89,7 +91,7 @@ def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float
     low, high = 0.0, 1.0
     while bound_at(high).value > tolerance:
         low, high = high, 2 * high
-        if high > HARDEST:
+        if high > LARGEST_BETA:
             best = min((bound_at(2.0**k) for k in range(41)), key=lambda b: b.value)
             raise too_fine(tolerance, best.rounding, 2 * best.value)
     while high - low > 1e-13 * high:

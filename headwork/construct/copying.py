@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct.certificate import UNIT, too_fine
+from headwork.construct.certificate import UNIT_ROUNDOFF, too_fine
 from headwork.construct.construction import MATRICES, Construction
 from headwork.construct.targets import whole_number
 
@@ -43,7 +43,7 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         count = whole_number(tokens, "tokens", 2, 512)
         rows, squared, others = np.eye(count), count * (count - 1), count - 1
         title = f"copy by content: {count} orthogonal tokens"
-    spare = (8 * rows.shape[1] + 64) * UNIT  # rounding of the attention itself
+    spare = (8 * rows.shape[1] + 64) * UNIT_ROUNDOFF  # rounding of the attention itself
     if tolerance < 4 * spare:
         reason = str(too_fine(tolerance, spare, 4 * spare))
         return Construction(False, title, reason=reason, tolerance=tolerance)

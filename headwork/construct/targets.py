@@ -28,7 +28,7 @@ from headwork.numbers.typed import nested_array, read_array
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
-MOST_TOKENS = 512
+MAX_TOKENS = 512
 ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding
 ENDS = {
     "wrap": "wrapped around",
@@ -99,9 +99,9 @@ def whole_number(value: Any, name: str, least: int, most: int) -> int:
 def token_count(tokens: Any) -> int:
     if tokens is None:
         raise InputError("tokens missing: how many are there? Give tokens (--tokens 5).")
-    if isinstance(tokens, int) and tokens > MOST_TOKENS:
-        raise TooLarge(f"{tokens} tokens; heads are built for at most {MOST_TOKENS}.")
-    return whole_number(tokens, "tokens", 1, MOST_TOKENS)
+    if isinstance(tokens, int) and tokens > MAX_TOKENS:
+        raise TooLarge(f"{tokens} tokens; heads are built for at most {MAX_TOKENS}.")
+    return whole_number(tokens, "tokens", 1, MAX_TOKENS)
 
 
 def numbers(value: Any, name: str, axes: str) -> Array:
@@ -149,7 +149,7 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
         ]
         named = [n for cycle in cycles for n in cycle]
         count = max([*named, 0]) if tokens is None else token_count(tokens)
-        row = list(range(1, min(count, MOST_TOKENS + 1) + 1))
+        row = list(range(1, min(count, MAX_TOKENS + 1) + 1))
         for cycle in cycles:
             for here, there in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
                 if 1 <= here <= len(row):
@@ -188,7 +188,7 @@ def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> G
 def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Goal:
     """y_i = x_(i+by): every token takes the content at that offset."""
     count = token_count(tokens)
-    step = whole_number(by, "by", -MOST_TOKENS, MOST_TOKENS)
+    step = whole_number(by, "by", -MAX_TOKENS, MAX_TOKENS)
     return _slide(f"shift: y_i = x_(i{step:+d})", {step: 1.0}, count, ends, ("wrap", "clamp", "none"))
 
 
@@ -287,7 +287,7 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
             "its row, so whatever the scores are each row sums to 1. Divide the row by its sum, or scale "
             "all rows alike by W_o."
         )
-    width = keys if head_width is None else whole_number(head_width, "head_width", 1, MOST_TOKENS)
+    width = keys if head_width is None else whole_number(head_width, "head_width", 1, MAX_TOKENS)
     title = f"given weights of {queries} queries over {keys} keys"
     head = (Head(1.0, A),)
     some = () if queries == keys else tuple(range(queries))
@@ -310,7 +310,7 @@ def _grid(grid: Any) -> tuple[int, int]:
         isinstance(grid, str) and not re.fullmatch(r"\s*[0-9]{1,4}\s*[x, ]\s*[0-9]{1,4}\s*", grid)
     ):
         raise InputError(f"grid is {grid!r}. Expected rows x columns, such as 3x4.")
-    rows, columns = (whole_number(int(side), "a side of the grid", 1, MOST_TOKENS) for side in sides)
+    rows, columns = (whole_number(int(side), "a side of the grid", 1, MAX_TOKENS) for side in sides)
     token_count(rows * columns)
     return rows, columns
 

@@ -30,7 +30,7 @@ from headwork.errors import HeadworkError, InputError
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from
-from headwork.files import read_text, write_whole
+from headwork.files import read_text, write_atomic
 from headwork.grading.answers import LARGEST_FILE, AnswerFile, read_answers, read_entries
 from headwork.grading.feedback import feedback, hints
 from headwork.grading.marking import grade
@@ -38,7 +38,7 @@ from headwork.grading.marks import Mark, State, StepMark
 
 LARGEST_NOTEBOOK = 2_000_000
 LONGEST_OUTPUT = 4_000
-MOST_DECIMALS = 17
+MAX_DECIMALS = 17
 Scope = Mapping[str, Any]
 
 
@@ -68,7 +68,7 @@ def value_text(value: Any) -> str:
     ('[[0.50, 0.25], [1.00, 2.00]]', '1/2 1/4')
     """
     plain = _plain(value)
-    text = _nested_text(plain, min(_decimals(plain), MOST_DECIMALS))
+    text = _nested_text(plain, min(_decimals(plain), MAX_DECIMALS))
     if len(text) > LARGEST_FILE:
         raise InputError(f"{len(text):,} characters; at most {LARGEST_FILE:,} are read.")
     return text
@@ -349,7 +349,7 @@ def main() -> None:
     """Mark the submission, as Gradescope's run_autograder asks."""
     root, hint = Path(sys.argv[1]), int(sys.argv[2])
     results = json.dumps(autograde(root, hint), allow_nan=False, indent=1)
-    write_whole(root / "results" / "results.json", results + "\n")
+    write_atomic(root / "results" / "results.json", results + "\n")
 
 
 if __name__ == "__main__":

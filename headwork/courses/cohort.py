@@ -22,7 +22,7 @@ from headwork.courses.sheets import Sheet, read_key
 from headwork.errors import HeadworkError, InputError
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from, read_exercise
-from headwork.files import read_toml, write_whole
+from headwork.files import read_toml, write_atomic
 from headwork.grading.answers import AnswerFile, read_answers
 from headwork.grading.feedback import feedback, feedback_page
 from headwork.grading.marking import grade
@@ -248,18 +248,18 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     overrides = read_overrides(path)
     results = [apply_overrides(graded, overrides) for graded in results]
     if not path.exists():
-        write_whole(path, OVERRIDES)
-    write_whole(folder / "marks.csv", marks_csv(results))
+        write_atomic(path, OVERRIDES)
+    write_atomic(folder / "marks.csv", marks_csv(results))
     causes = _csv_text([("exercise", "step", "cause", "students"), *common_causes(results)])
-    write_whole(folder / "causes.csv", causes)
+    write_atomic(folder / "causes.csv", causes)
     for graded in results:
         if not graded.file:
             continue
         stem = graded.student if not graded.problem else Path(graded.file).name
-        write_whole(folder / "feedback" / f"{stem}.txt", feedback_text(graded, hint))
+        write_atomic(folder / "feedback" / f"{stem}.txt", feedback_text(graded, hint))
         if graded.marks:
             page = feedback_page(graded.marks, title=graded.summary, hint=hint)
-            write_whole(folder / "feedback" / f"{stem}.html", page)
+            write_atomic(folder / "feedback" / f"{stem}.html", page)
     return results
 
 

@@ -28,7 +28,7 @@ from headwork.exercises.exercise import Exercise
 from headwork.exercises.kinds import generate
 from headwork.exercises.questions import Blank, answer_sheet, build_question, markdown
 from headwork.exercises.reading import read_exercise
-from headwork.files import read_text, read_toml, write_whole
+from headwork.files import read_text, read_toml, write_atomic
 from headwork.grading.marking import PART
 from headwork.pages.notebooks import NotebookCell, notebook_text
 from headwork.readings.notebook import array_text
@@ -37,7 +37,7 @@ from headwork.readings.notebook import array_text
 PACKAGES = ("numbers", "mechanisms", "pages", "readings", "sizes", "exercises", "grading", "courses")
 MODULES = ("__init__.py", "errors.py", "files.py", "note.py")
 REQUIREMENTS = "numpy>=2.0\nmarkupsafe>=2.1\n"
-HOW = (
+INSTRUCTIONS = (
     "Assign each answer to its variable: as a string, typed as by hand (`1/2 0.25`, a new line or `;` for a "
     "new row), or as a list or an array. A `?` leaves an entry blank."
 )
@@ -132,7 +132,7 @@ def export(
     ]
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.resolve().name).strip("-") or "exercise"
     files = FORMATS[to](parts, slug)
-    return [write_whole(folder / name, content) for name, content in files.items()]
+    return [write_atomic(folder / name, content) for name, content in files.items()]
 
 
 Files = dict[str, str | bytes]
@@ -144,7 +144,7 @@ Files = dict[str, str | bytes]
 def _question(part: Part) -> str:
     """The question in Markdown, with the variables to assign."""
     names = ", ".join(f"`{name}`" for name in part.names.values())
-    return f"{markdown(build_question(part.exercise))}\n{HOW}\n\nVariables: {names}."
+    return f"{markdown(build_question(part.exercise))}\n{INSTRUCTIONS}\n\nVariables: {names}."
 
 
 def _answer(part: Part, blank: Blank, text: str) -> str:

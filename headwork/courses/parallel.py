@@ -9,14 +9,14 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-FEW = 8  # with fewer items another process is not worth its start
+MIN_PARALLEL_ITEMS = 8  # with fewer items another process is not worth its start
 
 
 @contextmanager
 def pool(count: int) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]:
     """A ``map`` over as many processes as there are processors, or the plain one for little work."""
     processes = min(os.cpu_count() or 1, count)
-    if count < FEW or processes < 2:
+    if count < MIN_PARALLEL_ITEMS or processes < 2:
         yield map
         return
     with ProcessPoolExecutor(processes) as executor:

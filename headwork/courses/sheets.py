@@ -25,7 +25,7 @@ from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.kinds import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question, markdown
 from headwork.exercises.reading import ROUNDING, check_known, exercise_from, read_exercise
-from headwork.files import read_text, read_toml, write_whole
+from headwork.files import read_text, read_toml, write_atomic
 from headwork.readings.notebook import array_text
 
 SHORTEST_SECRET = 12
@@ -146,7 +146,7 @@ def write_sheets(course: Course, roster: Mapping[str, str], out: str | Path) -> 
     with pool(len(students)) as parallel_map:
         for done, _ in enumerate(parallel_map(partial(_write_one, course, roster, folder), students), 1):
             progress(done, len(students), "sheets")
-    write_whole(folder / "key" / "marking.md", marking_scheme(course, sheet_for(course, students[0])))
+    write_atomic(folder / "key" / "marking.md", marking_scheme(course, sheet_for(course, students[0])))
     (folder / "answers").mkdir(parents=True, exist_ok=True)
 
 
@@ -155,10 +155,10 @@ def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student:
     target, file = folder / "students" / student, f"{student}.toml"
     origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
     page = answer_page(sheet.exercises, title=f"{course.title}: {student}", file=file, **origin)
-    write_whole(target / "question.md", question_text(sheet))
-    write_whole(target / file, answer_sheet(sheet.exercises, **origin))
-    write_whole(target / "answer.html", page)
-    write_whole(folder / "key" / file, key_text(sheet))
+    write_atomic(target / "question.md", question_text(sheet))
+    write_atomic(target / file, answer_sheet(sheet.exercises, **origin))
+    write_atomic(target / "answer.html", page)
+    write_atomic(folder / "key" / file, key_text(sheet))
 
 
 def question_text(sheet: Sheet) -> str:

@@ -34,10 +34,10 @@ def read_at_most(path: Path, most: int) -> bytes:
         return _bounded(file, most, str(path))
 
 
-def unzip(data: bytes, most: int, name: str) -> bytes:
+def gunzip(data: bytes, most: int, name: str) -> bytes:
     """The content of gzipped bytes.
 
-    >>> unzip(gzip.compress(b"abc"), 3, "abc.gz")
+    >>> gunzip(gzip.compress(b"abc"), 3, "abc.gz")
     b'abc'
     """
     try:

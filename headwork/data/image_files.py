@@ -1,6 +1,6 @@
 """Images from files: IDX (LeCun's format of MNIST), NumPy's .npz, a folder of images by class, one image.
 
-Sizes are read and checked before anything is decoded; an image of more than MOST_PIXELS is refused.
+Sizes are read and checked before anything is decoded; an image of more than MAX_PIXELS is refused.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from headwork.data.archives import UnreadableError, wheel_member
 from headwork.data.datasets import ImageSplit
-from headwork.data.text_files import MOST_CLASSES
+from headwork.data.text_files import MAX_CLASSES
 from headwork.errors import InputError, TooLarge, unknown
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MOST_PIXELS = 50_000_000
-MOST_BYTES = 4_000_000_000  # of a whole set in memory
+MAX_PIXELS = 50_000_000
+MAX_BYTES = 4_000_000_000  # of a whole set in memory
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
 PARTS = {name: name for name in ("train", "validation", "test")} | dict.fromkeys(
@@ -94,9 +94,9 @@ def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(path) as archive:
             entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
         sizes = {entry.filename: entry.file_size for entry in entries}
-        if sum(sizes.values()) > MOST_BYTES:
+        if sum(sizes.values()) > MAX_BYTES:
             raise TooLarge(
-                f"{path}: unpacks to {sum(sizes.values()):,} bytes; at most {MOST_BYTES:,} are read."
+                f"{path}: unpacks to {sum(sizes.values()):,} bytes; at most {MAX_BYTES:,} are read."
             )
         return {name[:-4]: _npy_array(wheel_member(path, name, size)) for name, size in sizes.items()}
     except (zipfile.BadZipFile, OSError, UnreadableError, struct.error) as error:
@@ -149,10 +149,10 @@ def _as_labels(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
     if labels.dtype.kind not in "iu" or labels.ndim == 0 or labels.size != len(labels) or labels.size == 0:
         shape = " x ".join(map(str, labels.shape)) or "a single value"
         raise InputError(f"{name} is {shape} of {labels.dtype}. Expected one whole number per image.")
-    if labels.min() < 0 or labels.max() >= MOST_CLASSES:
+    if labels.min() < 0 or labels.max() >= MAX_CLASSES:
         raise InputError(
             f"{name}: labels run from {labels.min()} to {labels.max()}. Expected the numbers of the classes, "
-            f"0 to at most {MOST_CLASSES - 1}."
+            f"0 to at most {MAX_CLASSES - 1}."
         )
     return labels.reshape(-1).astype(np.int64)
 
@@ -209,9 +209,9 @@ def _measure(files: list[Path], size: int | None) -> tuple[int, tuple[int, int]]
                 "they are scaled and cropped to a square."
             )
     channels, shape = 1 if grey else 3, next(iter(shapes)) if size is None else (size, size)
-    if len(files) * channels * shape[0] * shape[1] > MOST_BYTES:
+    if len(files) * channels * shape[0] * shape[1] > MAX_BYTES:
         raise TooLarge(
-            f"{len(files):,} images of {shape[0]} x {shape[1]} need more than {MOST_BYTES:,} bytes. "
+            f"{len(files):,} images of {shape[0]} x {shape[1]} need more than {MAX_BYTES:,} bytes. "
             "Give a smaller --size (train: --set size=32)."
         )
     return channels, shape
@@ -260,14 +260,14 @@ def _opened(path: Path) -> Image:
             image = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
         raise TooLarge(
-            f"{path}: enormous; at most {MOST_PIXELS:,} pixels are decoded. Make it smaller."
+            f"{path}: enormous; at most {MAX_PIXELS:,} pixels are decoded. Make it smaller."
         ) from None
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file.") from None
     except Exception as error:  # as above: headers are damaged too
         raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}): {error}.") from None
-    if image.width * image.height > MOST_PIXELS:
+    if image.width * image.height > MAX_PIXELS:
         shape = f"{image.height} x {image.width}"
         image.close()
-        raise TooLarge(f"{path}: {shape} pixels; at most {MOST_PIXELS:,} are decoded. Make it smaller.")
+        raise TooLarge(f"{path}: {shape} pixels; at most {MAX_PIXELS:,} are decoded. Make it smaller.")
     return image

@@ -27,7 +27,7 @@ FASHION_CLASSES = (
     *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
 SENTIMENTS = ("negative", "positive")
-MOST_REVIEW = 1_000_000  # bytes of one review in IMDB's archive
+MAX_REVIEW_BYTES = 1_000_000  # bytes of one review in IMDB's archive
 
 
 def load(
@@ -208,7 +208,7 @@ def _archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSpli
                 match = re.fullmatch(r"aclImdb/(train|test)/(neg|pos)/(\d+)_\d+\.txt", entry.name)
                 if not match or not entry.isreg():
                     continue
-                if entry.size > MOST_REVIEW:
+                if entry.size > MAX_REVIEW_BYTES:
                     raise UnreadableError(f"{entry.name} is {entry.size:,} bytes")
                 review = archive.extractfile(entry)
                 assert review is not None

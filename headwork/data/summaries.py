@@ -16,7 +16,7 @@ from headwork.pages.tables import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_CLASSES = 20  # of a sheet and of the samples; the counts have them all
+MAX_CLASSES = 20  # of a sheet and of the samples; the counts have them all
 LONGEST_SAMPLE = 160  # characters
 BARS = 12
 
@@ -85,7 +85,7 @@ def length_table(data: Texts) -> Table:
 def sample_table(data: Texts, each: int, seed: int) -> Table:
     """Some training texts of each class."""
     rows = []
-    for label, name in enumerate(data.classes[:MOST_CLASSES]):
+    for label, name in enumerate(data.classes[:MAX_CLASSES]):
         for index in _sample(data.train.labels, label, each, seed):
             text = data.train.texts[index]
             rows.append((printable(name), len(text.split()), printable(text)))
@@ -100,7 +100,7 @@ def data_figure(data: Images | Texts, each: int, seed: int) -> Figure:
 def _contact_sheet(data: Images, each: int, seed: int) -> Figure:
     from matplotlib.figure import Figure
 
-    classes, (height, width), gap = data.classes[:MOST_CLASSES], data.size, 1
+    classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
     tall, wide = height + gap, width + gap
     canvas = np.full((len(classes) * tall - gap, each * wide - gap, data.channels), 255, np.uint8)
     for row in range(len(classes)):

@@ -19,8 +19,8 @@ from headwork.data.datasets import TextSplit
 from headwork.errors import InputError, TooLarge, unknown
 
 KINDS = (".csv", ".tsv", ".jsonl")
-MOST_BYTES = 2_000_000_000
-MOST_CLASSES = 1000
+MAX_BYTES = 2_000_000_000
+MAX_CLASSES = 1000
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment")
 LABEL_NAMES = ("label", "sentiment", "class", "category", "target")
 Row = tuple[int, str, str]  # line, text, label
@@ -30,7 +30,7 @@ def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]
     """The rows of a file: line, text and label; each has both, and there is at least one."""
     text = read_utf8(path)
     read = _json_rows if path.suffix.lower() == ".jsonl" else _table_rows
-    before = csv.field_size_limit(MOST_BYTES)  # the module's own limit is for all its users
+    before = csv.field_size_limit(MAX_BYTES)  # the module's own limit is for all its users
     try:
         rows = list(read(path, text, columns))
     finally:
@@ -47,7 +47,7 @@ def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]
 def class_names(rows: Sequence[Row], path: Path) -> tuple[str, ...]:
     """The labels that occur, in order: whole numbers by value, others by the alphabet."""
     names = {row[2].strip() for row in rows}
-    if len(names) > MOST_CLASSES:
+    if len(names) > MAX_CLASSES:
         raise InputError(
             f"{path}: {len(names):,} different labels in {len(rows):,} rows. "
             "Is that the column of the labels?"
@@ -69,8 +69,8 @@ def read_utf8(path: Path) -> str:
     """A whole text file as UTF-8; a byte that is not is named by its line."""
     try:
         size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise TooLarge(f"{path}: {size:,} bytes; at most {MOST_BYTES:,} are read.")
+        if size > MAX_BYTES:
+            raise TooLarge(f"{path}: {size:,} bytes; at most {MAX_BYTES:,} are read.")
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from None

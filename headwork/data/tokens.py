@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from headwork.data.datasets import TextSplit
 from headwork.data.splits import Indices
 from headwork.errors import InputError
-from headwork.files import read_text, write_whole
+from headwork.files import read_text, write_atomic
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Item = TypeVar("Item")
 PADDING_NAMES = ("[PAD]", "<pad>", "<|padding|>")
-MOST_TOKENIZER = 100_000_000  # bytes of a tokenizer.json
-AT_ONCE = 1000  # texts encoded together
+MAX_TOKENIZER_BYTES = 100_000_000  # bytes of a tokenizer.json
+CHUNK_SIZE = 1000  # texts encoded together
 LEAST_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
 
 
@@ -100,8 +100,8 @@ class Tokenizer:
         """All the texts as tokens; the labels of bare texts are 0."""
         split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
         pieces = [np.zeros(0, np.int32)]
-        for start in range(0, len(split), AT_ONCE):
-            encodings = self.uncut.encode_batch_fast(list(split.texts[start : start + AT_ONCE]))
+        for start in range(0, len(split), CHUNK_SIZE):
+            encodings = self.uncut.encode_batch_fast(list(split.texts[start : start + CHUNK_SIZE]))
             pieces += [np.array(_without_middle(one.ids, self.max_length), np.int32) for one in encodings]
         lengths = [len(piece) for piece in pieces]
         starts = np.cumsum(lengths, dtype=np.int64)
@@ -121,7 +121,7 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> Path:
         """Write it as a tokenizer.json."""
-        return write_whole(path, self.inner.to_str(pretty=True))
+        return write_atomic(path, self.inner.to_str(pretty=True))
 
 
 def _without_middle(items: list[Item], max_length: int) -> list[Item]:
@@ -167,7 +167,7 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
 
 def read_tokenizer(path: str | Path, *, max_length: int = 256) -> Tokenizer:
     """A tokenizer.json: one that was saved, or a pretrained encoder's."""
-    text = read_text(path, most=MOST_TOKENIZER)
+    text = read_text(path, most=MAX_TOKENIZER_BYTES)
     try:
         inner = _library().Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception

@@ -16,7 +16,7 @@ from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_wi
 from headwork.readings.notebook import array_text
 
 MOVES = (1, -1, 2, -2)
-MOST_CHANGES = 400  # entries times moves tried
+MAX_CHANGES = 400  # entries times moves tried
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _changes(exercise: Exercise) -> Iterator[Change]:
             array = value.tensor.array
             for index in np.ndindex(array.shape):
                 tried += 1
-                if tried > MOST_CHANGES:
+                if tried > MAX_CHANGES:
                     return
                 moved = array.copy()
                 moved[index] += move

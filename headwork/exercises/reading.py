@@ -13,7 +13,7 @@ from headwork.exercises.kinds import generate
 from headwork.files import read_toml
 
 ROUNDING = ("free", "part", "wrong")
-MOST_DIGITS = 12
+MAX_DIGITS = 12
 
 
 def read_exercise(path: str | Path) -> Exercise:
@@ -50,7 +50,7 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
         **{name: str(data[name]) for name in ("kind", "title", "question") if name in data},
         seed=data.get("seed"),
         difficulty=_integer(data, "difficulty", 1, where),
-        digits=_integer(data, "digits", 4, where, most=MOST_DIGITS),
+        digits=_integer(data, "digits", 4, where, most=MAX_DIGITS),
         hints=_integer(data, "hints", 3, where, most=3),
         rounding=_choice(data, "rounding", ROUNDING, where),
         tokens_as=_choice(data, "tokens_as", ("rows", "columns"), where),

@@ -21,7 +21,7 @@ from headwork.files import read_toml
 from headwork.numbers.typed import SymbolFound, nested_array, nested_texts
 
 LARGEST_FILE = 200_000
-MOST_CELLS = 4_000
+MAX_CELLS = 4_000
 DECIMAL = re.compile(r"[-+]?(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:([ ,_'])\d{3})(?:\1\d{3})*")
 
@@ -88,8 +88,8 @@ def read_entries(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> E
     nested = nested_texts(text)
     if isinstance(nested, str):
         nested = nested.strip() or "?"
-    if _count(nested) > MOST_CELLS:
-        raise InputError(f"more than {MOST_CELLS:,} entries.")
+    if _count(nested) > MAX_CELLS:
+        raise InputError(f"more than {MAX_CELLS:,} entries.")
     try:
         numbers = nested_array(_fill_blanks(nested)).array
     except SymbolFound as symbol:

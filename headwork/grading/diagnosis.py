@@ -19,7 +19,7 @@ from headwork.exercises.misconceptions.softmax import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
 from headwork.readings.writing import number_text
 
-MOST_PAIRS = 3  # pairs named at most
+MAX_PAIRS = 3  # pairs named at most
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
 
@@ -160,7 +160,7 @@ def _pairs(case: Case, wrong: WrongStep) -> list[Cause]:
             if steps and wrong.matches(steps[wrong.path]):
                 slug, sentence = f"{first.slug} + {second.slug}", f"{first.sentence}; and {second.sentence}"
                 causes[pair] = Cause(slug, sentence, "both together give your numbers")
-    return list(causes.values())[:MOST_PAIRS]
+    return list(causes.values())[:MAX_PAIRS]
 
 
 # --- rounding -----------------------------------------------------------------------------------------

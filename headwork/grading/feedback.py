@@ -17,7 +17,7 @@ from headwork.pages.style import PLAIN, Style
 from headwork.readings.json import plain
 from headwork.readings.writing import number_text
 
-MOST_CELLS = 12
+MAX_CELLS = 12
 
 
 def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
@@ -51,7 +51,7 @@ def hints(mark: Mark, step: StepMark, hint: int) -> Iterator[str]:
     if hint >= 1 and step.cells and len(step.cells[0]):
         value = mark.exercise.trace.steps[step.path]
         cells = [cell_text(value.full_index(c) if len(c) == len(value.order) else c) for c in step.cells]
-        yield f"where: {', '.join(cells[:MOST_CELLS])}{' and more' if len(cells) > MOST_CELLS else ''}"
+        yield f"where: {', '.join(cells[:MAX_CELLS])}{' and more' if len(cells) > MAX_CELLS else ''}"
     if hint >= 2:
         for number, cause in enumerate(step.causes):
             evidence = f" ({cause.evidence})" if cause.evidence else ""

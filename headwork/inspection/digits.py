@@ -19,7 +19,7 @@ COUNT = 12  # images with their predictions
 
 
 @dataclass(frozen=True)
-class DigitsJob:
+class DigitsReport:
     """What the main report shows: two matplotlib figures with their captions, and the result."""
 
     result: Result
@@ -29,7 +29,7 @@ class DigitsJob:
     predictions_caption: str
 
 
-def digits_job(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsJob:
+def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsReport:
     """Train on the digits into ``out_folder``/digits, write its report, and draw curves and predictions."""
     run = vision("digits")
     data = load_images("digits", seed=run.seed, validation=run.validation)
@@ -37,7 +37,7 @@ def digits_job(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsJob:
     result = train(run, folder, log=log, data=data)
     write_report(result, log=log)
     curves = figures.curves({"digits": result.metrics})
-    return DigitsJob(result, curves, figures.curves_caption(run), *predictions(folder, data))
+    return DigitsReport(result, curves, figures.curves_caption(run), *predictions(folder, data))
 
 
 def predictions(folder: Path, data: Images) -> tuple[Any, str]:

@@ -25,7 +25,7 @@ from headwork.training.progress import quiet, to_stderr
 from headwork.training.recipes import TextRun, changed, text, vision
 from headwork.training.runs import train
 
-AT_ONCE = 256
+CHUNK_SIZE = 256
 
 
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -96,7 +96,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         run = self.run_
         inputs = X if isinstance(run, TextRun) else _bytes(X)
         rows = []
-        for batch in (inputs[i : i + AT_ONCE] for i in range(0, len(inputs), AT_ONCE)):
+        for batch in (inputs[i : i + CHUNK_SIZE] for i in range(0, len(inputs), CHUNK_SIZE)):
             if isinstance(run, TextRun):
                 rows.append(text_probabilities(self.model_, list(batch), run))
             else:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.errors import InputError, TooLarge, unknown
-from headwork.inspection.tracing import inputs_by_name, quiet, slug
+from headwork.inspection.tracing import evaluating, inputs_by_name, slug
 from headwork.models import Model, TextClassifier, TextEncoder
 from headwork.models.model import current_names
 from headwork.models.registry import find_model
@@ -33,7 +33,7 @@ AXES = {
     "Recurrence": "time state",
 }
 WORDS = {"feed_forward": "feed-forward", "cross_attention": "cross-attention"}
-MOST_LAYERS = 1000
+MAX_LAYERS = 1000
 UNNAMED = ("transformer", "recurrent", "reading")  # parts that note their steps in their owner's scope
 
 
@@ -88,8 +88,8 @@ def named_model(name: str, settings: dict[str, Any] | None = None) -> Model:
             raise unknown(f"field of {kind.config_class.__name__}", field, known)
         chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
     config: Any = kind.config_class(**chosen)
-    if getattr(config, "depth", 1) > MOST_LAYERS:
-        raise TooLarge(f"{name}: depth {config.depth:,}; at most {MOST_LAYERS:,} layers are counted.")
+    if getattr(config, "depth", 1) > MAX_LAYERS:
+        raise TooLarge(f"{name}: depth {config.depth:,}; at most {MAX_LAYERS:,} layers are counted.")
     try:
         with torch.device("meta"):
             return kind(config)
@@ -141,7 +141,7 @@ def _measure(model: Model, named: dict[str, Any]) -> dict[str, tuple[tuple[int, 
     hooks = [part.register_forward_pre_hook(enter) for part in model.modules()]
     hooks += [part.register_forward_hook(leave) for part in model.modules()]
     try:
-        with quiet(model), counter:
+        with evaluating(model), counter:
             torch.func.functional_call(model, state, (), shapes)
     finally:
         for hook in hooks:

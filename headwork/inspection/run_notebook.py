@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.inspection import figures, run_report
 from headwork.inspection.predictions import format_accuracy
 from headwork.pages import Table, save_plot
@@ -23,7 +23,7 @@ from headwork.training.recipes import Run, VisionRun, as_text
 def write_notebook(folder: str | Path, out: Path | None = None) -> Path:
     """Write a finished run as a notebook; into its own folder unless ``out`` is given."""
     result = Result.read(folder)
-    return write_whole(out or result.folder / "report.ipynb", notebook(result))
+    return write_atomic(out or result.folder / "report.ipynb", notebook(result))
 
 
 def notebook(result: Result) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.data import Images, Texts
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.inspection import figures
 from headwork.inspection.head_maps import heads
 from headwork.inspection.predictions import format_accuracy
@@ -31,7 +31,7 @@ def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log 
         picture = figures.curves({title: result.metrics}, title, caption)
         for suffix in ("png", "svg"):
             save_plot(picture, result.folder / f"curves.{suffix}")
-    return write_whole(out or result.folder / REPORT, text)  # last: it tells that the rest is there
+    return write_atomic(out or result.folder / REPORT, text)  # last: it tells that the rest is there
 
 
 def _load_data(folder: Path, log: Log) -> Images | Texts | None:
@@ -141,7 +141,7 @@ def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | N
     return [figure(plot_svg(picture, "mistakes"), "The true class, and the prediction with its probability.")]
 
 
-def picture_of_heads(run: Run, folder: Path, data: Images | Texts | None) -> Any | None:
+def head_figure(run: Run, folder: Path, data: Images | Texts | None) -> Any | None:
     """The heads of a vision transformer, before and after training; None where there are no such heads."""
     if not isinstance(run, VisionRun) or not isinstance(run.model, VisionTransformerConfig):
         return None
@@ -155,7 +155,7 @@ def picture_of_heads(run: Run, folder: Path, data: Images | Texts | None) -> Any
 
 
 def _heads(run: Run, folder: Path, data: Images | Texts | None) -> list[Any]:
-    picture = picture_of_heads(run, folder, data)
+    picture = head_figure(run, folder, data)
     if picture is None:
         return []
     caption = "Mean attention weight by offset to the other patch (+ is offset 0), on 64 validation images."

@@ -69,7 +69,7 @@ def trace(
     swaps = {path: torch.as_tensor(np.asarray(value)).to(like) for path, value in (replacing or {}).items()}
     recording = Recording([only] if isinstance(only, str) else list(only), budget)
     note: Note = recording.note  # type: ignore[assignment]
-    with quiet(model):
+    with evaluating(model):
         result = model(**named, note=replacer(note, swaps) if swaps else note)
     recording.check(*swaps)
     cards = Mechanism(slug(model), type(model), _inputs(model, named), model.steps)
@@ -174,7 +174,7 @@ def _kernel(part: nn.Module) -> Any:
 
 
 @contextmanager
-def quiet(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Without gradients and dropout; each part is afterwards as it was."""
     training = [part for part in model.modules() if part.training]
     model.eval()

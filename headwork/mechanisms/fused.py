@@ -111,14 +111,18 @@ def linear_attention(
     query, key, value = (rows.expand(*leading, *rows.shape[-2:]) for rows in (query, key, value))
     result: Tensor
     if isinstance(mask, str):
-        result = fused_linear.Causal.apply(query, key, value, features, min(chunk, key.shape[-2]))  # type: ignore[no-untyped-call]
+        result = fused_linear.CausalLinearAttentionFunction.apply(
+            query, key, value, features, min(chunk, key.shape[-2])
+        )  # type: ignore[no-untyped-call]
         return result
     if mask is not None and mask.shape[-2] != 1:
         raise InputError(
             f"linear attention: a mask of {mask.shape[-2]} rows. The fused form takes causal, or one row "
             "that hides keys from every query. Use the plain kernel for any other mask."
         )
-    result = fused_linear.Whole.apply(query, key, value, None if mask is None else mask.mT, features)  # type: ignore[no-untyped-call]
+    result = fused_linear.LinearAttentionFunction.apply(
+        query, key, value, None if mask is None else mask.mT, features
+    )  # type: ignore[no-untyped-call]
     return result
 
 

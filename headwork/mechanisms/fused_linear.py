@@ -37,7 +37,7 @@ def _blocks(length: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-class Whole(torch.autograd.Function):
+class LinearAttentionFunction(torch.autograd.Function):
     """Every query sees every key; ``mask`` (key, one) has 0 where a key is hidden from all."""
 
     @staticmethod
@@ -62,24 +62,28 @@ class Whole(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, mask, state, total, output = ctx.saved_tensors
-        to_query, to_key, to_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
-        to_state, to_total = torch.zeros_like(state), torch.zeros_like(total)
+        grad_query, grad_key, grad_value = (
+            torch.empty_like(query),
+            torch.empty_like(key),
+            torch.empty_like(value),
+        )
+        grad_state, grad_total = torch.zeros_like(state), torch.zeros_like(total)
         for at in _blocks(query.shape[-2], BLOCK):
             phi = _features(query[..., at, :], ctx.features)
             h = gradient[..., at, :] / (phi @ total.mT)
             r = (h * output[..., at, :]).sum(-1, keepdim=True)
-            to_query[..., at, :] = _through_features(h @ state.mT - r * total, phi, ctx.features)
-            to_state = to_state + phi.mT @ h
-            to_total = to_total - r.mT @ phi
+            grad_query[..., at, :] = _through_features(h @ state.mT - r * total, phi, ctx.features)
+            grad_state = grad_state + phi.mT @ h
+            grad_total = grad_total - r.mT @ phi
         for at in _blocks(key.shape[-2], BLOCK):
             phi = _features(key[..., at, :], ctx.features)
-            to_phi = value[..., at, :] @ to_state.mT + to_total
-            to_values = phi @ to_state
+            grad_phi = value[..., at, :] @ grad_state.mT + grad_total
+            to_values = phi @ grad_state
             if mask is not None:
-                to_phi, to_values = to_phi * mask[..., at, :], to_values * mask[..., at, :]
-            to_key[..., at, :] = _through_features(to_phi, phi, ctx.features)
-            to_value[..., at, :] = to_values
-        return to_query, to_key, to_value, None, None
+                grad_phi, to_values = grad_phi * mask[..., at, :], to_values * mask[..., at, :]
+            grad_key[..., at, :] = _through_features(grad_phi, phi, ctx.features)
+            grad_value[..., at, :] = to_values
+        return grad_query, grad_key, grad_value, None, None
 
 
 def _chunks(rows: Tensor, chunk: int) -> Tensor:
@@ -93,19 +97,19 @@ def _rows(chunks: Tensor, length: int) -> Tensor:
     return chunks.flatten(-3, -2)[..., :length, :]
 
 
-def _before(start: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
+def _exclusive_cumsum(start: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
     """The sum of all chunks before each one, and the sum with which the next block starts."""
     running = start.unsqueeze(-3) + sums.cumsum(-3)
     return torch.cat([start.unsqueeze(-3), running[..., :-1, :, :]], -3), running[..., -1, :, :]
 
 
-def _after(start: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
+def _reverse_exclusive_cumsum(start: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
     """The same from the other end: the sum of all chunks after each one."""
-    sums_after, rest = _before(start, sums.flip(-3))
+    sums_after, rest = _exclusive_cumsum(start, sums.flip(-3))
     return sums_after.flip(-3), rest
 
 
-class Causal(torch.autograd.Function):
+class CausalLinearAttentionFunction(torch.autograd.Function):
     """Every query sees its own key and those before it; as many queries as keys."""
 
     @staticmethod
@@ -122,8 +126,8 @@ class Causal(torch.autograd.Function):
             totals.append(total)
             q, k = (_chunks(_features(rows[..., at, :], features), chunk) for rows in (query, key))
             v = _chunks(value[..., at, :], chunk)
-            before, state = _before(state, k.mT @ v)
-            totals_before, total = _before(total, k.sum(-2, keepdim=True))
+            before, state = _exclusive_cumsum(state, k.mT @ v)
+            totals_before, total = _exclusive_cumsum(total, k.sum(-2, keepdim=True))
             scores = (q @ k.mT).tril()
             count = at.stop - at.start
             sums = _rows(q @ totals_before.mT + scores.sum(-1, keepdim=True), count)
@@ -136,7 +140,11 @@ class Causal(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, output, below, states, totals = ctx.saved_tensors
-        to_query, to_key, to_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+        grad_query, grad_key, grad_value = (
+            torch.empty_like(query),
+            torch.empty_like(key),
+            torch.empty_like(value),
+        )
         later, later_total = torch.zeros_like(states[0]), torch.zeros_like(totals[0])
         blocks = _blocks(query.shape[-2], ctx.size)
         for block in reversed(range(len(blocks))):
@@ -146,14 +154,14 @@ class Causal(torch.autograd.Function):
             h = gradient[..., at, :] / below[..., at, :]
             r = (h * output[..., at, :]).sum(-1, keepdim=True)
             q, k, v, h, r = (_chunks(rows, ctx.chunk) for rows in (*phi, value[..., at, :], h, r))
-            before, _ = _before(states[block], k.mT @ v)
-            totals_before, _ = _before(totals[block], k.sum(-2, keepdim=True))
-            after, later = _after(later, q.mT @ h)
-            totals_after, later_total = _after(later_total, -(r.mT @ q))
+            before, _ = _exclusive_cumsum(states[block], k.mT @ v)
+            totals_before, _ = _exclusive_cumsum(totals[block], k.sum(-2, keepdim=True))
+            after, later = _reverse_exclusive_cumsum(later, q.mT @ h)
+            totals_after, later_total = _reverse_exclusive_cumsum(later_total, -(r.mT @ q))
             scores, to_scores = (q @ k.mT).tril(), (h @ v.mT - r).tril()
             to_q = _rows(h @ before.mT - r * totals_before + to_scores @ k, count)
             to_k = _rows(to_scores.mT @ q + v @ after.mT + totals_after, count)
-            to_query[..., at, :] = _through_features(to_q, phi[0], ctx.features)
-            to_key[..., at, :] = _through_features(to_k, phi[1], ctx.features)
-            to_value[..., at, :] = _rows(scores.mT @ h + k @ after, count)
-        return to_query, to_key, to_value, None, None
+            grad_query[..., at, :] = _through_features(to_q, phi[0], ctx.features)
+            grad_key[..., at, :] = _through_features(to_k, phi[1], ctx.features)
+            grad_value[..., at, :] = _rows(scores.mT @ h + k @ after, count)
+        return grad_query, grad_key, grad_value, None, None

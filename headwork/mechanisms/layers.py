@@ -69,7 +69,7 @@ class Part(NamedTuple):
     shift: Tensor
 
 
-def _in_turn(
+def _apply_sublayers(
     tokens: Tensor, parts: tuple[Part, ...], placement: Placement, epsilon: Number, note: Note
 ) -> Tensor:
     """The parts of a layer, each with its residual and its normalisation."""
@@ -134,7 +134,7 @@ def encoder_layer(
         Part("attention", multi_head_attention, own, own_options, scale_1, shift_1),
         Part("feed-forward", feed_forward, *feed, scale_2, shift_2),
     )
-    return _in_turn(tokens, parts, normalisation, epsilon, note)
+    return _apply_sublayers(tokens, parts, normalisation, epsilon, note)
 
 
 @mechanism(
@@ -215,4 +215,4 @@ def decoder_layer(
         Part("cross-attention", multi_head_attention, cross, cross_options, scale_2, shift_2),
         Part("feed-forward", feed_forward, *feed, scale_3, shift_3),
     )
-    return _in_turn(tokens, parts, normalisation, epsilon, note)
+    return _apply_sublayers(tokens, parts, normalisation, epsilon, note)

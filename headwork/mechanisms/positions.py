@@ -170,7 +170,7 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
     queries, keys = scores.shape[-2:]
     heads = scores.shape[-3] if len(scores.shape) > 2 else 1
     if slopes is None:
-        slopes = slopes_of_heads(scores, heads) if len(scores.shape) > 2 else slopes_of_heads(scores, 1)[0]
+        slopes = alibi_slopes(scores, heads) if len(scores.shape) > 2 else alibi_slopes(scores, 1)[0]
     if len(slopes.shape) != min(len(scores.shape) - 2, 1) or (slopes.shape and slopes.shape[0] != heads):
         raise InputError(
             f"alibi positions: the scores are {sizes_in_words(scores.shape, 'head query key')} and slopes is "
@@ -185,7 +185,7 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
     return note("output", scores + biases)
 
 
-def slopes_of_heads(like: Tensor, heads: int) -> Tensor:
+def alibi_slopes(like: Tensor, heads: int) -> Tensor:
     """2^(-8h/n) for h = 1 ... n. Where n is not a power of two: all slopes of the power p below n, then every
     other slope of 2p.
     """

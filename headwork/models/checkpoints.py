@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
-from headwork.files import read_text, write_whole
+from headwork.files import read_text, write_atomic
 from headwork.libc import exchange
 from headwork.models.model import Model, current_names
 from headwork.models.registry import MODELS
@@ -32,7 +32,7 @@ FORMAT = "headwork checkpoint 1"
 MANIFEST, CONFIG = "manifest.json", "config.json"
 PARAMETERS, TOKENIZER = "model.safetensors", "tokenizer.json"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
-MOST_UNSAVED = 2**26  # numbers in tables that a config asks for and no file holds, such as sinusoids
+MAX_UNSAVED_VALUES = 2**26  # numbers in tables that a config asks for and no file holds, such as sinusoids
 
 
 # --- a model ----------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def from_pretrained(folder: str | Path) -> Model:
     return model
 
 
-class Unfilled(TorchFunctionMode):
+class SkipInitialisation(TorchFunctionMode):
     """Makes parameters without random numbers, since others replace them at once, and refuses a config that
     asks for more than ``most`` numbers."""
 
@@ -104,7 +104,7 @@ class Unfilled(TorchFunctionMode):
 def empty_model(kind: type[Model], config: Any, state: Mapping[str, Tensor], where: str) -> Model:
     """A model of that config for these parameters to fill."""
     try:
-        with Unfilled(sum(value.numel() for value in state.values()) + MOST_UNSAVED):
+        with SkipInitialisation(sum(value.numel() for value in state.values()) + MAX_UNSAVED_VALUES):
             return kind(config)
     except TooLarge as error:
         raise TooLarge(f"{where}: {error}") from None
@@ -207,8 +207,8 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh.mkdir()
         for name, data in files.items():
-            write_whole(fresh / name, data)
-        write_whole(fresh / MANIFEST, as_json({"format": FORMAT, "files": listed}))
+            write_atomic(fresh / name, data)
+        write_atomic(fresh / MANIFEST, as_json({"format": FORMAT, "files": listed}))
         _sync(fresh)
         _put(fresh, target)
         _sync(target.parent)

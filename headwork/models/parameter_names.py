@@ -96,7 +96,7 @@ TORCH: Table = {
 
 TRANSPOSED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W x
 # The number of axes of size 1 that theirs put first.
-LEADING = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}
+LEADING_SINGLETON_AXES = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}
 
 
 def rows_of(table: Table, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
@@ -117,7 +117,9 @@ def to_theirs(table: Table, ours: State) -> dict[str, Tensor]:
     for theirs, names in rows_of(table, ours):
         parts = [ours[name].mT if name.endswith(TRANSPOSED) else ours[name] for name in names]
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        result[theirs] = whole.reshape((1,) * LEADING.get(theirs, 0) + tuple(whole.shape)).contiguous()
+        result[theirs] = whole.reshape(
+            (1,) * LEADING_SINGLETON_AXES.get(theirs, 0) + tuple(whole.shape)
+        ).contiguous()
     return result
 
 
@@ -130,7 +132,7 @@ def from_theirs(table: Table, theirs: State, kind: type[Model], config: Any, whe
     check_tensors(where, to_theirs(table, ours), theirs)
     state = {}
     for name, names in rows_of(table, ours):
-        whole = theirs[name].reshape(theirs[name].shape[LEADING.get(name, 0) :])
+        whole = theirs[name].reshape(theirs[name].shape[LEADING_SINGLETON_AXES.get(name, 0) :])
         whole = whole if whole.dtype == torch.float64 else whole.float()
         for part, to in zip(whole.chunk(len(names)), names, strict=True):
             # A copy: training ours must not change theirs.

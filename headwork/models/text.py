@@ -193,7 +193,7 @@ class NGrams(nn.Module):
         """
         rows = self.rows(tokens, mask)
         real = None if mask is None else mask[..., None] != 0
-        new = first_time((rows if real is None else rows.where(real, -1)).flatten(1)).view_as(rows)
+        new = first_occurrence((rows if real is None else rows.where(real, -1)).flatten(1)).view_as(rows)
         new = new if real is None else new & real
         rows, new = at_positions(rows, only), at_positions(new, only)
         weights = functional.embedding(rows, self.ratios) * new[..., None]
@@ -202,23 +202,23 @@ class NGrams(nn.Module):
 
 
 FACTORS, PRIME = (1_540_483_477, 1_103_515_245), 2**31 - 1  # below 2^31, so that no product leaves 64 bits
-MOST_ROWS = 2**30  # more than a text has n-grams
+MAX_ROWS = 2**30  # more than a text has n-grams
 
 
 def _hash(first: Tensor, second: Tensor) -> Tensor:
     return (first * FACTORS[0] + second * FACTORS[1]) % PRIME
 
 
-def first_time(rows: Tensor) -> Tensor:
+def first_occurrence(rows: Tensor) -> Tensor:
     """Whether a number occurs for the first time in its row.
 
     >>> import torch
-    >>> first_time(torch.tensor([[7, 5, 7, 7]])).tolist()
+    >>> first_occurrence(torch.tensor([[7, 5, 7, 7]])).tolist()
     [[True, True, False, False]]
     """
     # Each with its index, so that equal ones are sorted by index; exported graphs have no stable sort.
-    ordered = (rows * MOST_ROWS + torch.arange(rows.shape[-1], device=rows.device)).sort().values
-    number, index = ordered // MOST_ROWS, ordered % MOST_ROWS
+    ordered = (rows * MAX_ROWS + torch.arange(rows.shape[-1], device=rows.device)).sort().values
+    number, index = ordered // MAX_ROWS, ordered % MAX_ROWS
     new = functional.pad(number[:, 1:] != number[:, :-1], (1, 0), value=True)
     return torch.zeros_like(new).scatter(-1, index, new)
 

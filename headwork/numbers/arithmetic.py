@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-MOST_TERMS = 24  # a longer sum is shown by its first and last terms
+MAX_TERMS = 24  # a longer sum is shown by its first and last terms
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ Writer = Callable[[Any], str]
 
 
 def _visible_terms(parts: tuple[Tree, ...]) -> list[Tree | None]:
-    if len(parts) <= MOST_TERMS:
+    if len(parts) <= MAX_TERMS:
         return list(parts)
-    return [*parts[: MOST_TERMS // 2], None, *parts[-2:]]
+    return [*parts[: MAX_TERMS // 2], None, *parts[-2:]]
 
 
 def _is_scalar_one(tree: Tree) -> bool:

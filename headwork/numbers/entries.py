@@ -20,9 +20,9 @@ from headwork.errors import InputError
 LONGEST_TEXT = 300_000
 LONGEST_ENTRY = 1000
 DEEPEST = 30
-MOST_DIGITS = 30
-MOST_BITS = 512
-MOST_IN_MAX = 16
+MAX_DIGITS = 30
+MAX_BITS = 512
+MAX_IN_MAXIMUM = 16
 LARGEST_EXPONENT = 100
 LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 
@@ -70,8 +70,8 @@ def _tokenize(text: str) -> list[tuple[str, str]]:
             name = unicodedata.name(sign, f"code {ord(sign)}")
             raise unreadable(text, f"unexpected character {sign!r} ({name.lower()}).")
         kind = str(match.lastgroup)
-        if kind == "number" and sum(c.isdigit() for c in match[kind]) > MOST_DIGITS:
-            raise unreadable(text, f"a number of more than {MOST_DIGITS} digits.")
+        if kind == "number" and sum(c.isdigit() for c in match[kind]) > MAX_DIGITS:
+            raise unreadable(text, f"a number of more than {MAX_DIGITS} digits.")
         tokens.append((kind, match[kind]))
         position = match.end()
     return tokens
@@ -202,7 +202,7 @@ class ExactNumbers:
             if size > most:
                 raise unreadable(text, f"an exponent beyond {most}.")
             # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
-            if size * _bits(base) > MOST_BITS:
+            if size * _bits(base) > MAX_BITS:
                 raise unreadable(text, "a power with too many digits.")
         if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
             raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")
@@ -229,9 +229,9 @@ class ExactNumbers:
             return self.power(text, self.sympy.E, value)
         if (
             name == "max"
-            and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MOST_IN_MAX
+            and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MAX_IN_MAXIMUM
         ):
-            raise unreadable(text, f"max of more than {MOST_IN_MAX} numbers.")
+            raise unreadable(text, f"max of more than {MAX_IN_MAXIMUM} numbers.")
         return getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
 
 
@@ -319,7 +319,7 @@ def _checked(text: str, value: Any) -> Any:
         raise unreadable(text, "not a real number.")
     if value.has(sympy.oo, -sympy.oo):
         raise unreadable(text, "oo inside an expression. Infinity stands alone; use a limit for the rest.")
-    if _bits(value) > MOST_BITS:
+    if _bits(value) > MAX_BITS:
         raise unreadable(text, "a number with too many digits.")
     return value
 

@@ -16,12 +16,12 @@ from sympy.printing.str import StrPrinter
 
 from headwork.errors import InputError
 
-MOST_TERMS_TO_FACTOR = 8
-MOST_TERMS_TO_EXPAND = 200
+MAX_TERMS_TO_FACTOR = 8
+MAX_TERMS_TO_EXPAND = 200
 HIGHEST_DEGREE_TO_FACTOR = 16
-MOST_OPERATIONS_TO_TIDY = 400
+MAX_OPERATIONS_TO_TIDY = 400
 LARGEST_FRACTION = 5000
-MOST_DIGITS_TO_COMPARE = 400
+MAX_DIGITS_TO_COMPARE = 400
 
 
 class _Text(StrPrinter):  # type: ignore[misc]
@@ -110,7 +110,7 @@ def tidy(value: Any) -> Any:
     if (
         value.is_Atom
         or value.is_Rational
-        or value.count_ops() > MOST_OPERATIONS_TO_TIDY
+        or value.count_ops() > MAX_OPERATIONS_TO_TIDY
         or _has_root_of_exponentials(value)
     ):
         return value
@@ -174,7 +174,7 @@ def _expandable(value: Any) -> bool:
         if not (node.is_Add or node.is_Mul)
         for part in node.args
     )
-    return all(_size(part)[0] <= MOST_TERMS_TO_EXPAND for part in (value, *inside))
+    return all(_size(part)[0] <= MAX_TERMS_TO_EXPAND for part in (value, *inside))
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
@@ -201,7 +201,7 @@ def _factored(value: Any, bases: dict[Any, Any]) -> Any:
     back = {stand_in: unit for stand_in, _, unit in bases.values()}
     if _expandable(swapped) and _size(swapped)[1] <= HIGHEST_DEGREE_TO_FACTOR:
         terms = sympy.Add.make_args(sympy.expand_mul(swapped))
-        swapped = sympy.factor(swapped) if len(terms) <= MOST_TERMS_TO_FACTOR else swapped
+        swapped = sympy.factor(swapped) if len(terms) <= MAX_TERMS_TO_FACTOR else swapped
     return swapped.xreplace(back)
 
 
@@ -217,7 +217,7 @@ def sign(value: Any) -> int:
     if (number := _decimal_if_certain(value)) is not None:
         return int(number > 0) - int(number < 0)
     # evalf adds digits until two are certain; a number that still has none is zero.
-    number = value.evalf(2, maxn=MOST_DIGITS_TO_COMPARE)
+    number = value.evalf(2, maxn=MAX_DIGITS_TO_COMPARE)
     return 0 if number == 0 or getattr(number, "_prec", 2) == 1 else 1 if number > 0 else -1
 
 

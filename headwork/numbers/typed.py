@@ -16,7 +16,7 @@ import numpy as np
 
 from headwork.errors import InputError
 from headwork.numbers.entries import (
-    MOST_BITS,
+    MAX_BITS,
     DecimalNumbers,
     ExactNumbers,
     SymbolFound,
@@ -29,8 +29,8 @@ from headwork.numbers.hand import HandTensor
 __all__ = ["SymbolFound", "nested_array", "nested_texts", "read_array", "read_number", "read_tensor"]
 
 LONGEST_EXACT_TEXT = 20_000
-MOST_ENTRIES = 100_000
-MOST_AXES = 5
+MAX_ENTRIES = 100_000
+MAX_AXES = 5
 PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{0,15})?")  # most entries are: read them at once
 
 
@@ -93,7 +93,7 @@ def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
         raise InputError(f"cannot read {value!r}: expected a number or text.")
     if value != value:
         raise InputError("nan is not a number. Leave no cell undefined.")
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise InputError("cannot read a number with too many digits.")
     if not exact:
         return float(value)
@@ -111,8 +111,8 @@ def nested_texts(text: str) -> Any:
     stripped = plain_text(text).strip()
     if not stripped:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
-    if len(re.findall(r"[\s,;]+", stripped)) >= MOST_ENTRIES:
-        raise InputError(f"cannot read the text: more than {MOST_ENTRIES} entries.")
+    if len(re.findall(r"[\s,;]+", stripped)) >= MAX_ENTRIES:
+        raise InputError(f"cannot read the text: more than {MAX_ENTRIES} entries.")
     if re.fullmatch(r"\[[^\[\]]*;[^\[\]]*\]", stripped):  # [1 2; 2 0], as some programs write a matrix
         stripped = stripped[1:-1]
     if stripped.startswith("["):
@@ -161,8 +161,8 @@ def _brackets(text: str) -> Any:
     for sign in text:
         round_depth += (sign == "(") - (sign == ")")
         if sign == "[":
-            if len(open_lists) > MOST_AXES:
-                raise unreadable(text, f"more than {MOST_AXES} axes.")
+            if len(open_lists) > MAX_AXES:
+                raise unreadable(text, f"more than {MAX_AXES} axes.")
             if entry.strip():
                 raise unreadable(text, "a comma is missing before '['.")
             inner: list[Any] = []
@@ -192,8 +192,8 @@ def _shape(nested: Any, depth: int = 0) -> tuple[int, ...]:
         return ()
     if not nested:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
-    if depth == MOST_AXES:
-        raise InputError(f"more than {MOST_AXES} axes.")
+    if depth == MAX_AXES:
+        raise InputError(f"more than {MAX_AXES} axes.")
     shapes = [_shape(part, depth + 1) for part in nested]
     if len(set(shapes)) > 1:
         lengths = [s[0] if s else 1 for s in shapes]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-MOST_SHOWN = 12  # rows and columns
+MAX_SHOWN = 12  # rows and columns
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Grid:
     caption: str = ""
 
 
-def visible_indices(count: int, most: int = MOST_SHOWN) -> Sequence[int | None]:
+def visible_indices(count: int, most: int = MAX_SHOWN) -> Sequence[int | None]:
     """Which of so many are shown: the first ones and the last two; None stands for those left out.
 
     >>> visible_indices(3), visible_indices(20, 6)

@@ -11,9 +11,9 @@ from typing import Any
 from markupsafe import Markup
 
 from headwork.errors import unknown
-from headwork.files import write_whole
+from headwork.files import write_atomic
 
-NOTHING_DATED: dict[str, dict[str, None]] = {
+NO_METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
 }
@@ -38,9 +38,9 @@ def plot_svg(plot: Any, alt: str = "") -> Markup:
 def save_plot(plot: Any, path: str | Path) -> Path:
     """A matplotlib figure as a .png or .svg file."""
     kind = Path(path).suffix.lower().removeprefix(".")
-    if kind not in NOTHING_DATED:
+    if kind not in NO_METADATA:
         raise unknown("kind of picture", Path(path).suffix or path, [".png", ".svg"])
-    return write_whole(path, _draw(plot, kind))
+    return write_atomic(path, _draw(plot, kind))
 
 
 def _draw(plot: Any, kind: str) -> bytes:
@@ -49,5 +49,5 @@ def _draw(plot: Any, kind: str) -> bytes:
     written = io.BytesIO()
     # A salt of our own and no date: the same figure gives the same bytes.
     with matplotlib.rc_context({"svg.hashsalt": "headwork", "svg.fonttype": "path"}):
-        plot.savefig(written, format=kind, metadata=NOTHING_DATED[kind], transparent=kind == "svg", dpi=150)
+        plot.savefig(written, format=kind, metadata=NO_METADATA[kind], transparent=kind == "svg", dpi=150)
     return written.getvalue()

@@ -32,7 +32,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under named columns, with notes below. Whole numbers get thousands separators when cell_text.
+    """Rows under named columns, with notes below. Whole numbers are shown with thousands separators.
 
     >>> print(Table("Sizes", ("what", "weights"), [("filter", 2400)]).to_text())
     Sizes

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.pages import figure, heading, page, plot_svg
 from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, entries, summary
@@ -64,4 +64,4 @@ def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) ->
         "Every problem of the book, solved by the same few functions that you can call yourself. Published "
         "values that are wrong stand only beside the correct one, with the reason."
     )
-    return write_whole(folder / "report.html", page("Headwork: the problem book", *body, about=about))
+    return write_atomic(folder / "report.html", page("Headwork: the problem book", *body, about=about))

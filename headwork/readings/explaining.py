@@ -17,8 +17,8 @@ from headwork.readings.cautions import cautions
 from headwork.readings.recording import recorder, replacer
 from headwork.readings.trace import Trace
 
-MOST_EXACT_OPERATIONS = 8_000
-MOST_DECIMAL_OPERATIONS = 200_000_000
+MAX_EXACT_OPERATIONS = 8_000
+MAX_DECIMAL_OPERATIONS = 200_000_000
 
 
 def explain(
@@ -154,13 +154,13 @@ def _check_size(
             f"{mechanism.slug}: the sizes do not fit together ({error}). Given: {given}. Expected: {needed}."
         ) from None
     done = work.products + work.others
-    if exact and done > MOST_EXACT_OPERATIONS:
+    if exact and done > MAX_EXACT_OPERATIONS:
         raise TooLarge(
-            f"{mechanism.slug}: about {done:,} exact operations; at most {MOST_EXACT_OPERATIONS:,} are done. "
+            f"{mechanism.slug}: about {done:,} exact operations; at most {MAX_EXACT_OPERATIONS:,} are done. "
             "Leave out --exact to work in decimals, or take fewer or narrower tokens."
         )
-    if done > MOST_DECIMAL_OPERATIONS:
+    if done > MAX_DECIMAL_OPERATIONS:
         raise TooLarge(
-            f"{mechanism.slug}: about {done:,} operations; at most {MOST_DECIMAL_OPERATIONS:,} are done. "
+            f"{mechanism.slug}: about {done:,} operations; at most {MAX_DECIMAL_OPERATIONS:,} are done. "
             "Take fewer or narrower tokens."
         )

@@ -24,10 +24,10 @@ from headwork.readings.writing import number_text, with_infinity
 
 CellIndex = tuple[int, ...]  # of a cell in a whole value as shown
 
-MOST_CARDS = 120  # inputs and steps shown
-MOST_MATRICES = 16  # of one value: its heads, channels or times
-MOST_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
-MOST_CHARACTERS = 900_000  # of arithmetic in one page
+MAX_CARDS = 120  # inputs and steps shown
+MAX_MATRICES = 16  # of one value: its heads, channels or times
+MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
+MAX_CHARACTERS = 900_000  # of arithmetic in one page
 LONGEST_ARITHMETIC = 4_000  # of one cell
 LONGEST_VALUE = 400  # of one cell without its arithmetic
 LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
@@ -93,7 +93,7 @@ class Card:
 
 def _card(value: TraceValue) -> Card:
     every = [Matrix(matrix, caption) for caption, matrix in value.matrices()]
-    visible = [every[i] for i in visible_indices(len(every), MOST_MATRICES) if i is not None]
+    visible = [every[i] for i in visible_indices(len(every), MAX_MATRICES) if i is not None]
     whole = len(visible) == len(every) and all(None not in (*m.rows, *m.columns) for m in visible)
     return Card(value, visible, whole)
 
@@ -186,7 +186,7 @@ class Records:
             # What one card leaves of its part goes to those after it.
             stop = budget - budget / left
             for index, entry in frame.entries(card, scales[path]).items():
-                if budget > stop and self.characters < MOST_CHARACTERS:
+                if budget > stop and self.characters < MAX_CHARACTERS:
                     arithmetic, names, sources, cost = self._arithmetic(trace, path, index)
                     budget -= cost
                 else:
@@ -235,7 +235,7 @@ def trace_block(
     read = [Frame(trace, cards) for trace in frames]
     scales = read[start].scales()
     records = Records(cards, list(option_texts(frames[start])))
-    contents = [records.frame(frame, scales, MOST_SOURCES / len(frames)) for frame in read]
+    contents = [records.frame(frame, scales, MAX_SOURCES / len(frames)) for frame in read]
     position = {"start": start, "labels": [with_infinity(label) for label in slider or []]}
     more = {
         "data": script_data({"records": list(records.numbers), "frames": contents, **position}),
@@ -259,7 +259,7 @@ def notebook_fragment(trace: Trace) -> str:
 
 def _cards(trace: Trace) -> list[Card]:
     every = list(trace.everything())
-    return [_card(every[i]) for i in visible_indices(len(every), MOST_CARDS) if i is not None]
+    return [_card(every[i]) for i in visible_indices(len(every), MAX_CARDS) if i is not None]
 
 
 def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: int, **more: Any) -> Markup:

@@ -18,7 +18,7 @@ from headwork.readings.terminal import options_text
 from headwork.readings.trace import Trace, TraceValue
 
 LONGEST_LINE = 88
-MOST_STEPS = 40  # with cells of their own; the trace shows them all
+MAX_STEPS = 40  # with cells of their own; the trace shows them all
 LIMIT = re.compile(r"limit as (\S+) -> (\S+)")  # the title that Trace.limit gives
 Cell = tuple[str, str]  # markdown or code, and its text
 
@@ -40,7 +40,7 @@ def _cells(trace: Trace) -> Iterator[Cell]:
     yield "code", _problem_code(trace, replaced)
     for warning in trace.warnings:
         yield "markdown", f"> **Note:** {warning}"
-    for value in list(trace.steps.values())[:MOST_STEPS]:
+    for value in list(trace.steps.values())[:MAX_STEPS]:
         equation = f"${value.symbol} = {value.formula}$: {sizes_in_words(value.shape, ' '.join(value.axes))}."
         heading = f"## {value.path}\n\n{equation}\n\nThe arithmetic of one cell, and all values:"
         yield "markdown", heading

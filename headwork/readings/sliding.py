@@ -14,12 +14,12 @@ from headwork.readings.html import html
 from headwork.readings.trace import Trace
 
 # Where no values are listed: beta from the plain mean to hard attention, a symbol on both sides of zero.
-USUAL = {
+DEFAULT_VALUES = {
     "beta": ["0", "0.1", "0.2", "0.5", "1", "2", "5", "10", "oo"],
     "epsilon": ["0", "0.001", "0.01", "0.1", "0.5", "1", "2", "5"],
 }
 AROUND_ZERO = ["-5", "-2", "-1", "-0.5", "0", "0.5", "1", "2", "5"]
-MOST_FRAMES = 40
+MAX_FRAMES = 40
 
 
 def slide_frames(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
@@ -36,7 +36,7 @@ def slide_frames(mechanism: str, slide: str, settings: Mapping[str, Any], inputs
         return explain(chosen.slug, **{**arguments, name: value})
 
     is_option = name in chosen.options
-    usual = USUAL.get(name, []) if is_option else AROUND_ZERO
+    usual = DEFAULT_VALUES.get(name, []) if is_option else AROUND_ZERO
     at = with_option if is_option else _substitute(chosen, name, arguments)
     frames = _frames(name, _values(name, listed) if listed else usual, at, keep_all=bool(listed))
     labels = list(frames)
@@ -46,10 +46,10 @@ def slide_frames(mechanism: str, slide: str, settings: Mapping[str, Any], inputs
 
 def _values(name: str, listed: str) -> list[str]:
     values = list(dict.fromkeys(value.strip() for value in listed.split(",") if value.strip()))
-    if not 2 <= len(values) <= MOST_FRAMES:
+    if not 2 <= len(values) <= MAX_FRAMES:
         raise InputError(
             f"slide: {len(values)} value{'' if len(values) == 1 else 's'} of {name}. "
-            f"Give 2 to {MOST_FRAMES}, with commas between them: {name}=0,1,2."
+            f"Give 2 to {MAX_FRAMES}, with commas between them: {name}=0,1,2."
         )
     return values
 

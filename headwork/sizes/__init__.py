@@ -6,9 +6,9 @@
 """
 
 from headwork.sizes.architectures import transformer, vit
-from headwork.sizes.counting import counted, part
+from headwork.sizes.counting import count_rows, part
 from headwork.sizes.growing import growing, growth
 from headwork.sizes.heads import attention_ledger
 from headwork.sizes.images import convolution, output_size, patches
-from headwork.sizes.ledger import Ledger, Row, added
+from headwork.sizes.ledger import Ledger, Row, sum_rows
 from headwork.sizes.polynomial import Polynomial

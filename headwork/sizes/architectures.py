@@ -15,9 +15,9 @@ from typing import Any, Literal
 from headwork.errors import unknown
 from headwork.mechanisms.attention import project
 from headwork.numbers import OperationCount, ShapeTensor, cat
-from headwork.sizes.counting import heads_divide, part, whole
+from headwork.sizes.counting import check_heads_divide_width, check_sizes, part
 from headwork.sizes.images import Size, grid, sides
-from headwork.sizes.ledger import Fact, Ledger, Row, added
+from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 
@@ -46,9 +46,9 @@ def transformer(
     (63082496, 44138496)
     """
     targets = tokens if target_tokens is None else target_tokens
-    whole("transformer", depth=depth, hidden=hidden, tokens=tokens, target_tokens=targets)
-    whole("transformer", 0, vocabulary=vocabulary)
-    heads_divide("transformer", width, heads)
+    check_sizes("transformer", depth=depth, hidden=hidden, tokens=tokens, target_tokens=targets)
+    check_sizes("transformer", 0, vocabulary=vocabulary)
+    check_heads_divide_width("transformer", width, heads)
     if architecture not in ("encoder-decoder", "encoder", "decoder"):
         raise unknown("architecture", architecture, ("encoder-decoder", "encoder", "decoder"))
     pair = architecture == "encoder-decoder"
@@ -66,16 +66,16 @@ def transformer(
             for i, (name, count) in enumerate(read)
         ]
         output = [_output(vocabulary, width, asking, owns=not shared)] if decoder else []
-    words = added("vocabulary", (*embeddings, *output)).weights or 0
+    words = sum_rows("vocabulary", (*embeddings, *output)).weights or 0
     stacks = {"encoder": encoder, "decoder": decoder}
-    by_stack = {name: added(name, rows).parameters or 0 for name, rows in stacks.items() if rows}
+    by_stack = {name: sum_rows(name, rows).parameters or 0 for name, rows in stacks.items() if rows}
     return _model_ledger(
         title=f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, "
         f"{heads} heads, hidden {hidden}, vocabulary {vocabulary:,}",
         rows=(*embeddings, *encoder, *decoder, *output),
         facts={
             **{f"parameters of the {name}": count for name, count in by_stack.items()},
-            "parameters without the vocabulary": added("stacks", (*encoder, *decoder)).parameters or 0,
+            "parameters without the vocabulary": sum_rows("stacks", (*encoder, *decoder)).parameters or 0,
             "parameters of the vocabulary": words,
         },
         notes=_transformer_notes(architecture, shared, tokens, asking),
@@ -120,8 +120,8 @@ def vit(
     (86567656, 197)
     """
     hidden = 4 * width if hidden is None else hidden
-    whole("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
-    heads_divide("vit", width, heads)
+    check_sizes("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
+    check_heads_divide_width("vit", width, heads)
     down, across = grid(image, patch, "vit")
     tokens = down * across + class_token
     layer: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden}
@@ -149,7 +149,7 @@ def _model_ledger(
     title: str, rows: tuple[Row, ...], facts: dict[str, Fact], notes: tuple[str, ...]
 ) -> Ledger:
     """Nearly every shape here is token x width: stated once, in a note, instead of in every row."""
-    total = added("total", rows)
+    total = sum_rows("total", rows)
     facts |= {"parameters": total.parameters or 0, "parameters without biases": total.weights or 0}
     rows = tuple(replace(row, axes="") for row in rows)
     return Ledger(title=title, rows=rows, facts=facts, notes=notes, summed=True)
@@ -190,7 +190,7 @@ def _stack(
 def _add_and_normalise(name: str, sizes: dict[str, int]) -> Row:
     shape = (sizes["token"], sizes["width"])
     residual = _count("residual", lambda x: x + x, shape)
-    return replace(added(name, [part(name, "layer-normalisation", sizes), residual]), shape=shape)
+    return replace(sum_rows(name, [part(name, "layer-normalisation", sizes), residual]), shape=shape)
 
 
 def _count(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **fields: Any) -> Row:

@@ -17,17 +17,17 @@ from headwork.errors import InputError, TooLarge
 from headwork.note import Input, Mechanism, card
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.pages.formulas import formula_for
-from headwork.sizes.ledger import Row, added
+from headwork.sizes.ledger import Row, sum_rows
 
 MOST = 10**9  # for one size: their products stay within what ShapeTensor can move about
-MOST_GROUPS = 10_000  # the mechanism works group by group
+MAX_GROUPS = 10_000  # the mechanism works group by group
 BIASES = re.compile(r"(b|bias|shift)(_\w+)?")
 
 
-def whole(where: str, least: int = 1, **sizes: Any) -> None:
+def check_sizes(where: str, least: int = 1, **sizes: Any) -> None:
     """Refuse sizes that are not whole numbers, or too small or large.
 
-    >>> whole("patches", patch=0)
+    >>> check_sizes("patches", patch=0)
     Traceback (most recent call last):
     headwork.errors.InputError: patches: patch is 0. Expected a whole number from 1 to 1,000,000,000.
     """
@@ -42,9 +42,9 @@ def whole(where: str, least: int = 1, **sizes: Any) -> None:
             raise InputError(f"{where}: {name} is {text}. Expected a whole number from {least} to {MOST:,}.")
 
 
-def heads_divide(where: str, width: int, heads: int) -> None:
+def check_heads_divide_width(where: str, width: int, heads: int) -> None:
     """Refuse a number of heads that does not divide the width, and name the nearest ones that do."""
-    whole(where, width=width, heads=heads)
+    check_sizes(where, width=width, heads=heads)
     if width % heads:
         divisors = [h for h in range(1, min(width, 1024) + 1) if width % h == 0]
         near = sorted(divisors, key=lambda h: abs(h - heads))[:3]
@@ -78,7 +78,7 @@ def _word(entry: Input, word: str, sizes: Mapping[str, int]) -> str:
     return "group_channel" if entry.trained and word == "channel" and "group_channel" in sizes else word
 
 
-def counted(
+def count_rows(
     name: str,
     sizes: Mapping[str, int],
     *,
@@ -93,7 +93,7 @@ def counted(
     needed takes part when ``sizes`` names it (``memory=1``). ``without`` leaves inputs out, ``batch`` puts an
     axis before the others, ``columns`` writes formulas for tokens as columns.
 
-    >>> rows = counted("feed-forward", {"token": 5, "width": 4, "hidden": 16})
+    >>> rows = count_rows("feed-forward", {"token": 5, "width": 4, "hidden": 16})
     >>> [(row.name, row.shape, row.multiply_adds) for row in rows if row.multiply_adds]
     [('hidden', (5, 16), 320), ('output', (5, 4), 320)]
     """
@@ -157,5 +157,5 @@ def part(name: str, mechanism: str, sizes: Mapping[str, int], **settings: Any) -
     >>> part("feed-forward", "feed-forward", {"token": 5, "width": 4, "hidden": 16}).parameters
     148
     """
-    rows = counted(mechanism, sizes, **settings)
-    return added(name, rows, shape=rows[-1].shape, axes=rows[-1].axes)
+    rows = count_rows(mechanism, sizes, **settings)
+    return sum_rows(name, rows, shape=rows[-1].shape, axes=rows[-1].axes)

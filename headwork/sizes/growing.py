@@ -14,8 +14,8 @@ from typing import Any
 
 from headwork.errors import InputError
 from headwork.note import MECHANISMS, Input, Mechanism, card
-from headwork.sizes.counting import counted, whole
-from headwork.sizes.ledger import Ledger, Row, added
+from headwork.sizes.counting import check_sizes, count_rows
+from headwork.sizes.ledger import Ledger, Row, sum_rows
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
 
 MEANING = {
@@ -71,7 +71,7 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     '2 n^2 d + 4 n d^2'
     """
     what = card(mechanism)
-    whole("growth", heads=heads, hidden=hidden)
+    check_sizes("growth", heads=heads, hidden=hidden)
     if not _countable(what):
         raise InputError(
             f"growth: {what.slug} has sizes that do not grow by themselves. Known: {', '.join(growing())}."
@@ -102,7 +102,7 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     rows = tuple(
         Row(name=step, multiply_adds=polynomial_of(step, 0), others=polynomial_of(step, 1)) for step in steps
     )
-    total = added("total", rows)
+    total = sum_rows("total", rows)
     products, others = total.multiply_adds, total.others
     if not isinstance(products, Polynomial) or not isinstance(others, Polynomial):
         raise InputError(f"growth: {what.slug} notes no steps that could be counted.")
@@ -148,7 +148,7 @@ def _counts(
         options["groups"] = at["d"]
         sizes["group_channel"] = 1
     totals: dict[str, tuple[int, int]] = {}
-    for row in counted(what.slug, sizes, **options):
+    for row in count_rows(what.slug, sizes, **options):
         if not isinstance(row.multiply_adds, int) or not isinstance(row.others, int):
             continue
         name = what.step(row.name).name

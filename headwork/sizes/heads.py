@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from headwork.errors import InputError, unknown
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.sizes.counting import counted, heads_divide, whole
-from headwork.sizes.ledger import Ledger, Row, added
+from headwork.sizes.counting import check_heads_divide_width, check_sizes, count_rows
+from headwork.sizes.ledger import Ledger, Row, sum_rows
 
 TokensAs = Literal["rows", "columns"]
 
@@ -46,9 +46,9 @@ def attention_ledger(
     (768, 6)
     """
     given = {name: size for name, size in (("batch", batch), ("memory", memory)) if size is not None}
-    whole("attention", tokens=tokens, width=width, **given)
+    check_sizes("attention", tokens=tokens, width=width, **given)
     if heads is not None:
-        heads_divide("attention", width, heads)
+        check_heads_divide_width("attention", width, heads)
     elif biases:
         raise InputError(
             "attention: plain attention has no biases. Give the number of heads (1 will do) to count them."
@@ -64,7 +64,9 @@ def attention_ledger(
         slug, options = "multi-head-attention", {"heads": heads, "without": () if biases else BIASES}
         sizes |= {} if memory is None else {"memory": 1}
     columns = tokens_as == "columns"
-    rows = [_describe(row, columns) for row in counted(slug, sizes, batch=batch, columns=columns, **options)]
+    rows = [
+        _describe(row, columns) for row in count_rows(slug, sizes, batch=batch, columns=columns, **options)
+    ]
     notes = {
         "Projections with biases.": biases,
         "Projections without biases; ask for them to count them.": heads is not None and not biases,
@@ -78,7 +80,7 @@ def attention_ledger(
         rows=tuple(rows),
         facts={
             **({} if heads is None else {"heads": heads, "width of a head": width // heads}),
-            "parameters": added("total", rows).parameters or 0,
+            "parameters": sum_rows("total", rows).parameters or 0,
         },
         notes=tuple(text for text, applies in notes.items() if applies),
         warnings=(_columns_warning(tokens, width),) if columns else (),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 
 from headwork.errors import InputError, TooLarge
-from headwork.sizes.counting import MOST_GROUPS, counted, whole
+from headwork.sizes.counting import MAX_GROUPS, check_sizes, count_rows
 from headwork.sizes.ledger import Ledger, Row
 
 Size = int | Sequence[int]
@@ -23,8 +23,8 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, where
     >>> output_size(9, 3), output_size(9, 3, stride=2, padding=1), output_size(256, 5, stride=2)
     (7, 5, 126)
     """
-    whole(where, size=size, kernel=kernel, stride=stride)
-    whole(where, 0, padding=padding)
+    check_sizes(where, size=size, kernel=kernel, stride=stride)
+    check_sizes(where, 0, padding=padding)
     if kernel > size + 2 * padding:
         needed = -(-(kernel - size) // 2)
         raise InputError(
@@ -39,7 +39,7 @@ def sides(where: str, name: str, size: Size) -> tuple[int, int]:
     both = (size, size) if isinstance(size, int) else tuple(size)
     if len(both) != 2:
         raise InputError(f"{where}: {name} has {len(both)} sizes. Give one for a square, or height x width.")
-    whole(where, **{f"{name}_height": both[0], f"{name}_width": both[1]})
+    check_sizes(where, **{f"{name}_height": both[0], f"{name}_width": both[1]})
     return both
 
 
@@ -50,7 +50,7 @@ def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
     (14, 14)
     """
     height, width = sides(where, "image", image)
-    whole(where, patch=patch)
+    check_sizes(where, patch=patch)
     down, across = height // patch, width // patch
     if height % patch or width % patch:
         padded = f"{-(-height // patch) * patch} x {-(-width // patch) * patch}"
@@ -72,10 +72,10 @@ def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = T
     >>> ledger["side"], ledger["patches"], ledger["tokens"]
     (14, 196, 197)
     """
-    whole("patches", channels=channels)
+    check_sizes("patches", channels=channels)
     down, across = grid(image, patch)
     height, width = sides("patches", "image", image)
-    rows = counted("patches", {"channel": channels, "height": height, "width": width}, size=patch)
+    rows = count_rows("patches", {"channel": channels, "height": height, "width": width}, size=patch)
     count, features = rows[-1].shape or ()
     return Ledger(
         title=f"patches: {height} x {width} in squares of {patch} x {patch}",
@@ -127,7 +127,7 @@ def convolution(
     sizes = {"channel": channels, "group_channel": channels // groups, "output_channel": filters}
     sizes |= dict(zip(axes + taps, lengths + kernels, strict=True))
     slug = f"convolution-{len(lengths)}d"
-    source, kernel_row, bias, output = counted(slug, sizes, stride=stride, padding=padding, groups=groups)
+    source, kernel_row, bias, output = count_rows(slug, sizes, stride=stride, padding=padding, groups=groups)
     shape, last = kernel_row.shape or (), output.shape or ()
     numbers_in, numbers_out = prod(source.shape or ()), prod(last)
     local, dense = prod(last) * prod(shape[1:]), numbers_in * numbers_out
@@ -193,9 +193,9 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
         )
     for axis, length, k in zip(AXES[len(lengths)], lengths, kernels, strict=True):
         kernel = f"kernel_along_the_{axis}" if len(lengths) > 1 else "kernel"
-        whole("convolution", **{axis: length, kernel: k})
-    whole("convolution", **counts)
-    whole("convolution", 0, padding=padding)
+        check_sizes("convolution", **{axis: length, kernel: k})
+    check_sizes("convolution", **counts)
+    check_sizes("convolution", 0, padding=padding)
     groups = counts["groups"]
     for name in ("channels", "filters"):
         if rest := counts[name] % groups:
@@ -204,8 +204,8 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
                 "Choose a number of groups that divides both "
                 f"channels ({counts['channels']}) and filters ({counts['filters']})."
             )
-    if groups > MOST_GROUPS:
-        raise TooLarge(f"convolution: {groups:,} groups; at most {MOST_GROUPS:,} are counted.")
+    if groups > MAX_GROUPS:
+        raise TooLarge(f"convolution: {groups:,} groups; at most {MAX_GROUPS:,} are counted.")
 
 
 def _notes(

@@ -55,10 +55,10 @@ class Row:
 COUNTS = ("weights", "biases", "multiply_adds", "others")
 
 
-def added(name: str, rows: Iterable[Row], **fields: Any) -> Row:
+def sum_rows(name: str, rows: Iterable[Row], **fields: Any) -> Row:
     """Several rows as one, each as often as it stands there.
 
-    >>> added("both", [Row(name="layer", weights=3, times=2), Row(name="head", weights=1)]).weights
+    >>> sum_rows("both", [Row(name="layer", weights=3, times=2), Row(name="head", weights=1)]).weights
     7
     """
     kept = list(rows)
@@ -109,7 +109,7 @@ class Ledger:
     @property
     def total(self) -> Row:
         """All rows together: a sum that means something only where ``summed`` says so."""
-        return added("total", self.rows)
+        return sum_rows("total", self.rows)
 
     def table(self) -> Table:
         """All of it as one table, for reports that hold several."""

@@ -14,7 +14,7 @@ from typing import Any
 from headwork.data import Texts, TextSplit
 from headwork.training.progress import Log
 
-MOST_TEXTS = 200_000  # beyond, the counts of pairs no longer fit an ordinary computer's memory
+MAX_TEXTS = 200_000  # beyond, the counts of pairs no longer fit an ordinary computer's memory
 NAME = "TF-IDF of words and pairs, linear SVM"
 
 
@@ -38,8 +38,8 @@ def baseline(data: Texts, log: Log) -> dict[str, Any] | None:
 
 def _fit(split: TextSplit) -> Any:
     """The fitted classifier, or why there is none."""
-    if len(split) > MOST_TEXTS:
-        return f"more than {MOST_TEXTS:,} texts"
+    if len(split) > MAX_TEXTS:
+        return f"more than {MAX_TEXTS:,} texts"
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.pipeline import make_pipeline

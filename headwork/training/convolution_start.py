@@ -21,10 +21,10 @@ from headwork.models import VisionTransformer, VisionTransformerConfig
 SHARPNESS = 4.0  # by how much the neighbour's score stands above one that shares only its row or column
 
 
-def obstacle(config: VisionTransformerConfig) -> str:
+def unsupported_reason(config: VisionTransformerConfig) -> str:
     """Why such heads cannot start as a convolution; empty where they can.
 
-    >>> obstacle(VisionTransformerConfig(width=32))
+    >>> unsupported_reason(VisionTransformerConfig(width=32))
     'heads of width 8 cannot hold the codes of 7 rows and 7 columns'
     """
     side, room = config.image // config.patch, config.width // config.heads
@@ -49,7 +49,7 @@ def start_as_convolution(model: VisionTransformer) -> None:
     config = model.config
     side = config.image // config.patch
     room = config.width // config.heads
-    reason = obstacle(config)
+    reason = unsupported_reason(config)
     if reason:
         raise InputError(f"start convolution: {reason}. Change the model, or start at random.")
     built = build(

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from headwork.errors import HeadworkError
 
-LOST = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's errors when a peer is gone
+LOST_PEER_WORDS = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's errors when a peer is gone
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def group() -> Iterator[Group]:
     try:
         yield Group(rank, world, device, restarts > 0)
     except RuntimeError as error:
-        if any(word in str(error) for word in LOST):
+        if any(word in str(error) for word in LOST_PEER_WORDS):
             raise HeadworkError(
                 f"process {rank}: another process went away. torchrun restarts all, or ends."
             ) from None

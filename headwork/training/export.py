@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.errors import HeadworkError, InputError
-from headwork.files import write_whole
+from headwork.files import write_atomic
 from headwork.mechanisms import fused
 from headwork.models import Model
 from headwork.models.recurrent import Recurrence, Recurrent
@@ -82,7 +82,7 @@ def export_onnx(
         raise MismatchError(
             f"{path}: not written: its logits differ from the model's by {worst:.1e} (at most {TOLERANCE:g})."
         )
-    write_whole(path, data)
+    write_atomic(path, data)
     return worst
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from headwork.models import TextClassifier
 from headwork.training.examples import Examples
 
-AT_ONCE = 256  # texts
+CHUNK_SIZE = 256  # texts
 
 
 def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
@@ -21,7 +21,7 @@ def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
     assert model.ngrams is not None
     rows, classes = model.ngrams.table.shape
     counts = torch.zeros(classes, rows, dtype=torch.float64)
-    for chosen in examples.in_order(AT_ONCE):
+    for chosen in examples.in_order(CHUNK_SIZE):
         (tokens, mask), labels = examples.batch(chosen)
         hashed = model.ngrams.rows(tokens, mask).flatten(1)
         texts = torch.arange(len(labels))[:, None].expand_as(hashed)

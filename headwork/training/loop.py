@@ -71,7 +71,7 @@ class Session:
         self.compiled: Callable[..., Tensor] | None = None
         self.per_epoch = -(-len(prepared.training.labels) // self.run.batch_size)
         self.total = self.per_epoch * self.run.epochs
-        if self.run.compiled and (reason := no_compiler()):
+        if self.run.compiled and (reason := compile_unsupported_reason()):
             self._skip_compiling(reason)
         elif self.run.compiled:
             self.compiled = torch.compile(self.eager, dynamic=False)
@@ -208,7 +208,7 @@ def _end_epoch(
     state.loss, state.correct, state.seen = 0.0, 0.0, 0
 
 
-def no_compiler() -> str:
+def compile_unsupported_reason() -> str:
     """Why torch.compile cannot be used here; empty where it can."""
     if sys.platform == "win32":
         return "" if shutil.which("cl") else "no C++ compiler (cl) was found"

@@ -37,7 +37,7 @@ from headwork.models import (
 )
 from headwork.models.checkpoints import tokenizer_of
 from headwork.models.registry import build_classifier
-from headwork.training.convolution_start import obstacle, start_as_convolution
+from headwork.training.convolution_start import start_as_convolution, unsupported_reason
 from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
 from headwork.training.log_ratios import set_log_ratios
 from headwork.training.progress import Log
@@ -122,7 +122,7 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     info = _info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
-    reason = obstacle(config) if isinstance(config, VisionTransformerConfig) else ""
+    reason = unsupported_reason(config) if isinstance(config, VisionTransformerConfig) else ""
     if run.start == "convolution" and reason:
         log(f"! the heads start at random, not as a convolution: {reason}.")
         run = replace(run, start="random")

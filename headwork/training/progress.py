@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 
 BAR = 20
-BETWEEN = 15.0  # seconds between lines where there is no terminal
+LINE_INTERVAL = 15.0  # seconds between lines where there is no terminal
 REFRESH = 0.2
-SETTLING = 5  # steps before the clock of the time left starts (they compile), and as many before it is shown
+WARM_UP_STEPS = (
+    5  # steps before the clock of the time left starts (they compile), and as many before it is shown
+)
 
 Log = Callable[[str], None]
 
@@ -45,7 +47,7 @@ class Progress:
     ) -> None:
         self.total, self.per_epoch, self.unit, self.visible = total, per_epoch, unit, visible
         self.terminal = visible and sys.stderr.isatty()
-        self.settled, self.begun, self.examples = start + SETTLING, time.monotonic(), 0
+        self.settled, self.begun, self.examples = start + WARM_UP_STEPS, time.monotonic(), 0
         self.drawn = self.begun
 
     def step(self, done: int, examples: int, loss: float, accuracy: float) -> None:
@@ -55,7 +57,7 @@ class Progress:
             self.begun = now
         else:
             self.examples += examples
-        if not self.visible or now - self.drawn < (REFRESH if self.terminal else BETWEEN):
+        if not self.visible or now - self.drawn < (REFRESH if self.terminal else LINE_INTERVAL):
             return
         self.drawn = now
         epochs = -(-self.total // self.per_epoch)
@@ -73,7 +75,7 @@ class Progress:
     def _speed(self, done: int, seconds: float) -> str:
         """Examples per second and the time left, by the steps since the first few; nothing before."""
         steps = done - self.settled
-        if steps < SETTLING:
+        if steps < WARM_UP_STEPS:
             return ""
         left = clock(seconds / steps * (self.total - done))
         return f"  {self.examples / max(seconds, 1e-9):,.0f} {self.unit}/s  {left} left"

@@ -32,21 +32,21 @@ FORMAT = "headwork run 1"
 ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
 
 # Fields that --set does not set, and why.
-CLOSED = {
+NOT_SETTABLE = {
     **dict.fromkeys(("model.image", "model.channels", "model.classes"), "the data decides that"),
     **{name: f"give it as --{name} NAME" for name in ("data", "encoder", "model")},
     "model.max_length": "set max_length, to which each text is cut",
     "augmentation": "set its fields, such as augmentation.shift=2",
 }
 # What a pretrained encoder leaves open.
-OPEN_WITH_ENCODER = {"model.dropout", "model.pooling", "model.kernel"}
+SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.kernel"}
 
 # What the numbers of a run may be: whole ones by the least, shares from 0 up to 1, and those above 0.
-LEAST_WHOLE = {
+INTEGER_MINIMUMS = {
     **dict.fromkeys(("epochs", "batch_size", "save_every", "keep_checkpoints", "max_length"), 1),
     **dict.fromkeys(("seed", "threads", "image_size"), 0),
 }
-BELOW = {"warm_up": 1, "label_smoothing": 1, "validation": 1, "image_size": 4097}
+UPPER_BOUNDS = {"warm_up": 1, "label_smoothing": 1, "validation": 1, "image_size": 4097}
 POSITIVE = ("learning_rate", "max_grad_norm")
 
 
@@ -101,8 +101,8 @@ class Run(metaclass=ConfigType):
 
 
 def _check_number(name: str, value: Any) -> None:
-    least, below, above = LEAST_WHOLE.get(name, 0), BELOW.get(name, math.inf), name in POSITIVE
-    kind, word = (int, "a whole number") if name in LEAST_WHOLE else ((int, float), "a number")
+    least, below, above = INTEGER_MINIMUMS.get(name, 0), UPPER_BOUNDS.get(name, math.inf), name in POSITIVE
+    kind, word = (int, "a whole number") if name in INTEGER_MINIMUMS else ((int, float), "a number")
     number = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not least <= value < below or (above and value == 0):
         bounds = (
@@ -240,19 +240,19 @@ def settable(run: Run) -> list[str]:
         value = getattr(run, entry.name)
         inner = fields(value) if is_dataclass(value) else ()
         names += [f"{entry.name}.{part.name}" for part in inner] or [entry.name]
-    return [name for name in names if name not in CLOSED or name == "encoder"]
+    return [name for name in names if name not in NOT_SETTABLE or name == "encoder"]
 
 
 def _check_open(run: Run, path: str) -> None:
     encoder = run.encoder if isinstance(run, TextRun) else ""
-    if path in CLOSED:
-        raise InputError(f"--set {path}: {CLOSED[path]}.")
+    if path in NOT_SETTABLE:
+        raise InputError(f"--set {path}: {NOT_SETTABLE[path]}.")
     if path not in settable(run):
         raise unknown("field to --set", path, settable(run))
-    if encoder and path.startswith("model.") and path not in OPEN_WITH_ENCODER:
+    if encoder and path.startswith("model.") and path not in SETTABLE_WITH_ENCODER:
         raise InputError(
             f"--set {path}: the pretrained encoder '{encoder}' decides that. "
-            f"Open are {', '.join(sorted(OPEN_WITH_ENCODER))}."
+            f"Open are {', '.join(sorted(SETTABLE_WITH_ENCODER))}."
         )
 
 

@@ -15,8 +15,8 @@ import torch
 
 from headwork.data import Texts
 from headwork.errors import InputError
-from headwork.files import write_whole
-from headwork.libc import freed_memory_kept
+from headwork.files import write_atomic
+from headwork.libc import keep_freed_memory
 from headwork.models import Model
 from headwork.models.checkpoints import PARAMETERS
 from headwork.models.registry import build_classifier
@@ -31,7 +31,7 @@ from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_
 from headwork.training.progress import Log, Progress, clock, quiet, to_stderr
 from headwork.training.recipes import Run, TextRun, as_text, read_run
 
-MOST_CHARACTERS = 600  # of a text among the mistakes
+MAX_CHARACTERS = 600  # of a text among the mistakes
 
 # --- starting and resuming ----------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ def run_to_end(
     run: Any = prepared.run
     model = prepared.new_model() if files is None else prepared.complete(build_classifier(run.model))
     session = Session(prepared, model, processes, log)
-    with threads(run.threads), freed_memory_kept(), _stop_signals() as signals:
+    with threads(run.threads), keep_freed_memory(), _stop_signals() as signals:
         state = TrainState()
         if files is not None:
             saved = checkpoints.restore(files, folder, session.model, session.optimiser)
@@ -159,7 +159,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     mistakes = evaluation.mistakes()
     if isinstance(data, Texts):
         for mistake in mistakes:
-            mistake["text"] = str(data.test.texts[mistake["place"]])[:MOST_CHARACTERS]
+            mistake["text"] = str(data.test.texts[mistake["place"]])[:MAX_CHARACTERS]
     record = {
         "test": evaluation.summary(),
         "validation": [line for line in state.metrics if line.get("ended")][-1]["validation"],
@@ -174,7 +174,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     compared = baseline(data, log) if isinstance(data, Texts) else None
     if compared is not None:
         record["baseline"] = compared
-    write_whole(folder / RESULT, json.dumps(record, indent=2) + "\n")
+    write_atomic(folder / RESULT, json.dumps(record, indent=2) + "\n")
     log(
         f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps "
         f"in {clock(state.seconds)}."
@@ -206,15 +206,15 @@ def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
 
 
 def _write_start(folder: Path, prepared: PreparedRun) -> None:
-    write_whole(folder / CONFIG, as_text(prepared.run))
-    write_whole(folder / DATA, json.dumps(asdict(prepared.info), indent=2) + "\n")
+    write_atomic(folder / CONFIG, as_text(prepared.run))
+    write_atomic(folder / DATA, json.dumps(asdict(prepared.info), indent=2) + "\n")
     if prepared.tokenizer is not None:
-        write_whole(folder / TOKENIZER, tokenizer_bytes(prepared.tokenizer))
+        write_atomic(folder / TOKENIZER, tokenizer_bytes(prepared.tokenizer))
 
 
 def _write_metrics(folder: Path, state: TrainState) -> None:
     # Whole every time: nobody ever meets half a line, or lines of steps that were taken back.
-    write_whole(folder / METRICS, "".join(json.dumps(line) + "\n" for line in state.metrics))
+    write_atomic(folder / METRICS, "".join(json.dumps(line) + "\n" for line in state.metrics))
 
 
 @contextmanager

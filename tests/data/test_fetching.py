@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from headwork.data import fetching
-from headwork.data.archives import UnreadableError, deb_members, unzip, wheel_member
+from headwork.data.archives import UnreadableError, deb_members, gunzip, wheel_member
 from headwork.data.catalog import CATALOG, Address, Entry, File, Installed, Package, Variant
 from headwork.data.fetching import cache_folder, cached, content, fetch
 from headwork.errors import InputError
@@ -270,7 +270,7 @@ def test_a_damaged_cache_is_noticed_and_repaired(tmp_path, cache, lines):
 def test_bombs_are_refused_before_they_are_unpacked(tmp_path, cache, lines):
     bomb = bytes(10_000_000)
     with pytest.raises(UnreadableError, match="larger than the 1,000 bytes"):
-        unzip(gzip.compress(bomb), 1000, "bomb.gz")
+        gunzip(gzip.compress(bomb), 1000, "bomb.gz")
     packed = wheel(tmp_path / "made_up-1.0-py3-none-any.whl", one=bomb, two=TWO)
     with pytest.raises(UnreadableError, match="unpacks to 10,000,000 bytes; at most 600"):
         wheel_member(packed, "made_up/one.bin", 600)
@@ -294,7 +294,7 @@ def test_a_damaged_wheel(tmp_path, damage):
 
 def test_a_damaged_gzip():
     with pytest.raises(UnreadableError, match="damaged"):
-        unzip(gzip.compress(ONE)[:-20], 600, "one.gz")
+        gunzip(gzip.compress(ONE)[:-20], 600, "one.gz")
 
 
 def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, lines):

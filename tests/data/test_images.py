@@ -214,7 +214,7 @@ def test_bad_npz(tmp_path, kind, expected):
 
 
 def test_an_npz_that_unpacks_to_gigabytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("headwork.data.image_files.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("headwork.data.image_files.MAX_BYTES", 1_000_000)
     np.savez_compressed(
         tmp_path / "bomb.npz", images=np.zeros((2, 1000, 1000), np.uint8), labels=np.array([0, 1])
     )

@@ -117,6 +117,6 @@ def test_where_there_is_no_baseline_a_word_says_why(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     assert baseline(films(), lines.append) is None
     assert "scikit-learn is not installed" in lines[-1]
-    monkeypatch.setattr("headwork.training.baseline.MOST_TEXTS", 3)
+    monkeypatch.setattr("headwork.training.baseline.MAX_TEXTS", 3)
     assert baseline(films(), lines.append) is None
     assert "more than 3 texts" in lines[-1]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from headwork import training
-from headwork.libc import freed_memory_kept
+from headwork.libc import keep_freed_memory
 from headwork.training import loop
 from headwork.training.checkpoints import step_folders, step_of
 from headwork.training.progress import Progress, quiet
@@ -177,7 +177,7 @@ def test_a_compiler_that_does_not_work_is_told_and_the_run_goes_on(small, finish
         return call
 
     monkeypatch.setattr(torch, "compile", failing)
-    monkeypatch.setattr(loop, "no_compiler", lambda: "")
+    monkeypatch.setattr(loop, "compile_unsupported_reason", lambda: "")
     lines = []
     result = training.train(small("compiled=true", "model.dropout=0.1"), tmp_path / "run", log=lines.append)
     told = [line for line in lines if "torch.compile" in line]
@@ -213,14 +213,14 @@ def test_large_tensors_need_no_fresh_pages_at_each_step_while_training():
             torch.ones(1 << 24)  # 64 MB
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-    with freed_memory_kept():
+    with keep_freed_memory():
         faults()
         inside = faults()
     assert 4 * inside < faults()  # and afterwards all is as it was
 
 
 def test_progress_without_a_terminal_is_plain_lines(capsys, monkeypatch):
-    monkeypatch.setattr("headwork.training.progress.BETWEEN", 0.0)
+    monkeypatch.setattr("headwork.training.progress.LINE_INTERVAL", 0.0)
     progress = Progress(20, 10, unit="texts")
     progress.step(7, 32, 0.5, 0.875)
     printed = capsys.readouterr()
@@ -231,7 +231,7 @@ def test_progress_without_a_terminal_is_plain_lines(capsys, monkeypatch):
 def test_the_time_left_is_that_of_the_steps_after_the_first_ones(capsys, monkeypatch):
     """Ten seconds for each of the first steps, which compile; then one second each."""
     now = 0.0
-    monkeypatch.setattr("headwork.training.progress.BETWEEN", 0.0)
+    monkeypatch.setattr("headwork.training.progress.LINE_INTERVAL", 0.0)
     monkeypatch.setattr("headwork.training.progress.time.monotonic", lambda: now)
     progress = Progress(100, 50, start=20)
     for step in range(21, 41):
