@@ -128,7 +128,8 @@ def _table(call: str, table: Table, before: str = "") -> tuple[str, str, Table]:
 
 def _optimiser(run: Run) -> str:
     parts = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
-    parts += ["SGD with momentum for the n-gram table"] if getattr(run.model, "ngrams", 0) else []  # type: ignore[attr-defined]
+    if getattr(getattr(run, "model", None), "ngrams", 0):
+        parts.append("SGD with momentum for the n-gram table")
     return ", ".join([*parts, "AdamW for the rest"]) if parts else "AdamW"
 
 

@@ -107,7 +107,8 @@ def linear_attention(
     """
     _check(query, key, value, mask)
     check_chunks(query, key, mask, chunk)
-    leading = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])  # type: ignore[no-untyped-call]
+    shapes = [rows.shape[:-2] for rows in (query, key, value)]
+    leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     query, key, value = (rows.expand(*leading, *rows.shape[-2:]) for rows in (query, key, value))
     result: Tensor
     if isinstance(mask, str):
