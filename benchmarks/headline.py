@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import RESULTS, machine
+from headwork.data.fetching import to_stderr
 from headwork.errors import unknown
 from headwork.files import write_atomic
 from headwork.inspection.run_comparison import compare_curves
@@ -27,7 +28,7 @@ from headwork.pages import Table
 from headwork.pages.plots import save_plot
 from headwork.training.folders import load_run
 from headwork.training.preparation import prepare
-from headwork.training.progress import clock, to_stderr
+from headwork.training.progress import clock
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},

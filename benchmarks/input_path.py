@@ -16,13 +16,12 @@ import torch
 
 from headwork import training
 from headwork.data import CATALOG
-from headwork.data.fetching import cached
+from headwork.data.fetching import cached, to_stderr
 from headwork.files import write_atomic
 from headwork.pages import Table
 from headwork.training.distributed import Group
 from headwork.training.loop import Session
 from headwork.training.preparation import prepare
-from headwork.training.progress import to_stderr
 
 RESULTS = Path(__file__).parent.parent / "results" / "input_path.md"
 MOST = 0.05

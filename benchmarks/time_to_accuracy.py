@@ -23,6 +23,7 @@ import torch
 
 from benchmarks.models import vit_pytorch
 from benchmarks.report import RESULTS, machine
+from headwork.data.fetching import to_stderr
 from headwork.files import write_atomic
 from headwork.pages import Table
 from headwork.training import changed, vision
@@ -30,7 +31,7 @@ from headwork.training.distributed import Group
 from headwork.training.evaluation import evaluate
 from headwork.training.loop import Session
 from headwork.training.preparation import PreparedRun, prepare
-from headwork.training.progress import clock, to_stderr
+from headwork.training.progress import clock
 
 WANTED, TIMES = 0.90, 5.0
 PEER = [

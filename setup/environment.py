@@ -75,7 +75,7 @@ def set_up(layer: str, lock: int) -> int:
         if fresh:
             say(f"the core is ready after {time.monotonic() - began:.0f} s. The first problem:\n")
             subprocess.run([PYTHON, "-m", "headwork", "problems", "A2"])
-        say("\ninstalling torch and what else training needs (some 230 MB) ...")
+        say("\ninstalling torch and what else training needs (torch alone is 192 MB) ...")
         while rest.poll() is None:
             show_clock(time.monotonic() - began)
             time.sleep(0.25)

@@ -21,9 +21,10 @@ from typing import Any
 import torch
 
 from headwork.comparison.timing import cores
+from headwork.data.fetching import to_stderr
 from headwork.errors import HeadworkError, InputError
 from headwork.files import read_text, write_atomic
-from headwork.training.progress import clock, to_stderr
+from headwork.training.progress import clock
 
 FORMAT = "headwork comparison 1"
 FOLDER = "measurements"

@@ -14,11 +14,11 @@ from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
 from headwork.comparison.row import Results, Row, join_names
 from headwork.comparison.settings import ROWS, Settings
+from headwork.data.fetching import to_stderr
 from headwork.errors import InputError
 from headwork.files import write_atomic
 from headwork.pages import Table, figure, heading, page, plot_svg
 from headwork.readings.report import Report, Reported
-from headwork.training.progress import to_stderr
 
 PAGE, DATA = "comparison.html", "comparison.json"
 MODULES: dict[str, Any] = dict(zip(ROWS, (complexity, parallelism, long_range, bias, uses), strict=True))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from headwork.data import Images, load_images
+from headwork.data.fetching import Log, to_stderr
 from headwork.inspection import figures
 from headwork.inspection.predictions import image_probabilities
 from headwork.inspection.run_report import write_report
 from headwork.training.folders import Result, load_data_info, load_model
-from headwork.training.progress import Log, to_stderr
 from headwork.training.recipes import vision
 from headwork.training.runs import train
 

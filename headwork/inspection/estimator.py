@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
+from headwork.data.fetching import to_stderr
 from headwork.data.splits import VALIDATION, hold_out
 from headwork.errors import InputError, unknown
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
 from headwork.training.folders import Result, load_data_info, load_model, load_run
 from headwork.training.preparation import IN_MEMORY
-from headwork.training.progress import quiet, to_stderr
+from headwork.training.progress import quiet
 from headwork.training.recipes import TextRun, changed, text, vision
 from headwork.training.runs import train
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headwork.data import CATALOG, Tokenizer, read_image
 from headwork.data.datasets import normalise
+from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
 from headwork.errors import InputError
 from headwork.models import Model
@@ -21,7 +22,6 @@ from headwork.training.evaluation import Evaluation, evaluate, interval
 from headwork.training.examples import DataInfo, Examples, ImageExamples
 from headwork.training.folders import RESULT, TOKENIZER, check_run, load_data_info, load_model, load_run
 from headwork.training.preparation import PreparedRun, prepare
-from headwork.training.progress import Log, to_stderr
 from headwork.training.recipes import Run, TextRun
 from headwork.training.runs import check_data
 

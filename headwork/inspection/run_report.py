@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.data import Images, Texts
+from headwork.data.fetching import Log, to_stderr
 from headwork.files import write_atomic
 from headwork.inspection import figures
 from headwork.inspection.head_maps import heads
@@ -15,7 +16,7 @@ from headwork.models import Model, VisionTransformerConfig
 from headwork.pages import Table, figure, heading, page, plot_svg, save_plot
 from headwork.training.folders import Result, load_data_info, load_model, load_run
 from headwork.training.preparation import prepare
-from headwork.training.progress import Log, clock, quiet, to_stderr
+from headwork.training.progress import clock, quiet
 from headwork.training.recipes import Run, TextRun, VisionRun
 from headwork.training.runs import check_data
 

@@ -12,7 +12,7 @@ import warnings
 from typing import Any
 
 from headwork.data import Texts, TextSplit
-from headwork.training.progress import Log
+from headwork.data.fetching import Log
 
 MAX_TEXTS = 200_000  # beyond, the counts of pairs no longer fit an ordinary computer's memory
 NAME = "TF-IDF of words and pairs, linear SVM"

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.models import Model
 from headwork.models.checkpoints import (
@@ -28,7 +29,6 @@ from headwork.models.checkpoints import (
     tensors,
     write_folder,
 )
-from headwork.training.progress import Log
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from headwork.data.fetching import Log, to_stderr
 from headwork.errors import InputError
 from headwork.files import read_text
 from headwork.models import Model, from_pretrained
@@ -22,7 +23,6 @@ from headwork.models.registry import build_classifier
 from headwork.training import checkpoints
 from headwork.training.examples import DataInfo
 from headwork.training.preparation import tokenizer_from
-from headwork.training.progress import Log, to_stderr
 from headwork.training.recipes import Run, TextRun, read_run
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"

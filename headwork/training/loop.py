@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headwork.data.fetching import Log
 from headwork.data.splits import Indices
 from headwork.errors import HeadworkError
 from headwork.models import Model
@@ -29,7 +30,7 @@ from headwork.training.distributed import Group
 from headwork.training.evaluation import evaluate, losses
 from headwork.training.optimisers import build_optimiser
 from headwork.training.preparation import PreparedRun
-from headwork.training.progress import Log, Progress
+from headwork.training.progress import Progress
 from headwork.training.recipes import as_text
 from headwork.training.seeds import DROPOUT, mix
 

@@ -26,6 +26,7 @@ from headwork.data import (
     read_tokenizer,
     train_tokenizer,
 )
+from headwork.data.fetching import Log
 from headwork.errors import InputError, unknown
 from headwork.models import (
     Model,
@@ -40,7 +41,6 @@ from headwork.models.registry import build_classifier
 from headwork.training.convolution_start import start_as_convolution, unsupported_reason
 from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
 from headwork.training.log_ratios import set_log_ratios
-from headwork.training.progress import Log
 from headwork.training.recipes import Run, TextRun, VisionRun
 from headwork.training.seeds import INITIALISATION, mix
 

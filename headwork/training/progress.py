@@ -5,21 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable
+
+from headwork.data.fetching import to_stderr
 
 BAR = 20
 LINE_INTERVAL = 15.0  # seconds between lines where there is no terminal
 REFRESH = 0.2
-WARM_UP_STEPS = (
-    5  # steps before the clock of the time left starts (they compile), and as many before it is shown
-)
-
-Log = Callable[[str], None]
-
-
-def to_stderr(line: str) -> None:
-    """Print a line on stderr: results alone go to stdout."""
-    print(line, file=sys.stderr, flush=True)
+# Steps before the clock of the time left starts (they compile), and as many before it is shown.
+WARM_UP_STEPS = 5
 
 
 def quiet(line: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from headwork.data import Texts
+from headwork.data.fetching import Log, to_stderr
 from headwork.errors import InputError
 from headwork.files import write_atomic
 from headwork.libc import keep_freed_memory
@@ -28,7 +29,7 @@ from headwork.training.examples import DataInfo
 from headwork.training.folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, Result, load_run
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_bytes
-from headwork.training.progress import Log, Progress, clock, quiet, to_stderr
+from headwork.training.progress import Progress, clock, quiet
 from headwork.training.recipes import Run, TextRun, as_text, read_run
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
