@@ -79,7 +79,7 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
                 name,
                 f"headwork {COMMANDS[name]}",
                 f"{record['parameters']:,}",
-                clock(record["seconds"]),
+                f"{clock(record['seconds'])}, {_processor(name)}",
                 f"{record['validation']['accuracy']:.2%}",
                 f"{record['test']['accuracy']:.2%}",
                 f"{other['name']} {other['accuracy']:.2%}" if other else "",
@@ -96,6 +96,11 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
         )
     columns = ("run", "command", "parameters", "time", "validation", "test", "baseline")
     return Table("Headline runs", columns, rows, notes)
+
+
+def _processor(name: str) -> str:
+    """The instructions that the run's processors had, such as AVX2."""
+    return (RESULTS / name / "machine.txt").read_text().split(", ")[1]
 
 
 def main() -> int:

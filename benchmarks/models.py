@@ -70,8 +70,9 @@ def ours() -> nn.Module:
     return VisionTransformer(VisionTransformerConfig(kernel="fused", **SHAPE))  # type: ignore[arg-type]
 
 
-def vit_pytorch() -> nn.Module:
-    """Its package imports torchvision, its one file does not."""
+def vit_pytorch(**changes: int) -> nn.Module:
+    """The peer of our shape, with changes to it. Its package imports torchvision, its one file does not."""
+    shape = {**SHAPE, **changes}
     found = importlib.util.find_spec("vit_pytorch")
     if found is None or not found.submodule_search_locations:
         raise ImportError("vit_pytorch")
@@ -81,15 +82,15 @@ def vit_pytorch() -> nn.Module:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     model: nn.Module = module.ViT(
-        image_size=SHAPE["image"],
-        patch_size=SHAPE["patch"],
-        channels=SHAPE["channels"],
-        num_classes=SHAPE["classes"],
-        dim=SHAPE["width"],
-        mlp_dim=SHAPE["hidden"],
-        depth=SHAPE["depth"],
-        heads=SHAPE["heads"],
-        dim_head=SHAPE["width"] // SHAPE["heads"],
+        image_size=shape["image"],
+        patch_size=shape["patch"],
+        channels=shape["channels"],
+        num_classes=shape["classes"],
+        dim=shape["width"],
+        mlp_dim=shape["hidden"],
+        depth=shape["depth"],
+        heads=shape["heads"],
+        dim_head=shape["width"] // shape["heads"],
     )
     return model
 
@@ -314,8 +315,15 @@ def draw_curves(curves: dict[str, dict[int, float]]) -> Any:
     axes = figure.subplots()
     for name, times in curves.items():
         axes.loglog(list(times), [1e3 * s for s in times.values()], "o-", label=name)
-    axes.set_xlabel("T (tokens)")
-    axes.set_ylabel("forward and backward (ms)")
+    axes.set(
+        title="Linear attention grows with T, softmax attention with its square",
+        xlabel="T (tokens)",
+        ylabel="forward and backward pass (ms)",
+        xticks=(lengths := sorted({length for times in curves.values() for length in times})),
+        xticklabels=[f"{length // 1024}k" for length in lengths],
+    )
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
     axes.legend()
     return figure
 
@@ -340,6 +348,7 @@ def build_report(*, compiled: bool = True) -> Report:
             "16 against torch's kernel), forward and backward pass. Curves: models.svg."
         ),
         rows=[*rows, *more, *kernel_rows()],
+        curves=curves,
     )
 
 

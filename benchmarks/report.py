@@ -28,12 +28,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """The rows of one benchmark and how they were measured."""
+    """The rows of one benchmark and how they were measured; ``curves`` are seconds by size, by name."""
 
     name: str
     title: str
     method: str
     rows: list[Row] = field(default_factory=list)
+    curves: dict[str, dict[int, float]] = field(default_factory=dict)
 
     @property
     def held(self) -> bool:

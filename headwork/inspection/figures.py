@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,31 +25,40 @@ def epochs_of(metrics: Metrics) -> list[Mapping[str, Any]]:
 
 
 def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> Any:
-    """Loss and accuracy of training and validation by epoch, one run or several on one picture."""
-    for name, metrics in runs.items():
-        if not epochs_of(metrics):
+    """Loss and accuracy by epoch: of one run in two panels; of several in four, with one line per run."""
+    ended = {plain(name, 60): epochs_of(metrics) for name, metrics in runs.items()}
+    for name, lines in ended.items():
+        if not lines:
             raise InputError(f"{name}: no epoch is finished, so there are no curves yet.")
-    picture = Figure(figsize=(11, 4.2), layout="constrained")
+    several = len(runs) > 1
+    groups: dict[str, dict[str, tuple[str, list[Mapping[str, Any]]]]] = {}
+    for part, (name, lines) in product(("training", "validation"), ended.items()):
+        groups.setdefault(part if several else "", {})[name if several else part] = part, lines
+    picture = Figure(figsize=(11, 7) if several else (11, 4.2), layout="constrained")
     if title:
         picture.suptitle(plain(title, 100))
     if caption:
         picture.supxlabel("\n".join(textwrap.wrap(plain(caption, len(caption)), 170)), fontsize=8)
-    several = len(runs) > 1
-    for axes, measure in zip(picture.subplots(1, 2), ("loss", "accuracy"), strict=True):
-        for number, (name, metrics) in enumerate(runs.items()):
-            lines = epochs_of(metrics)
-            epochs = [line["epoch"] for line in lines]
-            for part, style in (("training", "--"), ("validation", "-")):
-                values = [line[part][measure] * (100 if measure == "accuracy" else 1) for line in lines]
-                colour = f"C{number}" if several else ("C0" if part == "training" else "C1")
-                label = plain(f"{name}, {part}", 60) if several else part
-                label = f"{label}: {values[-1]:.4g} at the end"
-                marker = "o" if len(epochs) < 25 else ""
-                axes.plot(epochs, values, style, color=colour, marker=marker, markersize=3, label=label)
-        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-        axes.set(xlabel="epoch", ylabel="accuracy in %" if measure == "accuracy" else "loss (cross-entropy)")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+    # A row per measure, on one scale where there are several runs; a single run has them side by side.
+    style = "-" if max(map(len, ended.values())) > 25 else "o-"
+    grid = picture.subplots(1 + several, 2, sharey="row" if several else "none", squeeze=False)
+    for panels, measure in zip(grid if several else grid.T, ("loss", "accuracy"), strict=True):
+        unit = 100 if measure == "accuracy" else 1
+        for axes, (heading, group) in zip(panels, groups.items(), strict=True):
+            for label, (part, lines) in group.items():
+                points = [(line["epoch"], unit * line[part][measure]) for line in lines if part in line]
+                label += f": {points[-1][1]:.4g} at the end" if points else ": none"
+                axes.plot(*np.array(points).reshape(-1, 2).T, style, markersize=3, label=label)
+            axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+            quantity = "accuracy in %" if unit == 100 else "loss (cross-entropy)"
+            axes.set(xlabel="epoch", ylabel=f"{heading} {quantity}".strip())
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=8)
+        # Of long runs, the first epoch lies so far off that the rest would be one flat line.
+        late = [value for axes in panels for line in axes.lines for value in line.get_ydata()[1:]]
+        if several and min(map(len, ended.values())) > 5:
+            margin = (max(late) - min(late)) / 20
+            panels[0].set_ylim(min(late) - margin, max(late) + margin)
     return picture
 
 

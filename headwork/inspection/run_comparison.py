@@ -8,6 +8,7 @@ from typing import Any
 
 from headwork.errors import InputError
 from headwork.inspection import figures
+from headwork.inspection.run_report import settings_table
 from headwork.pages import Table, save_plot
 from headwork.training.folders import RESULT, Result, check_run, load_data_info, load_metrics, load_run
 from headwork.training.progress import clock
@@ -15,7 +16,7 @@ from headwork.training.progress import clock
 
 def compare_curves(runs: Sequence[Path], out: Path) -> Path:
     """Write the curves of several runs as one picture."""
-    names = _names(runs)
+    names = _differences(runs) or _names(runs)
     data = sorted({load_data_info(run).name for run in runs})
     captions = {figures.curves_caption(load_run(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
@@ -38,6 +39,18 @@ def compare_results(runs: Sequence[Path]) -> Table:
         shares = (f"{last[part]['accuracy']:.2%}" for part in ("training", "validation"))
         rows.append((names[folder], done, *shares, test, clock(last["seconds"])))
     return Table("", ("run", "epochs", "training", "validation", "test", "time"), rows)
+
+
+def _differences(runs: Sequence[Path]) -> dict[Path, str]:
+    """Each run by the settings in which it differs from the others; empty where they are too many or none."""
+    settings = {run: dict(settings_table(load_run(check_run(run))).rows) for run in runs}
+    names = dict.fromkeys(name for one in settings.values() for name in one)
+    differ = [name for name in names if len({str(one.get(name)) for one in settings.values()}) > 1]
+    labels = {}
+    for run, one in settings.items():
+        words = [f"{name} {one.get(name)}" if name != "epochs" else f"{one[name]} epochs" for name in differ]
+        labels[run] = ", ".join(words)
+    return labels if len(differ) < 4 and len(set(labels.values())) == len(runs) else {}
 
 
 def _names(runs: Sequence[Path]) -> dict[Path, str]:

@@ -59,16 +59,37 @@ def test_the_curves_are_the_metrics(finished):
 def test_names_that_matplotlib_would_read_otherwise(finished):
     metrics = training.load_metrics(finished)
     picture = figures.curves({"a$x^{$": metrics, "_hidden": metrics}, "b$x^{$")
-    assert len(picture.axes[0].get_legend().get_texts()) == 4
+    assert len(picture.axes[0].get_legend().get_texts()) == 2
     picture.draw_without_rendering()
 
 
-def test_several_runs_on_one_picture(finished, tmp_path):
+def legend_of(runs, monkeypatch):
+    """The legend of the validation accuracy, as compare_curves draws it."""
+    drawn = []
+    monkeypatch.setattr(
+        "headwork.inspection.run_comparison.save_plot", lambda picture, out: drawn.append(picture)
+    )
+    compare_curves(runs, "nowhere.svg")
+    monkeypatch.undo()
+    assert [axes.get_ylabel() for axes in drawn[0].axes][3] == "validation accuracy in %"
+    return [text.get_text() for text in drawn[0].axes[3].get_legend().get_texts()]
+
+
+def test_several_runs_on_one_picture(finished, tmp_path, monkeypatch):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
     (other / "result.json").unlink()
     written = compare_curves([finished, other], tmp_path / "both.svg")
     assert written.read_text().startswith("<?xml")
+    legend = legend_of([finished, other], monkeypatch)
+    assert [entry.partition(":")[0] for entry in legend] == ["finished", "other"]
+    changed = json.loads((other / "config.json").read_text()) | {"epochs": 7, "learning_rate": 0.5}
+    (other / "config.json").write_text(json.dumps(changed))
+    legend = legend_of([finished, other], monkeypatch)
+    assert [entry.partition(":")[0] for entry in legend] == [
+        "2 epochs, learning_rate 0.003",
+        "7 epochs, learning_rate 0.5",
+    ]
     rows = compare_results([finished, other]).rows
     assert [row[0] for row in rows] == ["finished", "other"]
     assert rows[1][4] == "not finished"
