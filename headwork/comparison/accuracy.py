@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.comparison.plots import add_legend, dodge_factor, draw, panel, set_ticks
-from headwork.comparison.row import clauses, join_names
+from headwork.comparison.row import add_legend, clauses, dodge_factor, draw, join_names, panel, set_ticks
 
 CONFIDENCE, MARGINS_APART = 1.96, 1.5
 

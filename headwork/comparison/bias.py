@@ -15,8 +15,7 @@ from headwork.comparison.families import FAMILIES
 from headwork.comparison.image_task import CHANCE, TASKS, image_measurement, measurement_name
 from headwork.comparison.image_task import circular_convolution_error as circular_error
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.plots import dodge_factor
-from headwork.comparison.row import Plot, Results, Row, classify, clauses
+from headwork.comparison.row import Plot, Results, Row, classify, clauses, dodge_factor
 from headwork.comparison.settings import Settings
 
 

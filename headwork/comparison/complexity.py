@@ -19,11 +19,20 @@ from torch import Tensor
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.layers import Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.plots import add_legend, draw, panel, set_ticks, size_plot
-from headwork.comparison.power_law import PowerLaw, crossing, fit_power_law
-from headwork.comparison.row import Plot, Results, Row, clauses, join_names
+from headwork.comparison.row import (
+    Plot,
+    Results,
+    Row,
+    add_legend,
+    clauses,
+    draw,
+    join_names,
+    panel,
+    set_ticks,
+    size_plot,
+)
 from headwork.comparison.settings import Settings
-from headwork.comparison.timing import InterleavedTimer, relative
+from headwork.comparison.timing import InterleavedTimer, PowerLaw, crossing, fit_power_law, relative
 from headwork.mechanisms import fused
 from headwork.pages.tables import Table
 from headwork.training.runs import threads

@@ -14,8 +14,7 @@ from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.gap_task import CHANCE, STATES, TEST_SEQUENCES, sweep_recurrent_weight, train_on_gap
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.plots import add_legend, draw, panel
-from headwork.comparison.row import Plot, Results, Row, classify, clauses
+from headwork.comparison.row import Plot, Results, Row, add_legend, classify, clauses, draw, panel
 from headwork.comparison.settings import Settings
 from headwork.pages.tables import Table
 

@@ -18,8 +18,7 @@ from torch import Tensor
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.layers import Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.plots import size_plot
-from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio
+from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio, size_plot
 from headwork.comparison.settings import Settings
 from headwork.comparison.timing import InterleavedTimer, cores, relative
 from headwork.pages.tables import Table

@@ -1,4 +1,7 @@
-"""One row of the comparison: cells for each family, sentences made from the numbers, tables and plots."""
+"""One row of the comparison: cells for each family, sentences made from the numbers, tables and plots.
+
+A plot is one panel, readable on a telephone, the legend never on top of the lines.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headwork.comparison.families import FAMILIES
 from headwork.pages.tables import Table
 
+SIZE, WIDE = (5.4, 4.6), (9.0, 3.5)
+Line = tuple[Sequence[float], Sequence[float]]
 Results = Mapping[str, Mapping[str, Any]]  # of measurements, by their names
 
 
@@ -94,3 +100,83 @@ def format_ratio(ratio: float) -> str:
     """
     rounded = float(f"{ratio:.2g}")
     return f"{rounded:.0f} x" if rounded >= 10 else f"{rounded:.1f} x" if rounded >= 0.1 else f"{rounded:g} x"
+
+
+# --- plots ------------------------------------------------------------------------------------------
+
+
+def panel(title: str, xlabel: str, ylabel: str, *, log: str, wide: bool = False) -> tuple[Any, Any]:
+    """A figure and its axes; ``log`` names those with a logarithmic scale, such as ``"xy"``."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=WIDE if wide else SIZE, layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=12, loc="left")
+    axes.set_xlabel(xlabel, fontsize=11)
+    axes.set_ylabel(ylabel, fontsize=11)
+    if "x" in log:
+        axes.set_xscale("log", base=2)
+    if "y" in log:
+        axes.set_yscale("log")
+    axes.tick_params(labelsize=10)
+    axes.grid(alpha=0.3, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def set_ticks(axes: Any, sizes: Sequence[float]) -> None:
+    """Ticks at the sizes themselves; at every second one where there are many."""
+    ticks = list(sizes) if len(sizes) <= 6 else list(sizes)[(len(sizes) - 1) % 2 :: 2]
+    axes.set_xticks(ticks, [format_size(size) for size in ticks])
+    axes.minorticks_off()
+
+
+def format_size(size: float) -> str:
+    """A size on an axis.
+
+    >>> format_size(16384), format_size(512)
+    ('16k', '512')
+    """
+    return f"{size / 1024:.0f}k" if size >= 1024 and size % 1024 == 0 else f"{size:,.0f}"
+
+
+def draw(axes: Any, family: str, line: Line, label: str = "", **style: Any) -> None:
+    """The line of a family, in its own style unless another is given."""
+    style = {**FAMILIES[family].style, "markersize": 5, "linewidth": 1.6, **style}
+    axes.plot(*line, label=label or family, **style)
+
+
+def dodge_factor(index: int, count: int) -> float:
+    """The factor that moves one of several markers sideways on a logarithmic axis.
+
+    >>> [round(dodge_factor(index, 3), 2) for index in range(3)]
+    [0.94, 1.0, 1.06]
+    """
+    return float(2 ** (0.085 * (index - (count - 1) / 2)))
+
+
+def add_legend(figure: Any, columns: int = 3, *, wide: bool = False) -> None:
+    """A legend below the panel, or beside a wide one."""
+    style = {"fontsize": 10, "frameon": False, "handlelength": 2.8, "columnspacing": 1.2}
+    if wide:
+        figure.legend(loc="outside right center", **style)
+    else:
+        figure.legend(loc="outside lower center", ncols=columns, **style)
+
+
+def size_plot(
+    lines: Mapping[str, Line],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    wide: bool = False,
+) -> Any:
+    """A figure of values against sizes on logarithmic scales, one line per family."""
+    figure, axes = panel(title, xlabel, ylabel, log="xy", wide=wide)
+    for name, line in lines.items():
+        draw(axes, name, line, (labels or {}).get(name, ""))
+    set_ticks(axes, sorted({size for sizes, _ in lines.values() for size in sizes}))
+    add_legend(figure, 2 if labels else 3, wide=wide)
+    return figure

@@ -35,28 +35,15 @@ class Settings:
             raise InputError(f"compare: {self.steps} training steps. Give at least 1; 250 are usual.")
 
     @classmethod
-    def of(
-        cls,
-        *,
-        full: bool = False,
-        families: Sequence[str] = (),
-        rows: Sequence[str] = (),
-        seeds: Sequence[int] = (),
-        steps: int | None = None,
-    ) -> Settings:
-        """The quick or the full settings, with the given values in place of the defaults.
+    def of(cls, *, full: bool = False, steps: int | None = None, **chosen: Sequence[Any]) -> Settings:
+        """The quick or the full settings; families, rows, seeds and steps replace the defaults where given.
 
         >>> Settings.of(full=True).seeds, Settings.of(rows=["bias"]).rows
         ((0, 1, 2), ('bias',))
         """
         default = cls(full=True, seeds=(0, 1, 2), steps=1000) if full else cls()
-        chosen: dict[str, Any] = {
-            "families": tuple(families),
-            "rows": tuple(rows),
-            "seeds": tuple(seeds),
-            "steps": steps,
-        }
-        return replace(default, **{name: value for name, value in chosen.items() if value not in ((), None)})
+        given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
+        return replace(default, **given, steps=default.steps if steps is None else steps)
 
     def describe_training(self, examples: str, parameters: Sequence[int] = ()) -> str:
         """The training budget; with the numbers of parameters of the models where they are given."""

@@ -1,21 +1,26 @@
-"""Timing on a busy machine: all candidates take turns, round after round, and the best round of each counts.
+"""Times on a busy machine, and the power laws fitted to them.
 
-Other processes make some rounds slower, never faster: the best one is nearest to the true cost, and taking
-turns spreads a busy moment over all candidates. On one thread CPU time counts, which stops while other
-processes run.
+All candidates take turns, round after round, and the best round of each counts. Other processes make some
+rounds slower, never faster: the best one is nearest to the true cost, and taking turns spreads a busy moment
+over all candidates. On one thread CPU time counts, which stops while other processes run. An exponent is the
+slope of the least-squares line through (log size, log value), with its standard error.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
 import torch
 
 Key = TypeVar("Key", bound=Hashable)
 SAMPLE_SECONDS = 0.002  # faster functions are repeated within one sample
+LARGEST_ERROR = 0.1  # an exponent with a larger standard error is not reported as one
 
 
 def cores() -> int:
@@ -63,3 +68,54 @@ class InterleavedTimer(Generic[Key]):
         for _ in range(repeats):
             call()
         return (clock() - start) / repeats
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """A power law over the sizes from ``start`` to ``end``: its exponent with its standard error."""
+
+    exponent: float
+    error: float
+    start: float
+    end: float
+
+    @property
+    def is_reliable(self) -> bool:
+        return self.error <= LARGEST_ERROR
+
+    def __str__(self) -> str:
+        return f"{self.exponent:.2f} ± {self.error:.2f}"
+
+    def describe(self, variable: str) -> str:
+        return f"{variable}^({self})" if self.is_reliable else f"no single exponent ({self})"
+
+
+def fit_power_law(sizes: Sequence[float], values: Sequence[float]) -> PowerLaw:
+    """The power law through three or more values.
+
+    >>> print(fit_power_law([1, 2, 4], [3, 12, 48]))
+    2.00 ± 0.00
+    """
+    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(values, float))
+    centred = x - x.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ y) / spread
+    residuals = y - y.mean() - slope * centred
+    error = math.sqrt(float(residuals @ residuals) / max(1, len(x) - 2) / spread)
+    return PowerLaw(slope, error, float(min(sizes)), float(max(sizes)))
+
+
+def crossing(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:
+    """The size from which ``rising`` stays above ``other``, on logarithmic scales: 0 always, inf never.
+
+    >>> crossing([1, 2, 4], [1, 4, 16], [2, 4, 8])
+    2.0
+    """
+    gaps = [math.log(a / b) for a, b in zip(rising, other, strict=True)]
+    if min(gaps) > 0:
+        return 0.0
+    last = max(i for i, gap in enumerate(gaps) if gap <= 0)
+    if last == len(gaps) - 1:
+        return math.inf
+    fraction = -gaps[last] / (gaps[last + 1] - gaps[last])
+    return float(sizes[last] * (sizes[last + 1] / sizes[last]) ** fraction)

@@ -14,6 +14,8 @@ from headwork.mechanisms.convolution import (
     convolution_2d,
     locally_connected,
     max_pooling,
+    patches,
+    patches_inverse,
     toeplitz,
 )
 from headwork.mechanisms.feedforward import feed_forward, gelu, relu
@@ -25,7 +27,6 @@ from headwork.mechanisms.linear import (
     multi_head_linear_attention,
 )
 from headwork.mechanisms.normalisation import layer_normalisation, rms_normalisation
-from headwork.mechanisms.patches import patches, patches_inverse
 from headwork.mechanisms.positions import (
     alibi_positions,
     learned_positions,

@@ -2,9 +2,15 @@ r"""Convolution and its relatives: the cross-correlation that every framework ca
 
 y[i] = sum_j k[j] x[i s + j - p], the kernel not flipped. The output has floor((n + 2p - k)/s) + 1 positions.
 Several channels: each output channel sums over all input channels of its group.
+
+A patch of an image is laid out as one row: channel, then row, then column. That is the order of a kernel, so
+a patch embedding is a convolution whose stride equals its kernel (Dosovitskiy et al. 2020, arXiv 2010.11929).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
@@ -89,16 +95,7 @@ def convolution_1d(
     >>> convolution_1d(signal, HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
     """
-    plain = len(kernel.shape) == 1
-    if plain and len(signal.shape) == 1:
-        signal = signal.unsqueeze(0)
-    if plain:
-        kernel = kernel.unsqueeze(0).unsqueeze(0)
-    _positions("convolution-1d", signal.shape[-1], kernel.shape[-1], stride, padding)
-    windows = pad(signal, padding, -1).unfold(-1, kernel.shape[-1], stride)
-    result = _grouped(windows, kernel, groups, "convolution-1d")
-    result = result if bias is None else result + bias.unsqueeze(-1)
-    return note("output", result.squeeze(-2) if plain else result)
+    return note("output", _convolve("convolution-1d", signal, kernel, bias, stride, padding, groups))
 
 
 @mechanism(
@@ -135,26 +132,37 @@ def convolution_2d(
     >>> convolution_2d(image, HandTensor(np.full((2, 2), 0.25))).array.tolist()
     [[3.0, 4.0], [6.0, 7.0]]
     """
-    plain = len(kernel.shape) == 2
-    if plain and len(image.shape) == 2:
-        image = image.unsqueeze(0)
+    return note("output", _convolve("convolution-2d", image, kernel, bias, stride, padding, groups))
+
+
+def _convolve(
+    name: str, values: Tensor, kernel: Tensor, bias: Tensor, stride: int, padding: int, groups: int
+) -> Tensor:
+    """The convolution along the last axis, or the last two; a kernel of so many axes has one channel."""
+    axes = 1 if name == "convolution-1d" else 2
+    plain = len(kernel.shape) == axes
+    if plain and len(values.shape) == axes:
+        values = values.unsqueeze(0)
     if plain:
         kernel = kernel.unsqueeze(0).unsqueeze(0)
-    outputs, inner, high, wide = kernel.shape
-    _positions("convolution-2d", image.shape[-2], high, stride, padding)
-    _positions("convolution-2d", image.shape[-1], wide, stride, padding)
-    windows = _windows(pad(pad(image, padding, -1), padding, -2), high, wide, stride)
-    rows, columns = windows.shape[-4:-2]
-    flat = windows.reshape(*windows.shape[:-4], rows * columns, high * wide)
-    result = _grouped(flat, kernel.reshape(outputs, inner, high * wide), groups, "convolution-2d")
+    sizes = kernel.shape[2:]
+    for axis, size in enumerate(sizes, -axes):
+        _positions(name, values.shape[axis], size, stride, padding)
+        values = pad(values, padding, axis)
+    windows = _windows(values, sizes, stride)
+    places = windows.shape[-2 * axes : -axes]
+    flat = windows.reshape(*windows.shape[: -2 * axes], prod(places), prod(sizes))
+    result = _grouped(flat, kernel.reshape(*kernel.shape[:2], prod(sizes)), groups, name)
     result = result if bias is None else result + bias.unsqueeze(-1)
-    result = result.reshape(*result.shape[:-1], rows, columns)
-    return note("output", result.squeeze(-3) if plain else result)
+    result = result.reshape(*result.shape[:-1], *places)
+    return result.squeeze(-1 - axes) if plain else result
 
 
-def _windows(image: Tensor, high: int, wide: int, stride: int) -> Tensor:
-    """(..., row, column, inner row, inner column) of every window."""
-    return image.unfold(-2, high, stride).unfold(-2, wide, stride)
+def _windows(values: Tensor, sizes: Sequence[int], stride: int) -> Tensor:
+    """Every window along the last axes: (..., row, column, inner row, inner column) of an image."""
+    for size in sizes:
+        values = values.unfold(-len(sizes), size, stride)
+    return values
 
 
 @mechanism(
@@ -241,5 +249,53 @@ def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
     stride = size if stride is None else stride
     for length in image.shape[-2:]:
         _positions(name, length, size, stride, 0)
-    windows = _windows(image, size, size, stride)
+    windows = _windows(image, (size, size), stride)
     return windows.reshape(*windows.shape[:-2], size * size)
+
+
+@mechanism(
+    IMAGE,
+    Step("output", "X", r"\text{one row per patch}", "patch feature"),
+)
+def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
+    """Cuts an image into squares that do not overlap, one row per patch.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> patches(HandTensor(np.arange(8.0).reshape(2, 4)), size=2).array.tolist()
+    [[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]
+    """
+    image = image if len(image.shape) > 2 else image.unsqueeze(0)
+    *batch, channels, height, width = image.shape
+    if size < 1 or height % size or width % size:
+        raise InputError(
+            f"patches: an image of {sizes_in_words((height, width), 'height width')} "
+            f"cannot be cut into squares of {size}. Choose a size that divides both."
+        )
+    rows, columns = height // size, width // size
+    grid = image.reshape(*batch, channels, rows, size, columns, size)
+    # channel, row, inner row, column, inner column -> row, column, channel, inner row, inner column
+    moved = grid.transpose(-5, -4).transpose(-4, -2).transpose(-3, -2)
+    return note("output", moved.reshape(*batch, rows * columns, channels * size * size))
+
+
+@mechanism(
+    Input("rows", "X", "patch feature", "one row per patch"),
+    Step("output", "I", r"\text{patches put back}", "channel height width"),
+)
+def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silent) -> Tensor:
+    """Puts patches back together; ``columns`` is the number of patches along one row of the image.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> patches_inverse(HandTensor(np.arange(8.0).reshape(2, 4)), size=2, columns=2).array.tolist()
+    [[[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]]
+    """
+    *batch, count, features = rows.shape
+    if size < 1 or columns < 1 or count % columns or features % (size * size):
+        raise InputError(
+            f"patches inverse: {sizes_in_words(rows.shape, 'patch feature')} cannot be laid out with "
+            f"{columns} patches of {size} x {size} per row. The features are channels x {size} x {size}."
+        )
+    channels = features // (size * size)
+    grid = rows.reshape(*batch, count // columns, columns, channels, size, size)
+    moved = grid.transpose(-3, -2).transpose(-4, -2).transpose(-5, -4)
+    return note("output", moved.reshape(*batch, channels, count // columns * size, columns * size))

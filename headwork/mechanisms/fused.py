@@ -21,9 +21,9 @@ from torch.nn import functional
 from headwork.errors import InputError
 from headwork.mechanisms import fused_linear
 from headwork.mechanisms.attention import Mask, Number, _check, split
+from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.linear import Features, check_chunks
-from headwork.mechanisms.patches import patches
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None, mask: Mask = None) -> Tensor:

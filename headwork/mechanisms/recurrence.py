@@ -12,7 +12,7 @@ order.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
@@ -38,6 +38,15 @@ def _as_matrix(values: Tensor) -> Tensor:
 def _as_rows(inputs: Tensor) -> Tensor:
     """A plain row of numbers is one number per step."""
     return inputs.unsqueeze(-1) if len(inputs.shape) == 1 else inputs
+
+
+def _product(vector: Tensor, matrix: Tensor) -> Tensor:
+    """W x for a vector, or for each of a batch."""
+    return (vector.unsqueeze(-2) @ matrix.mT).squeeze(-2)
+
+
+def _plus(sums: Tensor, bias: Tensor | None) -> Tensor:
+    return sums if bias is None else sums + bias
 
 
 def _check(inputs: Tensor, W_x: Tensor, W_h: Tensor) -> None:
@@ -83,12 +92,10 @@ def recurrence(
     state = h_0
     for t in range(inputs.shape[-2]):
         at = inside(note, f"step {t}")
-        total = (inputs[..., t, :].unsqueeze(-2) @ W_x.mT).squeeze(-2)
-        if state is not None:
-            total = total + (state.unsqueeze(-2) @ W_h.mT).squeeze(-2)
-        total = at("sum", total if bias is None else total + bias)
+        total = _plus(_product(inputs[..., t, :], W_x), None if state is None else _product(state, W_h))
+        total = at("sum", _plus(total, bias))
         state = at("state", total.tanh() if activation == "tanh" else total)
-    read = state if W_y is None else (state.unsqueeze(-2) @ _as_matrix(W_y).mT).squeeze(-2)
+    read = state if W_y is None else _product(state, _as_matrix(W_y))
     return note("output", (read > 0).to(read) if output == "step" else read)
 
 
@@ -117,11 +124,6 @@ def recurrence_closed_form(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: No
     return note("output", terms.sum(-2))
 
 
-def _product(vector: Tensor, matrix: Tensor) -> Tensor:
-    """W x for a vector, or for each of a batch."""
-    return (vector.unsqueeze(-2) @ matrix.mT).squeeze(-2)
-
-
 def _gates(sums: Tensor, count: int) -> list[Tensor]:
     """Stacked gates, one by one."""
     states = sums.shape[-1] // count
@@ -129,12 +131,8 @@ def _gates(sums: Tensor, count: int) -> list[Tensor]:
 
 
 def _check_gates(name: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int) -> None:
-    states = W_h.shape[-1]
-    if (
-        W_x.shape[-1] != inputs.shape[-1]
-        or W_x.shape[-2] != count * states
-        or W_h.shape[-2] != count * states
-    ):
+    states, wide = W_h.shape[-1], inputs.shape[-1]
+    if tuple(W_x.shape[-2:]) != (count * states, wide) or W_h.shape[-2] != count * states:
         raise InputError(
             f"{name}: inputs are {sizes_in_words(inputs.shape, 'time width')}, W_x is "
             f"{sizes_in_words(W_x.shape, 'gate_states width')}, W_h is "
@@ -181,13 +179,15 @@ def lstm_cell(
     [[0.0], [0.0]]
     """
     _check_gates("lstm", inputs.unsqueeze(-2), W_x, W_h, 4)
-    sums = _product(inputs, W_x)
-    sums = sums if bias is None else sums + bias
-    return _lstm_step(sums if state is None else sums + _product(state, W_h), cell, note)
+    return _lstm_step(_plus(_product(inputs, W_x), bias), (state, cell), W_h, note)
 
 
-def _lstm_step(sums: Tensor, cell: Tensor | None, note: Note) -> tuple[Tensor, Tensor]:
-    input_sum, forget_sum, candidate_sum, output_sum = _gates(sums, 4)
+def _lstm_step(
+    sums: Tensor, before: tuple[Tensor | None, Tensor | None], W_h: Tensor, note: Note
+) -> tuple[Tensor, Tensor]:
+    state, cell = before
+    total = _plus(sums, None if state is None else _product(state, W_h))
+    input_sum, forget_sum, candidate_sum, output_sum = _gates(total, 4)
     input_gate = note("input gate", input_sum.sigmoid())
     forget_gate = note("forget gate", forget_sum.sigmoid())
     candidate = note("candidate", candidate_sum.tanh())
@@ -219,16 +219,11 @@ def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note:
     inputs = _as_rows(inputs)
     _check_gates("lstm", inputs, W_x, W_h, 4)
     # The part that comes from the inputs, for all steps in one product.
-    sums = inputs @ W_x.mT
-    sums = note("sums", sums if bias is None else sums + bias)
-    state = cell = None
-    states = []
+    sums = note("sums", _plus(inputs @ W_x.mT, bias))
+    states: list[Any] = [(None, None)]
     for t in range(inputs.shape[-2]):
-        total = sums[..., t, :]
-        total = total if state is None else total + _product(state, W_h)
-        state, cell = _lstm_step(total, cell, inside(note, f"step {t}"))
-        states.append(state)
-    return note("output", stack(states, -2))
+        states.append(_lstm_step(sums[..., t, :], states[-1], W_h, inside(note, f"step {t}")))
+    return note("output", stack([state for state, _ in states[1:]], -2))
 
 
 GRU_BIASES = (
@@ -265,14 +260,12 @@ def gru_cell(
     [0.5]
     """
     _check_gates("gru", inputs.unsqueeze(-2), W_x, W_h, 3)
-    sums = _product(inputs, W_x)
-    sums = sums if b_x is None else sums + b_x
+    sums = _plus(_product(inputs, W_x), b_x)
     return _gru_step(sums, sums.new_zeros(W_h.shape[-1]) if state is None else state, W_h, b_h, note)
 
 
 def _gru_step(sums: Tensor, state: Tensor, W_h: Tensor, b_h: Tensor | None, note: Note) -> Tensor:
-    carried = _product(state, W_h)
-    carried = carried if b_h is None else carried + b_h
+    carried = _plus(_product(state, W_h), b_h)
     (reset_x, update_x, new_x), (reset_h, update_h, new_h) = _gates(sums, 3), _gates(carried, 3)
     reset = note("reset gate", (reset_x + reset_h).sigmoid())
     update = note("update gate", (update_x + update_h).sigmoid())
@@ -300,11 +293,8 @@ def gru(
     """
     inputs = _as_rows(inputs)
     _check_gates("gru", inputs, W_x, W_h, 3)
-    sums = inputs @ W_x.mT
-    sums = note("sums", sums if b_x is None else sums + b_x)
-    state = sums.new_zeros(*sums.shape[:-2], W_h.shape[-1])
-    states = []
+    sums = note("sums", _plus(inputs @ W_x.mT, b_x))
+    states = [sums.new_zeros(*sums.shape[:-2], W_h.shape[-1])]
     for t in range(inputs.shape[-2]):
-        state = _gru_step(sums[..., t, :], state, W_h, b_h, inside(note, f"step {t}"))
-        states.append(state)
-    return note("output", stack(states, -2))
+        states.append(_gru_step(sums[..., t, :], states[-1], W_h, b_h, inside(note, f"step {t}")))
+    return note("output", stack(states[1:], -2))

@@ -7,8 +7,8 @@ import pytest
 
 from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.accuracy import Accuracy, leaders, mean_accuracy
-from headwork.comparison.power_law import PowerLaw, crossing, fit_power_law
 from headwork.comparison.row import format_ratio
+from headwork.comparison.timing import PowerLaw, crossing, fit_power_law
 
 
 def test_a_fit_finds_the_exponent_and_its_error():
