@@ -154,7 +154,7 @@ def judge_answer(wrong: Wrong) -> Row:
         step=first.path == wrong.step,
         cause=found,
         named=len(first.causes),
-        once=sum(step.points < step.full for step in mark.steps) == 1,
+        once=sum(step.points < step.max_points for step in mark.steps) == 1,
         entry=wrong.cell is None or wrong.cell in first.cells,
     )
 
@@ -171,8 +171,8 @@ def measure_right(seeds: range, exact_seeds: int) -> dict[str, Row]:
             for form, answers in right_answers(exercise, exact=seed - seeds.start < exact_seeds).items():
                 mark = grade(exercise, answers)
                 row = table.setdefault(form, Counter())
-                row.update(answers=1, full=mark.points == mark.full)
-                if mark.points != mark.full:
+                row.update(answers=1, full=mark.points == mark.max_points)
+                if mark.points != mark.max_points:
                     print(f"marked wrong: {kind}, seed {seed}, {form}", file=sys.stderr)
         print(f"right answers: {kind}", file=sys.stderr)
     return table

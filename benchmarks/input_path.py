@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parent.parent / "results" / "input_path.md"
 MOST = 0.05
 
 
-def measure(run: training.Run, steps: int) -> tuple[float, float]:
+def measure(run: training.RunConfig, steps: int) -> tuple[float, float]:
     """Seconds of the input path and of the whole step, as the medians over some steps."""
     prepared = prepare(run, log=to_stderr)
     session = Session(prepared, prepared.new_model(), Group(), to_stderr)
@@ -35,7 +35,7 @@ def measure(run: training.Run, steps: int) -> tuple[float, float]:
     inputs, whole = [], []
     for number, chosen in enumerate(order):
         begun = time.perf_counter()
-        prepared.training.batch(chosen, drawn_by=(run.seed, number))
+        prepared.training.batch(chosen, seed=(run.seed, number))
         read = time.perf_counter()
         session.step(chosen, number)  # which takes its batch once more
         ended = time.perf_counter()

@@ -67,7 +67,7 @@ def best_of(candidates: dict[str, Work], rounds: int = ROUNDS) -> dict[str, floa
 
 
 def ours() -> nn.Module:
-    return VisionTransformer(VisionTransformerConfig(kernel="fused", **SHAPE))  # type: ignore[arg-type]
+    return VisionTransformer(VisionTransformerConfig(backend="fused", **SHAPE))  # type: ignore[arg-type]
 
 
 def vit_pytorch(**changes: int) -> nn.Module:

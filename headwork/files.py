@@ -35,13 +35,13 @@ def write_atomic(path: str | Path, content: str | bytes) -> Path:
     return target
 
 
-def read_text(path: str | Path, *, most: int = 10_000_000) -> str:
+def read_text(path: str | Path, *, max_bytes: int = 10_000_000) -> str:
     """A text file that a person names: UTF-8, and not larger than is sensible."""
     source = Path(path)
     try:
         size = source.stat().st_size
-        if size > most:
-            raise InputError(f"{source}: {size:,} bytes; at most {most:,} are read.")
+        if size > max_bytes:
+            raise InputError(f"{source}: {size:,} bytes; at most {max_bytes:,} are read.")
         return source.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
@@ -49,9 +49,9 @@ def read_text(path: str | Path, *, most: int = 10_000_000) -> str:
         raise InputError(f"{source}: cannot be read: {error.strerror}.") from None
 
 
-def read_toml(path: str | Path, *, most: int = 10_000_000) -> dict[str, Any]:
+def read_toml(path: str | Path, *, max_bytes: int = 10_000_000) -> dict[str, Any]:
     """A TOML file; a decimal stays text, so that 0.5 is 1/2 in exact work."""
-    text = read_text(path, most=most)
+    text = read_text(path, max_bytes=max_bytes)
     try:
         return tomllib.loads(text, parse_float=str)
     except tomllib.TOMLDecodeError as error:

@@ -148,7 +148,7 @@ def mechanism(
     return register
 
 
-def card(name: str) -> Mechanism:
+def get_mechanism(name: str) -> Mechanism:
     """The registered mechanism of that slug (underscores are as good as hyphens)."""
     slug = name.replace("_", "-")
     if slug not in MECHANISMS:
@@ -174,4 +174,4 @@ def steps_of(
         path = f"{scope}/{step.name}" if scope else step.name
         return replace(step, name=path, formula=formula, columns=columns)
 
-    return tuple(adapt(step) for step in card(function.__name__).steps)
+    return tuple(adapt(step) for step in get_mechanism(function.__name__).steps)

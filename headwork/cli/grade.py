@@ -72,7 +72,8 @@ def _grade_cohort(answers: Path, key: Path | None, out: Path | None, hint: int, 
     causes = [{"exercise": e, "step": s, "cause": c, "students": n} for e, s, c, n in common_causes(results)]
     if json:
         rows = [
-            {"student": g.student, "state": g.state, "points": g.points, "of": g.full, "problem": g.problem}
+            {name: getattr(g, name) for name in ("student", "state", "points")}
+            | {"of": g.max_points, "problem": g.problem}
             for g in results
         ]
         _write_json({"marks": rows, "causes": causes})

@@ -125,7 +125,7 @@ _add(
 @command(
     "headwork sizes model vision",
     "headwork sizes model encoder-decoder --set vocabulary=32000 --tokens 64",
-    "headwork sizes model language --set max_length=4096 --set kernel=fused --set attention=linear "
+    "headwork sizes model language --set max_length=4096 --set backend=fused --set attention=linear "
     "--tokens 4096",
     to=sizes_app,
 )

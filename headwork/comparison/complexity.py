@@ -139,7 +139,7 @@ def memory_by_n(families: Sequence[str]) -> dict[str, Any]:
     """Bytes saved for the backward pass against n; "plain attention" saves its n x n weights."""
     layers = {name: Layer(FAMILIES[name], WIDTH) for name in families}
     if "transformer" in families:
-        layers["plain attention"] = Layer(FAMILIES["transformer"], WIDTH, kernel="plain")
+        layers["plain attention"] = Layer(FAMILIES["transformer"], WIDTH, backend="plain")
     saved = {name: [saved_bytes(layer, n) for n in MEMORY_LENGTHS] for name, layer in layers.items()}
     return {"lengths": list(MEMORY_LENGTHS), "bytes": saved}
 

@@ -105,7 +105,7 @@ def build_classifier(task: registry.Task, family: Family, target: int, fields: M
     free_field = "hidden" if family.kind == "attention" else "width"
 
     def build(size: int) -> Model:
-        sizes = {**fields, free_field: size, "kernel": "fused"}
+        sizes = {**fields, free_field: size, "backend": "fused"}
         return registry.build_classifier(registry.classifier_config(task, family.architecture, **sizes))
 
     return build_with_parameters(build, target)

@@ -23,7 +23,7 @@ from headwork.mechanisms import recurrence
 from headwork.models import Encoder, TransformerConfig
 from headwork.models.convolutional import SequenceConvolution
 from headwork.models.layers import Head, Positions, TokenEmbedding
-from headwork.models.recurrent import Recurrent
+from headwork.models.recurrent import RecurrentLayer
 from headwork.training.runs import threads
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark
@@ -56,13 +56,13 @@ class LastTokenClassifier(nn.Module):
                 activation="gelu",
                 dropout=0.0,
                 attention=family.attention,
-                kernel="fused",
+                backend="fused",
             )
             self.body = Encoder(config)
         elif family.kind == "convolution":
-            self.body = SequenceConvolution(width, 2, taps=TAPS, kernel="fused")
+            self.body = SequenceConvolution(width, 2, taps=TAPS, backend="fused")
         else:
-            self.body = Recurrent(width, width, cell=family.cell, kernel="fused")
+            self.body = RecurrentLayer(width, width, cell=family.cell, backend="fused")
         self.head = Head(width, SYMBOLS)
 
     def forward(self, tokens: Tensor) -> Tensor:

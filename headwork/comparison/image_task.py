@@ -81,9 +81,9 @@ def image_model(family: Family, task: ImageTask) -> Model:
     >>> abs(image_model(FAMILIES["cnn"], TASKS[False]).parameter_count - 10_000) < 500
     True
     """
-    fields: dict[str, Any] = {"image": task.image, "classes": CLASSES}
+    fields: dict[str, Any] = {"image_size": task.image, "classes": CLASSES}
     if family.kind == "attention":
-        fields |= {"patch": task.patch, "width": task.width, "depth": task.depth, "heads": HEADS}
+        fields |= {"patch_size": task.patch, "width": task.width, "depth": task.depth, "heads": HEADS}
         fields |= {"pooling": "mean", "attention": family.attention}
     elif family.kind == "convolution":
         fields["depth"] = 2  # the last feature map has one position for every four by four pixels

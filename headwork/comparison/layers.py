@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from headwork.comparison.families import FAMILIES, Family
 from headwork.mechanisms import convolution_2d, gru, linear_attention_chunked, lstm, recurrence
-from headwork.mechanisms.attention import Parameters, multi_head_attention, with_heads
+from headwork.mechanisms.attention import Parameters, attend_per_head, multi_head_attention
 from headwork.models.convolutional import Convolution
 from headwork.models.layers import Attention
-from headwork.models.model import Kernel
-from headwork.models.recurrent import GATES, Recurrence
+from headwork.models.model import Backend
+from headwork.models.recurrent import GATES, DirectedRecurrence
 from headwork.note import Note, silent
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
@@ -34,7 +34,7 @@ def linear_layer(tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, *, note: N
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")
     parameters = Parameters((W_q, W_k, W_v, W_o))
-    return with_heads(tokens, parameters, None, attend=attend, heads=1, convention="W x", note=note)
+    return attend_per_head(tokens, parameters, None, attend=attend, heads=1, convention="W x", note=note)
 
 
 def definition(
@@ -91,16 +91,16 @@ def flops_at(name: str, n: int, d: int) -> int:
 class Layer(nn.Module):
     """One layer in its fastest form (or its plain one), with random inputs for it."""
 
-    def __init__(self, family: Family, width: int, *, kernel: Kernel = "fused") -> None:
+    def __init__(self, family: Family, width: int, *, backend: Backend = "fused") -> None:
         super().__init__()
         self.family, self.width = family, width
         self.inner: nn.Module
         if family.kind == "convolution":
-            self.inner = Convolution(width, width, KERNEL, KERNEL, kernel=kernel)
+            self.inner = Convolution(width, width, KERNEL, KERNEL, backend=backend)
         elif family.kind == "attention":
-            self.inner = Attention(width, 1, attention=family.attention, kernel=kernel)
+            self.inner = Attention(width, 1, attention=family.attention, backend=backend)
         else:
-            self.inner = Recurrence(width, width, cell=family.cell, kernel=kernel)
+            self.inner = DirectedRecurrence(width, width, cell=family.cell, backend=backend)
 
     def inputs(self, n: int, batch: int = 1) -> Tensor:
         """Random tokens (batch, token, width), or images (batch, channel, row, column) of n pixels."""

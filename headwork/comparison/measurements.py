@@ -24,7 +24,7 @@ from headwork.comparison.timing import cores
 from headwork.data.fetching import to_stderr
 from headwork.errors import HeadworkError, InputError
 from headwork.files import read_text, write_atomic
-from headwork.training.progress import clock
+from headwork.training.progress import format_duration
 
 FORMAT = "headwork comparison 1"
 FOLDER = "measurements"
@@ -132,9 +132,9 @@ class Progress:
         now = time.monotonic()
         if self.done:
             left = (now - self.started) / self.done * (self.total - self.done)
-            estimate = f"about {clock(left)} left"
+            estimate = f"about {format_duration(left)} left"
         else:
-            estimate = f"about {clock(self.total)} in all"
+            estimate = f"about {format_duration(self.total)} in all"
         line = f"{self.number}/{len(self.remaining)} {measurement.name}, {estimate}"
         if sys.stderr.isatty():
             self.clear()

@@ -59,7 +59,7 @@ def longest_chain(name: str, n: int) -> int:
     >>> longest_chain("lstm", 32) > longest_chain("lstm", 16)
     True
     """
-    layer = Layer(FAMILIES[name], 4, kernel="plain")
+    layer = Layer(FAMILIES[name], 4, backend="plain")
     with threads(1):
         return longest_path(layer(layer.inputs(n).requires_grad_()))
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.errors import InputError, unknown
-from headwork.note import Input, Mechanism, Step, card, silent
+from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.exact import limit
 from headwork.numbers.typed import read_array, read_number
@@ -57,7 +57,7 @@ def side(*cards: Input | Step, stored: str = "") -> Callable[[Callable[..., Any]
 
 def registered_side(slug: str, stored: str = "") -> Side:
     """A registered mechanism as a side."""
-    return Side(card(slug), tuple(stored.split()))
+    return Side(get_mechanism(slug), tuple(stored.split()))
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class Equivalence:
 EQUIVALENCES: dict[str, Equivalence] = {}
 
 
-def integers(random: np.random.Generator, low: int, high: int, count: int) -> tuple[int, ...]:
+def integers(rng: np.random.Generator, low: int, high: int, count: int) -> tuple[int, ...]:
     """Random sizes from ``low`` up to ``high`` - 1."""
-    return tuple(int(n) for n in random.integers(low, high, size=count))
+    return tuple(int(n) for n in rng.integers(low, high, size=count))
 
 
-def normals(random: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[str, Any]:
+def normals(rng: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[str, Any]:
     """Random arrays by name, of these shapes."""
-    return {name: random.normal(size=shape) for name, shape in shapes.items()}
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
 def equivalence(*, why: str, **fields: Any) -> Callable[[Sample], Equivalence]:
@@ -123,7 +123,7 @@ class Cost:
 
     weights: int
     flops: int
-    others: int
+    other_operations: int
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
         raise unknown("equivalence", name, EQUIVALENCES)
     if isinstance(cases, bool) or not isinstance(cases, int) or not 1 <= cases <= 100_000:
         raise InputError(f"cases is {cases!r}. Expected a whole number from 1 to 100000.")
-    random = np.random.default_rng(seed)
-    largest = max(difference(pair, pair.sample(random)) for _ in range(cases))
+    rng = np.random.default_rng(seed)
+    largest = max(difference(pair, pair.sample(rng)) for _ in range(cases))
     left, right = (cost(one, pair.small) for one in pair.sides)
     return Equality(pair, left, right, largest, cases, proved(pair))
 
@@ -266,7 +266,9 @@ def cost(one: Side, case: Inputs) -> Cost:
         for name, v in arrays.items()
     }
     one.run({**case, **recorded}, recorder(recorded))
-    return Cost(sum(int(np.prod(recorded[name].shape)) for name in one.stored), work.flops, work.others)
+    return Cost(
+        sum(int(np.prod(recorded[name].shape)) for name in one.stored), work.flops, work.other_operations
+    )
 
 
 def side_trace(one: Side, small: Inputs) -> Trace:

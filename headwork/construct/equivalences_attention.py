@@ -10,7 +10,7 @@ import numpy as np
 from headwork.construct.equivalence import equivalence, integers, normals, registered_side, side
 from headwork.mechanisms import attention, hardmax, self_attention, sinusoidal_positions
 from headwork.mechanisms.positions import frequencies
-from headwork.note import Input, Note, Step, card, silent, steps_of
+from headwork.note import Input, Note, Step, get_mechanism, silent, steps_of
 from headwork.numbers import stack
 
 Tensor = Any
@@ -53,15 +53,15 @@ def gather(value: Tensor, *, picks: tuple[int, ...], note: Note = silent) -> Ten
     right=gather,
     small={"value": "a1 a2; b1 b2; c1 c2", "picks": (2, 0, 0, 1)},
 )
-def one_hot_attention_gather(random: Random) -> dict[str, Any]:
-    count, queries, width = integers(random, 1, 9, 3)
-    picks = integers(random, 0, count, queries)
-    return {**normals(random, value=(count, width)), "picks": picks}
+def one_hot_attention_gather(rng: Random) -> dict[str, Any]:
+    count, queries, width = integers(rng, 1, 9, 3)
+    picks = integers(rng, 0, count, queries)
+    return {**normals(rng, value=(count, width)), "picks": picks}
 
 
-def attention_case(random: Random) -> dict[str, Any]:
-    tokens, width, value_width = integers(random, 1, 9, 3)
-    return normals(random, query=(tokens, width), key=(tokens, width), value=(tokens, value_width))
+def attention_case(rng: Random) -> dict[str, Any]:
+    tokens, width, value_width = integers(rng, 1, 9, 3)
+    return normals(rng, query=(tokens, width), key=(tokens, width), value=(tokens, value_width))
 
 
 @equivalence(
@@ -74,9 +74,9 @@ def attention_case(random: Random) -> dict[str, Any]:
     small={"query": "q1 q2; 1 1", "key": "k1 k2; 1 2", "value": "v1; v2"},
     large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16)},
 )
-def linear_attention_recurrence(random: Random) -> dict[str, Any]:
-    mask = "causal" if random.integers(2) else None
-    return {**attention_case(random), "features": "elu+1", "mask": mask}
+def linear_attention_recurrence(rng: Random) -> dict[str, Any]:
+    mask = "causal" if rng.integers(2) else None
+    return {**attention_case(rng), "features": "elu+1", "mask": mask}
 
 
 @equivalence(
@@ -89,13 +89,13 @@ def linear_attention_recurrence(random: Random) -> dict[str, Any]:
     small={"query": "q1; q2; 1", "key": "k1; 2; 1", "value": "v1; v2; v3", "mask": "causal", "chunk": 2},
     large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16), "mask": "causal", "chunk": 64},
 )
-def linear_attention_chunks(random: Random) -> dict[str, Any]:
-    case = {**attention_case(random), "features": "elu+1", "mask": "causal"}
-    return {**case, "chunk": int(random.integers(1, 6))}
+def linear_attention_chunks(rng: Random) -> dict[str, Any]:
+    case = {**attention_case(rng), "features": "elu+1", "mask": "causal"}
+    return {**case, "chunk": int(rng.integers(1, 6))}
 
 
 @side(
-    *card("layer-normalisation").inputs,
+    *get_mechanism("layer-normalisation").inputs,
     Step("projection", "P", r"I - \tfrac{1}{d} 1 1^\top", "width width"),
     Step("projected", "X'", r"X P", "token width"),
     Step("length", r"\ell", r"|x'|", "token one"),
@@ -123,9 +123,9 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
     right=projection_and_scaling,
     small={"tokens": "1 2 6; x 0 0", "scale": "a1 a2 a3", "shift": "b1 b2 b3"},
 )
-def layer_normalisation_projection(random: Random) -> dict[str, Any]:
-    tokens, width = int(random.integers(1, 9)), int(random.integers(2, 12))
-    return normals(random, tokens=(tokens, width), scale=width, shift=width)
+def layer_normalisation_projection(rng: Random) -> dict[str, Any]:
+    tokens, width = int(rng.integers(1, 9)), int(rng.integers(2, 12))
+    return normals(rng, tokens=(tokens, width), scale=width, shift=width)
 
 
 POSITIONS = (
@@ -177,12 +177,12 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
     right=rotated_positions,
     small={"places": "0 1 t", "by": "s", "width": 4},
 )
-def sinusoidal_rotation(random: Random) -> dict[str, Any]:
-    count = int(random.integers(1, 30))
+def sinusoidal_rotation(rng: Random) -> dict[str, Any]:
+    count = int(rng.integers(1, 30))
     return {
         "places": np.arange(float(count)),
-        "by": np.array(float(random.integers(-9, 10))),
-        "width": 2 * int(random.integers(1, 9)),
+        "by": np.array(float(rng.integers(-9, 10))),
+        "width": 2 * int(rng.integers(1, 9)),
     }
 
 
@@ -216,12 +216,12 @@ def argmax(scores: Tensor, *, note: Note = silent) -> Tensor:
     small={"scores": "1 3 2; 0 2 2; 1 1 1", "beta": "beta"},
     limit=("beta", "oo"),
 )
-def softmax_argmax(random: Random) -> dict[str, Any]:
-    rows, columns = integers(random, 1, 9, 2)
-    return {"scores": random.integers(-5, 6, size=(rows, columns)).astype(float), "beta": np.array(100.0)}
+def softmax_argmax(rng: Random) -> dict[str, Any]:
+    rows, columns = integers(rng, 1, 9, 2)
+    return {"scores": rng.integers(-5, 6, size=(rows, columns)).astype(float), "beta": np.array(100.0)}
 
 
-SMOOTHED = (*card("attention").inputs, Input("beta", r"\beta", "one", "the hardness"))
+SMOOTHED = (*get_mechanism("attention").inputs, Input("beta", r"\beta", "one", "the hardness"))
 
 
 @side(*SMOOTHED, *steps_of(attention))
@@ -257,13 +257,13 @@ def kernel_smoothing(
     right=kernel_smoothing,
     small={"query": "1 0; 1 2", "key": "1 0; 0 1; -1 0", "value": "v1; v2; v3", "beta": "1"},
 )
-def attention_kernel_smoothing(random: Random) -> dict[str, Any]:
-    case = attention_case(random)
+def attention_kernel_smoothing(rng: Random) -> dict[str, Any]:
+    case = attention_case(rng)
     case["key"] /= np.linalg.norm(case["key"], axis=-1, keepdims=True)
-    return {**case, "beta": np.array(random.uniform(0.1, 2.0))}
+    return {**case, "beta": np.array(rng.uniform(0.1, 2.0))}
 
 
-TOKENS = card("self-attention").inputs
+TOKENS = get_mechanism("self-attention").inputs
 
 
 @side(
@@ -309,8 +309,8 @@ def permutation_then_attention(
         "order": (2, 0, 1),
     },
 )
-def attention_permutation(random: Random) -> dict[str, Any]:
-    tokens, width, key_width = integers(random, 1, 9, 3)
-    matrices = normals(random, **dict.fromkeys(("W_q", "W_k", "W_v"), (key_width, width)))
-    order = tuple(int(k) for k in random.permutation(tokens))
-    return {**normals(random, tokens=(tokens, width)), **matrices, "order": order}
+def attention_permutation(rng: Random) -> dict[str, Any]:
+    tokens, width, key_width = integers(rng, 1, 9, 3)
+    matrices = normals(rng, **dict.fromkeys(("W_q", "W_k", "W_v"), (key_width, width)))
+    order = tuple(int(k) for k in rng.permutation(tokens))
+    return {**normals(rng, tokens=(tokens, width)), **matrices, "order": order}

@@ -27,10 +27,10 @@ IMAGE = Input("image", "I", "channel height width", "")
     right=registered_side("toeplitz", stored="matrix"),
     small={"signal": "x1 x2 x3 x4 x5 x6 x7 x8 x9", "kernel": "k1 k2 k3"},
 )
-def convolution_toeplitz(random: Random) -> dict[str, Any]:
-    length, size = int(random.integers(5, 30)), int(random.integers(1, 6))
-    case = normals(random, signal=length, kernel=size)
-    return {**case, "stride": int(random.integers(1, 4)), "padding": int(random.integers(0, size))}
+def convolution_toeplitz(rng: Random) -> dict[str, Any]:
+    length, size = int(rng.integers(5, 30)), int(rng.integers(1, 6))
+    case = normals(rng, signal=length, kernel=size)
+    return {**case, "stride": int(rng.integers(1, 4)), "padding": int(rng.integers(0, size))}
 
 
 @side(
@@ -57,10 +57,10 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
         "kernels": "a1 b1 c1; a2 b2 c2; a3 b3 c3; a4 b4 c4; a5 b5 c5; a6 b6 c6; a7 b7 c7",
     },
 )
-def locally_connected_banded(random: Random) -> dict[str, Any]:
-    length, size, stride = int(random.integers(5, 30)), int(random.integers(1, 6)), int(random.integers(1, 4))
+def locally_connected_banded(rng: Random) -> dict[str, Any]:
+    length, size, stride = int(rng.integers(5, 30)), int(rng.integers(1, 6)), int(rng.integers(1, 4))
     count = (length - size) // stride + 1
-    return {**normals(random, signal=length, kernels=(count, size)), "stride": stride}
+    return {**normals(rng, signal=length, kernels=(count, size)), "stride": stride}
 
 
 @side(
@@ -83,11 +83,11 @@ def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -
     right=mean_filter,
     small={"image": "x1 x2 x3; x4 x5 x6; x7 x8 x9", "size": 2, "stride": 1},
 )
-def average_pooling_mean_filter(random: Random) -> dict[str, Any]:
-    size = int(random.integers(1, 5))
-    height, width = integers(random, size, size + 9, 2)
-    case = normals(random, image=(height, width))
-    return {**case, "size": size, "stride": int(random.integers(1, size + 1))}
+def average_pooling_mean_filter(rng: Random) -> dict[str, Any]:
+    size = int(rng.integers(1, 5))
+    height, width = integers(rng, size, size + 9, 2)
+    case = normals(rng, image=(height, width))
+    return {**case, "size": size, "stride": int(rng.integers(1, size + 1))}
 
 
 EMBEDDING = Input("W", "W", "width feature", "one row per embedded feature", trained=True)
@@ -138,11 +138,11 @@ def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note =
         "size": 2,
     },
 )
-def patch_embedding_convolution(random: Random) -> dict[str, Any]:
-    size, channels, width = integers(random, 1, 5, 3)
-    rows, columns = integers(random, 1, 5, 2)
+def patch_embedding_convolution(rng: Random) -> dict[str, Any]:
+    size, channels, width = integers(rng, 1, 5, 3)
+    rows, columns = integers(rng, 1, 5, 2)
     shapes = {"image": (channels, rows * size, columns * size), "W": (width, channels * size * size)}
-    return {**normals(random, **shapes), "size": size}
+    return {**normals(rng, **shapes), "size": size}
 
 
 HEAD_INPUTS = (
@@ -209,11 +209,11 @@ def convolution_of_kernel_1(
     right=convolution_of_kernel_1,
     small={"tokens": "x1 x2; y1 y2; z1 z2", "W_v": "a1 a2; b1 b2", "blocks": "c1; c2", "heads": 2},
 )
-def heads_convolution(random: Random) -> dict[str, Any]:
-    heads, value_width, share, tokens = integers(random, 1, 5, 4)
+def heads_convolution(rng: Random) -> dict[str, Any]:
+    heads, value_width, share, tokens = integers(rng, 1, 5, 4)
     rows, width = heads * value_width, heads * share
     return {
-        **normals(random, tokens=(tokens, width), W_v=(rows, width), blocks=(rows, share)),
+        **normals(rng, tokens=(tokens, width), W_v=(rows, width), blocks=(rows, share)),
         "heads": heads,
     }
 
@@ -274,9 +274,9 @@ def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: N
     right=convolution_with_powers,
     small={"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "w"},
 )
-def linear_rnn_convolution(random: Random) -> dict[str, Any]:
+def linear_rnn_convolution(rng: Random) -> dict[str, Any]:
     return {
-        "inputs": random.normal(size=int(random.integers(1, 25))),
-        "W_x": np.array(random.normal()),
-        "W_h": np.array(random.uniform(-1.2, 1.2)),
+        "inputs": rng.normal(size=int(rng.integers(1, 25))),
+        "W_x": np.array(rng.normal()),
+        "W_h": np.array(rng.uniform(-1.2, 1.2)),
     }

@@ -12,7 +12,7 @@ from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, Question, build_question, name_and_shape
 from headwork.files import read_text
 from headwork.pages import Entry, Grid, heading, mathml, matrix_table, page
-from headwork.pages.shell import as_markup
+from headwork.pages.page import as_markup
 from headwork.readings.trace import TraceValue
 from headwork.readings.writing import number_text
 

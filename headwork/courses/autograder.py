@@ -133,7 +133,7 @@ def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
 
 
 def _no_marks(exercise: Exercise, state: State, remark: str = "") -> Mark:
-    steps = [StepMark(path, state, 0.0, full, remark) for path, full in exercise.asked.items()]
+    steps = [StepMark(path, state, 0.0, points, remark) for path, points in exercise.asked.items()]
     return Mark(exercise, tuple(steps))
 
 
@@ -147,7 +147,7 @@ def _refuse(step: StepMark, refused: Mapping[str, str], challenge: bool) -> Step
 def step_feedback(mark: Mark, step: StepMark, hint: int) -> str:
     """The feedback on one step, hints included."""
     remark = f" ({step.remark})" if step.remark else ""
-    lines = [f"{step.path}: {step.verdict}, {step.points:g} of {step.full:g}{remark}"]
+    lines = [f"{step.path}: {step.verdict}, {step.points:g} of {step.max_points:g}{remark}"]
     if not step.right:
         lines += hints(mark, step, min(hint, mark.exercise.hints))
     return _clean("\n".join(lines))
@@ -192,7 +192,7 @@ def require(
     """
     mark = _mark(exercise, scope, prefix)
     step_mark = mark.step(step)
-    if step_mark.points < share * step_mark.full - 1e-9:
+    if step_mark.points < share * step_mark.max_points - 1e-9:
         raise AssertionError(escape(step_feedback(mark, step_mark, hint), quote=False))
 
 
@@ -246,7 +246,7 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
         reason = str(error) if known else f"cannot be marked ({type(error).__name__}: {error})"
         marks = {number: _no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
         return _results(_tests(marks, 0), f"Unreadable: {reason}", started)
-    total, full = sum(mark.points for mark in marks.values()), sum(mark.full for mark in marks.values())
+    total, full = sum(mark.points for mark in marks.values()), sum(mark.max_points for mark in marks.values())
     return _results(_tests(marks, hint), f"{total:g} of {full:g} points", started)
 
 
@@ -262,8 +262,8 @@ def _tests(marks: Mapping[str, Mark], hint: int) -> list[dict[str, Any]]:
             "name": step.path if len(marks) == 1 else f"{name}: {step.path}",
             "number": f"{question}.{number}",
             "score": step.points,
-            "max_score": step.full,
-            "status": "passed" if step.points >= step.full else "failed",
+            "max_score": step.max_points,
+            "status": "passed" if step.points >= step.max_points else "failed",
             "output": step_feedback(mark, step, hint),
             "output_format": "text",
             "visibility": "visible",
@@ -311,7 +311,7 @@ def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> Answer
     if source.is_symlink() or not source.is_file():
         raise InputError(f"{source}: not a plain file.")
     try:
-        cells = json.loads(read_text(source, most=LARGEST_NOTEBOOK))["cells"]
+        cells = json.loads(read_text(source, max_bytes=LARGEST_NOTEBOOK))["cells"]
         codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, HeadworkError):

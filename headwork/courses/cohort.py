@@ -55,12 +55,12 @@ class StudentMarks:
         return sum(mark.points for mark in self.marks.values())
 
     @property
-    def full(self) -> float:
-        return sum(mark.full for mark in self.marks.values())
+    def max_points(self) -> float:
+        return sum(mark.max_points for mark in self.marks.values())
 
     @property
     def summary(self) -> str:
-        return f"{self.student}: {self.points:g} of {self.full:g} points"
+        return f"{self.student}: {self.points:g} of {self.max_points:g} points"
 
     @property
     def state(self) -> str:
@@ -226,8 +226,8 @@ def apply_overrides(graded: StudentMarks, overrides: list[dict[str, Any]]) -> St
             continue
         points, reason = float(entry["points"]), str(entry.get("reason", "changed by hand"))
         mark = marks[number]
-        share = points / mark.full if mark.full else 0.0
-        new = {s.path: s.full * share for s in mark.steps}
+        share = points / mark.max_points if mark.max_points else 0.0
+        new = {s.path: s.max_points * share for s in mark.steps}
         if "step" in entry:
             new = {str(entry["step"]): points}
         steps = [
@@ -278,7 +278,7 @@ def marks_csv(results: list[StudentMarks]) -> str:
     rows = [["student", "name", "state", "points", "of", *numbers, "file", "problem"]]
     for graded in results:
         each = [f"{graded.marks[n].points:g}" if n in graded.marks else "" for n in numbers]
-        totals = [f"{graded.points:g}", f"{graded.full:g}"]
+        totals = [f"{graded.points:g}", f"{graded.max_points:g}"]
         row = [graded.student, graded.name, graded.state, *totals, *each, graded.file, graded.problem]
         rows.append([_escape_formula(cell) for cell in row])
     return _csv_text(rows)

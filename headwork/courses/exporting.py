@@ -49,7 +49,7 @@ c.ClearSolutions.code_stub = {"python": "# Fill in the question marks."}
 
 
 @dataclass(frozen=True)
-class Part:
+class AssignmentPart:
     """One exercise of an assignment: its label, and the prefix of its variables."""
 
     label: str
@@ -127,7 +127,7 @@ def export(
         raise InputError(f"--out {folder} exists and is not empty. Name a new folder.")
     several = len(exercises) > 1
     parts = [
-        Part(f"q{n}", name, exercise, f"q{n}_" if several else "", hint)
+        AssignmentPart(f"q{n}", name, exercise, f"q{n}_" if several else "", hint)
         for n, (name, exercise) in enumerate(exercises.items(), 1)
     ]
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.resolve().name).strip("-") or "exercise"
@@ -141,13 +141,13 @@ Files = dict[str, str | bytes]
 # --- notebooks ------------------------------------------------------------------------------------------
 
 
-def _question(part: Part) -> str:
+def _question(part: AssignmentPart) -> str:
     """The question in Markdown, with the variables to assign."""
     names = ", ".join(f"`{name}`" for name in part.names.values())
     return f"{markdown(build_question(part.exercise))}\n{INSTRUCTIONS}\n\nVariables: {names}."
 
 
-def _answer(part: Part, blank: Blank, text: str) -> str:
+def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
     """Code that assigns a text to the variable of a blank."""
     return f"# {blank.name}: {blank.description}\n{_assignment(part.names[blank.name], text)}"
 
@@ -156,12 +156,12 @@ def _assignment(name: str, text: str) -> str:
     return f'{name} = """\n{text}\n"""' if "\n" in text else f"{name} = {json.dumps(text)}"
 
 
-def _answers(part: Part, *, solved: bool = False) -> list[NotebookCell]:
+def _answers(part: AssignmentPart, *, solved: bool = False) -> list[NotebookCell]:
     texts = {blank: part.key(blank.name) if solved else blank.placeholder for blank in part.blanks}
     return [NotebookCell("code", _answer(part, blank, text)) for blank, text in texts.items()]
 
 
-def notebook_files(parts: Sequence[Part], slug: str) -> Files:
+def notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """One notebook for students, with a cell after each question that marks it."""
     cells = []
     for part in parts:
@@ -180,7 +180,7 @@ def _literal(data: Any) -> str:
 # --- otter ----------------------------------------------------------------------------------------------
 
 
-def otter_files(parts: Sequence[Part], slug: str) -> Files:
+def otter_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """student/ to distribute; autograder/ from which ``otter generate`` makes the zip file."""
     files: Files = {
         f"student/{slug}.ipynb": notebook_text(_otter_cells(parts, slug)),
@@ -195,7 +195,9 @@ def otter_files(parts: Sequence[Part], slug: str) -> Files:
     return files | {f"autograder/{name}": content for name, content in vendored_files().items()}
 
 
-def _otter_cells(parts: Sequence[Part], slug: str, *, solved: bool = False) -> Iterator[NotebookCell]:
+def _otter_cells(
+    parts: Sequence[AssignmentPart], slug: str, *, solved: bool = False
+) -> Iterator[NotebookCell]:
     yield NotebookCell("code", f'import otter\n\ngrader = otter.Notebook("{slug}.ipynb")')
     for part in parts:
         yield NotebookCell("markdown", _question(part))
@@ -203,7 +205,7 @@ def _otter_cells(parts: Sequence[Part], slug: str, *, solved: bool = False) -> I
         yield NotebookCell("code", f'grader.check("{part.label}")')
 
 
-def _otter_public(part: Part) -> str:
+def _otter_public(part: AssignmentPart) -> str:
     shapes = {part.names[b.name]: _shape(part, b) for b in part.blanks}
     return (
         "from otter.test_files import test_case\n\n"
@@ -214,21 +216,21 @@ def _otter_public(part: Part) -> str:
     )
 
 
-def _shape(part: Part, blank: Blank) -> tuple[int, ...] | None:
+def _shape(part: AssignmentPart, blank: Blank) -> tuple[int, ...] | None:
     """The shape that is asked; None where that is part of the question."""
     open_ended = part.exercise.challenge or part.exercise.trace.steps[blank.name].card.axes == "axis"
     return None if open_ended else blank.shape
 
 
-def _otter_hidden(part: Part) -> str:
+def _otter_hidden(part: AssignmentPart) -> str:
     """One test case per step, or two where early rounding costs a part: otter's cases earn all or nothing."""
     shares = [(PART, PART), (1.0, 1 - PART)] if part.exercise.rounding == "part" else [(1.0, 1.0)]
     lines = [f"\n\nfrom headwork.courses.autograder import require\n\nEXERCISE = {_literal(part.data)}\n"]
-    for number, (path, full) in enumerate(part.exercise.asked.items(), 1):
+    for number, (path, points) in enumerate(part.exercise.asked.items(), 1):
         for share, worth in shares:
             name = path if share == shares[0][0] else f"{path}, not rounded too early"
             lines.append(
-                f"\n\n@test_case(name={name!r}, points={full * worth!r}, hidden=True)\n"
+                f"\n\n@test_case(name={name!r}, points={points * worth!r}, hidden=True)\n"
                 f"def step_{number}_{round(100 * share)}(env):\n"
                 f"    require(EXERCISE, {path!r}, env, {part.settings}, share={share})\n"
             )
@@ -238,27 +240,27 @@ def _otter_hidden(part: Part) -> str:
 # --- nbgrader -------------------------------------------------------------------------------------------
 
 
-def nbgrader_files(parts: Sequence[Part], slug: str) -> Files:
+def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """A course folder: ``nbgrader generate_assignment`` removes the key and the tests from the notebook."""
     cells = [cell for part in parts for cell in _nbgrader_cells(part)]
     return {"nbgrader_config.py": NBGRADER_CONFIG, f"source/{slug}/{slug}.ipynb": notebook_text(cells)}
 
 
-def _nbgrader_cells(part: Part) -> Iterator[NotebookCell]:
+def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
     yield _nbgrader_cell("markdown", part.label, _question(part), locked=True)
     for blank in part.blanks:
         key = _assignment(part.names[blank.name], part.key(blank.name))
         key = "# Any answer that works is right." if part.exercise.challenge else key
         source = f"{_answer(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
         yield _nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
-    for path, full in part.exercise.asked.items():
+    for path, points in part.exercise.asked.items():
         call = f"points({_literal(part.data)},\n       {path!r}, globals(), {part.settings})"
         source = (
             f"# {path}: marked after submission\n### BEGIN HIDDEN TESTS\n"
             f"from headwork.courses.autograder import points\n\n{call}\n### END HIDDEN TESTS"
         )
         yield _nbgrader_cell(
-            "code", f"{part.label}-{_identifier(path)}-points", source, grade=True, locked=True, points=full
+            "code", f"{part.label}-{_identifier(path)}-points", source, grade=True, locked=True, points=points
         )
 
 
@@ -284,7 +286,7 @@ def _nbgrader_cell(
 # --- Gradescope -----------------------------------------------------------------------------------------
 
 
-def gradescope_files(parts: Sequence[Part], slug: str) -> Files:
+def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """autograder.zip to upload, and student/ to distribute."""
     exercises = {part.name: part.exercise for part in parts}
     run = read_text(GRADESCOPE / "run_autograder.sh")
@@ -328,7 +330,7 @@ def _zip(files: Files) -> bytes:
     return buffer.getvalue()
 
 
-FORMATS: dict[str, Callable[[Sequence[Part], str], Files]] = {
+FORMATS: dict[str, Callable[[Sequence[AssignmentPart], str], Files]] = {
     "gradescope": gradescope_files,
     "otter": otter_files,
     "nbgrader": nbgrader_files,

@@ -133,7 +133,7 @@ def sheet_for(course: Course, student: str, name: str = "") -> Sheet:
         settings = dict(course.settings) if "kind" in part else {}
         exercise = replace(exercise, **settings, seed=None)
         if "points" in part:
-            share = float(part["points"]) / exercise.full
+            share = float(part["points"]) / exercise.max_points
             exercise = replace(exercise, points={path: p * share for path, p in exercise.asked.items()})
         exercises[number] = exercise
     return Sheet(course.title, exercises, student, name)
@@ -197,7 +197,7 @@ def marking_scheme(course: Course, sheet: Sheet) -> str:
     """The points of each step, and how it is marked."""
     lines = [f"# Marking scheme: {course.title}", ""]
     for number, exercise in sheet.exercises.items():
-        lines += [f"## {number}. {exercise.name}: {exercise.full:g} points", ""]
+        lines += [f"## {number}. {exercise.name}: {exercise.max_points:g} points", ""]
         lines += [f"- {path}: {points:g}" for path, points in exercise.asked.items()]
         rules = f"Digits asked: {exercise.digits}. Rounding too early: {exercise.rounding}."
         lines += ["", f"{rules} Hints up to level {exercise.hints}.", ""]

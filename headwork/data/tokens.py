@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 PADDING_NAMES = ("[PAD]", "<pad>", "<|padding|>")
 MAX_TOKENIZER_BYTES = 100_000_000  # bytes of a tokenizer.json
 CHUNK_SIZE = 1000  # texts encoded together
-LEAST_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
+MIN_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
     260
     """
     tokenizers = _library()
-    if vocabulary < LEAST_VOCABULARY:
+    if vocabulary < MIN_VOCABULARY:
         raise InputError(
-            f"vocabulary {vocabulary}: expected at least {LEAST_VOCABULARY}: the bytes, [PAD] and [CLS]."
+            f"vocabulary {vocabulary}: expected at least {MIN_VOCABULARY}: the bytes, [PAD] and [CLS]."
         )
     inner = tokenizers.Tokenizer(tokenizers.models.BPE())
     inner.normalizer = tokenizers.normalizers.Sequence(
@@ -167,7 +167,7 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
 
 def read_tokenizer(path: str | Path, *, max_length: int = 256) -> Tokenizer:
     """A tokenizer.json: one that was saved, or a pretrained encoder's."""
-    text = read_text(path, most=MAX_TOKENIZER_BYTES)
+    text = read_text(path, max_bytes=MAX_TOKENIZER_BYTES)
     try:
         inner = _library().Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception

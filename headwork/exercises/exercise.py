@@ -113,7 +113,7 @@ class Exercise:
         return {"kind": self.kind, "seed": self.seed, "difficulty": self.difficulty}
 
     @property
-    def full(self) -> float:
+    def max_points(self) -> float:
         return sum(self.asked.values())
 
     # --- as TOML ------------------------------------------------------------------------------------

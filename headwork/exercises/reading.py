@@ -50,8 +50,8 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
         **{name: str(data[name]) for name in ("kind", "title", "question") if name in data},
         seed=data.get("seed"),
         difficulty=_integer(data, "difficulty", 1, where),
-        digits=_integer(data, "digits", 4, where, most=MAX_DIGITS),
-        hints=_integer(data, "hints", 3, where, most=3),
+        digits=_integer(data, "digits", 4, where, maximum=MAX_DIGITS),
+        hints=_integer(data, "hints", 3, where, maximum=3),
         rounding=_choice(data, "rounding", ROUNDING, where),
         tokens_as=_choice(data, "tokens_as", ("rows", "columns"), where),
     )
@@ -62,10 +62,10 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
     return exercise
 
 
-def _integer(data: Mapping[str, Any], name: str, default: int, where: str, most: int = 2**63) -> int:
+def _integer(data: Mapping[str, Any], name: str, default: int, where: str, maximum: int = 2**63) -> int:
     value = data.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise InputError(f"{where}: {name} is {value!r}. Expected a whole number from 0 to {most}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= maximum:
+        raise InputError(f"{where}: {name} is {value!r}. Expected a whole number from 0 to {maximum}.")
     return value
 
 

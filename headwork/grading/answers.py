@@ -184,7 +184,7 @@ def read_answers(path: str | Path) -> AnswerFile:
         raise InputError(f"{source}: a symbolic link. Submit the file itself.")
     if not source.is_file():
         raise InputError(f"{source}: not a plain file.")
-    data = read_toml(source, most=LARGEST_FILE)
+    data = read_toml(source, max_bytes=LARGEST_FILE)
     answers = data.get("answers")
     if not isinstance(answers, dict) or not all(isinstance(part, dict) for part in answers.values()):
         raise InputError(f"{source}: no table [answers.NAME]. Fill in the answer sheet of the exercise.")

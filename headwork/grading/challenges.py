@@ -18,11 +18,11 @@ from headwork.grading.marks import Mark, State, StepMark
 def grade_challenge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
     """Run the answer and say whether it works."""
     challenge = CHALLENGES[exercise.mechanism]
-    full = float(exercise.points.get(ANSWER, 2))
+    max_points = float(exercise.points.get(ANSWER, 2))
 
     def mark(state: State, remark: str, causes: tuple[Cause, ...] = ()) -> Mark:
-        points = full if state == "right" else 0.0
-        return Mark(exercise, (StepMark(ANSWER, state, points, full, remark, causes),))
+        points = max_points if state == "right" else 0.0
+        return Mark(exercise, (StepMark(ANSWER, state, points, max_points, remark, causes),))
 
     try:
         inputs = {name: _value(str(text), name) for name, text in exercise.inputs.items()}

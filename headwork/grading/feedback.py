@@ -34,13 +34,13 @@ def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
         where: [0], [1]
     """
     hint = min(hint, mark.exercise.hints)
-    lines = [f"{mark.exercise.name}: {mark.points:g} of {mark.full:g} points"]
+    lines = [f"{mark.exercise.name}: {mark.points:g} of {mark.max_points:g} points"]
     width = max(len(step.path) for step in mark.steps)
     colours = {"correct": style.green, "incorrect": style.red, "unreadable": style.red}
     for step in mark.steps:
         name, verdict = style.bold(step.path.ljust(width)), colours.get(step.verdict, str)(step.verdict)
         remark = f"  ({step.remark})" if step.remark else ""
-        lines.append(f"  {name}  {verdict}  {step.points:g} of {step.full:g}{remark}")
+        lines.append(f"  {name}  {verdict}  {step.points:g} of {step.max_points:g}{remark}")
         if not step.right:
             lines += [f"    {line}" for line in hints(mark, step, hint)]
     return "\n".join(lines)
@@ -92,14 +92,14 @@ def as_data(mark: Mark) -> dict[str, Any]:
     return {
         "exercise": mark.exercise.kind or mark.exercise.mechanism,
         "points": mark.points,
-        "full": mark.full,
+        "full": mark.max_points,
         "first_wrong": mark.first_wrong.path if mark.first_wrong else None,
         "steps": [
             {
                 "step": step.path,
                 "state": step.state,
                 "points": step.points,
-                "full": step.full,
+                "full": step.max_points,
                 "remark": step.remark,
                 "entries": [list(cell) for cell in step.cells],
                 "causes": [

@@ -35,7 +35,9 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     if exercise.challenge:
         return grade_challenge(exercise, answers)
     marker = _Marker(exercise, tokens_as or exercise.tokens_as)
-    steps = [marker.mark(path, answers.get(path, ""), full) for path, full in exercise.asked.items()]
+    steps = [
+        marker.mark(path, answers.get(path, ""), max_points) for path, max_points in exercise.asked.items()
+    ]
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
     return Mark(exercise, tuple(_count_once(narrowed)), marker.own)
 
@@ -54,21 +56,23 @@ class _Marker:
         self.entries: dict[str, Entries] = {}
         self.before: dict[str, tuple[Steps, Steps]] = {}
 
-    def mark(self, path: str, text: str, full: float) -> StepMark:
+    def mark(self, path: str, text: str, max_points: float) -> StepMark:
         self.before[path] = (dict(self.precise), dict(self.own))
         expected = self.case.run(self.own)[path]
         shape = self.key[path].shape
         try:
             entries = self._read(path, text, shape)
         except InputError as error:
-            return StepMark(path, "unreadable", 0.0, full, f"cannot be read: {error}", expected=expected)
+            return StepMark(
+                path, "unreadable", 0.0, max_points, f"cannot be read: {error}", expected=expected
+            )
         if entries is None:
-            return StepMark(path, "missing", 0.0, full, "not filled in", expected=expected)
+            return StepMark(path, "missing", 0.0, max_points, "not filled in", expected=expected)
         fitted = entries.fit(shape)
         self.entries[path] = fitted or entries
         if fitted is None:
-            return self._wrong(path, entries, full)
-        accepted = self._accept(path, fitted, full)
+            return self._wrong(path, entries, max_points)
+        accepted = self._accept(path, fitted, max_points)
         values = np.where(fitted.blank, expected, fitted.values)
         right = accepted is not None and accepted.right
         self.own[path], self.precise[path] = values, self._unrounded(path, fitted) if right else values
@@ -76,7 +80,7 @@ class _Marker:
         # The rounding of a number of the key is known; any other may be anything that rounds to it.
         rounded = np.where(fitted.half_unit > 0, fitted.finest, 0.0)
         self.half_units[path] = rounded if self.any_wrong else np.abs(values - self.precise[path])
-        return accepted or self._wrong(path, fitted, full)
+        return accepted or self._wrong(path, fitted, max_points)
 
     def _read(self, path: str, text: str, shape: tuple[int, ...]) -> Entries | None:
         step = self.exercise.trace.steps[path]
@@ -100,7 +104,7 @@ class _Marker:
 
     # --- is it right? ---------------------------------------------------------------------------
 
-    def _accept(self, path: str, entries: Entries, full: float) -> StepMark | None:
+    def _accept(self, path: str, entries: Entries, max_points: float) -> StepMark | None:
         """The mark of a step that is right by the key, by own numbers or by another convention; else None."""
         if entries.blank.any():
             return None
@@ -109,7 +113,7 @@ class _Marker:
             if verdict is not None:
                 early, reason = verdict
                 remark = "; ".join(part for part in (convention, reason) if part)
-                return self._award(path, full, remark, early)
+                return self._award(path, max_points, remark, early)
         return None
 
     def _verdict(self, path: str, entries: Entries) -> tuple[bool, str] | None:
@@ -133,27 +137,27 @@ class _Marker:
         count = rounding_digits(self.case, path, entries, self.digits, self.precise, tried)
         return None if count is None else (True, f"follows from numbers rounded to {count} digits")
 
-    def _award(self, path: str, full: float, remark: str, early: bool) -> StepMark:
+    def _award(self, path: str, max_points: float, remark: str, early: bool) -> StepMark:
         policy = self.exercise.rounding
         if not early or policy == "free":
-            return StepMark(path, "right", full, full, remark)
+            return StepMark(path, "right", max_points, max_points, remark)
         if policy == "part":
             remark = f"{remark}: rounded too early, which costs a part"
-            return StepMark(path, "right", full * PART, full, remark)
+            return StepMark(path, "right", max_points * PART, max_points, remark)
         cause = Cause("rounded-too-early", "it was rounded too early", remark)
-        return StepMark(path, "wrong", 0.0, full, remark, (cause,), (), self.key[path])
+        return StepMark(path, "wrong", 0.0, max_points, remark, (cause,), (), self.key[path])
 
     # --- why is it wrong? -------------------------------------------------------------------------
 
-    def _wrong(self, path: str, entries: Entries, full: float) -> StepMark:
+    def _wrong(self, path: str, entries: Entries, max_points: float) -> StepMark:
         wrong = self._wrong_step(path, entries)
         cells, blank = tuple(wrong.positions), int(entries.blank.sum())
         if blank and not (wrong.cells & ~entries.blank).any():
             sentence = "some entries are not filled in"
             cause = Cause("left-open", sentence, f"{blank} of {entries.values.size}")
-            return StepMark(path, "missing", 0.0, full, sentence, (cause,), cells, wrong.reference)
+            return StepMark(path, "missing", 0.0, max_points, sentence, (cause,), cells, wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
-        return StepMark(path, "wrong", 0.0, full, "", causes, cells, wrong.reference)
+        return StepMark(path, "wrong", 0.0, max_points, "", causes, cells, wrong.reference)
 
     def _wrong_step(self, path: str, entries: Entries) -> WrongStep:
         """The step beside the reference, of both sets of earlier steps, from which fewer entries differ."""
@@ -218,7 +222,7 @@ def _count_once(steps: list[StepMark]) -> list[StepMark]:
         if step.state == "wrong" and slugs & known:
             causes = tuple(cause for cause in step.causes if cause.slug in known)
             remark = "the same mistake again: already deducted above"
-            step = replace(step, state="again", points=step.full, causes=causes, remark=remark)
+            step = replace(step, state="again", points=step.max_points, causes=causes, remark=remark)
         known |= slugs
         result.append(step)
     return result

@@ -21,7 +21,7 @@ class StepMark:
     path: str
     state: State
     points: float
-    full: float
+    max_points: float
     remark: str = ""
     causes: tuple[Cause, ...] = ()
     cells: tuple[tuple[int, ...], ...] = ()
@@ -34,7 +34,7 @@ class StepMark:
     @property
     def verdict(self) -> str:
         """The state as a student reads it."""
-        partly = self.right and self.points < self.full
+        partly = self.right and self.points < self.max_points
         return "partly correct" if partly else VERDICTS.get(self.state, self.state)
 
 
@@ -51,8 +51,8 @@ class Mark:
         return sum(step.points for step in self.steps)
 
     @property
-    def full(self) -> float:
-        return sum(step.full for step in self.steps)
+    def max_points(self) -> float:
+        return sum(step.max_points for step in self.steps)
 
     @property
     def first_wrong(self) -> StepMark | None:

@@ -52,4 +52,4 @@ def predictions(folder: Path, data: Images) -> tuple[Any, str]:
         captions.append(f"{info.classes[choice]} ({row[choice]:.0%}){true}")
     correct = int((predicted == labels).sum())
     caption = f"The first {COUNT} test images with their predictions: {correct} are correct."
-    return figures.pictures(images, captions), caption
+    return figures.image_figure(images, captions), caption

@@ -39,8 +39,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> import numpy as np
     >>> images = np.zeros((40, 8, 8), np.uint8); images[20:] = 255
     >>> labels = ["dark"] * 20 + ["light"] * 20
-    >>> small = "model.width=8 model.hidden=8 model.depth=1 model.patch=4 model.heads=2 batch_size=8".split()
-    >>> small += ["augmentation.shift=0", "compiled=false"]
+    >>> small = "model.width=8 model.hidden=8 model.depth=1 model.patch_size=4 model.heads=2".split()
+    >>> small += ["batch_size=8"] + ["augmentation.shift=0", "compiled=false"]
     >>> classifier = Classifier(epochs=8, verbose=False, settings=small)
     >>> classifier.fit(images, labels).predict(images[[0, 39]]).tolist()
     ['dark', 'light']

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headwork.errors import InputError
 from headwork.training.loop import schedule
-from headwork.training.recipes import Run, VisionRun
+from headwork.training.recipes import RunConfig, VisionRun
 
 Metrics = Sequence[Mapping[str, Any]]
 CONFUSION_CAPTION = "Rows are the true classes, columns the predicted ones, on the test set."
@@ -62,7 +62,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
     return picture
 
 
-def rates(run: Run, steps: int) -> Any:
+def learning_rate_figure(run: RunConfig, steps: int) -> Any:
     """The learning rate by step."""
     picture = Figure(figsize=(5.5, 2.6), layout="constrained")
     axes = picture.subplots()
@@ -72,7 +72,7 @@ def rates(run: Run, steps: int) -> Any:
     return picture
 
 
-def curves_caption(run: Run) -> str:
+def curves_caption(run: RunConfig) -> str:
     """What the curves show, and why training may lie below validation."""
     measures = "Cross-entropy without label smoothing, and accuracy, by epoch."
     during = "training is measured during the epoch, while the parameters still change"
@@ -98,7 +98,7 @@ def curves_caption(run: Run) -> str:
     return f"{measures} Validation is measured at the end of each epoch; {during}."
 
 
-def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
+def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
     """The confusion matrix: true classes are rows, predicted ones columns."""
     side = max(3.2, 0.55 * len(classes) + 1.6)
     picture = Figure(figsize=(side + 0.6, side), layout="constrained")
@@ -118,7 +118,7 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
     return picture
 
 
-def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) -> Any:
+def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6) -> Any:
     """Images (image, channel, height, width), each under its caption."""
     rows = -(-len(images) // columns)
     picture = Figure(figsize=(1.8 * columns, 2.05 * rows), layout="constrained")
@@ -131,7 +131,7 @@ def pictures(images: NDArray[Any], captions: Sequence[str], columns: int = 6) ->
     return picture
 
 
-def plain(name: str, most: int) -> str:
+def plain(name: str, max_length: int) -> str:
     """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
-    cut = name if len(name) <= most else name[: most - 1] + "…"
+    cut = name if len(name) <= max_length else name[: max_length - 1] + "…"
     return f"{' ' if cut.startswith('_') else ''}{cut}".replace("$", r"\$")

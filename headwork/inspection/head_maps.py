@@ -17,7 +17,7 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
     """(block, head, down, right): the mean weight on the patch at that offset, over all pairs of patches.
 
     >>> from headwork.models import VisionTransformerConfig
-    >>> model = VisionTransformer(VisionTransformerConfig(image=8, patch=2, depth=2, width=32))
+    >>> model = VisionTransformer(VisionTransformerConfig(image_size=8, patch_size=2, depth=2, width=32))
     >>> tuple(mean_weights(model, torch.zeros(1, 1, 8, 8)).shape)
     (2, 4, 7, 7)
     """
@@ -29,8 +29,8 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
         return value
 
     with torch.no_grad():
-        model.with_kernel("plain").eval()(images, note=record)
-    side = model.config.image // model.config.patch
+        model.with_backend("plain").eval()(images, note=record)
+    side = model.config.image_size // model.config.patch_size
     weights = torch.stack(recorded)[..., -side * side :, -side * side :]
     grid = weights.reshape(*weights.shape[:2], side, side, side, side)
     offsets = range(-REACH, REACH + 1)
@@ -47,7 +47,7 @@ def _mean_at(grid: Tensor, down: int, right: int) -> Tensor:
     return torch.stack(pairs).mean(0) if pairs else grid.new_zeros(grid.shape[:2])
 
 
-def heads(start: VisionTransformer, end: VisionTransformer, images: Tensor) -> Any:
+def attention_figure(start: VisionTransformer, end: VisionTransformer, images: Tensor) -> Any:
     """A picture of all heads, before and after training."""
     panels = {"before": mean_weights(start, images), "after": mean_weights(end, images)}
     blocks, count = panels["before"].shape[:2]

@@ -32,9 +32,9 @@ AXES = {
     "PatchEmbedding": "patch width",
     "Recurrence": "time state",
 }
-WORDS = {"feed_forward": "feed-forward", "cross_attention": "cross-attention"}
+MODULE_LABELS = {"feed_forward": "feed-forward", "cross_attention": "cross-attention"}
 MAX_LAYERS = 1000
-UNNAMED = ("transformer", "recurrent", "reading")  # parts that note their steps in their owner's scope
+UNSCOPED = ("transformer", "recurrent", "body")  # modules that note their steps in their owner's scope
 
 
 def ledger(model: Model, /, *inputs: Tensor, **more: Tensor) -> Ledger:
@@ -101,7 +101,7 @@ def named_model(name: str, settings: dict[str, Any] | None = None) -> Model:
 def example(model: Model, *, tokens: int = 128, batch: int = 1) -> dict[str, Tensor]:
     """The inputs that a model requires, in the right shape and without storage."""
     config, parameters = model.config, inspect.signature(model.forward).parameters
-    image = getattr(config, "image", None)
+    image = getattr(config, "image_size", None)
     sizes = {"batch": batch, "token": tokens, "key": tokens, "height": image, "width": image or config.width}
     sizes["channel"] = getattr(config, "channels", None)
     return {
@@ -184,6 +184,6 @@ def _path(model: Model, name: str) -> str:
             words[-1] = f"block {piece}"
         elif isinstance(owner, TextEncoder) and piece == "normalisation":
             words.append("embedding normalisation")
-        elif piece not in UNNAMED and not (isinstance(owner, TextClassifier) and piece == "encoder"):
-            words.append(WORDS.get(piece, piece.replace("_", " ")))
+        elif piece not in UNSCOPED and not (isinstance(owner, TextClassifier) and piece == "encoder"):
+            words.append(MODULE_LABELS.get(piece, piece.replace("_", " ")))
     return "/".join(words)

@@ -22,7 +22,7 @@ from headwork.training.evaluation import Evaluation, evaluate, interval
 from headwork.training.examples import DataInfo, Examples, ImageExamples
 from headwork.training.folders import RESULT, TOKENIZER, check_run, load_data_info, load_model, load_run
 from headwork.training.preparation import PreparedRun, prepare
-from headwork.training.recipes import Run, TextRun
+from headwork.training.recipes import RunConfig, TextRun
 from headwork.training.runs import check_data
 
 
@@ -61,7 +61,7 @@ def evaluate_run(
     return evaluation, info, f"{part_name} of {prepared.info.name}"
 
 
-def _with_data(run: Run, info: DataInfo, data: str, columns: Sequence[str]) -> Run:
+def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]) -> RunConfig:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
     known = data.replace("_", "-").lower() in CATALOG
     changes: dict[str, Any] = {"data": data}

@@ -11,7 +11,7 @@ from headwork.inspection import figures
 from headwork.inspection.run_report import settings_table
 from headwork.pages import Table, save_plot
 from headwork.training.folders import RESULT, Result, check_run, load_data_info, load_metrics, load_run
-from headwork.training.progress import clock
+from headwork.training.progress import format_duration
 
 
 def compare_curves(runs: Sequence[Path], out: Path) -> Path:
@@ -37,7 +37,7 @@ def compare_results(runs: Sequence[Path]) -> Table:
         last, epochs = lines[-1], load_run(folder).epochs
         done = epochs if last["epoch"] == epochs else f"{last['epoch']} of {epochs}"
         shares = (f"{last[part]['accuracy']:.2%}" for part in ("training", "validation"))
-        rows.append((names[folder], done, *shares, test, clock(last["seconds"])))
+        rows.append((names[folder], done, *shares, test, format_duration(last["seconds"])))
     return Table("", ("run", "epochs", "training", "validation", "test", "time"), rows)
 
 

@@ -17,7 +17,7 @@ from headwork.pages.notebooks import NotebookCell, notebook_text
 from headwork.training.examples import DataInfo
 from headwork.training.folders import Result, load_data_info, load_model, load_run
 from headwork.training.progress import quiet
-from headwork.training.recipes import Run, VisionRun, as_text
+from headwork.training.recipes import RunConfig, VisionRun, as_text
 
 
 def write_notebook(folder: str | Path, out: Path | None = None) -> Path:
@@ -47,7 +47,7 @@ def _output(output: Any) -> dict[str, Any]:
     return {"output_type": "display_data", "metadata": {}, "data": data}
 
 
-def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
+def _cells(result: Result, run: RunConfig, info: DataInfo) -> list[tuple[Any, ...]]:
     """Each cell: its kind, its text, and the output of code."""
     record, test, counts = result.record, result.record["test"], info.counts
     model = run.model  # type: ignore[attr-defined]
@@ -92,7 +92,11 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
             f"half a cosine to 0; weight decay {run.weight_decay:g} on matrices; label smoothing "
             f"{run.label_smoothing:g}; gradients clipped at norm {run.max_grad_norm:g}.{_augmented(run)}",
         ),
-        ("code", "display(figures.rates(run, result.record['steps']))", figures.rates(run, record["steps"])),
+        (
+            "code",
+            "display(figures.learning_rate_figure(run, result.record['steps']))",
+            figures.learning_rate_figure(run, record["steps"]),
+        ),
         ("markdown", f"## Curves\n\n{figures.curves_caption(run)}"),
         (
             "code",
@@ -111,8 +115,8 @@ def _cells(result: Result, run: Run, info: DataInfo) -> list[tuple[Any, ...]]:
         (
             "code",
             "classes = training.load_data_info(folder).classes\n"
-            "display(figures.confusion(result.record['confusion'], classes))",
-            figures.confusion(record["confusion"], info.classes),
+            "display(figures.confusion_figure(result.record['confusion'], classes))",
+            figures.confusion_figure(record["confusion"], info.classes),
         ),
         ("markdown", "## Where it goes wrong\n\nThe most confident wrong predictions."),
         _table("mistakes_table(result, classes)", run_report.mistakes_table(result, info.classes)),
@@ -126,14 +130,14 @@ def _table(call: str, table: Table, before: str = "") -> tuple[str, str, Table]:
     return "code", f"{before}display(HTML(run_report.{call}.to_html()))", table
 
 
-def _optimiser(run: Run) -> str:
+def _optimiser(run: RunConfig) -> str:
     parts = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
     if getattr(getattr(run, "model", None), "ngrams", 0):
         parts.append("SGD with momentum for the n-gram table")
     return ", ".join([*parts, "AdamW for the rest"]) if parts else "AdamW"
 
 
-def _augmented(run: Run) -> str:
+def _augmented(run: RunConfig) -> str:
     if not isinstance(run, VisionRun):
         return ""
     changes = ["flipped left and right"] if run.augmentation.flip else []

@@ -10,14 +10,14 @@ from headwork.data import Images, Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.files import write_atomic
 from headwork.inspection import figures
-from headwork.inspection.head_maps import heads
+from headwork.inspection.head_maps import attention_figure
 from headwork.inspection.predictions import format_accuracy
 from headwork.models import Model, VisionTransformerConfig
 from headwork.pages import Table, figure, heading, page, plot_svg, save_plot
 from headwork.training.folders import Result, load_data_info, load_model, load_run
 from headwork.training.preparation import prepare
-from headwork.training.progress import clock, quiet
-from headwork.training.recipes import Run, TextRun, VisionRun
+from headwork.training.progress import format_duration, quiet
+from headwork.training.recipes import RunConfig, TextRun, VisionRun
 from headwork.training.runs import check_data
 
 REPORT = "report.html"
@@ -49,7 +49,7 @@ def html(result: Result, data: Images | Texts | None) -> str:
     """The page of a run."""
     run, info = load_run(result.folder), load_data_info(result.folder)
     picture = figures.curves({result.folder.name: result.metrics})
-    confusion = figures.confusion(result.record["confusion"], info.classes)
+    confusion = figures.confusion_figure(result.record["confusion"], info.classes)
     return page(
         f"{result.folder.name}: {run.task} on {info.name}",
         result_table(result, run),
@@ -71,7 +71,7 @@ def html(result: Result, data: Images | Texts | None) -> str:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def settings_table(run: Run) -> Table:
+def settings_table(run: RunConfig) -> Table:
     """Every field of a run, dotted."""
     rows: list[tuple[Any, ...]] = []
     for name, value in asdict(run).items():
@@ -91,12 +91,12 @@ def epochs_table(metrics: figures.Metrics) -> Table:
     for line in figures.epochs_of(metrics):
         parts = [line["training"], line["validation"]]
         cells = [cell for part in parts for cell in (f"{part['loss']:.4f}", f"{part['accuracy']:.2%}")]
-        rows.append((line["epoch"], *cells, clock(line["seconds"])))
+        rows.append((line["epoch"], *cells, format_duration(line["seconds"])))
     columns = [f"{part} {measure}" for part in ("training", "validation") for measure in ("loss", "accuracy")]
     return Table("Epochs", ("epoch", *columns, "time"), rows)
 
 
-def result_table(result: Result, run: Run) -> Table:
+def result_table(result: Result, run: RunConfig) -> Table:
     record = result.record
     test = record["test"]
     rows: list[tuple[Any, ...]] = [
@@ -105,7 +105,7 @@ def result_table(result: Result, run: Run) -> Table:
         ("validation accuracy", f"{record['validation']['accuracy']:.2%}"),
         ("parameters", record["parameters"]),
         ("steps", record["steps"]),
-        ("time", clock(record["seconds"])),
+        ("time", format_duration(record["seconds"])),
         ("threads", record["threads"]),
         ("seed", run.seed),
     ]
@@ -138,11 +138,11 @@ def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | N
     for mistake in wrong:
         true, predicted = (figures.plain(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
-    picture = figures.pictures(data.test.images[[mistake["place"] for mistake in wrong]], captions)
+    picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
     return [figure(plot_svg(picture, "mistakes"), "The true class, and the prediction with its probability.")]
 
 
-def head_figure(run: Run, folder: Path, data: Images | Texts | None) -> Any | None:
+def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> Any | None:
     """The heads of a vision transformer, before and after training; None where there are no such heads."""
     if not isinstance(run, VisionRun) or not isinstance(run.model, VisionTransformerConfig):
         return None
@@ -152,15 +152,15 @@ def head_figure(run: Run, folder: Path, data: Images | Texts | None) -> Any | No
     images = prepared.validation.batch(prepared.validation.in_order(64)[0])[0][0]
     start: Any = prepared.new_model()
     end: Any = prepared.complete(load_model(folder, log=quiet))
-    return heads(start, end, images)
+    return attention_figure(start, end, images)
 
 
-def _heads(run: Run, folder: Path, data: Images | Texts | None) -> list[Any]:
+def _heads(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[Any]:
     picture = head_figure(run, folder, data)
     if picture is None:
         return []
     caption = "Mean attention weight by offset to the other patch (+ is offset 0), on 64 validation images."
-    if getattr(run, "start", "") == "convolution":
+    if getattr(run, "initialisation", "") == "convolution":
         caption += " Each head was built to attend to one of its nine neighbours."
     return [
         heading("Where the heads attend"),

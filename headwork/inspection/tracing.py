@@ -76,7 +76,7 @@ def trace(
     return assemble(
         ModelTrace,
         cards,
-        {c.name: numbers(named[c.name]) for c in cards.inputs},
+        {c.name: to_numpy(named[c.name]) for c in cards.inputs},
         recording.values,
         {},
         exact=False,
@@ -106,7 +106,7 @@ class Recording:
         self.taken[name] = value.numel() * max(value.element_size(), 4)
         self.total += self.taken[name]
         if self.total <= self.budget:
-            self.values[name] = numbers(value)
+            self.values[name] = to_numpy(value)
         else:
             # Keep nothing from here on, but count: the error gives the whole size.
             self.values.clear()
@@ -161,16 +161,16 @@ def check_traceable(model: Any) -> None:
         )
     if torch.compiler.is_compiling():
         raise InputError("trace: nothing is traced inside torch.compile. Call it outside.")
-    fused = [name or "the model" for name, part in model.named_modules() if _kernel(part) == "fused"]
+    fused = [name or "the model" for name, part in model.named_modules() if _backend(part) == "fused"]
     if fused:
         raise InputError(
             f"trace: {fused[0]} is fused, and a fused kernel keeps no steps. Trace "
-            "model.with_kernel('plain'), which has the same parameters."
+            "model.with_backend('plain'), which has the same parameters."
         )
 
 
-def _kernel(part: nn.Module) -> Any:
-    return part.config.kernel if isinstance(part, Model) else getattr(part, "kernel", None)
+def _backend(part: nn.Module) -> Any:
+    return part.config.backend if isinstance(part, Model) else getattr(part, "backend", None)
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def _megabytes(count: int) -> str:
     return f"{count / 2**20:,.1f} MiB"
 
 
-def numbers(value: Tensor) -> Any:
+def to_numpy(value: Tensor) -> Any:
     """A copy as an array, in its own precision (at least single): no later step can change it."""
     single = value.detach().float() if value.dtype in (torch.float16, torch.bfloat16) else value.detach()
     return single.cpu().numpy().copy()

@@ -252,7 +252,7 @@ def multi_head_attention(
     """Several heads attend side by side; each matrix is split into as many blocks as there are heads."""
     attend = partial(attention, beta=beta, mask=mask)
     parameters = Parameters((W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o))
-    return with_heads(
+    return attend_per_head(
         tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
     )
 
@@ -264,7 +264,7 @@ class Parameters(NamedTuple):
     biases: tuple[Tensor, Tensor, Tensor, Tensor] = (None, None, None, None)
 
 
-def with_heads(
+def attend_per_head(
     tokens: Tensor,
     parameters: Parameters,
     memory: Tensor,

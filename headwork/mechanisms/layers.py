@@ -58,7 +58,7 @@ def _normalisations(count: int) -> tuple[Input, ...]:
     )
 
 
-class Part(NamedTuple):
+class Sublayer(NamedTuple):
     """One part of a layer: a mechanism with its scope, and the scale and shift of its normalisation."""
 
     scope: str
@@ -70,7 +70,7 @@ class Part(NamedTuple):
 
 
 def _apply_sublayers(
-    tokens: Tensor, parts: tuple[Part, ...], placement: Placement, epsilon: Number, note: Note
+    tokens: Tensor, parts: tuple[Sublayer, ...], placement: Placement, epsilon: Number, note: Note
 ) -> Tensor:
     """The parts of a layer, each with its residual and its normalisation."""
     for k, (scope, function, parameters, options, scale, shift) in enumerate(parts, 1):
@@ -131,8 +131,8 @@ def encoder_layer(
     own_options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
     feed = (W_1, W_2, b_1, b_2), {"activation": activation}
     parts = (
-        Part("attention", multi_head_attention, own, own_options, scale_1, shift_1),
-        Part("feed-forward", feed_forward, *feed, scale_2, shift_2),
+        Sublayer("attention", multi_head_attention, own, own_options, scale_1, shift_1),
+        Sublayer("feed-forward", feed_forward, *feed, scale_2, shift_2),
     )
     return _apply_sublayers(tokens, parts, normalisation, epsilon, note)
 
@@ -211,8 +211,8 @@ def decoder_layer(
     cross_options = {**own_options, "mask": memory_mask}
     feed = (W_1, W_2, b_1, b_2), {"activation": activation}
     parts = (
-        Part("attention", multi_head_attention, own, own_options, scale_1, shift_1),
-        Part("cross-attention", multi_head_attention, cross, cross_options, scale_2, shift_2),
-        Part("feed-forward", feed_forward, *feed, scale_3, shift_3),
+        Sublayer("attention", multi_head_attention, own, own_options, scale_1, shift_1),
+        Sublayer("cross-attention", multi_head_attention, cross, cross_options, scale_2, shift_2),
+        Sublayer("feed-forward", feed_forward, *feed, scale_3, shift_3),
     )
     return _apply_sublayers(tokens, parts, normalisation, epsilon, note)

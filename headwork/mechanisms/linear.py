@@ -21,8 +21,8 @@ from headwork.mechanisms.attention import (
     Parameters,
     Tensor,
     _check,
+    attend_per_head,
     causal,
-    with_heads,
 )
 from headwork.note import Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
@@ -224,6 +224,6 @@ def multi_head_linear_attention(
     """
     attend = partial(linear_attention, features=features, mask=mask)
     parameters = Parameters((W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o))
-    return with_heads(
+    return attend_per_head(
         tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
     )

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
 from headwork.files import read_text, write_atomic
-from headwork.libc import exchange
+from headwork.libc import swap_directories
 from headwork.models.model import Model, current_names
 from headwork.models.registry import MODELS
 
@@ -72,7 +72,7 @@ def from_pretrained(folder: str | Path) -> Model:
     path = Path(folder)
     files = read_folder(path, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
     state = tensors(files[PARAMETERS], path / PARAMETERS)
-    kind, config = _read_config(parsed(files[CONFIG], path / CONFIG), path / CONFIG, most_layers=len(state))
+    kind, config = _read_config(parsed(files[CONFIG], path / CONFIG), path / CONFIG, max_layers=len(state))
     where = str(path / PARAMETERS)
     model = fill(empty_model(kind, config, state, where), state, where)
     if TOKENIZER in files:
@@ -82,11 +82,11 @@ def from_pretrained(folder: str | Path) -> Model:
 
 class SkipInitialisation(TorchFunctionMode):
     """Makes parameters without random numbers, since others replace them at once, and refuses a config that
-    asks for more than ``most`` numbers."""
+    asks for more than ``max_numbers`` numbers."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_numbers: int) -> None:
         super().__init__()
-        self.left = most
+        self.left = max_numbers
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.empty, torch.zeros, torch.ones, torch.randn, torch.arange):
@@ -140,7 +140,7 @@ def check_tensors(
             )
 
 
-def _read_config(data: Any, where: Path, *, most_layers: int) -> tuple[type[Model], Any]:
+def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[type[Model], Any]:
     """The class and the config of a config.json."""
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("config"), dict):
         raise InputError(f"{where}: not the config of a Headwork model ('format' is not '{FORMAT}').")
@@ -154,8 +154,8 @@ def _read_config(data: Any, where: Path, *, most_layers: int) -> tuple[type[Mode
             raise unknown(f"field of {kind.config_class.__name__} in {where}", name, known)
     depth = settings.get("depth", 1)
     # Even shapes alone take time to lay out, so a depth that no file could fill is refused first.
-    if isinstance(depth, int) and depth > most_layers:
-        raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {most_layers} tensors.")
+    if isinstance(depth, int) and depth > max_layers:
+        raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {max_layers} tensors.")
     return kind, kind.config_class(**settings)
 
 
@@ -320,7 +320,7 @@ def _put(fresh: Path, target: Path) -> None:
     every moment one of the two is there, whole; what ``fresh`` then holds is the old one."""
     if not target.exists():
         os.rename(fresh, target)
-    elif not exchange(fresh, target):
+    elif not swap_directories(fresh, target):
         aside = fresh.with_name(f"{fresh.name}.old")
         os.rename(target, aside)
         try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import convolution_1d, convolution_2d, fused, max_pooling, relu
 from headwork.models.layers import Head, Layer, matrix, zeros
-from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
+from headwork.models.model import IMAGES, Backend, Config, Model, check_images
 from headwork.note import Note, Step, inside, silent, steps_of
 
 
@@ -22,7 +23,9 @@ from headwork.note import Note, Step, inside, silent, steps_of
 class ConvolutionalConfig(Config):
     """``depth`` layers of 3 x 3 kernels; the first has ``width`` channels, each further one twice as many."""
 
-    image: int = 28
+    OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size"}
+
+    image_size: int = 28
     channels: int = 1
     classes: int = 10
     width: int = 48
@@ -30,9 +33,9 @@ class ConvolutionalConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.image >> self.depth < 1:
+        if self.image_size >> self.depth < 1:
             raise InputError(
-                f"{type(self).__name__}: {self.depth} layers halve an image of {self.image} x {self.image} "
+                f"{type(self).__name__}: {self.depth} layers halve an image of side {self.image_size} "
                 "to nothing. Use fewer."
             )
 
@@ -40,14 +43,14 @@ class ConvolutionalConfig(Config):
 class Convolution(nn.Module):
     """``filters`` and ``bias``, along one axis or two, the size kept by padding; then ReLU."""
 
-    def __init__(self, channels: int, width: int, *size: int, kernel: Kernel = "plain") -> None:
+    def __init__(self, channels: int, width: int, *size: int, backend: Backend = "plain") -> None:
         super().__init__()
-        self.padding, self.kernel = size[0] // 2, kernel
+        self.padding, self.backend = size[0] // 2, backend
         self.filters, self.bias = matrix(width, channels, *size), zeros(width)
 
     def forward(self, signal: Tensor, *, note: Note = silent) -> Tensor:
         flat = self.filters.dim() == 3
-        if self.kernel == "fused":
+        if self.backend == "fused":
             twin = fused.convolution_1d if flat else fused.convolution_2d
             return twin(signal, self.filters, self.bias, padding=self.padding).relu()
         plain = convolution_1d if flat else convolution_2d
@@ -74,7 +77,7 @@ class ConvolutionalClassifier(Model):
         super().__init__(config)
         widths = [config.channels] + [config.width << k for k in range(config.depth)]
         self.blocks = nn.ModuleList(
-            Convolution(a, b, 3, 3, kernel=config.kernel) for a, b in pairwise(widths)
+            Convolution(a, b, 3, 3, backend=config.backend) for a, b in pairwise(widths)
         )
         self.head = Head(widths[-1], config.classes)
 
@@ -90,12 +93,12 @@ class ConvolutionalClassifier(Model):
 
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
         self.check_note(note)
-        check_images(type(self).__name__, images, self.config.channels, self.config.image)
+        check_images(type(self).__name__, images, self.config.channels, self.config.image_size)
         maps = images
         for i, block in enumerate(self.blocks):
             scoped = inside(note, f"block {i}")
             maps = block(maps, note=scoped)
-            if self.config.kernel == "fused":
+            if self.config.backend == "fused":
                 maps = fused.max_pooling(maps, size=2)
             else:
                 maps = max_pooling(maps, size=2, note=inside(scoped, "pooling"))
@@ -106,10 +109,10 @@ class ConvolutionalClassifier(Model):
 class SequenceConvolution(Layer):
     """Convolutions along the tokens: vectors (batch, token, width) in, as many out. Padding stays zero."""
 
-    def __init__(self, width: int, depth: int, *, taps: int = 5, kernel: Kernel = "plain") -> None:
+    def __init__(self, width: int, depth: int, *, taps: int = 5, backend: Backend = "plain") -> None:
         super().__init__()
         self.output_width = width
-        self.blocks = nn.ModuleList(Convolution(width, width, taps, kernel=kernel) for _ in range(depth))
+        self.blocks = nn.ModuleList(Convolution(width, width, taps, backend=backend) for _ in range(depth))
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -22,7 +22,7 @@ from headwork.mechanisms import (
 )
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.feedforward import Activation
-from headwork.models.model import AttentionKind, Kernel
+from headwork.models.model import AttentionKind, Backend
 from headwork.note import Note, Step, silent
 
 PositionKind = Literal["learned", "sinusoidal"]
@@ -49,14 +49,14 @@ def zeros(width: int) -> nn.Parameter:
 class Normalisation(Layer):
     """Layer normalisation: ``scale`` and ``shift``."""
 
-    def __init__(self, width: int, *, epsilon: float = 1e-5, kernel: Kernel = "plain") -> None:
+    def __init__(self, width: int, *, epsilon: float = 1e-5, backend: Backend = "plain") -> None:
         super().__init__()
-        self.epsilon, self.kernel = epsilon, kernel
+        self.epsilon, self.backend = epsilon, backend
         self.scale = nn.Parameter(torch.ones(width))
         self.shift = zeros(width)
 
     def forward(self, tokens: Tensor, *, note: Note = silent) -> Tensor:
-        if self.kernel == "fused":
+        if self.backend == "fused":
             return fused.layer_normalisation(tokens, self.scale, self.shift, epsilon=self.epsilon)
         result: Tensor = layer_normalisation(tokens, self.scale, self.shift, epsilon=self.epsilon, note=note)
         return result
@@ -66,7 +66,7 @@ class Attention(nn.Module):
     """Several heads: ``W_q``, ``W_k``, ``W_v``, ``W_o``, applied as W x, each with its bias."""
 
     def __init__(
-        self, width: int, heads: int, *, attention: AttentionKind = "softmax", kernel: Kernel = "plain"
+        self, width: int, heads: int, *, attention: AttentionKind = "softmax", backend: Backend = "plain"
     ) -> None:
         super().__init__()
         if width % heads:
@@ -74,7 +74,7 @@ class Attention(nn.Module):
                 f"width {width} cannot be cut into {heads} heads of one size. "
                 f"Choose a number of heads that divides {width}."
             )
-        self.heads, self.attention, self.kernel = heads, attention, kernel
+        self.heads, self.attention, self.backend = heads, attention, backend
         self.W_q, self.W_k, self.W_v, self.W_o = (matrix(width, width) for _ in range(4))
         self.b_q, self.b_k, self.b_v, self.b_o = (zeros(width) for _ in range(4))
 
@@ -90,7 +90,7 @@ class Attention(nn.Module):
         matrices, biases = (self.W_q, self.W_k, self.W_v, self.W_o), (self.b_q, self.b_k, self.b_v, self.b_o)
         inputs = (tokens, *matrices, memory, *biases)
         # With a cache there is one query at a time and nothing to fuse.
-        if self.kernel == "fused" and cache is None:
+        if self.backend == "fused" and cache is None:
             return fused.multi_head_attention(*inputs, heads=self.heads, mask=mask, kind=self.attention)
         plain = multi_head_linear_attention if self.attention == "linear" else multi_head_attention
         note = note if cache is None else note_with_cache(note, cache)
@@ -117,16 +117,16 @@ class FeedForward(nn.Module):
     """``W_1`` and ``W_2``, applied as x W, each with its bias."""
 
     def __init__(
-        self, width: int, hidden: int, *, activation: Activation = "relu", kernel: Kernel = "plain"
+        self, width: int, hidden: int, *, activation: Activation = "relu", backend: Backend = "plain"
     ) -> None:
         super().__init__()
-        self.activation, self.kernel = activation, kernel
+        self.activation, self.backend = activation, backend
         self.W_1, self.b_1 = matrix(width, hidden), zeros(hidden)
         self.W_2, self.b_2 = matrix(hidden, width), zeros(width)
 
     def forward(self, tokens: Tensor, *, note: Note = silent) -> Tensor:
         inputs = (tokens, self.W_1, self.W_2, self.b_1, self.b_2)
-        if self.kernel == "fused":
+        if self.backend == "fused":
             return fused.feed_forward(*inputs, activation=self.activation)
         result: Tensor = feed_forward(*inputs, activation=self.activation, note=note)
         return result

@@ -19,7 +19,7 @@ from headwork.errors import InputError, sizes_in_words, unknown
 from headwork.models.registry import MODELS, Task
 from headwork.note import Input, Note, Step, silent
 
-Kernel = Literal["plain", "fused"]
+Backend = Literal["plain", "fused"]
 AttentionKind = Literal["softmax", "linear"]
 
 IMAGES = Input("images", "I", "batch channel height width")
@@ -35,7 +35,9 @@ def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, An
     >>> current_names(LanguageModelConfig, {"longest": 9, "width": 8})
     {'max_length': 9, 'width': 8}
     """
-    names: Mapping[str, str] = getattr(config_class, "OLD_NAMES", {})
+    names = {
+        old: new for base in config_class.__mro__ for old, new in vars(base).get("OLD_NAMES", {}).items()
+    }
     for old, new in names.items():
         if old in fields and new in fields:
             raise InputError(
@@ -45,7 +47,7 @@ def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, An
     return {names.get(name, name): value for name, value in fields.items()}
 
 
-class ConfigType(type):
+class ConfigMeta(type):
     """Lets a config be made with the old names of its fields."""
 
     def __call__(cls, **fields: Any) -> Any:
@@ -53,13 +55,13 @@ class ConfigType(type):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(metaclass=ConfigType):
+class Config(metaclass=ConfigMeta):
     """Plain fields, checked when it is made: choices by their names, counts at least 1, shares below 1."""
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {}
+    OLD_NAMES: ClassVar[dict[str, str]] = {"kernel": "backend"}
     MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()  # counts that may be 0
 
-    kernel: Kernel = "plain"
+    backend: Backend = "plain"
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -108,22 +110,22 @@ class Model(nn.Module):
         """The number of trained numbers; shared ones count once."""
         return sum(p.numel() for p in self.parameters())
 
-    def with_kernel(self, kernel: Kernel) -> Self:
-        """The same parameters (not copies) under the other kernel.
+    def with_backend(self, backend: Backend) -> Self:
+        """The same parameters (not copies) under the other backend.
 
         >>> from headwork.models import VisionTransformer, VisionTransformerConfig
-        >>> fast = VisionTransformer(VisionTransformerConfig(kernel="fused"))
-        >>> plain = fast.with_kernel("plain")
-        >>> plain.config.kernel, plain.head.matrix is fast.head.matrix
+        >>> fast = VisionTransformer(VisionTransformerConfig(backend="fused"))
+        >>> plain = fast.with_backend("plain")
+        >>> plain.config.backend, plain.head.matrix is fast.head.matrix
         ('plain', True)
         """
         shared = {id(t): t for t in (*self.parameters(), *self.buffers())}
         twin = copy.deepcopy(self, shared)
         for part in twin.modules():
             if isinstance(part, Model):
-                part.config = replace(part.config, kernel=kernel)
-            elif hasattr(part, "kernel"):
-                part.kernel = kernel  # type: ignore[assignment]
+                part.config = replace(part.config, backend=backend)
+            elif hasattr(part, "backend"):
+                part.backend = backend  # type: ignore[assignment]
         return twin
 
     @classmethod
@@ -160,10 +162,10 @@ class Model(nn.Module):
 
     def check_note(self, note: Note) -> None:
         """A fused kernel notes no steps: raise rather than record nothing."""
-        if note is not silent and self.config.kernel == "fused":
+        if note is not silent and self.config.backend == "fused":
             raise InputError(
                 f"{type(self).__name__}: a fused model keeps no steps, so there is nothing to trace. Take "
-                "model.with_kernel('plain'), which has the same parameters, or build it with kernel='plain'."
+                "model.with_backend('plain'), which has the same parameters, or set backend='plain'."
             )
 
 

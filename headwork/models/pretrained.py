@@ -57,7 +57,7 @@ SIZES = {
     "depth": "num_hidden_layers",
 }
 BERT_SIZES = {**SIZES, "vocabulary": "vocab_size", "max_length": "max_position_embeddings"}
-VIT_SIZES = {**SIZES, "image": "image_size", "patch": "patch_size", "channels": "num_channels"}
+VIT_SIZES = {**SIZES, "image_size": "image_size", "patch_size": "patch_size", "channels": "num_channels"}
 
 
 def from_transformers(
@@ -225,10 +225,10 @@ def _for_images(
     where: str,
 ) -> tuple[VisionTransformerConfig, dict[str, Tensor]]:
     """Positions for another image size, and a head for other classes."""
-    before, config = config, replace(config, image=image or config.image)
+    before, config = config, replace(config, image_size=image or config.image_size)
     table = "embeddings.position_embeddings"
-    if config.image != before.image and table in state:
-        sides = before.image // before.patch, config.image // config.patch
+    if config.image_size != before.image_size and table in state:
+        sides = before.image_size // before.patch_size, config.image_size // config.patch_size
         state[table] = resize_positions(state[table], *sides, where)
     trained = state["classifier.bias"].shape[0] if "classifier.bias" in state else None
     count = trained if classes is None else classes

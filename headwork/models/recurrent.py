@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from headwork.errors import InputError
 from headwork.mechanisms import fused, gru, lstm, recurrence
 from headwork.models.layers import Head, Layer, matrix, zeros
-from headwork.models.model import IMAGES, Config, Kernel, Model, check_images
+from headwork.models.model import IMAGES, Backend, Config, Model, check_images
 from headwork.note import Note, Step, inside, silent, steps_of
 
 Cell = Literal["plain", "lstm", "gru"]
@@ -25,7 +25,9 @@ MECHANISM: dict[str, Callable[..., Tensor]] = {"plain": recurrence, "lstm": lstm
 class RecurrentConfig(Config):
     """``width`` states in each direction."""
 
-    image: int = 28
+    OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size"}
+
+    image_size: int = 28
     channels: int = 1
     classes: int = 10
     cell: Cell = "lstm"
@@ -33,12 +35,12 @@ class RecurrentConfig(Config):
     width: int = 200
 
 
-class Recurrence(Layer):
+class DirectedRecurrence(Layer):
     """One direction: ``W_x``, ``W_h``, each gate's rows below the other, and biases."""
 
-    def __init__(self, inputs: int, width: int, *, cell: Cell, kernel: Kernel = "plain") -> None:
+    def __init__(self, inputs: int, width: int, *, cell: Cell, backend: Backend = "plain") -> None:
         super().__init__()
-        self.cell, self.kernel = cell, kernel
+        self.cell, self.backend = cell, backend
         rows = GATES[cell] * width
         self.W_x, self.W_h = matrix(rows, inputs), matrix(rows, width)
         if cell == "gru":
@@ -50,7 +52,7 @@ class Recurrence(Layer):
         """The state after each step (batch, time, state)."""
         biases = (self.b_x, self.b_h) if self.cell == "gru" else (self.bias,)
         # The compiler takes the unrolled steps, but not torch's own recurrent kernels.
-        if self.kernel == "fused" and not torch.compiler.is_compiling():
+        if self.backend == "fused" and not torch.compiler.is_compiling():
             return fused.recurrent(inputs, self.W_x, self.W_h, *biases, cell=self.cell)
         if self.cell == "plain":
             return self._plain_states(inputs, note)
@@ -70,15 +72,17 @@ class Recurrence(Layer):
         return torch.stack(states, -2)
 
 
-class Recurrent(Layer):
+class RecurrentLayer(Layer):
     """One direction or both, side by side: (batch, time, width) in, (batch, time, states) out."""
 
     def __init__(
-        self, inputs: int, width: int, *, cell: Cell, bidirectional: bool = False, kernel: Kernel = "plain"
+        self, inputs: int, width: int, *, cell: Cell, bidirectional: bool = False, backend: Backend = "plain"
     ) -> None:
         super().__init__()
-        self.forwards = Recurrence(inputs, width, cell=cell, kernel=kernel)
-        self.backwards = Recurrence(inputs, width, cell=cell, kernel=kernel) if bidirectional else None
+        self.forwards = DirectedRecurrence(inputs, width, cell=cell, backend=backend)
+        self.backwards = (
+            DirectedRecurrence(inputs, width, cell=cell, backend=backend) if bidirectional else None
+        )
         self.output_width = width * (2 if bidirectional else 1)
 
     @property
@@ -132,12 +136,12 @@ class RecurrentClassifier(Model):
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
-        self.recurrent = Recurrent(
-            config.channels * config.image,
+        self.recurrent = RecurrentLayer(
+            config.channels * config.image_size,
             config.width,
             cell=config.cell,
             bidirectional=config.bidirectional,
-            kernel=config.kernel,
+            backend=config.backend,
         )
         self.head = Head(self.recurrent.output_width, config.classes)
 
@@ -151,7 +155,7 @@ class RecurrentClassifier(Model):
 
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
         self.check_note(note)
-        check_images(type(self).__name__, images, self.config.channels, self.config.image)
+        check_images(type(self).__name__, images, self.config.channels, self.config.image_size)
         rows = images.transpose(1, 2).flatten(2)
         states = self.recurrent(rows, note=note)
         last = states[:, -1, : self.config.width]

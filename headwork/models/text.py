@@ -24,7 +24,7 @@ from headwork.mechanisms.layers import Placement
 from headwork.models.convolutional import SequenceConvolution
 from headwork.models.layers import EMBEDDING, Head, PositionKind, Positions, TokenEmbedding
 from headwork.models.model import MASK, TOKENS, Model, check_tokens
-from headwork.models.recurrent import CELLS, Recurrent
+from headwork.models.recurrent import CELLS, RecurrentLayer
 from headwork.models.transformer import Encoder, TransformerConfig, key_mask, new_normalisation
 from headwork.note import Input, Note, Step, inside, silent, steps_of
 
@@ -84,10 +84,10 @@ class TextEncoder(Model):
         mask: Tensor | None = None,
         types: Tensor | None = None,
         *,
-        only: Tensor | None = None,
+        positions: Tensor | None = None,
         note: Note = silent,
     ) -> Tensor:
-        """``types`` (batch, token) default to 0; ``only`` (batch, position) leaves out all other tokens."""
+        """``types`` (batch, token) default to 0; ``positions`` (batch, position) leaves out other tokens."""
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
         vectors = self.embedding(tokens)
@@ -97,7 +97,7 @@ class TextEncoder(Model):
         if self.normalisation is not None:
             vectors = self.normalisation(vectors, note=inside(note, "embedding normalisation"))
         # Only now, so that the tokens that are left have their own positions.
-        vectors, mask = at_positions(vectors, only), at_positions(mask, only)
+        vectors, mask = at_positions(vectors, positions), at_positions(mask, positions)
         return self.transformer(self.dropout(vectors), mask=key_mask(mask), note=note)
 
 
@@ -132,31 +132,36 @@ class SequenceEncoder(Model):
         super().__init__(config)
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.dropout = nn.Dropout(config.dropout)
-        self.reading: SequenceConvolution | Recurrent
+        self.body: SequenceConvolution | RecurrentLayer
         if config.encoder == "convolution":
-            self.reading = SequenceConvolution(config.width, config.depth, kernel=config.kernel)
+            self.body = SequenceConvolution(config.width, config.depth, backend=config.backend)
         else:
-            self.reading = Recurrent(
+            self.body = RecurrentLayer(
                 config.width,
                 config.width,
                 cell=config.encoder,  # type: ignore[arg-type]
                 bidirectional=config.bidirectional,
-                kernel=config.kernel,
+                backend=config.backend,
             )
-        self.output_width = self.reading.output_width
+        self.output_width = self.body.output_width
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (EMBEDDING, *self.reading.steps)
+        return (EMBEDDING, *self.body.steps)
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, *, only: Tensor | None = None, note: Note = silent
+        self,
+        tokens: Tensor,
+        mask: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+        note: Note = silent,
     ) -> Tensor:
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
-        tokens, mask = at_positions(tokens, only), at_positions(mask, only)
+        tokens, mask = at_positions(tokens, positions), at_positions(mask, positions)
         vectors = self.dropout(note("embedding", self.embedding(tokens)))
-        return self.reading(vectors, mask, note=note)
+        return self.body(vectors, mask, note=note)
 
 
 class NGrams(nn.Module):
@@ -185,7 +190,7 @@ class NGrams(nn.Module):
         return torch.stack(hashes, -1) % self.table.shape[0]
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, only: Tensor | None = None
+        self, tokens: Tensor, mask: Tensor | None = None, positions: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The logits of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
 
@@ -195,7 +200,7 @@ class NGrams(nn.Module):
         real = None if mask is None else mask[..., None] != 0
         new = first_occurrence((rows if real is None else rows.where(real, -1)).flatten(1)).view_as(rows)
         new = new if real is None else new & real
-        rows, new = at_positions(rows, only), at_positions(new, only)
+        rows, new = at_positions(rows, positions), at_positions(new, positions)
         weights = functional.embedding(rows, self.ratios) * new[..., None]
         length = weights.square().sum((1, 2)).sqrt() + 1e-6
         return (functional.embedding(rows, self.table) * weights).sum(2), length
@@ -234,7 +239,7 @@ class TextClassifier(Model):
 
     slug, config_class, inputs = "text", TextClassifierConfig, (TOKENS, MASK)
     task, architectures = "text", {name: {"encoder": encoder} for name, encoder in ENCODERS.items()}
-    OLD_PARAMETERS: ClassVar[dict[str, str]] = {"phrases.": "ngrams."}
+    OLD_PARAMETERS: ClassVar[dict[str, str]] = {"phrases.": "ngrams.", "encoder.reading.": "encoder.body."}
 
     def __init__(self, config: TextClassifierConfig, encoder: Model | None = None) -> None:
         super().__init__(config)
@@ -269,12 +274,13 @@ class TextClassifier(Model):
         """``mask`` has 1 for each token and 0 for padding."""
         self.check_note(note)
         share = self.config.word_dropout if self.training else 0.0
-        only = random_positions(tokens, mask, 1 - share) if share else None
-        vectors, real = self.encoder(tokens, mask, only=only, note=note), at_positions(mask, only)
+        positions = random_positions(tokens, mask, 1 - share) if share else None
+        vectors = self.encoder(tokens, mask, positions=positions, note=note)
+        real = at_positions(mask, positions)
         pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, real)
         scores = self.head(self.dropout(note("pooled", pooled)))
         if self.ngrams is not None:
-            by_token, norm = self.ngrams(tokens, mask, only)
+            by_token, norm = self.ngrams(tokens, mask, positions)
             scores = scores + note("n-grams", by_token).sum(1) / norm
         return note("scores", scores)
 
@@ -306,10 +312,10 @@ def random_positions(tokens: Tensor, mask: Tensor | None, share: float) -> Tenso
     return priority.argsort(1)[:, : max(1, round(share * tokens.shape[1]))].sort(1).values
 
 
-Some = TypeVar("Some", Tensor, Tensor | None)
+MaybeTensor = TypeVar("MaybeTensor", Tensor, Tensor | None)
 
 
-def at_positions(values: Some, positions: Tensor | None) -> Some:
+def at_positions(values: MaybeTensor, positions: Tensor | None) -> MaybeTensor:
     """The values (batch, token, ...) at those positions, or all."""
     if values is None or positions is None:
         return values

@@ -61,11 +61,11 @@ class TransformerConfig(Config):
 
 
 def new_attention(config: TransformerConfig) -> Attention:
-    return Attention(config.width, config.heads, attention=config.attention, kernel=config.kernel)
+    return Attention(config.width, config.heads, attention=config.attention, backend=config.backend)
 
 
 def new_normalisation(config: TransformerConfig) -> Normalisation:
-    return Normalisation(config.width, epsilon=config.epsilon, kernel=config.kernel)
+    return Normalisation(config.width, epsilon=config.epsilon, backend=config.backend)
 
 
 class Block(nn.Module):
@@ -80,7 +80,7 @@ class Block(nn.Module):
         for k in range(1, self.sublayers + 1):
             setattr(self, f"normalisation_{k}", new_normalisation(config))
         self.feed_forward = FeedForward(
-            config.width, config.hidden, activation=config.activation, kernel=config.kernel
+            config.width, config.hidden, activation=config.activation, backend=config.backend
         )
 
     def residual(

@@ -7,7 +7,7 @@ The patch embedding is a convolution whose stride is its kernel size. The defaul
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,11 +26,13 @@ Pooling = Literal["class token", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class VisionTransformerConfig(TransformerConfig):
-    """Square images of ``image`` x ``image``, cut into patches of ``patch`` x ``patch``."""
+    """Square images of side ``image_size``, cut into patches of side ``patch_size``."""
 
-    image: int = 28
+    OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size", "patch": "patch_size"}
+
+    image_size: int = 28
     channels: int = 1
-    patch: int = 4
+    patch_size: int = 4
     classes: int = 10
     pooling: Pooling = "class token"
     positions: PositionKind = "learned"
@@ -43,15 +45,15 @@ class VisionTransformerConfig(TransformerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.image % self.patch:
+        if self.image_size % self.patch_size:
             raise InputError(
-                f"{type(self).__name__}: an image of {self.image} x {self.image} cannot be cut into patches "
-                f"of {self.patch}. Choose a patch that divides {self.image}."
+                f"{type(self).__name__}: an image of side {self.image_size} cannot be cut into patches of "
+                f"side {self.patch_size}. Choose a patch_size that divides {self.image_size}."
             )
 
     @property
     def patches(self) -> int:
-        return (self.image // self.patch) ** 2
+        return (self.image_size // self.patch_size) ** 2
 
 
 class PatchEmbedding(nn.Module):
@@ -59,13 +61,13 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, config: VisionTransformerConfig) -> None:
         super().__init__()
-        self.size, self.kernel = config.patch, config.kernel
+        self.size, self.backend = config.patch_size, config.backend
         flat = matrix(config.width, config.channels * self.size**2)
         self.filters = nn.Parameter(flat.detach().reshape(-1, config.channels, self.size, self.size))
         self.bias = zeros(config.width)
 
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
-        if self.kernel == "fused":
+        if self.backend == "fused":
             return fused.patch_embedding(images, self.filters, self.bias)
         scoped = inside(note, "convolution")
         maps = convolution_2d(images, self.filters, self.bias, stride=self.size, note=scoped)
@@ -107,12 +109,12 @@ class VisionTransformer(Model):
 
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
         self.check_note(note)
-        check_images(type(self).__name__, images, self.config.channels, self.config.image)
+        check_images(type(self).__name__, images, self.config.channels, self.config.image_size)
         tokens = self.patch_embedding(images, note=inside(note, "patch embedding"))
         if self.class_token is not None:
             tokens = torch.cat([self.class_token.expand(tokens.shape[0], 1, -1), tokens], 1)
         tokens = self.dropout(self.positions(tokens, note=inside(note, "positions")))
-        only_class = self.class_token is not None and self.config.kernel == "fused"
+        only_class = self.class_token is not None and self.config.backend == "fused"
         tokens = self.transformer(tokens, first=1 if only_class else None, note=note)
         pooled = note("pooled", tokens.mean(1) if self.class_token is None else tokens[:, 0])
         return note("scores", self.head(pooled))
@@ -125,7 +127,7 @@ class ImagePositions(Positions):
         class_token = int(config.pooling == "class token")
         super().__init__(config.positions, class_token + config.patches, config.width)
         if config.positions == "sinusoidal":
-            side = torch.arange(config.image // config.patch, dtype=torch.float64)
+            side = torch.arange(config.image_size // config.patch_size, dtype=torch.float64)
             grid = sinusoidal_positions_2d(side, side, width=config.width).to(torch.get_default_dtype())
             # The class token has no position.
             self.table = torch.cat([grid.new_zeros(class_token, config.width), grid])

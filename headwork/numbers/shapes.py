@@ -18,20 +18,20 @@ import numpy as np
 class OperationCount:
     """Multiply-adds of matrix products, and every other scalar operation."""
 
-    products: int = 0
-    others: int = 0
+    multiply_adds: int = 0
+    other_operations: int = 0
 
     @property
     def flops(self) -> int:
         """Two for each multiply-add of a matrix product, the count that torch's own counter gives."""
-        return 2 * self.products
+        return 2 * self.multiply_adds
 
 
 class ShapeTensor:
     """A shape, and the count that all tensors of one run share.
 
     >>> work = OperationCount()
-    >>> (ShapeTensor((5, 4), work) @ ShapeTensor((4, 3), work)).shape, work.products
+    >>> (ShapeTensor((5, 4), work) @ ShapeTensor((4, 3), work)).shape, work.multiply_adds
     ((5, 3), 60)
     """
 
@@ -44,8 +44,8 @@ class ShapeTensor:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def _new(self, shape: Sequence[int], others: int = 0) -> ShapeTensor:
-        self.work.others += others
+    def _new(self, shape: Sequence[int], operations: int = 0) -> ShapeTensor:
+        self.work.other_operations += operations
         return ShapeTensor(shape, self.work)
 
     # --- constants ----------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class ShapeTensor:
         inner = other.shape[-2] if len(other.shape) > 1 else other.shape[0]
         if inner != self.shape[-1]:
             raise ValueError(f"product of {self.shape} and {other.shape}")
-        self.work.products += prod(shape) * inner
+        self.work.multiply_adds += prod(shape) * inner
         return self._new(shape)
 
     def sum(self, dim: int, keepdim: bool = False) -> ShapeTensor:

@@ -12,6 +12,6 @@ result of ``heading``, ``figure``, ``mathml``, ``plot_svg``, ``matrix_table`` or
 
 from headwork.pages.formulas import mathml
 from headwork.pages.matrices import Entry, Grid, matrix_table, visible_indices
+from headwork.pages.page import figure, heading, page, render, script_data
 from headwork.pages.plots import plot_svg, save_plot
-from headwork.pages.shell import figure, heading, page, render, script_data
 from headwork.pages.tables import Table

@@ -70,6 +70,6 @@ def matrix_table(grid: Grid) -> Markup:
     >>> print(matrix_table(Grid([[Entry("2", heat=0.5)]])))  # doctest: +ELLIPSIS
     <div class="matrix">...<td style="--heat:0.5">2</td>...
     """
-    from headwork.pages.shell import render
+    from headwork.pages.page import render
 
     return render("matrix.html", grid=grid)

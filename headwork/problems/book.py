@@ -39,7 +39,7 @@ MODULES = (
     *("attention_by_hand", "attention_properties", "transformer", "convolution"),
     *("recurrence", "training", "questions"),
 )
-Part = TypeVar("Part")
+Block = TypeVar("Block")
 CLOSE = 1e-12  # how close a decimal must come to the correct value
 
 
@@ -116,7 +116,7 @@ class Solution:
     def say(self, words: str) -> None:
         self.parts.append(" ".join(words.split()))
 
-    def show(self, part: Part) -> Part:
+    def show(self, part: Block) -> Block:
         """Add a trace, table, ledger or figure, a report by its parts; and return it."""
         self.parts += [part.title, *part.parts] if isinstance(part, Report) else [part]
         return part

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
-from headwork.note import Mechanism, card, silent
+from headwork.note import Mechanism, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import SymbolFound, read_tensor
@@ -40,7 +40,7 @@ def explain(
     >>> print(trace.cell("scores", 0, 1))
     S[0,1] = 1*2 + 2*0 = 2
     """
-    mechanism = card(slug)
+    mechanism = get_mechanism(slug)
     check_names(mechanism, arguments, also=["tokens_as"])
     if tokens_as not in ("rows", "columns"):
         raise unknown("tokens_as", tokens_as, ["rows", "columns"])
@@ -153,7 +153,7 @@ def _check_size(
         raise InputError(
             f"{mechanism.slug}: the sizes do not fit together ({error}). Given: {given}. Expected: {needed}."
         ) from None
-    done = work.products + work.others
+    done = work.multiply_adds + work.other_operations
     if exact and done > MAX_EXACT_OPERATIONS:
         raise TooLarge(
             f"{mechanism.slug}: about {done:,} exact operations; at most {MAX_EXACT_OPERATIONS:,} are done. "

@@ -17,7 +17,7 @@ from headwork.errors import InputError, sizes_in_words
 from headwork.pages import Entry, Grid, mathml, matrix_table, page, render, script_data, visible_indices
 from headwork.pages.formulas import plain_formula
 from headwork.pages.matrices import heat
-from headwork.pages.shell import read_asset
+from headwork.pages.page import read_asset
 from headwork.readings.terminal import option_texts
 from headwork.readings.trace import Trace, TraceValue
 from headwork.readings.writing import number_text, with_infinity

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwork.errors import InputError
-from headwork.note import Mechanism, card
+from headwork.note import Mechanism, get_mechanism
 from headwork.numbers.hand import map_cells
 from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings.explaining import explain
@@ -28,7 +28,7 @@ def slide_frames(mechanism: str, slide: str, settings: Mapping[str, Any], inputs
     >>> slide_frames("softmax", "x=0,1", {"exact": True}, {"scores": "0 x"}).count('type="range"')
     1
     """
-    chosen = card(mechanism)
+    chosen = get_mechanism(mechanism)
     name, _, listed = (part.strip() for part in slide.partition("="))
     arguments = {**settings, **inputs}
 

@@ -54,18 +54,18 @@ def transformer(
     pair = architecture == "encoder-decoder"
     model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "activation": "relu"}
     encoder = _stack("encoder", depth, tokens, None, **model) if architecture != "decoder" else []
-    asking = targets if pair else tokens
+    queries = targets if pair else tokens
     decoder = (
-        _stack("decoder", depth, asking, tokens if pair else 0, **model) if architecture != "encoder" else []
+        _stack("decoder", depth, queries, tokens if pair else 0, **model) if architecture != "encoder" else []
     )
     embeddings, output = [], []
     if vocabulary:
-        read = ([("source", tokens)] if encoder else []) + ([("target", asking)] if decoder else [])
+        read = ([("source", tokens)] if encoder else []) + ([("target", queries)] if decoder else [])
         embeddings = [
             _embedding(name if pair else "", vocabulary, width, count, owns=not (shared and i))
             for i, (name, count) in enumerate(read)
         ]
-        output = [_output(vocabulary, width, asking, owns=not shared)] if decoder else []
+        output = [_output(vocabulary, width, queries, owns=not shared)] if decoder else []
     words = sum_rows("vocabulary", (*embeddings, *output)).weights or 0
     stacks = {"encoder": encoder, "decoder": decoder}
     by_stack = {name: sum_rows(name, rows).parameters or 0 for name, rows in stacks.items() if rows}
@@ -78,11 +78,11 @@ def transformer(
             "parameters without the vocabulary": sum_rows("stacks", (*encoder, *decoder)).parameters or 0,
             "parameters of the vocabulary": words,
         },
-        notes=_transformer_notes(architecture, shared, tokens, asking),
+        notes=_transformer_notes(architecture, shared, tokens, queries),
     )
 
 
-def _transformer_notes(architecture: str, shared: bool, tokens: int, asking: int) -> tuple[str, ...]:
+def _transformer_notes(architecture: str, shared: bool, tokens: int, queries: int) -> tuple[str, ...]:
     counted = (
         "Counted: projections and feed-forward with biases, normalisations with scale and shift; sinusoidal "
         "positions have no parameters; no normalisation after the last layer (torch's nn.Transformer adds "
@@ -92,7 +92,7 @@ def _transformer_notes(architecture: str, shared: bool, tokens: int, asking: int
     embeddings = "both embeddings" if pair else "the embedding"
     matrices = f"one matrix for {embeddings} and" if shared else "a matrix for each embedding and for"
     vocabulary = f"Vocabulary: {matrices} the output."
-    length = f"{tokens} source and {asking} target tokens" if pair else f"{tokens} tokens"
+    length = f"{tokens} source and {queries} target tokens" if pair else f"{tokens} tokens"
     middle = {
         "encoder-decoder": (vocabulary,),
         "decoder": (vocabulary, "A decoder alone has no encoder to attend to: no cross-attention."),
@@ -197,7 +197,7 @@ def _count(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **f
     """A row for what is no mechanism of its own, its work counted in the same way."""
     work = OperationCount()
     result = work_on(*(ShapeTensor(shape, work) for shape in shapes))
-    return Row(name=name, shape=result.shape, multiply_adds=work.products, others=work.others, **fields)
+    return Row(name=name, shape=result.shape, **vars(work), **fields)
 
 
 def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:

@@ -14,7 +14,7 @@ from typing import Any
 
 import headwork.mechanisms  # noqa: F401  (registers the cards)
 from headwork.errors import InputError, TooLarge
-from headwork.note import Input, Mechanism, card
+from headwork.note import Input, Mechanism, get_mechanism
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.pages.formulas import formula_for
 from headwork.sizes.ledger import Row, sum_rows
@@ -60,7 +60,8 @@ def shapes_of(
 ) -> dict[str, tuple[int, ...]]:
     """The shape of each input by the words of its card; what is neither trained nor needed is left out.
 
-    >>> shapes_of(card("self-attention"), {"token": 5, "width": 8, "key_width": 4, "value_width": 8})["W_q"]
+    >>> sizes = {"token": 5, "width": 8, "key_width": 4, "value_width": 8}
+    >>> shapes_of(get_mechanism("self-attention"), sizes)["W_q"]
     (4, 8)
     """
     shapes = {}
@@ -97,7 +98,7 @@ def count_rows(
     >>> [(row.name, row.shape, row.multiply_adds) for row in rows if row.multiply_adds]
     [('hidden', (5, 16), 320), ('output', (5, 4), 320)]
     """
-    what = card(name)
+    what = get_mechanism(name)
     work = OperationCount()
     shapes = shapes_of(what, sizes, without=without, batch=batch)
     rows = [_input_row(entry, shapes[entry.name]) for entry in what.inputs if entry.name in shapes]
@@ -114,11 +115,11 @@ def count_rows(
                 shape=value.shape,
                 axes=axes_of(step.axes, value.shape),
                 formula=formula_for(step, columns=columns, convention=applied, missing=missing),
-                multiply_adds=work.products - before.products,
-                others=work.others - before.others,
+                multiply_adds=work.multiply_adds - before.multiply_adds,
+                other_operations=work.other_operations - before.other_operations,
             )
         )
-        before.products, before.others = work.products, work.others
+        before.multiply_adds, before.other_operations = work.multiply_adds, work.other_operations
         return value
 
     try:

@@ -35,7 +35,7 @@ class Row:
     weights: Count | None = None
     biases: Count | None = None
     multiply_adds: Count | None = None
-    others: Count | None = None
+    other_operations: Count | None = None
     times: int = 1
 
     @property
@@ -52,7 +52,7 @@ class Row:
         return None if self.multiply_adds is None else 2 * self.multiply_adds
 
 
-COUNTS = ("weights", "biases", "multiply_adds", "others")
+COUNTS = ("weights", "biases", "multiply_adds", "other_operations")
 
 
 def sum_rows(name: str, rows: Iterable[Row], **fields: Any) -> Row:
@@ -182,7 +182,7 @@ COLUMNS: dict[str, Callable[[Row], Any]] = {
     "parameters": lambda row: row.parameters,
     "multiply-adds": lambda row: row.multiply_adds,
     "FLOPs": lambda row: row.flops,
-    "others": lambda row: row.others,
+    "others": lambda row: row.other_operations,
     "formula": lambda row: Formula(row.formula) if row.formula else None,
     "": lambda row: row.about or None,
 }
@@ -217,7 +217,6 @@ def _cell(value: Any) -> Any:
 
 
 def _row_data(row: Row) -> dict[str, Any]:
-    names = ("name", "times", "shape", "axes", *COUNTS[:2], "parameters", "multiply_adds", "flops", "others")
+    names = ("name", "times", "shape", "axes", *COUNTS[:2], "parameters", COUNTS[2], "flops", COUNTS[3])
     data = {name: getattr(row, name) for name in (*names, "formula", "about")} | {"axes": row.axes.split()}
-    renamed = {"others": "other_operations"}
-    return {renamed.get(name, name): value for name, value in data.items() if value not in (None, "", [])}
+    return {name: value for name, value in data.items() if value not in (None, "", [])}

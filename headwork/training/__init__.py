@@ -12,5 +12,5 @@ classifier for scikit-learn.
 from headwork.training.evaluation import Evaluation, evaluate
 from headwork.training.folders import Result, load_data_info, load_metrics, load_model, load_run
 from headwork.training.loop import DivergedError, InterruptedRunError
-from headwork.training.recipes import Run, TextRun, VisionRun, as_text, changed, text, vision
+from headwork.training.recipes import RunConfig, TextRun, VisionRun, as_text, changed, text, vision
 from headwork.training.runs import resume, train

@@ -35,7 +35,7 @@ FOLDER = "checkpoints"
 Files = dict[str, bytes]
 
 
-def packed(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
+def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
     """The files of a checkpoint."""
     from safetensors.torch import save
 

@@ -26,53 +26,53 @@ class Group:
     """This process among the others; alone it does nothing."""
 
     rank: int = 0
-    world: int = 1
+    world_size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     restarted: bool = False
 
     @property
-    def first(self) -> bool:
+    def is_main(self) -> bool:
         return self.rank == 0
 
     @property
-    def part(self) -> slice:
+    def batch_slice(self) -> slice:
         """The part of a batch that is this process's."""
-        return slice(self.rank, None, self.world)
+        return slice(self.rank, None, self.world_size)
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model with its gradients averaged over all processes."""
-        if self.world == 1:
+        if self.world_size == 1:
             return model
         from torch.nn.parallel import DistributedDataParallel
 
         return DistributedDataParallel(model)
 
-    def summed(self, values: Tensor) -> Tensor:
+    def all_reduce(self, values: Tensor) -> Tensor:
         """A tensor summed over all processes."""
-        if self.world == 1:
+        if self.world_size == 1:
             return values
         values = values.to(self.device)
         torch.distributed.all_reduce(values)
         return values.cpu()
 
-    def sums(self, *numbers: float) -> list[float]:
+    def sum_numbers(self, *numbers: float) -> list[float]:
         """Each number summed over all processes."""
-        totals: list[float] = self.summed(torch.tensor(numbers, dtype=torch.float64)).tolist()
+        totals: list[float] = self.all_reduce(torch.tensor(numbers, dtype=torch.float64)).tolist()
         return totals
 
     def any(self, holds: bool) -> bool:
         """Whether it holds in any process."""
-        return self.sums(float(holds))[0] > 0
+        return self.sum_numbers(float(holds))[0] > 0
 
     def broadcast(self, data: bytes | None) -> bytes:
         """What the first process holds, in every process."""
-        if self.world == 1:
+        if self.world_size == 1:
             return data or b""
         size = torch.tensor([len(data or b"")], device=self.device)
         torch.distributed.broadcast(size, 0)
         if not int(size):
             return b""
-        if self.first:
+        if self.is_main:
             held = torch.frombuffer(bytearray(data or b""), dtype=torch.uint8).to(self.device)
         else:
             held = torch.empty(int(size), dtype=torch.uint8, device=self.device)
@@ -80,7 +80,7 @@ class Group:
         return held.cpu().numpy().tobytes()
 
     def wait(self) -> None:
-        if self.world > 1:
+        if self.world_size > 1:
             torch.distributed.barrier()
 
     def to_device(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -90,11 +90,11 @@ class Group:
 @contextmanager
 def group() -> Iterator[Group]:
     """The processes that torchrun started, or this one alone."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    if world == 1:
+    if world_size == 1:
         yield Group(device=device, restarted=restarts > 0)
         return
     distributed: Any = torch.distributed
@@ -102,9 +102,9 @@ def group() -> Iterator[Group]:
     # torchrun keeps its store over restarts: without a prefix new processes would find the old addresses.
     store = distributed.PrefixStore(f"restart {restarts}", store)
     backend = "nccl" if device.type == "cuda" else "gloo"
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=world)
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
     try:
-        yield Group(rank, world, device, restarts > 0)
+        yield Group(rank, world_size, device, restarts > 0)
     except RuntimeError as error:
         if any(word in str(error) for word in LOST_PEER_WORDS):
             raise HeadworkError(

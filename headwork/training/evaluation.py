@@ -39,11 +39,11 @@ class Evaluation:
         rows: list[list[int]] = counts.reshape(classes, classes).tolist()
         return rows
 
-    def mistakes(self, most: int = 12) -> list[dict[str, Any]]:
+    def mistakes(self, limit: int = 12) -> list[dict[str, Any]]:
         """Wrong predictions, the most confident first, by the names that result.json gives their parts."""
         wrong = (self.predicted != self.labels).nonzero().squeeze(-1)
         confidence = self.probabilities[wrong].amax(-1)
-        order = wrong[confidence.argsort(descending=True, stable=True)][:most]
+        order = wrong[confidence.argsort(descending=True, stable=True)][:limit]
         return [
             {
                 "place": int(i),
@@ -94,10 +94,10 @@ def evaluate(
     processes = processes or Group()
     model.eval()
     loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
-    for chosen in examples.in_order(batch_size)[processes.part]:
+    for chosen in examples.in_order(batch_size)[processes.batch_slice]:
         inputs, labels = examples.batch(chosen)
         logits = model(*processes.to_device(inputs))
         loss += losses(logits, labels.to(logits.device))[1].sum().item()
         probabilities[torch.from_numpy(chosen)] = logits.double().softmax(-1).cpu()
-    (total,) = processes.sums(loss)
-    return Evaluation(processes.summed(probabilities), examples.labels, total / len(examples.labels))
+    (total,) = processes.sum_numbers(loss)
+    return Evaluation(processes.all_reduce(probabilities), examples.labels, total / len(examples.labels))

@@ -15,7 +15,7 @@ from headwork.training.augmentation import Augmentation, draw, erase, flip_and_s
 from headwork.training.seeds import AUGMENTATION, generator
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
-ALL = slice(None)
+EVERY_ROW = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Examples:
     def in_order(self, size: int) -> list[Indices]:
         return batches_in_order(len(self.labels), size, self.lengths)
 
-    def batch(self, chosen: Indices, part: slice = ALL, drawn_by: tuple[int, int] | None = None) -> Batch:
+    def batch(self, chosen: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
         """Inputs and labels of the chosen indices, or a ``part``; augmented by (seed, step) if given."""
         raise NotImplementedError
 
@@ -65,14 +65,14 @@ class ImageExamples(Examples):
         self.images, self.labels = split.tensors()
         self.info, self.augmentation, self.dtype = info, augmentation, getattr(torch, precision)
 
-    def batch(self, chosen: Indices, part: slice = ALL, drawn_by: tuple[int, int] | None = None) -> Batch:
+    def batch(self, chosen: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
         indices = torch.from_numpy(chosen[part])
         images = self.images[indices]
         mean, std = self.info.mean, self.info.std
-        if drawn_by is None or not self.augmentation.active:
+        if seed is None or not self.augmentation.active:
             inputs = normalise(images, mean, std)
         else:
-            drawn = draw(self.augmentation, len(chosen), generator(AUGMENTATION, *drawn_by))
+            drawn = draw(self.augmentation, len(chosen), generator(AUGMENTATION, *seed))
             drawn = {name: rows[part] for name, rows in drawn.items()}
             images = flip_and_shift(images, drawn, self.augmentation)
             inputs = erase(normalise(images, mean, std), drawn, self.augmentation)
@@ -86,6 +86,6 @@ class TextExamples(Examples):
         self.encoded, self.lengths = encoded, encoded.lengths
         self.labels = torch.from_numpy(encoded.labels)
 
-    def batch(self, chosen: Indices, part: slice = ALL, drawn_by: tuple[int, int] | None = None) -> Batch:
+    def batch(self, chosen: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
         tokens, mask, labels = self.encoded.tensors(chosen[part])
         return (tokens, mask), labels

@@ -22,7 +22,7 @@ from headwork.errors import HeadworkError, InputError
 from headwork.files import write_atomic
 from headwork.mechanisms import fused
 from headwork.models import Model
-from headwork.models.recurrent import Recurrence, Recurrent
+from headwork.models.recurrent import DirectedRecurrence, RecurrentLayer
 from headwork.note import Note, silent
 from headwork.training.examples import DataInfo
 from headwork.training.folders import check_run, load_data_info, load_model, load_run
@@ -59,7 +59,7 @@ def export_onnx(
     model = copy.deepcopy(model).float()  # few runtimes compute everything in float64
     names = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",)
     # A plain recurrence is exported step by step, for texts of one length.
-    fixed = any(isinstance(part, Recurrence) and part.cell == "plain" for part in model.modules())
+    fixed = any(isinstance(part, DirectedRecurrence) and part.cell == "plain" for part in model.modules())
     max_length = max_length or getattr(model.config, "max_length", None)
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
@@ -114,14 +114,14 @@ def random_inputs(model: Model, count: int, length: int | None) -> tuple[Tensor,
         lengths = torch.randint(1, size + 1, (count, 1), generator=draw)
         lengths[0] = size
         return torch.randint(config.vocabulary, (count, size), generator=draw), torch.arange(size) < lengths
-    kind = next(model.parameters()).dtype
-    return (torch.randn(count, config.channels, config.image, config.image, generator=draw, dtype=kind),)
+    shape = (count, config.channels, config.image_size, config.image_size)
+    return (torch.randn(shape, generator=draw, dtype=next(model.parameters()).dtype),)
 
 
-class WholeRecurrence(nn.Module):
+class ExportedRecurrence(nn.Module):
     """A recurrence as the one operation that ONNX has for it, in place of its unrolled steps."""
 
-    def __init__(self, inner: Recurrence) -> None:
+    def __init__(self, inner: DirectedRecurrence) -> None:
         super().__init__()
         self.inner = inner
 
@@ -133,12 +133,12 @@ class WholeRecurrence(nn.Module):
 
 def for_export(model: Model) -> Model:
     """The model in the form that exports best: fused kernels, whole recurrences."""
-    twin = copy.deepcopy(model).with_kernel("fused").eval()
+    twin = copy.deepcopy(model).with_backend("fused").eval()
     for part in list(twin.modules()):
-        if isinstance(part, Recurrent) and part.forwards.cell != "plain":
-            part.forwards = WholeRecurrence(part.forwards)  # type: ignore[assignment]
+        if isinstance(part, RecurrentLayer) and part.forwards.cell != "plain":
+            part.forwards = ExportedRecurrence(part.forwards)  # type: ignore[assignment]
             if part.backwards is not None:
-                part.backwards = WholeRecurrence(part.backwards)  # type: ignore[assignment]
+                part.backwards = ExportedRecurrence(part.backwards)  # type: ignore[assignment]
     return twin
 
 

@@ -23,7 +23,7 @@ from headwork.models.registry import build_classifier
 from headwork.training import checkpoints
 from headwork.training.examples import DataInfo
 from headwork.training.preparation import tokenizer_from
-from headwork.training.recipes import Run, TextRun, read_run
+from headwork.training.recipes import RunConfig, TextRun, read_run
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
 MODEL, TOKENIZER = "model", "tokenizer.json"
@@ -68,7 +68,7 @@ def check_run(folder: str | Path) -> Path:
     return path
 
 
-def load_run(folder: str | Path) -> Run:
+def load_run(folder: str | Path) -> RunConfig:
     """The config of a run."""
     path = check_run(folder) / CONFIG
     return read_run(read_text(path), str(path))
@@ -115,7 +115,7 @@ def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
     return model
 
 
-def new_folder(run: Run, parent: Path = Path("runs")) -> Path:
+def new_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:
     """A folder that does not exist yet: runs/vision-fashion-mnist, then runs/vision-fashion-mnist-2."""
     name = f"{run.task}-{Path(run.data).stem}"
     names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))

@@ -99,14 +99,14 @@ class Session:
         run, processes = self.run, self.processes
         torch.manual_seed(mix(DROPOUT, run.seed, step, processes.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
-        part, share = (processes.part, 1.0) if processes.rank < len(chosen) else (slice(0, 1), 0.0)
-        inputs, labels = self.prepared.training.batch(chosen, part=part, drawn_by=(run.seed, step))
+        part, share = (processes.batch_slice, 1.0) if processes.rank < len(chosen) else (slice(0, 1), 0.0)
+        inputs, labels = self.prepared.training.batch(chosen, part=part, seed=(run.seed, step))
         inputs, (labels,) = processes.to_device(inputs), processes.to_device((labels,))
         self.model.train()
         logits = self._logits(inputs, len(chosen) == run.batch_size)
         smoothed, plain, correct = losses(logits, labels, run.label_smoothing)
         # Gradients are averaged over processes, the loss over the whole batch: hence the number of processes.
-        loss = smoothed.sum() * (share * processes.world / len(chosen))
+        loss = smoothed.sum() * (share * processes.world_size / len(chosen))
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), run.max_grad_norm)
@@ -128,16 +128,16 @@ class Session:
             f"{self.run.learning_rate:g}."
         )
 
-    def packed(self, state: TrainState) -> checkpoints.Files:
+    def checkpoint_files(self, state: TrainState) -> checkpoints.Files:
         """The files of a checkpoint."""
         extra = {
             "config": json.loads(as_text(self.run)),
             "facts": asdict(self.prepared.info),
-            "processes": self.processes.world,
+            "processes": self.processes.world_size,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
         }
-        return checkpoints.packed({**vars(state), **extra}, self.model, self.optimiser)
+        return checkpoints.checkpoint_files({**vars(state), **extra}, self.model, self.optimiser)
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:
@@ -170,7 +170,7 @@ def train_loop(
         if epoch != epoch_of_order:
             order, epoch_of_order = training.order(run.batch_size, run.seed, epoch), epoch
         loss, correct = session.step(order[number], state.step)
-        loss, correct, stopping = processes.sums(loss, correct, float(stop()))
+        loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
         state.step += 1
         state.loss += loss
         state.correct += correct

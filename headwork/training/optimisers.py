@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwork.training.recipes import Run
+from headwork.training.recipes import RunConfig
 
 MUON_MOMENTUM, SGD_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
@@ -26,7 +26,7 @@ QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, tak
 NGRAM_FACTOR = 12_000.0
 
 
-def build_optimiser(model: nn.Module, run: Run) -> torch.optim.Optimizer:
+def build_optimiser(model: nn.Module, run: RunConfig) -> torch.optim.Optimizer:
     """The run's optimiser; matrices have weight decay; biases, scales, shifts and n-gram tables have none."""
     groups: dict[str, dict[str, Any]] = {
         "decayed": {"params": [], "weight_decay": run.weight_decay},

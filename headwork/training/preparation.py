@@ -38,10 +38,10 @@ from headwork.models import (
 )
 from headwork.models.checkpoints import tokenizer_of
 from headwork.models.registry import build_classifier
-from headwork.training.convolution_start import start_as_convolution, unsupported_reason
+from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
 from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
 from headwork.training.log_ratios import set_log_ratios
-from headwork.training.recipes import Run, TextRun, VisionRun
+from headwork.training.recipes import RunConfig, TextRun, VisionRun
 from headwork.training.seeds import INITIALISATION, mix
 
 Data = Images | Texts
@@ -52,7 +52,7 @@ IN_MEMORY = "given in memory"  # instead of the data's name
 class PreparedRun:
     """A run with its data, ready to begin."""
 
-    run: Run
+    run: RunConfig
     info: DataInfo
     training: Examples
     validation: Examples
@@ -68,9 +68,9 @@ class PreparedRun:
             torch.manual_seed(mix(INITIALISATION, self.run.seed))
             if self.encoder is None:
                 model = build_classifier(config)
-                if getattr(self.run, "start", "random") == "convolution":
+                if getattr(self.run, "initialisation", "random") == "convolution":
                     assert isinstance(model, VisionTransformer)
-                    start_as_convolution(model)
+                    initialise_as_convolution(model)
             else:
                 model = TextClassifier.on(self.encoder, classes=config.classes, pooling=config.pooling)
                 model = TextClassifier(config, model.encoder)
@@ -86,7 +86,9 @@ class PreparedRun:
         return model
 
 
-def prepare(run: Run, *, tokenizer: bytes | None = None, log: Log, data: Data | None = None) -> PreparedRun:
+def prepare(
+    run: RunConfig, *, tokenizer: bytes | None = None, log: Log, data: Data | None = None
+) -> PreparedRun:
     """Load the data and complete the run by it. ``tokenizer`` is the one that a resumed run began with."""
     if data is None and run.data == IN_MEMORY:
         raise InputError(
@@ -120,12 +122,12 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
             "scale the images of a folder with --set image_size=32, or crop those of an .npz to squares."
         )
     info = _info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
-    config = replace(run.model, image=height, channels=data.channels, classes=len(data.classes))
+    config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
     reason = unsupported_reason(config) if isinstance(config, VisionTransformerConfig) else ""
-    if run.start == "convolution" and reason:
+    if run.initialisation == "convolution" and reason:
         log(f"! the heads start at random, not as a convolution: {reason}.")
-        run = replace(run, start="random")
+        run = replace(run, initialisation="random")
 
     def examples(split: ImageSplit) -> ImageExamples:
         return ImageExamples(split, info, run.augmentation, run.precision)
@@ -142,7 +144,7 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
         run = replace(run, encoder=_full_path(run.encoder))
         pretrained, folder = _encoder(run, log)
         tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.max_length)
-        chosen = {name: getattr(run.model, name) for name in ("dropout", "pooling", "kernel")}
+        chosen = {name: getattr(run.model, name) for name in ("dropout", "pooling", "backend")}
         sizes = {**asdict(pretrained.config), **chosen, "classes": len(data.classes)}
         run = replace(run, model=TextClassifierConfig(**sizes))
     else:

@@ -19,10 +19,10 @@ def quiet(line: str) -> None:
     """Print nothing."""
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time as people read it, in whole seconds.
 
-    >>> clock(7), clock(372), clock(5025.9)
+    >>> format_duration(7), format_duration(372), format_duration(5025.9)
     ('7 s', '6:12', '1:23:45')
     """
     whole = max(0, int(seconds))
@@ -70,7 +70,7 @@ class Progress:
         steps = done - self.settled
         if steps < WARM_UP_STEPS:
             return ""
-        left = clock(seconds / steps * (self.total - done))
+        left = format_duration(seconds / steps * (self.total - done))
         return f"  {self.examples / max(seconds, 1e-9):,.0f} {self.unit}/s  {left} left"
 
     def line(self, text: str) -> None:

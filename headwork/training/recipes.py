@@ -22,7 +22,7 @@ from headwork.models import (
     VisionTransformerConfig,
 )
 from headwork.models.checkpoints import parsed
-from headwork.models.model import ConfigType, current_names
+from headwork.models.model import ConfigMeta, current_names
 from headwork.models.recurrent import CELLS
 from headwork.models.registry import classifier_config, classifier_configs
 from headwork.numbers.options import literal_choices, read_option
@@ -33,13 +33,13 @@ ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
 
 # Fields that --set does not set, and why.
 NOT_SETTABLE = {
-    **dict.fromkeys(("model.image", "model.channels", "model.classes"), "the data decides that"),
+    **dict.fromkeys(("model.image_size", "model.channels", "model.classes"), "the data decides that"),
     **{name: f"give it as --{name} NAME" for name in ("data", "encoder", "model")},
     "model.max_length": "set max_length, to which each text is cut",
     "augmentation": "set its fields, such as augmentation.shift=2",
 }
 # What a pretrained encoder leaves open.
-SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.kernel"}
+SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.backend"}
 
 # What the numbers of a run may be: whole ones by the least, shares from 0 up to 1, and those above 0.
 INTEGER_MINIMUMS = {
@@ -51,7 +51,7 @@ POSITIVE = ("learning_rate", "max_grad_norm")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(metaclass=ConfigType):
+class RunConfig(metaclass=ConfigMeta):
     """What training needs to know.
 
     ``warm_up`` is a share of all steps; ``save_every`` counts steps; ``threads`` 0 leaves their number to
@@ -112,7 +112,7 @@ def _check_number(name: str, value: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisionRun(Run):
+class VisionRun(RunConfig):
     """A classifier of images.
 
     ``image_size`` is the side to which the images of a folder are scaled, 0 is their own; ``start`` how a
@@ -120,27 +120,28 @@ class VisionRun(Run):
     convolution does.
     """
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {**Run.OLD_NAMES, "size": "image_size"}
+    OLD_NAMES: ClassVar[dict[str, str]] = {"size": "image_size", "start": "initialisation"}
     task: ClassVar[str] = "vision"
 
     model: ImageModel = field(default_factory=VisionTransformerConfig)
     augmentation: Augmentation = field(default_factory=Augmentation)
-    start: Literal["random", "convolution"] = "random"
+    initialisation: Literal["random", "convolution"] = "random"
     image_size: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.start == "convolution" and not isinstance(self.model, VisionTransformerConfig):
+        if self.initialisation == "convolution" and not isinstance(self.model, VisionTransformerConfig):
             raise InputError(
-                "run: start is convolution, but only a vision transformer has heads. Take start=random."
+                "run: initialisation is convolution, but only a vision transformer has heads. "
+                "Take initialisation=random."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextRun(Run):
+class TextRun(RunConfig):
     """A classifier of texts, whose middle is cut beyond ``max_length`` tokens. ``encoder`` is pretrained."""
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {**Run.OLD_NAMES, "longest": "max_length"}
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
     task: ClassVar[str] = "text"
 
     model: TextClassifierConfig = field(default_factory=TextClassifierConfig)
@@ -153,19 +154,19 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     """Train on images: ``model`` is transformer, cnn, lstm, gru or rnn.
 
     >>> run = vision(epochs=50)
-    >>> run.epochs, run.model.patch, run.model.depth, run.model.heads
+    >>> run.epochs, run.model.patch_size, run.model.depth, run.model.heads
     (50, 4, 6, 4)
     """
     slug = data.replace("_", "-").lower()
     data = slug if slug in CATALOG else data
     small = data == "digits"
-    sizes: dict[str, int] = {"image": 8} if small else {}
-    sizes |= {"transformer": {"patch": 2}, "cnn": {"depth": 2}}.get(model, {}) if small else {}
+    sizes: dict[str, int] = {"image_size": 8} if small else {}
+    sizes |= {"transformer": {"patch_size": 2}, "cnn": {"depth": 2}}.get(model, {}) if small else {}
     chosen: dict[str, Any] = {"compiled": False}
-    chosen["model"] = classifier_config("vision", model, kernel="fused", **sizes)
+    chosen["model"] = classifier_config("vision", model, backend="fused", **sizes)
     if model == "transformer":
         chosen["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
-        chosen["start"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
+        chosen["initialisation"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
         chosen |= {"optimiser": "muon", "learning_rate": 3e-3}
     if small:
         # A digit turned over is another digit or none, and one pixel is an eighth of its size.
@@ -188,7 +189,7 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
     chosen: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
     sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
     both = model in CELLS
-    chosen["model"] = classifier_config("text", model, kernel="fused", bidirectional=both, **sizes)
+    chosen["model"] = classifier_config("text", model, backend="fused", bidirectional=both, **sizes)
     if model == "transformer" and not encoder:
         larger: dict[str, Any] = {"vocabulary": 30_000, "dropout": 0.3, "word_dropout": 0.5, "ngrams": 2**20}
         chosen["model"] = replace(chosen["model"], **larger)
@@ -198,12 +199,12 @@ def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **ch
     return TextRun(**{**chosen, "data": data, "encoder": encoder, **current_names(TextRun, changes)})
 
 
-RUNS: dict[str, type[Run]] = {"vision": VisionRun, "text": TextRun}
+RUNS: dict[str, type[RunConfig]] = {"vision": VisionRun, "text": TextRun}
 
 
 # --- setting fields -----------------------------------------------------------------------------
 
-AnyRun = TypeVar("AnyRun", bound=Run)
+AnyRun = TypeVar("AnyRun", bound=RunConfig)
 
 
 def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
@@ -233,7 +234,7 @@ def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
     return replace(run, **top, **parts)
 
 
-def settable(run: Run) -> list[str]:
+def settable(run: RunConfig) -> list[str]:
     """Every field that can be set."""
     names = []
     for entry in fields(run):
@@ -243,7 +244,7 @@ def settable(run: Run) -> list[str]:
     return [name for name in names if name not in NOT_SETTABLE or name == "encoder"]
 
 
-def _check_open(run: Run, path: str) -> None:
+def _check_open(run: RunConfig, path: str) -> None:
     encoder = run.encoder if isinstance(run, TextRun) else ""
     if path in NOT_SETTABLE:
         raise InputError(f"--set {path}: {NOT_SETTABLE[path]}.")
@@ -259,7 +260,7 @@ def _check_open(run: Run, path: str) -> None:
 # --- as JSON ------------------------------------------------------------------------------------
 
 
-def as_text(run: Run) -> str:
+def as_text(run: RunConfig) -> str:
     """The run as JSON.
 
     >>> read_run(as_text(vision()), "config.json") == vision()
@@ -270,7 +271,7 @@ def as_text(run: Run) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-def read_run(text: str, where: str) -> Run:
+def read_run(text: str, where: str) -> RunConfig:
     """The run of a config.json; a field that is unknown is refused by its name."""
     data = parsed(text, where)
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:

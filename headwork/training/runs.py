@@ -29,25 +29,25 @@ from headwork.training.examples import DataInfo
 from headwork.training.folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, Result, load_run
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_bytes
-from headwork.training.progress import Progress, clock, quiet
-from headwork.training.recipes import Run, TextRun, as_text, read_run
+from headwork.training.progress import Progress, format_duration, quiet
+from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
 
 # --- starting and resuming ----------------------------------------------------------------------
 
 
-def train(run: Run, folder: str | Path, *, log: Log = to_stderr, data: Data | None = None) -> Result:
+def train(run: RunConfig, folder: str | Path, *, log: Log = to_stderr, data: Data | None = None) -> Result:
     """Train a run from its beginning into a new folder; restarted by torchrun, it resumes."""
     path = Path(folder)
     with group() as processes:
-        log = log if processes.first else quiet
+        log = log if processes.is_main else quiet
         # Only the first process sees the folder.
-        if processes.restarted and processes.any(processes.first and (path / CONFIG).exists()):
+        if processes.restarted and processes.any(processes.is_main and (path / CONFIG).exists()):
             log(f"restarted by torchrun: resuming {path}")
             return _resume(path, processes, log, data, other_processes=False)
-        if processes.first:
-            check_new(path, processes.world)
+        if processes.is_main:
+            check_new(path, processes.world_size)
         prepared = _prepare_in_turn(processes, run, None, log, data)
         with locked(path, processes):
             return run_to_end(prepared, path, processes, log)
@@ -58,12 +58,12 @@ def resume(
 ) -> Result:
     """Resume from the last whole checkpoint, to the bit; a finished run is only read."""
     with group() as processes:
-        return _resume(Path(folder), processes, log if processes.first else quiet, data, other_processes)
+        return _resume(Path(folder), processes, log if processes.is_main else quiet, data, other_processes)
 
 
 def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_processes: bool) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
-    first = processes.first
+    first = processes.is_main
     config = as_text(load_run(folder)).encode() if first else None
     if processes.any(first and (folder / RESULT).exists()):
         log(f"{folder} is finished already.")
@@ -89,13 +89,13 @@ def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_p
 
 
 def _prepare_in_turn(
-    processes: Group, run: Run, tokenizer: bytes | None, log: Log, data: Data | None
+    processes: Group, run: RunConfig, tokenizer: bytes | None, log: Log, data: Data | None
 ) -> PreparedRun:
     """Prepared by the first process before the others, so that data is fetched once."""
-    if not processes.first:
+    if not processes.is_main:
         processes.wait()
     prepared = prepare(run, tokenizer=tokenizer, log=log, data=data)
-    if processes.first:
+    if processes.is_main:
         processes.wait()
     return prepared
 
@@ -112,18 +112,20 @@ def run_to_end(
         if files is not None:
             saved = checkpoints.restore(files, folder, session.model, session.optimiser)
             state = TrainState(**{name: saved[name] for name in vars(state)})
-        elif processes.first:
+        elif processes.is_main:
             _write_start(folder, prepared)
-            checkpoints.save(folder, 0, session.packed(state), keep=run.keep_checkpoints)
+            checkpoints.save(folder, 0, session.checkpoint_files(state), keep=run.keep_checkpoints)
 
         def save() -> None:
             _check_finite(session.model, state, folder)
-            if processes.first:
+            if processes.is_main:
                 try:
-                    checkpoints.save(folder, state.step, session.packed(state), keep=run.keep_checkpoints)
+                    checkpoints.save(
+                        folder, state.step, session.checkpoint_files(state), keep=run.keep_checkpoints
+                    )
                     _write_metrics(folder, state)
                 except InputError as error:
-                    raise checkpoints.not_saved(error, folder, state.step, processes.world) from None
+                    raise checkpoints.not_saved(error, folder, state.step, processes.world_size) from None
 
         log(_describe(session, folder, state))
         unit = "texts" if isinstance(run, TextRun) else "images"
@@ -141,12 +143,12 @@ def run_to_end(
         finally:
             progress.clear()
         if not ended:
-            command = checkpoints.resume_command(folder, processes.world)
+            command = checkpoints.resume_command(folder, processes.world_size)
             message = f"stopped and saved at step {state.step:,} of {session.total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
             code = 128 + (signals[0] if signals else signal.SIGTERM)
-            raise InterruptedRunError(message if processes.first else "", code)
-        return _finish(session, state, folder, log) if processes.first else Result(folder, {}, [])
+            raise InterruptedRunError(message if processes.is_main else "", code)
+        return _finish(session, state, folder, log) if processes.is_main else Result(folder, {}, [])
 
 
 def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Result:
@@ -168,7 +170,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         "seconds": round(state.seconds, 1),
         "parameters": model.parameter_count,
         "threads": torch.get_num_threads(),
-        "processes": session.processes.world,
+        "processes": session.processes.world_size,
         "confusion": evaluation.confusion,
         "mistakes": mistakes,
     }
@@ -178,7 +180,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     write_atomic(folder / RESULT, json.dumps(record, indent=2) + "\n")
     log(
         f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps "
-        f"in {clock(state.seconds)}."
+        f"in {format_duration(state.seconds)}."
     )
     if compared is not None:
         log(f"{compared['name']}, on the same texts: {compared['accuracy']:.2%}")
@@ -188,7 +190,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
 def _describe(session: Session, folder: Path, state: TrainState) -> str:
     info, run = session.prepared.info, session.run
     steps = f"from step {state.step:,} of {session.total:,}" if state.step else f"in {session.total:,} steps"
-    many = f", {session.processes.world} processes" if session.processes.world > 1 else ""
+    many = f", {session.processes.world_size} processes" if session.processes.world_size > 1 else ""
     return (
         f"{folder}: {type(session.model).__name__}, {session.model.parameter_count:,} parameters, "
         f"on {info.name} ({info.counts['training']:,} to train on, {info.counts['validation']:,} to "
@@ -262,7 +264,7 @@ def locked(folder: Path, processes: Group) -> Iterator[None]:
     except ImportError:  # Windows
         yield
         return
-    if not processes.first:
+    if not processes.is_main:
         yield
         return
     try:
@@ -309,8 +311,8 @@ def check_same(
             f"{folder / CONFIG}: changed since the checkpoint was written ({', '.join(names)}), so it would "
             "be another run. Undo the change, or train a new run with --set."
         )
-    if state["processes"] != processes.world:
-        counts = f"{state['processes']} process(es), now there are {processes.world}"
+    if state["processes"] != processes.world_size:
+        counts = f"{state['processes']} process(es), now there are {processes.world_size}"
         if not other_processes:
             raise InputError(
                 f"{folder}: trained so far by {counts}. Sums would be rounded, and dropout drawn, in another "

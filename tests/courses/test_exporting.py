@@ -233,7 +233,7 @@ def test_the_solution_cells_of_every_kind_get_full_marks(kind, tmp_path):
             if cell["metadata"]["nbgrader"]["grade"]:
                 assert type(value) is float
                 points.append(value)
-    assert sum(points) == (0 if exercise.challenge else exercise.full)
+    assert sum(points) == (0 if exercise.challenge else exercise.max_points)
     assert len(points) == len(exercise.asked)
 
 
@@ -276,7 +276,7 @@ def test_nbgrader_metadata_and_what_is_released(tmp_path):
         assert "headwork.courses" not in rest
         if entry["solution"]:
             assert rest.count(" = ") == 1  # the blank, not the key
-    assert sum(entry.get("points", 0) for entry in entries) == OWN.full + 2
+    assert sum(entry.get("points", 0) for entry in entries) == OWN.max_points + 2
     assert "raise" not in (tmp_path / "hw1" / "nbgrader_config.py").read_text()
 
 
@@ -355,7 +355,7 @@ def test_otter_cases_give_the_marks_of_grade(how, tmp_path, otter):
             assert "<" not in message
             assert case.hidden == (case.points > 0)
     assert total == marks(exercises, answers)
-    assert full == OWN.full + PART.full
+    assert full == OWN.max_points + PART.max_points
 
 
 def test_otter_students_get_no_key_but_learn_what_cannot_be_read(tmp_path, otter):
@@ -414,8 +414,8 @@ def test_no_student_file_holds_the_seed(tmp_path):
 
 def test_a_declared_convention_is_as_good():
     turned = {path: np.round(OWN.key[path], 4).T for path in OWN.asked}
-    assert mark_variables(OWN, turned).points < OWN.full
-    assert mark_variables(OWN, {**turned, "tokens_as": "columns"}).points == OWN.full
+    assert mark_variables(OWN, turned).points < OWN.max_points
+    assert mark_variables(OWN, {**turned, "tokens_as": "columns"}).points == OWN.max_points
     assert "5.5 of 5.5" in report(
         {"mechanism": "self-attention", "inputs": dict(OWN.inputs), **STEPS},
         {**turned, "tokens_as": "columns"},
@@ -514,7 +514,7 @@ def test_the_autograder_runs_by_itself_and_gives_the_marks_of_grade(box):
         assert valid(results) == pytest.approx(marks(exercises, answers)), how
         assert len(results["tests"]) == 8
         graded = grade_file(root / "submission" / "answer.toml", root / "source" / "key.toml")
-        assert results["output"] == f"{graded.points:g} of {graded.full:g} points"
+        assert results["output"] == f"{graded.points:g} of {graded.max_points:g} points"
     # It was the copy in the zip that ran, without torch: here it cannot even be found.
     (root / "source" / "headwork" / "grading" / "marking.py").write_text("raise SystemExit(3)")
     assert "marking stopped" in run(root)["output"]
@@ -531,13 +531,13 @@ def test_answer_sheet_and_notebook_are_both_accepted(box, tmp_path):
         )
     (root / "submission" / "ada.toml").write_text(sheet)
     assert read_answers(root / "submission" / "ada.toml").answers["own"] == right(OWN)
-    assert valid(autograde(root)) == OWN.full
+    assert valid(autograde(root)) == OWN.max_points
     (root / "submission" / "ada.toml").unlink()
     export({"own": OWN}, "notebook", tmp_path / "nb")
     (root / "submission" / "nb.ipynb").write_text(
         filled_in(tmp_path / "nb" / "nb.ipynb", {"own": OWN}, {"own": right(OWN)})
     )
-    assert valid(autograde(root)) == OWN.full
+    assert valid(autograde(root)) == OWN.max_points
 
 
 def test_a_sheet_under_another_name_or_of_another_exercise(box):
@@ -545,10 +545,10 @@ def test_a_sheet_under_another_name_or_of_another_exercise(box):
     root = box({"output-size": exercise})
     place = root / "submission" / "answer.toml"
     place.write_text(answer_text({"mine": right(exercise)}))
-    assert valid(autograde(root)) == exercise.full
+    assert valid(autograde(root)) == exercise.max_points
     origin = '[exercise."mine"]\nkind = "output-size"\nseed = {}\ndifficulty = 1\n'
     place.write_text(answer_text({"mine": right(exercise)}) + origin.format(exercise.seed))
-    assert valid(autograde(root)) == exercise.full
+    assert valid(autograde(root)) == exercise.max_points
     place.write_text(answer_text({"mine": right(exercise)}) + origin.format(99))
     results = autograde(root)
     assert valid(results) == 0
@@ -725,7 +725,7 @@ def test_otter_itself_gives_the_marks_of_grade(tmp_path, part):
         assert sum(t.get("score", 0) for t in tests) == pytest.approx(marks(exercises, answers), abs=1e-4), (
             how
         )
-        assert sum(t.get("max_score", 0) for t in tests) == sum(e.full for e in exercises.values())
+        assert sum(t.get("max_score", 0) for t in tests) == sum(e.max_points for e in exercises.values())
 
 
 @pytest.mark.real("nbgrader")
@@ -754,7 +754,7 @@ def test_nbgrader_itself_gives_the_marks_of_grade(tmp_path, part):
     nbgrader("export", "--to", "grades.csv")
     rows = list(csv.DictReader((place / "grades.csv").read_text().splitlines()))
     assert {row["student_id"]: pytest.approx(float(row["score"])) for row in rows} == expected
-    assert {float(row["max_score"]) for row in rows} == {sum(e.full for e in exercises.values())}
+    assert {float(row["max_score"]) for row in rows} == {sum(e.max_points for e in exercises.values())}
 
 
 def answered_for_real(exercises):

@@ -72,7 +72,7 @@ def test_each_student_has_other_numbers_and_always_the_same(sheet: Path) -> None
     assert len(numbers) == 3
     course = read_course(sheet.parent / "course.toml")
     assert sheet_for(course, "ada").exercises["1"].inputs == keys["ada"].exercises["1"].inputs
-    assert keys["ada"].exercises["1"].full == pytest.approx(10)
+    assert keys["ada"].exercises["1"].max_points == pytest.approx(10)
     assert variant_seed("one secret", "ada", "1") != variant_seed("another secret", "ada", "1")
 
 

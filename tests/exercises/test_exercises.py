@@ -26,7 +26,7 @@ ALWAYS_HIDDEN = {"copying": {"scores-transposed"}}
 @pytest.mark.parametrize("difficulty", [1, 2, 3])
 def test_every_kind_draws_at_every_difficulty_and_reads_back(kind: str, difficulty: int) -> None:
     exercise = generate(kind, 5, difficulty)
-    assert exercise.full > 0
+    assert exercise.max_points > 0
     again = exercise_from(tomllib.loads(exercise.to_toml()), "test")
     assert again == exercise
 

@@ -83,7 +83,7 @@ def test_attention(cause: str, step: str, steps: dict[str, Any], digits: int) ->
     assert mark.first_wrong is not None
     assert mark.first_wrong.path == step
     assert cause in [c.slug for c in mark.first_wrong.causes]
-    assert mark.points == mark.full - 1
+    assert mark.points == mark.max_points - 1
 
 
 @pytest.mark.parametrize(("cause", "step", "steps"), MASKED, ids=[case[0] for case in MASKED])

@@ -38,7 +38,7 @@ def test_the_key_gets_full_marks_in_every_form(kind: str) -> None:
         exercise = generate(kind, seed, 1 + seed % 3)
         for form, answers in right_answers(exercise, exact=seed == 1).items():
             mark = grade(exercise, answers)
-            assert mark.points == mark.full, (form, mark.first_wrong)
+            assert mark.points == mark.max_points, (form, mark.first_wrong)
 
 
 @pytest.mark.soak
@@ -50,7 +50,7 @@ def test_the_key_gets_full_marks_for_a_hundred_seeds(kind: str) -> None:
             exercise, exact=seed < 10 or exercise.case.mechanism.slug != "copying"
         ).items():
             mark = grade(exercise, answers)
-            assert mark.points == mark.full, (seed, form, mark.first_wrong)
+            assert mark.points == mark.max_points, (seed, form, mark.first_wrong)
 
 
 def test_the_courses_problem_with_decimals_fractions_and_exact_forms() -> None:
@@ -96,7 +96,7 @@ def test_one_early_error_costs_exactly_one_step() -> None:
     steps = exercise.case.run({"query": wrong})
     for digits in (3, 4, 6):
         mark = grade(exercise, texts(exercise, steps, digits))
-        assert mark.points == mark.full - 1
+        assert mark.points == mark.max_points - 1
         assert mark.first_wrong is not None
         assert mark.first_wrong.path == "query"
     assert mark.step("output").remark == "follows from your own numbers"
@@ -114,7 +114,7 @@ def test_the_same_mistake_again_is_counted_once() -> None:
     )
     mark = grade(exercise, texts(exercise, turned, 4))
     assert [step.state for step in mark.steps][:2] == ["wrong", "again"]
-    assert mark.points == mark.full - 1
+    assert mark.points == mark.max_points - 1
 
 
 def test_a_later_step_that_is_the_keys_is_right_whatever_came_before() -> None:
@@ -187,7 +187,7 @@ def test_colour_only_where_it_is_asked_for() -> None:
 @settings(max_examples=150, deadline=None)
 def test_nothing_that_is_typed_can_break_the_grader(answers: dict[str, str]) -> None:
     mark = grade(A2, answers)
-    assert 0 <= mark.points <= mark.full
+    assert 0 <= mark.points <= mark.max_points
     feedback(mark, 3)
 
 

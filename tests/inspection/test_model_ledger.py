@@ -22,12 +22,12 @@ from headwork.models.registry import MODELS
 @torch.no_grad()
 def test_parameters_and_flops_of_every_model(case: Any) -> None:
     model, inputs = case
-    for kernel in ("plain", "fused"):
-        twin = model.with_kernel(kernel).eval()
+    for backend in ("plain", "fused"):
+        twin = model.with_backend(backend).eval()
         counted = ledger(twin, **inputs)
         assert counted.total.parameters == twin.parameter_count == counted.facts["parameters"]
         if (
-            kernel == "plain"
+            backend == "plain"
         ):  # the real run: a fused kernel on the CPU is no product that torch's counter knows
             with FlopCounterMode(display=False) as counter:
                 twin(**inputs)

@@ -188,14 +188,14 @@ def test_a_step_can_be_replaced(language: LanguageModel) -> None:
 
 
 def test_fused_and_compiled_models_are_refused(language: LanguageModel) -> None:
-    fused = language.with_kernel("fused")
+    fused = language.with_backend("fused")
     with pytest.raises(InputError, match=r"fused kernel keeps no steps. Trace model.with_kernel\('plain'\)"):
         trace(fused, TOKENS)
-    assert trace(fused.with_kernel("plain"), TOKENS).steps
-    language.transformer.blocks[1].attention.kernel = "fused"
+    assert trace(fused.with_backend("plain"), TOKENS).steps
+    language.transformer.blocks[1].attention.backend = "fused"
     with pytest.raises(InputError, match=r"blocks.1.attention is fused"):
         trace(language, TOKENS)
-    language.transformer.blocks[1].attention.kernel = "plain"
+    language.transformer.blocks[1].attention.backend = "plain"
     compiled: Any = torch.compile(language)
     with pytest.raises(InputError, match=r"compiled model keeps no steps.*_orig_mod"):
         trace(compiled, TOKENS)

@@ -30,7 +30,7 @@ CONFIGS: list[tuple[Callable[[], Any], str]] = [
         lambda: VisionTransformerConfig(pooling="clas token"),
         r"pooling 'clas token'. Did you mean 'class token'\?",
     ),  # type: ignore[arg-type]
-    (lambda: VisionTransformerConfig(kernel="fast"), r"kernel 'fast'.*Known: plain, fused"),  # type: ignore[arg-type]
+    (lambda: VisionTransformerConfig(backend="fast"), r"backend 'fast'.*Known: plain, fused"),  # type: ignore[arg-type]
     (lambda: VisionTransformerConfig(positions="rotary"), r"Known: learned, sinusoidal"),  # type: ignore[arg-type]
     (lambda: TransformerConfig(attention="quadratic"), r"attention 'quadratic'"),  # type: ignore[arg-type]
     (lambda: TransformerConfig(normalisation="both"), r"normalisation 'both'"),  # type: ignore[arg-type]
@@ -62,9 +62,9 @@ def test_a_config_cannot_be_changed_or_given_in_order() -> None:
         TransformerConfig(512)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("kernel", ["plain", "fused"])
-def test_bad_batches_are_refused(case: Any, kernel: str) -> None:
-    model, batch = case.model(kernel=kernel), case.batch()
+@pytest.mark.parametrize("backend", ["plain", "fused"])
+def test_bad_batches_are_refused(case: Any, backend: str) -> None:
+    model, batch = case.model(backend=backend), case.batch()
     empty = tuple(t[:0] for t in batch)
     with pytest.raises(InputError, match="empty"):
         model(*empty)

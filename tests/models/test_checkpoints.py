@@ -96,9 +96,9 @@ def test_old_names_of_fields_are_accepted_but_not_beside_the_new() -> None:
 
 @torch.no_grad()
 def test_precision_and_kernel_are_kept(tmp_path: Path) -> None:
-    model = ConvolutionalClassifier(ConvolutionalConfig(image=4, width=2, depth=1, kernel="fused")).double()
+    model = ConvolutionalClassifier(ConvolutionalConfig(image=4, width=2, depth=1, backend="fused")).double()
     again = from_pretrained(model.save_pretrained(tmp_path / "model"))
-    assert again.config.kernel == "fused"
+    assert again.config.backend == "fused"
     assert {p.dtype for p in again.parameters()} == {torch.float64}
 
 
@@ -268,7 +268,7 @@ def test_the_older_one_stays_when_writing_fails(saved: Path, monkeypatch: pytest
 
 
 def test_without_exchange_two_renames_do(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwork.models.checkpoints.exchange", lambda *_: False)
+    monkeypatch.setattr("headwork.models.checkpoints.swap_directories", lambda *_: False)
     small(5).save_pretrained(saved)
     assert from_pretrained(saved).config.classes == 5
     assert sorted(path.name for path in saved.parent.iterdir()) == ["model"]

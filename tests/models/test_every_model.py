@@ -36,7 +36,7 @@ def test_a_batch_of_one(case: Any) -> None:
 
 
 def test_overfits_one_batch(case: Any) -> None:
-    model, batch = case.model(kernel="fused").train(), case.batch()
+    model, batch = case.model(backend="fused").train(), case.batch()
     targets = torch.randn(case.out)
     if case.out[-1] == case.config.width:
         # Vectors that leave a normalisation: only such can be learned, and those of padding are left out.
@@ -55,12 +55,12 @@ def test_overfits_one_batch(case: Any) -> None:
 
 def test_fused_is_plain_on_the_same_parameters(case: Any) -> None:
     plain, batch = case.model(), case.batch()
-    fused = plain.with_kernel("fused")
+    fused = plain.with_backend("fused")
     assert [id(p) for p in fused.parameters()] == [id(p) for p in plain.parameters()]
     assert plain.config == case.config
-    assert fused.config.kernel == "fused"
+    assert fused.config.backend == "fused"
     torch.testing.assert_close(fused(*batch), plain(*batch), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(fused.with_kernel("plain")(*batch), plain(*batch), rtol=0, atol=0)
+    torch.testing.assert_close(fused.with_backend("plain")(*batch), plain(*batch), rtol=0, atol=0)
 
 
 def test_every_step_has_its_card(case: Any) -> None:
@@ -81,7 +81,7 @@ def test_every_step_has_its_card(case: Any) -> None:
 def test_a_fused_model_refuses_to_be_traced(case: Any) -> None:
     kept: dict[str, Tensor] = {}
     with pytest.raises(InputError, match=r"with_kernel\('plain'\)"):
-        case.model(kernel="fused")(*case.batch(), note=recorder(kept))
+        case.model(backend="fused")(*case.batch(), note=recorder(kept))
     assert not kept
 
 
@@ -107,21 +107,21 @@ SAMPLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "kernel"), SAMPLE, ids=str)
-def test_a_sample_is_captured_whole(cases: dict[str, Any], name: str, kernel: str) -> None:
-    compiled_like(cases[name], kernel, "aot_eager", depth=1)
+@pytest.mark.parametrize(("name", "backend"), SAMPLE, ids=str)
+def test_a_sample_is_captured_whole(cases: dict[str, Any], name: str, backend: str) -> None:
+    compiled_like(cases[name], backend, "aot_eager", depth=1)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kernel", ["plain", "fused"])
-def test_compiled_is_plain(case: Any, kernel: str) -> None:
-    compiled_like(case, kernel, "inductor")
+@pytest.mark.parametrize("backend", ["plain", "fused"])
+def test_compiled_is_plain(case: Any, backend: str) -> None:
+    compiled_like(case, backend, "inductor")
 
 
-def compiled_like(case: Any, kernel: str, backend: str, **changes: Any) -> None:
+def compiled_like(case: Any, backend: str, compiler: str, **changes: Any) -> None:
     torch.compiler.reset()
-    model, batch = case.model(kernel=kernel, **changes), case.batch()
-    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    model, batch = case.model(backend=backend, **changes), case.batch()
+    compiled = torch.compile(model, fullgraph=True, backend=compiler)
     results = []
     for run in (model, compiled):
         model.zero_grad()

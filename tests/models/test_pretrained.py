@@ -86,7 +86,7 @@ def test_bert_in_and_out_again(bert: Any, padded: Any, tmp_path: Path) -> None:
     real = mask.bool()
     assert largest((ours(tokens, mask) - hidden)[real]) < 1e-5
     assert largest(mean_of_tokens(ours(tokens, mask), mask) - mean_of_tokens(hidden, mask)) < 1e-5
-    assert largest((ours.with_kernel("fused")(tokens, mask) - hidden)[real]) < 1e-5
+    assert largest((ours.with_backend("fused")(tokens, mask) - hidden)[real]) < 1e-5
     types = torch.ones_like(tokens)
     typed = theirs(input_ids=tokens, attention_mask=mask, token_type_ids=types).last_hidden_state
     assert largest((ours(tokens, mask, types) - typed)[real]) < 1e-5
@@ -218,7 +218,7 @@ def test_vit_in_and_out_again(image: int, patch: int, channels: int, tmp_path: P
     images = torch.randn(2, channels, image, image, generator=torch.Generator().manual_seed(0))
     scores = theirs(images).logits
     assert largest(ours(images) - scores) < 1e-5
-    assert largest(ours.with_kernel("fused")(images) - scores) < 1e-5
+    assert largest(ours.with_backend("fused")(images) - scores) < 1e-5
     back = transformers.ViTForImageClassification.from_pretrained(
         to_transformers(ours, tmp_path / "out")
     ).eval()

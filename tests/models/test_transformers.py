@@ -89,9 +89,9 @@ def test_blocks_are_the_mechanisms(placement: Any) -> None:
 # --- causality and padding ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["plain", "fused"])
-def test_no_output_changes_before_the_token_that_changed(causal_case: Any, kernel: str) -> None:
-    model, (tokens,) = causal_case.model(kernel=kernel), causal_case.batch()
+@pytest.mark.parametrize("backend", ["plain", "fused"])
+def test_no_output_changes_before_the_token_that_changed(causal_case: Any, backend: str) -> None:
+    model, (tokens,) = causal_case.model(backend=backend), causal_case.batch()
     before = model(tokens)
     for t in range(tokens.shape[1]):
         other = tokens.clone()
@@ -101,10 +101,10 @@ def test_no_output_changes_before_the_token_that_changed(causal_case: Any, kerne
         assert (after[:, t:] - before[:, t:]).abs().amax(-1).min() > 1e-6
 
 
-@pytest.mark.parametrize("kernel", ["plain", "fused"])
+@pytest.mark.parametrize("backend", ["plain", "fused"])
 @pytest.mark.parametrize("name", ["encoder-decoder", "encoder-decoder, pre", "encoder-decoder, linear"])
-def test_a_decoder_sees_no_later_target(cases: dict[str, Any], name: str, kernel: str) -> None:
-    model, (source, target, mask) = cases[name].model(kernel=kernel), cases[name].batch()
+def test_a_decoder_sees_no_later_target(cases: dict[str, Any], name: str, backend: str) -> None:
+    model, (source, target, mask) = cases[name].model(backend=backend), cases[name].batch()
     before = model(source, target, mask)
     for t in range(target.shape[1]):
         other = target.clone()
@@ -125,10 +125,10 @@ PADDED = [
 ]
 
 
-@pytest.mark.parametrize("kernel", ["plain", "fused"])
+@pytest.mark.parametrize("backend", ["plain", "fused"])
 @pytest.mark.parametrize("name", PADDED)
-def test_padding_changes_nothing(cases: dict[str, Any], name: str, kernel: str) -> None:
-    model, (tokens, mask) = cases[name].model(kernel=kernel), cases[name].batch()
+def test_padding_changes_nothing(cases: dict[str, Any], name: str, backend: str) -> None:
+    model, (tokens, mask) = cases[name].model(backend=backend), cases[name].batch()
     together = model(tokens, mask)
     for i, length in enumerate(mask.sum(-1).tolist()):
         alone = model(tokens[i : i + 1, :length])[0]
@@ -141,12 +141,12 @@ def test_padding_changes_nothing(cases: dict[str, Any], name: str, kernel: str) 
     torch.testing.assert_close(changed[real], together[real], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["plain", "fused"])
+@pytest.mark.parametrize("backend", ["plain", "fused"])
 @pytest.mark.parametrize("name", ["encoder-decoder", "encoder-decoder, linear"])
 def test_padding_of_the_source_and_after_the_target_changes_nothing(
-    cases: dict[str, Any], name: str, kernel: str
+    cases: dict[str, Any], name: str, backend: str
 ) -> None:
-    model, (source, target, mask) = cases[name].model(kernel=kernel), cases[name].batch()
+    model, (source, target, mask) = cases[name].model(backend=backend), cases[name].batch()
     together = model(source, target, mask)
     for i, length in enumerate(mask.sum(-1).tolist()):
         alone = model(source[i : i + 1, :length], target[i : i + 1, :3])[0]
@@ -157,8 +157,8 @@ def test_padding_of_the_source_and_after_the_target_changes_nothing(
 
 
 def test_a_cache_gives_the_same_tokens(causal_case: Any) -> None:
-    for kernel in ("plain", "fused"):
-        model = causal_case.model(kernel=kernel, max_length=40)
+    for backend in ("plain", "fused"):
+        model = causal_case.model(backend=backend, max_length=40)
         (tokens,) = causal_case.batch()
         greedy = model.generate(tokens, 30)
         assert torch.equal(greedy[:, :7], tokens)
@@ -224,7 +224,7 @@ def test_token_types_are_zero_unless_given() -> None:
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_the_first_tokens_alone_are_the_first_of_all(placement: Any) -> None:
-    encoder = Encoder(TransformerConfig(**SMALL, normalisation=placement, kernel="fused")).double().eval()
+    encoder = Encoder(TransformerConfig(**SMALL, normalisation=placement, backend="fused")).double().eval()
     given, results = torch.randn(2, 5, SMALL["width"], dtype=torch.float64), []
     for first in (None, 2):
         tokens = given.clone().requires_grad_()

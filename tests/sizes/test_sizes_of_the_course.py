@@ -77,7 +77,7 @@ def test_a_layer_of_the_transformer_is_the_encoder_layer():
     stack = sizes.transformer(
         width=24, depth=1, heads=3, hidden=40, vocabulary=0, tokens=9, architecture="encoder"
     ).total
-    for count in ("weights", "biases", "multiply_adds", "others"):
+    for count in ("weights", "biases", "multiply_adds", "other_operations"):
         assert getattr(stack, count) == getattr(layer, count)
 
 
@@ -159,7 +159,7 @@ def test_b8_growth_is_the_count_at_any_size():
     for polynomial, count in (
         (found["multiply-adds"], ledger.total.multiply_adds),
         (found["FLOPs"], ledger.total.flops),
-        (found["other operations"], ledger.total.others),
+        (found["other operations"], ledger.total.other_operations),
     ):
         assert polynomial(n=197, d=768) == count
     assert found["order"] == "O(n^2 d + n d^2)"
@@ -171,11 +171,11 @@ def test_a_depthwise_convolution_grows_with_the_width_only_once():
 
 
 def test_every_growing_mechanism_is_counted_and_verified():
-    for mechanism in sizes.growing():
+    for mechanism in sizes.mechanisms_that_scale():
         assert sizes.growth(mechanism)["order"].startswith("O(")
     assert (
         {"self-attention", "encoder-layer", "recurrence", "convolution-2d"}
-        <= set(sizes.growing())
+        <= set(sizes.mechanisms_that_scale())
         <= set(MECHANISMS)
     )
 

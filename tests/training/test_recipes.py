@@ -16,7 +16,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 def test_the_default_is_the_course_s_model_and_only_epochs_differ():
     run = vision()
-    assert (run.data, run.model.patch, run.model.depth, run.model.heads, run.epochs) == (
+    assert (run.data, run.model.patch_size, run.model.depth, run.model.heads, run.epochs) == (
         "fashion-mnist",
         4,
         6,

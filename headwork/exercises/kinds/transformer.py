@@ -18,14 +18,14 @@ def sinusoidal_positions(draws: Draws, difficulty: int) -> Problem:
 
 
 # Rows with mean 0 and an integer deviation.
-EVEN = ((-1, -1, 1, 1), (-2, -2, 2, 2), (-3, -3, 3, 3), (-7, -1, 1, 7), (-5, -5, 5, 5))
+INTEGER_DEVIATION_ROWS = ((-1, -1, 1, 1), (-2, -2, 2, 2), (-3, -3, 3, 3), (-7, -1, 1, 7), (-5, -5, 5, 5))
 
 
 def _row(draws: Draws, difficulty: int) -> list[int]:
     if difficulty > 1:
         return draws.row(4, -2, 6)
     middle = draws.integer(-2, 5)
-    return [middle + x for x in draws.shuffled(draws.choice(EVEN))]
+    return [middle + x for x in draws.shuffled(draws.choice(INTEGER_DEVIATION_ROWS))]
 
 
 @kind("layer-normalisation", "mean, centred, deviation, normalised, output")

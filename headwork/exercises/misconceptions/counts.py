@@ -12,23 +12,24 @@ from headwork.exercises.misconceptions.registry import Formulas, misconception, 
 
 SIZES = ("output-size", "convolution-counts", "sharing-counts")
 WITH_BIASES = ("convolution-counts", "attention-parameters", "feed-forward-parameters")
-FEED = ("feed-forward-parameters",)
+FEED_FORWARD = ("feed-forward-parameters",)
 
-IMAGE = {"mechanism": "patch-counts", "height": 8, "width": 6, "patch": 2, "channels": 3}
+PATCH_EXAMPLE = {"mechanism": "patch-counts", "height": 8, "width": 6, "patch": 2, "channels": 3}
 SLIDING = {"kernel": 3, "stride": 2, "padding": 1}
-FILTERS = {"mechanism": "convolution-counts", "height": 6, "width": 7, "channels": 3, "filters": 2, **SLIDING}
-SIZE = {"mechanism": "output-size", "size": 8, **SLIDING}
-SHARING = {"mechanism": "sharing-counts", "size": 8, "kernel": 3}
-SHAPE = {"mechanism": "head-shapes", "batch": 1, "tokens": 5, "width": 8, "heads": 2}
-PARAMETERS = {"mechanism": "attention-parameters", "width": 8, "heads": 2}
-LAYER = {"mechanism": "feed-forward-parameters", "tokens": 3, "width": 4, "hidden": 8}
-COST = {"mechanism": "complexity", "tokens": 5, "width": 4, "kernel": 3}
+FILTERED = {"height": 6, "width": 7, "channels": 3, "filters": 2}
+FILTERS_EXAMPLE = {"mechanism": "convolution-counts", **FILTERED, **SLIDING}
+SIZE_EXAMPLE = {"mechanism": "output-size", "size": 8, **SLIDING}
+SHARING_EXAMPLE = {"mechanism": "sharing-counts", "size": 8, "kernel": 3}
+SHAPE_EXAMPLE = {"mechanism": "head-shapes", "batch": 1, "tokens": 5, "width": 8, "heads": 2}
+PARAMETERS_EXAMPLE = {"mechanism": "attention-parameters", "width": 8, "heads": 2}
+SMALL_LAYER = {"mechanism": "feed-forward-parameters", "tokens": 3, "width": 4, "hidden": 8}
+COST_EXAMPLE = {"mechanism": "complexity", "tokens": 5, "width": 4, "kernel": 3}
 
 
 # --- patches ----------------------------------------------------------------------------------------
 
 
-@misconception(on=("patch-counts",), at="tokens", counter={**IMAGE, "class_token": 0})
+@misconception(on=("patch-counts",), at="tokens", counter_example={**PATCH_EXAMPLE, "class_token": 0})
 def class_token_added(run: RunView) -> Any:
     """a class token is counted that is not there"""
     return None if run.class_token else run.patches + 1
@@ -52,7 +53,7 @@ PATCH_FORMULAS: Formulas = {
     "patches-per-channel": ("patches", lambda run: run.current * run.channels),
     "pixels-over-side": ("patches", lambda run: run.height * run.width / run.patch),
 }
-register(PATCH_MISTAKES, PATCH_FORMULAS, on=("patch-counts",), counter=IMAGE)
+register(PATCH_MISTAKES, PATCH_FORMULAS, on=("patch-counts",), counter_example=PATCH_EXAMPLE)
 
 
 # --- output sizes -----------------------------------------------------------------------------------
@@ -74,10 +75,10 @@ SIZE_FORMULAS: Formulas = {
     "padding-once": ("inputs", lambda run: {"padding": run.padding / 2} if run.padding else None),
     "size-without-stride": ("inputs", lambda run: {"stride": 1} if run.stride != 1 else None),
 }
-register(SIZE_MISTAKES, SIZE_FORMULAS, on=SIZES, counter=SIZE)
+register(SIZE_MISTAKES, SIZE_FORMULAS, on=SIZES, counter_example=SIZE_EXAMPLE)
 
 
-@misconception(on=SIZES, at=f"span, {OUTPUTS}", counter=SIZE)
+@misconception(on=SIZES, at=f"span, {OUTPUTS}", counter_example=SIZE_EXAMPLE)
 def kernel_not_subtracted(run: RunView) -> Any:
     """the kernel is not subtracted"""
     if run.path == "span":
@@ -95,13 +96,13 @@ def _span(run: RunView) -> float:
 # --- weights of convolutions ------------------------------------------------------------------------
 
 
-@misconception(on=WITH_BIASES, counter=FILTERS)
+@misconception(on=WITH_BIASES, counter_example=FILTERS_EXAMPLE)
 def biases_counted(run: RunView) -> Any:
     """the biases are counted, but none are asked for"""
     return None if run.biases else {"biases": 1}
 
 
-@misconception(on=WITH_BIASES, counter={**FILTERS, "biases": 1})
+@misconception(on=WITH_BIASES, counter_example={**FILTERS_EXAMPLE, "biases": 1})
 def biases_not_counted(run: RunView) -> Any:
     """the biases are not counted"""
     return {"biases": 0} if run.biases else None
@@ -135,7 +136,7 @@ FILTER_FORMULAS: Formulas = {
         ),
     ),
 }
-register(FILTER_MISTAKES, FILTER_FORMULAS, on=("convolution-counts",), counter=FILTERS)
+register(FILTER_MISTAKES, FILTER_FORMULAS, on=("convolution-counts",), counter_example=FILTERS_EXAMPLE)
 
 
 SHARING_MISTAKES = {
@@ -150,7 +151,7 @@ SHARING_FORMULAS: Formulas = {
     "unshared-counted-once": ("unshared", lambda run: run.kernel),
     "inputs-for-outputs": ("unshared", lambda run: run.size * run.kernel),
 }
-register(SHARING_MISTAKES, SHARING_FORMULAS, on=("sharing-counts",), counter=SHARING)
+register(SHARING_MISTAKES, SHARING_FORMULAS, on=("sharing-counts",), counter_example=SHARING_EXAMPLE)
 
 
 # --- shapes and parameters of attention ---------------------------------------------------------------
@@ -177,7 +178,7 @@ SHAPE_FORMULAS: Formulas = {
     ),
     "joined-as-average": ("joined", lambda run: np.array([run.batch, run.tokens, run.head_width])),
 }
-register(SHAPE_MISTAKES, SHAPE_FORMULAS, on=("head-shapes",), counter=SHAPE)
+register(SHAPE_MISTAKES, SHAPE_FORMULAS, on=("head-shapes",), counter_example=SHAPE_EXAMPLE)
 
 
 HEAD_MISTAKES = {
@@ -194,23 +195,23 @@ HEAD_FORMULAS: Formulas = {
     "one-head-counted": ("projection", lambda run: run.one_head + run.biases * run.width),
     "three-projections": ("total", lambda run: 3 * run.projection),
 }
-register(HEAD_MISTAKES, HEAD_FORMULAS, on=("attention-parameters",), counter=PARAMETERS)
+register(HEAD_MISTAKES, HEAD_FORMULAS, on=("attention-parameters",), counter_example=PARAMETERS_EXAMPLE)
 
 
-@misconception(on=FEED, at="first, second, total", counter=LAYER)
+@misconception(on=FEED_FORWARD, at="first, second, total", counter_example=SMALL_LAYER)
 def counted_per_token(run: RunView) -> Any:
     """the weights are counted once for each token; all tokens share them"""
     counted = run.path == "total" and run.first != run.width * run.hidden + run.biases * run.hidden
     return run.current if counted else run.tokens * run.current
 
 
-@misconception(on=FEED, at="total", counter=LAYER)
+@misconception(on=FEED_FORWARD, at="total", counter_example=SMALL_LAYER)
 def one_layer_counted(run: RunView) -> Any:
     """only one of the two layers is counted"""
     return run.first
 
 
-@misconception(on=FEED, at="first, second", counter=LAYER)
+@misconception(on=FEED_FORWARD, at="first, second", counter_example=SMALL_LAYER)
 def bias_widths_swapped(run: RunView) -> Any:
     """the biases of the two layers are swapped: b_1 has the hidden width, b_2 the token's"""
     biases = run.biases * (run.width if run.path == "first" else run.hidden)
@@ -235,4 +236,4 @@ COST_FORMULAS: Formulas = {
     "depthwise-for-full": ("convolution", lambda run: run.kernel * run.tokens * run.width),
     "one-recurrence-matrix": ("recurrence", lambda run: run.tokens * run.width**2),
 }
-register(COST_MISTAKES, COST_FORMULAS, on=("complexity",), counter=COST)
+register(COST_MISTAKES, COST_FORMULAS, on=("complexity",), counter_example=COST_EXAMPLE)

@@ -8,60 +8,60 @@ import numpy as np
 
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions import softmax
-from headwork.exercises.misconceptions.attention import HEADS, ONE, PLAIN, TWO
+from headwork.exercises.misconceptions.attention import ATTENTIONS, BETA_1, TWO_HEADS, TWO_TOKENS
 from headwork.exercises.misconceptions.registry import Formulas, misconception, register
 
-LINEAR = ("linear-attention", "linear-attention-recurrent")
-MOVED = {**TWO, "mechanism": "sensitivity", "delta": "0 0; 1 1"}
-COPY = {"mechanism": "copying", "tokens": "2 2; 2 0", "norm": 2}
-CAUSAL = {**ONE, "mask": "causal"}
-HIDDEN = {**ONE, "mask": "[[1, 0]]"}
+LINEAR_ATTENTIONS = ("linear-attention", "linear-attention-recurrent")
+SENSITIVITY_EXAMPLE = {**TWO_TOKENS, "mechanism": "sensitivity", "delta": "0 0; 1 1"}
+COPY_EXAMPLE = {"mechanism": "copying", "tokens": "2 2; 2 0", "norm": 2}
+CAUSAL_MASK = {**BETA_1, "mask": "causal"}
+PADDING_MASK = {**BETA_1, "mask": "[[1, 0]]"}
 ROWS = {"query": "1; 2", "key": "1; 3", "value": "1; 2", "mask": "causal"}
-RECURRENT = {"mechanism": "linear-attention-recurrent", **ROWS}
-RATIO = {"mechanism": "linear-attention", **ROWS}
+RECURRENT_EXAMPLE = {"mechanism": "linear-attention-recurrent", **ROWS}
+LINEAR_EXAMPLE = {"mechanism": "linear-attention", **ROWS}
 
 # --- masks --------------------------------------------------------------------------------------
 
 
-@misconception(on=PLAIN, at="weights", counter=CAUSAL, evidence=softmax.row_sums)
+@misconception(on=ATTENTIONS, at="weights", counter_example=CAUSAL_MASK, evidence=softmax.row_sums)
 def mask_after_softmax(run: RunView) -> Any:
     """the mask is applied after the softmax, so the rows no longer sum to 1"""
     return softmax.normalise(np.exp(run.scores)) * softmax.mask(run) if run.has("mask") else None
 
 
-@misconception(on=PLAIN, at="masked", counter=CAUSAL)
+@misconception(on=ATTENTIONS, at="masked", counter_example=CAUSAL_MASK)
 def mask_with_zero(run: RunView) -> Any:
     """hidden scores are set to 0 instead of minus infinity, and e^0 = 1 still takes weight"""
     return np.where(softmax.mask(run) == 1, run.scores, 0)
 
 
-@misconception(on=PLAIN, counter=CAUSAL)
+@misconception(on=ATTENTIONS, counter_example=CAUSAL_MASK)
 def mask_sees_one_more(run: RunView) -> Any:
     """the mask is one position too generous: each query sees the next key too"""
     return {"mask": softmax.causal_mask(run, diagonal=1)} if softmax.is_causal(run) else None
 
 
-@misconception(on=PLAIN, at="masked, weights", counter=CAUSAL)
+@misconception(on=ATTENTIONS, at="masked, weights", counter_example=CAUSAL_MASK)
 def mask_hides_own_token(run: RunView) -> Any:
     """the mask is one position too strict: it hides the token itself"""
     visible = softmax.causal_mask(run, diagonal=-1) == 1
     return softmax.apply_mask(run, visible) if softmax.is_causal(run) else None
 
 
-@misconception(on=PLAIN, counter=CAUSAL)
+@misconception(on=ATTENTIONS, counter_example=CAUSAL_MASK)
 def mask_upside_down(run: RunView) -> Any:
     """the mask is upside down: it hides the earlier keys instead of the later ones"""
     return {"mask": softmax.causal_mask(run).T} if softmax.is_causal(run) else None
 
 
-@misconception(on=PLAIN, at="masked, weights", counter=HIDDEN)
+@misconception(on=ATTENTIONS, at="masked, weights", counter_example=PADDING_MASK)
 def mask_inverted(run: RunView) -> Any:
     """the mask is inverted: 1 means visible, 0 means hidden"""
     inverted = run.has("mask") and not softmax.is_causal(run)
     return softmax.apply_mask(run, run.mask == 0) if inverted else None
 
 
-@misconception(on=PLAIN, at="masked, weights", counter=HIDDEN)
+@misconception(on=ATTENTIONS, at="masked, weights", counter_example=PADDING_MASK)
 def mask_on_queries(run: RunView) -> Any:
     """the mask hides queries (rows); it must hide keys (columns)"""
     if not run.has("mask") or run.scores.shape[-1] != run.scores.shape[-2]:
@@ -70,7 +70,7 @@ def mask_on_queries(run: RunView) -> Any:
     return softmax.apply_mask(run, visible)
 
 
-@misconception(on=PLAIN, at="masked", counter=CAUSAL)
+@misconception(on=ATTENTIONS, at="masked", counter_example=CAUSAL_MASK)
 def mask_forgotten(run: RunView) -> Any:
     """the mask is not applied"""
     return run.scores
@@ -93,10 +93,10 @@ JOIN_FORMULAS: Formulas = {
     "join-without-transpose": ("joined", lambda run: run.per_head.swapaxes(0, 1).reshape(run.current.shape)),
     "output-projection-forgotten": ("output", lambda run: run.joined if run.has("W_o") else None),
 }
-register(JOIN_MISTAKES, JOIN_FORMULAS, on=("multi-head-attention",), counter=HEADS)
+register(JOIN_MISTAKES, JOIN_FORMULAS, on=("multi-head-attention",), counter_example=TWO_HEADS)
 
 
-@misconception(on=("multi-head-attention",), at="query, key, value", counter=HEADS)
+@misconception(on=("multi-head-attention",), at="query, key, value", counter_example=TWO_HEADS)
 def split_without_transpose(run: RunView) -> Any:
     """the rows are split into heads by reshaping alone: tokens and heads are mixed up, swap their axes"""
     count, heads, width = run.current.shape
@@ -106,7 +106,7 @@ def split_without_transpose(run: RunView) -> Any:
 # --- sensitivity and copying --------------------------------------------------------------------
 
 
-@misconception(on=("sensitivity",), at="after/scores", counter=MOVED)
+@misconception(on=("sensitivity",), at="after/scores", counter_example=SENSITIVITY_EXAMPLE)
 def row_for_column_changed(run: RunView) -> Any:
     """only one query's scores are changed; a moved key changes one score of every query"""
     moved = np.any(run.delta != 0, axis=-1)
@@ -117,14 +117,16 @@ def row_for_column_changed(run: RunView) -> Any:
     return before * softmax.scale(run) + np.where(moved[:, None] & moved[None, :], change, 0)
 
 
-@misconception(on=("sensitivity",), at="after/scores", counter={**MOVED, "delta": "0 0; 1 2"})
+@misconception(
+    on=("sensitivity",), at="after/scores", counter_example={**SENSITIVITY_EXAMPLE, "delta": "0 0; 1 2"}
+)
 def difference_for_sum(run: RunView) -> Any:
     """the moved key is replaced by the difference; the difference must be added to it"""
     moved = np.any(run.delta != 0, axis=-1)[:, None]
     return run.query @ np.where(moved, run.delta, run.key).T * softmax.scale(run)
 
 
-@misconception(on=("sensitivity",), at="change", counter=MOVED)
+@misconception(on=("sensitivity",), at="change", counter_example=SENSITIVITY_EXAMPLE)
 def change_backwards(run: RunView) -> Any:
     """the change has the wrong sign: before minus after"""
     return -run.current
@@ -140,19 +142,19 @@ COPY_FORMULAS: Formulas = {
     "norm-as-sum": ("norms", lambda run: run.tokens.sum(-1, keepdims=True)),
     "error-not-relative": ("errors", lambda run: run.current * run.norm),
 }
-register(COPY_MISTAKES, COPY_FORMULAS, on=("copying",), counter=COPY)
+register(COPY_MISTAKES, COPY_FORMULAS, on=("copying",), counter_example=COPY_EXAMPLE)
 
 
 # --- linear attention ---------------------------------------------------------------------------
 
 
-@misconception(on=LINEAR, counter=RECURRENT)
+@misconception(on=LINEAR_ATTENTIONS, counter_example=RECURRENT_EXAMPLE)
 def total_for_prefix_sums(run: RunView) -> Any:
     """every query uses the total over all keys; under a causal mask it sees none after its own position"""
     return {"mask": None} if run.has("mask") else None
 
 
-@misconception(on=LINEAR, at="weights, output", counter=RECURRENT)
+@misconception(on=LINEAR_ATTENTIONS, at="weights, output", counter_example=RECURRENT_EXAMPLE)
 def linear_without_normalisation(run: RunView) -> Any:
     """the sums are not divided out"""
     if run.path == "weights":
@@ -160,20 +162,20 @@ def linear_without_normalisation(run: RunView) -> Any:
     return run.current if run.has_step("weights") else run.current * softmax.divisors(run)
 
 
-@misconception(on=("linear-attention",), at="weights", counter=RATIO)
+@misconception(on=("linear-attention",), at="weights", counter_example=LINEAR_EXAMPLE)
 def exponential_kept(run: RunView) -> Any:
     """the exponential is still there; linear attention takes the dot products themselves"""
     hidden = softmax.causal_mask(run) == 0 if run.has("mask") else False
     return softmax.normalise(np.exp(np.where(hidden, -np.inf, run.scores)))
 
 
-@misconception(on=("linear-attention",), at="sums", counter=RATIO)
+@misconception(on=("linear-attention",), at="sums", counter_example=LINEAR_EXAMPLE)
 def column_sums(run: RunView) -> Any:
     """the dot products are divided by the sums of the columns, not of the rows"""
     return run.scores.sum(-2)[:, None]
 
 
-@misconception(on=("linear-attention-recurrent",), at="state, key sum", counter=RECURRENT)
+@misconception(on=("linear-attention-recurrent",), at="state, key sum", counter_example=RECURRENT_EXAMPLE)
 def state_not_carried(run: RunView) -> Any:
     """each state holds only the newest product; it must be added to the state before"""
     key = run.key_features[run.time_step]

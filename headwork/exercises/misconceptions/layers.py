@@ -11,12 +11,12 @@ from headwork.exercises.misconceptions.registry import Formulas, misconception, 
 
 POSITIONS = ("sinusoidal-positions",)
 NORMALISED = ("layer-normalisation", "add-and-normalise")
-FEED = ("feed-forward",)
+FEED_FORWARD = ("feed-forward",)
 
-POSITION = {"mechanism": "sinusoidal-positions", "places": "1 2", "width": 4}
-ROWS = {"mechanism": "layer-normalisation", "tokens": "1 5; 2 4"}
-ADDED = {"mechanism": "add-and-normalise", "tokens": "1 5; 2 4", "sublayer": "1 0; 0 3"}
-LAYER = {
+POSITION_EXAMPLE = {"mechanism": "sinusoidal-positions", "places": "1 2", "width": 4}
+TWO_ROWS = {"mechanism": "layer-normalisation", "tokens": "1 5; 2 4"}
+ADDED_EXAMPLE = {"mechanism": "add-and-normalise", "tokens": "1 5; 2 4", "sublayer": "1 0; 0 3"}
+SMALL_LAYER = {
     "mechanism": "feed-forward",
     "tokens": "[[1, 2]]",
     "W_1": "1 -1; 0 -1",
@@ -46,10 +46,10 @@ POSITION_FORMULAS: Formulas = {
     "frequencies-rising": ("frequencies", lambda run: 1 / run.current),
     "positions-from-one": ("inputs", lambda run: {"places": run.places + 1}),
 }
-register(POSITION_MISTAKES, POSITION_FORMULAS, on=POSITIONS, counter=POSITION)
+register(POSITION_MISTAKES, POSITION_FORMULAS, on=POSITIONS, counter_example=POSITION_EXAMPLE)
 
 
-@misconception(on=POSITIONS, at="output", counter=POSITION)
+@misconception(on=POSITIONS, at="output", counter_example=POSITION_EXAMPLE)
 def degrees_for_radians(run: RunView) -> Any:
     """the angles are taken in degrees; they must be in radians"""
     angles = np.deg2rad(run.angles)
@@ -63,7 +63,7 @@ def _rows(run: RunView) -> Any:
     return run.residual if run.has_step("residual") else run.tokens
 
 
-@misconception(on=NORMALISED, at="mean, centred, deviation, normalised, output", counter=ROWS)
+@misconception(on=NORMALISED, at="mean, centred, deviation, normalised, output", counter_example=TWO_ROWS)
 def normalised_over_tokens(run: RunView) -> Any:
     """the mean is taken over the tokens; layer normalisation works on each token by itself"""
     rows = _rows(run)
@@ -92,28 +92,30 @@ DEVIATION_FORMULAS: Formulas = {
     "mean-not-subtracted": ("normalised", lambda run: _rows(run) / run.deviation),
     "deviation-of-sum": ("deviation", lambda run: run.current * np.sqrt(run.centred.shape[-1])),
 }
-register(DEVIATION_MISTAKES, DEVIATION_FORMULAS, on=NORMALISED, counter=ROWS)
+register(DEVIATION_MISTAKES, DEVIATION_FORMULAS, on=NORMALISED, counter_example=TWO_ROWS)
 
 
-@misconception(on=("layer-normalisation",), counter={**ROWS, "scale": "2 1", "shift": "1 3"})
+@misconception(on=("layer-normalisation",), counter_example={**TWO_ROWS, "scale": "2 1", "shift": "1 3"})
 def scale_and_shift_swapped(run: RunView) -> Any:
     """scale and shift are swapped"""
     return {"scale": run.shift, "shift": run.scale} if run.has("scale") and run.has("shift") else None
 
 
-@misconception(on=("layer-normalisation",), at="output", counter={**ROWS, "scale": "2 1", "shift": "1 3"})
+@misconception(
+    on=("layer-normalisation",), at="output", counter_example={**TWO_ROWS, "scale": "2 1", "shift": "1 3"}
+)
 def affine_forgotten(run: RunView) -> Any:
     """scale and shift are left out"""
     return run.normalised if run.has("scale") or run.has("shift") else None
 
 
-@misconception(on=("add-and-normalise",), at="residual", counter=ADDED)
+@misconception(on=("add-and-normalise",), at="residual", counter_example=ADDED_EXAMPLE)
 def residual_forgotten(run: RunView) -> Any:
     """the residual is left out: the input must be added to the output of the sublayer"""
     return run.sublayer
 
 
-@misconception(on=("add-and-normalise",), at="output", counter=ADDED)
+@misconception(on=("add-and-normalise",), at="output", counter_example=ADDED_EXAMPLE)
 def added_after_normalising(run: RunView) -> Any:
     """the input is normalised before the sublayer's output is added; here the sum is normalised"""
     rows = run.tokens
@@ -123,7 +125,7 @@ def added_after_normalising(run: RunView) -> Any:
 # --- feed-forward -----------------------------------------------------------------------------------
 
 
-@misconception(on=FEED, counter={**LAYER, "W_1": "1 -1; 2 -1"})
+@misconception(on=FEED_FORWARD, counter_example={**SMALL_LAYER, "W_1": "1 -1; 2 -1"})
 def feed_forward_transposed(run: RunView) -> Any:
     """a matrix is applied transposed: W x for x W"""
     return {"W_1": run.W_1.T, "W_2": run.W_2.T}
@@ -141,10 +143,10 @@ FEED_FORMULAS: Formulas = {
     "first-bias-forgotten": ("inputs", lambda run: {"b_1": None} if run.has("b_1") else None),
     "second-bias-forgotten": ("inputs", lambda run: {"b_2": None} if run.has("b_2") else None),
 }
-register(FEED_MISTAKES, FEED_FORMULAS, on=FEED, counter=LAYER)
+register(FEED_MISTAKES, FEED_FORMULAS, on=FEED_FORWARD, counter_example=SMALL_LAYER)
 
 
-@misconception(on=FEED, at="output", counter={**LAYER, "W_2": "1 -2; 3 1"})
+@misconception(on=FEED_FORWARD, at="output", counter_example={**SMALL_LAYER, "W_2": "1 -2; 3 1"})
 def output_activated(run: RunView) -> Any:
     """the output is clipped at 0 too; the activation stands only between the two layers"""
     return np.maximum(run.current, 0)

@@ -9,57 +9,57 @@ import numpy as np
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions.registry import Formulas, misconception, register
 
-UNROLLED = ("recurrence",)
-CLOSED = ("recurrence-closed-form",)
-STEPS = {"mechanism": "recurrence", "inputs": "1 2 4", "W_x": "2", "W_h": "3", "h_0": "[1]"}
-SUM = {"mechanism": "recurrence-closed-form", "inputs": "1 2 4", "W_x": "2", "W_h": "3"}
-PARITY = {"mechanism": "alternation", "inputs": "1 2 4 5"}
+RECURRENCES = ("recurrence",)
+CLOSED_FORMS = ("recurrence-closed-form",)
+RECURRENCE_EXAMPLE = {"mechanism": "recurrence", "inputs": "1 2 4", "W_x": "2", "W_h": "3", "h_0": "[1]"}
+CLOSED_FORM_EXAMPLE = {"mechanism": "recurrence-closed-form", "inputs": "1 2 4", "W_x": "2", "W_h": "3"}
+ALTERNATION_EXAMPLE = {"mechanism": "alternation", "inputs": "1 2 4 5"}
 
 
-@misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
+@misconception(on=(*RECURRENCES, *CLOSED_FORMS), counter_example=RECURRENCE_EXAMPLE)
 def recurrence_backwards(run: RunView) -> Any:
     """the inputs are read backwards, the last one first"""
     return {"inputs": run.inputs[::-1]}
 
 
-@misconception(on=UNROLLED, counter=STEPS)
+@misconception(on=RECURRENCES, counter_example=RECURRENCE_EXAMPLE)
 def first_state_forgotten(run: RunView) -> Any:
     """the state before the first step, h_0, is left out"""
     return {"h_0": None} if run.has("h_0") else None
 
 
-@misconception(on=(*UNROLLED, *CLOSED), counter=STEPS)
+@misconception(on=(*RECURRENCES, *CLOSED_FORMS), counter_example=RECURRENCE_EXAMPLE)
 def recurrence_weights_swapped(run: RunView) -> Any:
     """W_x and W_h are swapped"""
     return {"W_x": run.W_h, "W_h": run.W_x}
 
 
-@misconception(on=UNROLLED, at="sum", counter=STEPS)
+@misconception(on=RECURRENCES, at="sum", counter_example=RECURRENCE_EXAMPLE)
 def state_forgotten(run: RunView) -> Any:
     """the last state is not carried forward: each step uses only its own input"""
     newest = np.atleast_1d(run.inputs[run.time_step])
     return (newest @ np.atleast_2d(run.W_x).T).reshape(run.current.shape)
 
 
-@misconception(on=UNROLLED, counter=STEPS)
+@misconception(on=RECURRENCES, counter_example=RECURRENCE_EXAMPLE)
 def state_weight_forgotten(run: RunView) -> Any:
     """the last state is added without its weight W_h"""
     return {"W_h": np.eye(len(np.atleast_2d(run.W_h))).reshape(np.shape(run.W_h))}
 
 
-@misconception(on=UNROLLED, counter={**STEPS, "W_y": "2"})
+@misconception(on=RECURRENCES, counter_example={**RECURRENCE_EXAMPLE, "W_y": "2"})
 def output_weight_forgotten(run: RunView) -> Any:
     """the output's weight W_y is left out"""
     return {"W_y": None} if run.has("W_y") else None
 
 
-@misconception(on=UNROLLED, counter={**STEPS, "output": "step"})
+@misconception(on=RECURRENCES, counter_example={**RECURRENCE_EXAMPLE, "output": "step"})
 def step_function_forgotten(run: RunView) -> Any:
     """the step function is left out: the output is 1 or 0"""
     return {"output": "linear"} if run.output == "step" else None
 
 
-@misconception(on=UNROLLED, at="output", counter={**STEPS, "output": "step"})
+@misconception(on=RECURRENCES, at="output", counter_example={**RECURRENCE_EXAMPLE, "output": "step"})
 def step_upside_down(run: RunView) -> Any:
     """the output is 1 where the state is negative; it must be 1 where it is positive"""
     return 1 - run.current if run.output == "step" else None
@@ -77,17 +77,17 @@ POWER_FORMULAS: Formulas = {
     "powers-by-time": ("powers", lambda run: run.current[::-1] @ np.atleast_2d(run.W_h)),
     "powers-one-too-high": ("powers", lambda run: run.current @ np.atleast_2d(run.W_h)),
 }
-register(POWER_MISTAKES, POWER_FORMULAS, on=CLOSED, counter=SUM)
+register(POWER_MISTAKES, POWER_FORMULAS, on=CLOSED_FORMS, counter_example=CLOSED_FORM_EXAMPLE)
 
 
-@misconception(on=CLOSED, at="powers", counter=SUM)
+@misconception(on=CLOSED_FORMS, at="powers", counter_example=CLOSED_FORM_EXAMPLE)
 def product_for_power(run: RunView) -> Any:
     """the power is taken for a product: w^3 is w w w, not 3 w"""
     count = len(run.current)
     return np.stack([np.atleast_2d(run.W_h) * (count - 1 - t) for t in range(count)])
 
 
-@misconception(on=CLOSED, counter=SUM)
+@misconception(on=CLOSED_FORMS, counter_example=CLOSED_FORM_EXAMPLE)
 def input_weight_forgotten(run: RunView) -> Any:
     """W_x is left out of the terms"""
     return {"W_x": np.ones_like(run.W_x)} if np.size(run.W_x) == 1 else None
@@ -112,4 +112,4 @@ PARITY_FORMULAS: Formulas = {
     "signs-forgotten": ("state", lambda run: run.odd_places + run.even_places),
     "alternation-upside-down": ("output", lambda run: 1 - run.current),
 }
-register(PARITY_MISTAKES, PARITY_FORMULAS, on=("alternation",), counter=PARITY)
+register(PARITY_MISTAKES, PARITY_FORMULAS, on=("alternation",), counter_example=ALTERNATION_EXAMPLE)

@@ -24,7 +24,7 @@ class Misconception:
     sentence: str
     on: tuple[str, ...]
     edit: Edit
-    counter: Mapping[str, Any]
+    counter_example: Mapping[str, Any]
     evidence: Evidence | None = None
 
 
@@ -35,7 +35,7 @@ def misconception(
     *,
     on: tuple[str, ...],
     at: str = "inputs",
-    counter: Mapping[str, Any],
+    counter_example: Mapping[str, Any],
     evidence: Evidence | None = None,
 ) -> Callable[[Change], Change]:
     """Register a mistake under its function's name; the docstring says what was done.
@@ -45,7 +45,9 @@ def misconception(
 
     def decorate(change: Change) -> Change:
         slug, sentence = change.__name__.replace("_", "-"), " ".join((change.__doc__ or "").split())
-        register({slug: sentence}, {slug: (at, change)}, on=on, counter=counter, evidence=evidence)
+        register(
+            {slug: sentence}, {slug: (at, change)}, on=on, counter_example=counter_example, evidence=evidence
+        )
         return change
 
     return decorate
@@ -56,13 +58,13 @@ def register(
     formulas: Formulas,
     *,
     on: tuple[str, ...],
-    counter: Mapping[str, Any],
+    counter_example: Mapping[str, Any],
     evidence: Evidence | None = None,
 ) -> None:
     """Register mistakes that are a formula each; they share their mechanisms and counter-example."""
     for slug, (at, change) in formulas.items():
         edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
-        MISCONCEPTIONS[slug] = Misconception(slug, sentences[slug], on, edit, counter, evidence)
+        MISCONCEPTIONS[slug] = Misconception(slug, sentences[slug], on, edit, counter_example, evidence)
 
 
 def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:
@@ -92,7 +94,7 @@ def same(left: Any, right: Any, within: float = 1e-9) -> bool:
 
 def counter_example(mistake: Misconception) -> tuple[str, Any, Any]:
     """The first step of the counter-example that the mistake changes: its path, right and wrong value."""
-    inputs = dict(mistake.counter)
+    inputs = dict(mistake.counter_example)
     case = Exercise(inputs.pop("mechanism"), inputs).case
     right, wrong = case.run(), run_with_mistakes(case, mistake)
     if wrong is None:

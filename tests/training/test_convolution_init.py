@@ -9,7 +9,7 @@ import headwork
 from headwork.errors import InputError
 from headwork.models import VisionTransformer, VisionTransformerConfig
 from headwork.training import changed, vision
-from headwork.training.convolution_start import start_as_convolution
+from headwork.training.convolution_init import initialise_as_convolution
 from headwork.training.preparation import prepare
 
 
@@ -17,7 +17,7 @@ from headwork.training.preparation import prepare
 def test_each_head_looks_at_its_neighbour(pooling):
     torch.manual_seed(0)
     model = VisionTransformer(VisionTransformerConfig(pooling=pooling, depth=3))
-    start_as_convolution(model)
+    initialise_as_convolution(model)
     # Without content, a token is its position alone, and every block sees the same.
     with torch.no_grad():
         model.patch_embedding.filters.zero_()
@@ -40,7 +40,7 @@ def test_each_head_looks_at_its_neighbour(pooling):
 
 def test_row_and_column_codes_are_orthogonal_and_as_large_as_the_patches():
     model = VisionTransformer(VisionTransformerConfig())
-    start_as_convolution(model)
+    initialise_as_convolution(model)
     table = model.positions.table.detach()
     assert (table[0] == 0).all()
     rows = table[1:].reshape(7, 7, 64)
@@ -57,16 +57,16 @@ def test_row_and_column_codes_are_orthogonal_and_as_large_as_the_patches():
 )
 def test_what_cannot_start_so_is_told(changes):
     with pytest.raises(InputError, match=r"start convolution: .*start at random"):
-        start_as_convolution(VisionTransformer(VisionTransformerConfig(**changes)))
+        initialise_as_convolution(VisionTransformer(VisionTransformerConfig(**changes)))
 
 
 def test_a_run_says_that_it_starts_otherwise(digits):
     told: list[str] = []
     prepared = prepare(changed(vision("digits"), ["model.patch=4"]), log=told.append, data=digits)
-    assert prepared.run.start == "random"
+    assert prepared.run.initialisation == "random"
     assert "2 x 2 patches are too few" in "".join(told)
 
 
 def test_only_heads_can_start_so():
     with pytest.raises(InputError, match="only a vision transformer has heads"):
-        vision(model="cnn", start="convolution")
+        vision(model="cnn", initialisation="convolution")

@@ -1,4 +1,4 @@
-"""The shell of a page: one file with its styles and its script inside, and the blocks that go into it."""
+"""A page: one file with its styles and its script inside, and the blocks that go into it."""
 
 from __future__ import annotations
 

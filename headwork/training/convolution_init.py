@@ -27,7 +27,7 @@ def unsupported_reason(config: VisionTransformerConfig) -> str:
     >>> unsupported_reason(VisionTransformerConfig(width=32))
     'heads of width 8 cannot hold the codes of 7 rows and 7 columns'
     """
-    side, room = config.image // config.patch, config.width // config.heads
+    side, room = config.image_size // config.patch_size, config.width // config.heads
     if config.positions != "learned" or config.attention != "softmax":
         return f"{config.positions} positions and {config.attention} attention have no codes to build on"
     if side < 3:
@@ -37,17 +37,17 @@ def unsupported_reason(config: VisionTransformerConfig) -> str:
     return ""
 
 
-def start_as_convolution(model: VisionTransformer) -> None:
+def initialise_as_convolution(model: VisionTransformer) -> None:
     """Set positions, W_q and W_k of a new model, in place.
 
     >>> from headwork.models import VisionTransformerConfig
     >>> model = VisionTransformer(VisionTransformerConfig(depth=1))
-    >>> start_as_convolution(model)
+    >>> initialise_as_convolution(model)
     >>> tuple(model.positions.table.shape)
     (50, 64)
     """
     config = model.config
-    side = config.image // config.patch
+    side = config.image_size // config.patch_size
     room = config.width // config.heads
     reason = unsupported_reason(config)
     if reason:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from headwork.errors import InputError
-from headwork.note import MECHANISMS, Input, Mechanism, card
+from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.sizes.counting import check_sizes, count_rows
 from headwork.sizes.ledger import Ledger, Row, sum_rows
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
@@ -39,10 +39,10 @@ WORDS = {
 SIZE_OF = {word: size for size, words in WORDS.items() for word in words.split()}
 
 
-def growing() -> tuple[str, ...]:
+def mechanisms_that_scale() -> tuple[str, ...]:
     """The mechanisms whose growth can be counted: those whose every input is made of these sizes.
 
-    >>> "self-attention" in growing(), "patches" in growing()
+    >>> "self-attention" in mechanisms_that_scale(), "patches" in mechanisms_that_scale()
     (True, False)
     """
     return tuple(slug for slug, what in MECHANISMS.items() if _countable(what))
@@ -70,11 +70,12 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     >>> str(growth("multi-head-attention", heads=2)["multiply-adds"])
     '2 n^2 d + 4 n d^2'
     """
-    what = card(mechanism)
+    what = get_mechanism(mechanism)
     check_sizes("growth", heads=heads, hidden=hidden)
     if not _countable(what):
         raise InputError(
-            f"growth: {what.slug} has sizes that do not grow by themselves. Known: {', '.join(growing())}."
+            f"growth: {what.slug} has sizes that do not grow by themselves. Known: "
+            f"{', '.join(mechanisms_that_scale())}."
         )
     names = _sizes_of(what)
     if depthwise and "groups" not in what.options:
@@ -100,10 +101,11 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
         return polynomial
 
     rows = tuple(
-        Row(name=step, multiply_adds=polynomial_of(step, 0), others=polynomial_of(step, 1)) for step in steps
+        Row(name=step, multiply_adds=polynomial_of(step, 0), other_operations=polynomial_of(step, 1))
+        for step in steps
     )
     total = sum_rows("total", rows)
-    products, others = total.multiply_adds, total.others
+    products, others = total.multiply_adds, total.other_operations
     if not isinstance(products, Polynomial) or not isinstance(others, Polynomial):
         raise InputError(f"growth: {what.slug} notes no steps that could be counted.")
     return Ledger(
@@ -149,11 +151,11 @@ def _counts(
         sizes["group_channel"] = 1
     totals: dict[str, tuple[int, int]] = {}
     for row in count_rows(what.slug, sizes, **options):
-        if not isinstance(row.multiply_adds, int) or not isinstance(row.others, int):
+        if not isinstance(row.multiply_adds, int) or not isinstance(row.other_operations, int):
             continue
         name = what.step(row.name).name
         before = totals.get(name, (0, 0))
-        totals[name] = (before[0] + row.multiply_adds, before[1] + row.others)
+        totals[name] = (before[0] + row.multiply_adds, before[1] + row.other_operations)
     return totals
 
 
