@@ -94,8 +94,8 @@ def _cells(result: Result, run: RunConfig, info: DataInfo) -> list[tuple[Any, ..
         ),
         (
             "code",
-            "display(figures.learning_rate_figure(run, result.record['steps']))",
-            figures.learning_rate_figure(run, record["steps"]),
+            "display(figures.schedule(run, result.record['steps']))",
+            figures.schedule(run, record["steps"]),
         ),
         ("markdown", f"## Curves\n\n{figures.curves_caption(run)}"),
         (
@@ -105,11 +105,7 @@ def _cells(result: Result, run: RunConfig, info: DataInfo) -> list[tuple[Any, ..
         ),
         ("markdown", "Epoch by epoch:"),
         _table("epochs_table(result.metrics)", run_report.epochs_table(result.metrics)),
-        (
-            "markdown",
-            "## The test\n\nThe test set is used once, at the end. No epoch is chosen by it. "
-            "The interval is Wilson's.",
-        ),
+        ("markdown", "## The test\n\nThe test set is used once, at the end. The interval is Wilson's."),
         _table("result_table(result, run)", run_report.result_table(result, run)),
         ("markdown", figures.CONFUSION_CAPTION),
         (

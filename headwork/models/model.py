@@ -7,6 +7,7 @@ paths such as ``block 0/attention/weights``; ``steps`` lists their cards. A fuse
 from __future__ import annotations
 
 import copy
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -35,9 +36,7 @@ def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, An
     >>> current_names(LanguageModelConfig, {"longest": 9, "width": 8})
     {'max_length': 9, 'width': 8}
     """
-    names = {
-        old: new for base in config_class.__mro__ for old, new in vars(base).get("OLD_NAMES", {}).items()
-    }
+    names = dict(ChainMap(*(getattr(base, "OLD_NAMES", {}) for base in config_class.__mro__)))
     for old, new in names.items():
         if old in fields and new in fields:
             raise InputError(

@@ -116,7 +116,7 @@ def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
         (["train", "vision", "--data", "digits", "--epochs", "0"], "epochs is 0"),
         (
             ["train", "vision", "--data", "digits", "--set", "model.patch=3"],
-            "cannot be cut into patches of 3",
+            "cannot be cut into patches of side 3",
         ),
         (
             ["train", "vision", "--data", "digits", "--set", "size=-5"],

@@ -69,7 +69,7 @@ def test_the_fast_form_does_the_same_work(name):
 def test_the_fast_form_gives_what_the_definition_gives():
     for name, family in FAMILIES.items():
         fast = Layer(family, 8)
-        plain = Layer(family, 8, kernel="plain")
+        plain = Layer(family, 8, backend="plain")
         plain.load_state_dict(fast.state_dict())
         inputs = fast.inputs(32)
         assert torch.allclose(fast(inputs), plain(inputs), atol=1e-5), name

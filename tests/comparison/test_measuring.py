@@ -100,7 +100,7 @@ def test_chains_grow_with_n_in_recurrences_only():
 
 
 def test_memory_of_plain_attention_is_its_weights():
-    plain, fast = (Layer(FAMILIES["transformer"], 8, kernel=kernel) for kernel in ("plain", "fused"))
+    plain, fast = (Layer(FAMILIES["transformer"], 8, backend=kernel) for kernel in ("plain", "fused"))
     growth = [complexity.saved_bytes(plain, n) - complexity.saved_bytes(fast, n) for n in (256, 512)]
     assert growth[1] / growth[0] == pytest.approx(4, rel=0.1)
     doubled = complexity.saved_bytes(fast, 512) / complexity.saved_bytes(fast, 256)

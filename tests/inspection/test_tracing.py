@@ -189,7 +189,7 @@ def test_a_step_can_be_replaced(language: LanguageModel) -> None:
 
 def test_fused_and_compiled_models_are_refused(language: LanguageModel) -> None:
     fused = language.with_backend("fused")
-    with pytest.raises(InputError, match=r"fused kernel keeps no steps. Trace model.with_kernel\('plain'\)"):
+    with pytest.raises(InputError, match=r"fused kernel keeps no steps. Trace model.with_backend\('plain'\)"):
         trace(fused, TOKENS)
     assert trace(fused.with_backend("plain"), TOKENS).steps
     language.transformer.blocks[1].attention.backend = "fused"

@@ -25,7 +25,7 @@ CONFIGS: list[tuple[Callable[[], Any], str]] = [
         lambda: VisionTransformerConfig(heads=3),
         r"VisionTransformerConfig: width 64 cannot be cut into 3 heads",
     ),
-    (lambda: VisionTransformerConfig(patch=5), r"28 x 28 cannot be cut into patches of 5"),
+    (lambda: VisionTransformerConfig(patch=5), r"side 28 cannot be cut into patches of side 5"),
     (
         lambda: VisionTransformerConfig(pooling="clas token"),
         r"pooling 'clas token'. Did you mean 'class token'\?",
@@ -45,7 +45,7 @@ CONFIGS: list[tuple[Callable[[], Any], str]] = [
     (lambda: TextClassifierConfig(encoder="bert"), r"encoder 'bert'"),  # type: ignore[arg-type]
     (lambda: TextClassifierConfig(token_types=-1), r"token_types is -1. Give a whole number, at least 0"),
     (lambda: RecurrentConfig(cell="rnn"), r"cell 'rnn'.*Known: plain, lstm, gru"),  # type: ignore[arg-type]
-    (lambda: ConvolutionalConfig(image=4, depth=3), r"3 layers halve an image of 4 x 4 to nothing"),
+    (lambda: ConvolutionalConfig(image=4, depth=3), r"3 layers halve an image of side 4 to nothing"),
 ]
 
 

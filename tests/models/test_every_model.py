@@ -80,7 +80,7 @@ def test_every_step_has_its_card(case: Any) -> None:
 
 def test_a_fused_model_refuses_to_be_traced(case: Any) -> None:
     kept: dict[str, Tensor] = {}
-    with pytest.raises(InputError, match=r"with_kernel\('plain'\)"):
+    with pytest.raises(InputError, match=r"with_backend\('plain'\)"):
         case.model(backend="fused")(*case.batch(), note=recorder(kept))
     assert not kept
 

@@ -242,7 +242,13 @@ def test_the_first_tokens_alone_are_the_first_of_all(placement: Any) -> None:
 
 def test_the_vision_transformer_of_the_hand_out() -> None:
     config = VisionTransformerConfig()
-    assert (config.image, config.patch, config.depth, config.heads, config.patches) == (28, 4, 6, 4, 49)
+    assert (config.image_size, config.patch_size, config.depth, config.heads, config.patches) == (
+        28,
+        4,
+        6,
+        4,
+        49,
+    )
     model = VisionTransformer(config)
     assert model.parameter_count == 205_962
     assert VisionTransformer(VisionTransformerConfig(pooling="mean")).parameter_count == 205_962 - 2 * 64

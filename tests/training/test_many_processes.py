@@ -61,7 +61,7 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
         def wrap(self, model):
             return model
 
-        def sums(self, *numbers):
+        def sum_numbers(self, *numbers):
             return list(numbers)
 
         def broadcast(self, data):

@@ -9,7 +9,7 @@ import pytest
 
 from headwork.errors import InputError
 from headwork.training import Result, as_text, changed, load_run, text, vision
-from headwork.training.recipes import read_run, settable
+from headwork.training.recipes import RunConfig, read_run, settable
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -103,16 +103,21 @@ def test_wrong_settings_are_refused(setting, said):
 
 def test_old_names_of_model_fields_are_read():
     assert changed(text(), ["model.phrases=7"]).model.ngrams == 7
+    assert changed(vision(), ["model.patch=7", "model.kernel=plain"]).model.patch_size == 7
     older = as_text(text()).replace("ngrams", "phrases").replace('"max_length"', '"longest"')
-    assert read_run(older, "config.json") == text()
+    assert read_run(older.replace('"backend"', '"kernel"'), "config.json") == text()
+    older = as_text(vision()).replace('"patch_size"', '"patch"').replace('"initialisation"', '"start"')
+    assert read_run(older, "config.json") == vision()
 
 
 OLD = {"batch": 8, "smoothing": 0.2, "clipping": 2.0, "keep": 5}
 
 
-@pytest.mark.parametrize(("recipe", "old"), [(vision, {**OLD, "size": 16}), (text, {**OLD, "longest": 99})])
+@pytest.mark.parametrize(
+    ("recipe", "old"), [(vision, {**OLD, "size": 16, "start": "random"}), (text, {**OLD, "longest": 99})]
+)
 def test_old_names_of_a_run_s_fields_are_read(recipe, old):
-    names = type(recipe()).OLD_NAMES
+    names = {**RunConfig.OLD_NAMES, **type(recipe()).OLD_NAMES}
     assert set(old) == set(names)
     run = recipe(**{names[name]: value for name, value in old.items()})
     assert run == recipe(**old)
