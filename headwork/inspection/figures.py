@@ -62,7 +62,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
     return picture
 
 
-def schedule(run: RunConfig, steps: int) -> Any:
+def schedule_figure(run: RunConfig, steps: int) -> Any:
     """The learning rate by step."""
     picture = Figure(figsize=(5.5, 2.6), layout="constrained")
     axes = picture.subplots()

@@ -94,8 +94,8 @@ def _cells(result: Result, run: RunConfig, info: DataInfo) -> list[tuple[Any, ..
         ),
         (
             "code",
-            "display(figures.schedule(run, result.record['steps']))",
-            figures.schedule(run, record["steps"]),
+            "display(figures.schedule_figure(run, result.record['steps']))",
+            figures.schedule_figure(run, record["steps"]),
         ),
         ("markdown", f"## Curves\n\n{figures.curves_caption(run)}"),
         (
