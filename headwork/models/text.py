@@ -84,10 +84,10 @@ class TextEncoder(Model):
         mask: Tensor | None = None,
         types: Tensor | None = None,
         *,
-        positions: Tensor | None = None,
+        keep: Tensor | None = None,
         note: Note = silent,
     ) -> Tensor:
-        """``types`` (batch, token) default to 0; ``positions`` (batch, position) leaves out other tokens."""
+        """``types`` (batch, token) default to 0; ``keep`` (batch, position) leaves out all other tokens."""
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
         vectors = self.embedding(tokens)
@@ -97,7 +97,7 @@ class TextEncoder(Model):
         if self.normalisation is not None:
             vectors = self.normalisation(vectors, note=inside(note, "embedding normalisation"))
         # Only now, so that the tokens that are left have their own positions.
-        vectors, mask = at_positions(vectors, positions), at_positions(mask, positions)
+        vectors, mask = at_positions(vectors, keep), at_positions(mask, keep)
         return self.transformer(self.dropout(vectors), mask=key_mask(mask), note=note)
 
 
@@ -150,16 +150,11 @@ class SequenceEncoder(Model):
         return (EMBEDDING, *self.body.steps)
 
     def forward(
-        self,
-        tokens: Tensor,
-        mask: Tensor | None = None,
-        *,
-        positions: Tensor | None = None,
-        note: Note = silent,
+        self, tokens: Tensor, mask: Tensor | None = None, *, keep: Tensor | None = None, note: Note = silent
     ) -> Tensor:
         self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
-        tokens, mask = at_positions(tokens, positions), at_positions(mask, positions)
+        tokens, mask = at_positions(tokens, keep), at_positions(mask, keep)
         vectors = self.dropout(note("embedding", self.embedding(tokens)))
         return self.body(vectors, mask, note=note)
 
@@ -190,7 +185,7 @@ class NGrams(nn.Module):
         return torch.stack(hashes, -1) % self.table.shape[0]
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, positions: Tensor | None = None
+        self, tokens: Tensor, mask: Tensor | None = None, keep: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The logits of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
 
@@ -200,7 +195,7 @@ class NGrams(nn.Module):
         real = None if mask is None else mask[..., None] != 0
         new = first_occurrence((rows if real is None else rows.where(real, -1)).flatten(1)).view_as(rows)
         new = new if real is None else new & real
-        rows, new = at_positions(rows, positions), at_positions(new, positions)
+        rows, new = at_positions(rows, keep), at_positions(new, keep)
         weights = functional.embedding(rows, self.ratios) * new[..., None]
         length = weights.square().sum((1, 2)).sqrt() + 1e-6
         return (functional.embedding(rows, self.table) * weights).sum(2), length
@@ -274,13 +269,12 @@ class TextClassifier(Model):
         """``mask`` has 1 for each token and 0 for padding."""
         self.check_note(note)
         share = self.config.word_dropout if self.training else 0.0
-        positions = random_positions(tokens, mask, 1 - share) if share else None
-        vectors = self.encoder(tokens, mask, positions=positions, note=note)
-        real = at_positions(mask, positions)
+        keep = random_positions(tokens, mask, 1 - share) if share else None
+        vectors, real = self.encoder(tokens, mask, keep=keep, note=note), at_positions(mask, keep)
         pooled = vectors[:, 0] if self.config.pooling == "first" else mean_of_tokens(vectors, real)
         scores = self.head(self.dropout(note("pooled", pooled)))
         if self.ngrams is not None:
-            by_token, norm = self.ngrams(tokens, mask, positions)
+            by_token, norm = self.ngrams(tokens, mask, keep)
             scores = scores + note("n-grams", by_token).sum(1) / norm
         return note("scores", scores)
 

@@ -118,5 +118,5 @@ def test_remaining_tokens_have_their_own_positions() -> None:
     vectors: list[torch.Tensor] = []
     model.encoder.transformer.register_forward_pre_hook(lambda part, inputs: vectors.append(inputs[0]))
     model.encoder(tokens)
-    model.encoder(tokens, positions=torch.tensor([[0, 3, 5]]))
+    model.encoder(tokens, keep=torch.tensor([[0, 3, 5]]))
     assert torch.equal(vectors[1], vectors[0][:, [0, 3, 5]])
