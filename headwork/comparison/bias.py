@@ -2,21 +2,74 @@
 
 Whether its output shifts with the image, how few training images it needs, and how much accuracy it loses
 when all pixels are shuffled.
+
+Equivariance error: the root mean square distance between f(shifted x) and shifted f(x), scaled so that two
+unrelated outputs have 1. f(x) are the vectors at all positions before pooling. An image has a blank margin on
+every side and is shifted down by that margin, circularly, a whole number of positions for every family. A
+convolution with circular padding has error 0, which checks the measure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
-from headwork.comparison import accuracy
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headwork.comparison import accuracy, training
 from headwork.comparison.accuracy import Accuracy, changes, leaders
-from headwork.comparison.families import FAMILIES
-from headwork.comparison.image_task import CHANCE, TASKS, image_measurement, measurement_name
-from headwork.comparison.image_task import circular_convolution_error as circular_error
+from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Plot, Results, Row, classify, clauses, dodge_factor
 from headwork.comparison.settings import Settings
+from headwork.data import Images, load_images
+from headwork.data.splits import permutation
+from headwork.models import ConvolutionalClassifier, Model, RecurrentClassifier, VisionTransformer
+from headwork.training.runs import threads
+
+CLASSES, CHANCE = 10, 0.1
+PROBE_IMAGES = 200  # test images on which the equivariance error is measured
+SHUFFLE_SEED = 7  # of the one fixed order of the pixels
+BEFORE_POOLING: dict[type[Model], str] = {
+    VisionTransformer: "transformer",
+    RecurrentClassifier: "recurrent",
+    ConvolutionalClassifier: "blocks",
+}
+
+
+@dataclass(frozen=True)
+class ImageTask:
+    """The data, the numbers of training images, and the sizes of images and models.
+
+    ``image`` is the side including the blank ``margin``, within which an image can be shifted; ``patch``,
+    ``width`` and ``depth`` are the transformers'.
+    """
+
+    data: str
+    counts: tuple[int, ...]
+    image: int
+    margin: int
+    patch: int
+    parameters: int
+    width: int
+    depth: int
+
+    def size_config(self) -> dict[str, int]:
+        """The sizes that a result depends on, by the names in saved files."""
+        names = ("image", "margin", "patch", "width", "depth")
+        return {name: getattr(self, name) for name in names} | {"wanted": self.parameters, "classes": CLASSES}
+
+
+COUNTS = (100, 300, 1000, 3000, 10_000)
+TASKS = {  # quick and full
+    False: ImageTask("digits", (40, 250, 1438), 12, margin=2, patch=2, parameters=10_000, width=24, depth=2),
+    True: ImageTask("fashion-mnist", COUNTS, 36, margin=4, patch=4, parameters=50_000, width=48, depth=3),
+}
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -27,7 +80,143 @@ def plan(settings: Settings) -> list[Measurement]:
         for seed in settings.seeds
         for family in settings.families
     ]
-    return [Measurement("bias circular convolution", {}, circular_error, 0.2), *trainings]
+    return [Measurement("bias circular convolution", {}, circular_convolution_error, 0.2), *trainings]
+
+
+def image_model(family: Family, task: ImageTask) -> Model:
+    """A classifier of square grey images with about as many parameters as the task says.
+
+    >>> abs(image_model(FAMILIES["cnn"], TASKS[False]).parameter_count - 10_000) < 500
+    True
+    """
+    fields: dict[str, Any] = {"image_size": task.image, "classes": CLASSES}
+    if family.kind == "attention":
+        fields |= {"patch_size": task.patch, "width": task.width, "depth": task.depth, "heads": HEADS}
+        fields |= {"pooling": "mean", "attention": family.attention}
+    elif family.kind == "convolution":
+        fields["depth"] = 2  # the last feature map has one position for every four by four pixels
+    return build_classifier("vision", family, task.parameters, fields)
+
+
+def image_measurement(
+    settings: Settings, family: str, count: int, seed: int, shuffle: bool = False
+) -> Measurement:
+    """Training on so many images; the largest number serves the row of best uses too."""
+    full, steps, task = settings.full, settings.steps, TASKS[settings.full]
+    config = training.config(family, seed, steps) | {
+        "data": task.data,
+        "count": count,
+        "shuffle": SHUFFLE_SEED if shuffle else None,
+        "size": task.size_config(),
+    }
+    run = partial(train_on_images, family, count, seed, steps=steps, full=full, shuffle=shuffle)
+    seconds = 3 + steps * 0.03 if full else steps * 0.005
+    return Measurement(measurement_name(family, count, seed, shuffle), config, run, seconds)
+
+
+def measurement_name(family: str, count: int, seed: int, shuffle: bool = False) -> str:
+    return f"images {family} {count}{' shuffled' if shuffle else ''} seed {seed}"
+
+
+@cache
+def load_data(name: str) -> Images:
+    return load_images(name, validation=0)
+
+
+def image_tensors(
+    task: ImageTask, count: int, seed: int, shuffle: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Normalised training images, the same for every family, and all test images, with their labels."""
+    data = load_data(task.data)
+    tensors = []
+    for split in (data.train.at(permutation(len(data.train), seed)[:count]), data.test):
+        images, labels = split.tensors()
+        images = data.normalise(images)
+        if shuffle:
+            order = torch.from_numpy(permutation(images[0].numel(), SHUFFLE_SEED))
+            images = images.flatten(1)[:, order].reshape(images.shape)
+        # Zero is the mean grey of all images, so the margin looks like zero padding.
+        tensors += [functional.pad(images, (task.margin,) * 4), labels]
+    return tensors[0], tensors[1], tensors[2], tensors[3]
+
+
+def train_on_images(
+    family: str, count: int, seed: int, *, steps: int, full: bool, shuffle: bool = False
+) -> dict[str, Any]:
+    """Train on so many images; the test accuracy, and the equivariance error before and after."""
+    task = TASKS[full]
+    images, labels, test_images, test_labels = image_tensors(task, count, seed, shuffle)
+    keys = (seed, family, f"{task.data} {count} {shuffle}")
+    model = training.build_seeded(lambda: image_model(FAMILIES[family], task), *keys)
+    draw = training.generator(seed, "images", count)  # the same batches for every family
+    chosen = (torch.randint(0, count, (training.BATCH_SIZE,), generator=draw) for _ in range(steps))
+
+    def error() -> float:
+        return equivariance_error(partial(features, model), test_images[:PROBE_IMAGES], task.margin)
+
+    def accuracy(images: Tensor) -> float:
+        return training.evaluate(model, training.in_batches(images, test_labels))
+
+    error_before = error()
+    training.train(model, (((images[index],), labels[index]) for index in chosen), *keys, steps=steps)
+    return {
+        "accuracy": accuracy(test_images),
+        "tested": len(test_labels),
+        "parameters": model.parameter_count,
+        "error before": error_before,
+        "error after": error(),
+        "shifted": accuracy(test_images.roll(task.margin, -2)),
+    }
+
+
+def features(model: Model, images: Tensor) -> Tensor:
+    """The vectors at all positions before pooling: (image, channel, row, column)."""
+    outputs: list[Tensor] = []
+    part = getattr(model, BEFORE_POOLING[type(model)])
+    layer = part[-1] if isinstance(part, torch.nn.ModuleList) else part
+    hook = layer.register_forward_hook(lambda module, inputs, output: outputs.append(output))
+    try:
+        model(images)
+    finally:
+        hook.remove()
+    vectors = outputs[0]
+    if vectors.dim() == 4:
+        return vectors
+    # Patches stand on a square grid; a recurrence reads one vector per row of the image.
+    columns = math.isqrt(vectors.shape[1]) if isinstance(model, VisionTransformer) else 1
+    return vectors.mT.reshape(*vectors.mT.shape[:-1], -1, columns)
+
+
+@torch.no_grad()
+def equivariance_error(function: Callable[[Tensor], Tensor], images: Tensor, shift: int) -> float:
+    """The distance of the output for shifted images from the shifted output: 0 equivariant, 1 unrelated.
+
+    >>> images = torch.arange(16.0).reshape(1, 1, 16, 1)
+    >>> equivariance_error(lambda x: 3 * x, images, 4)
+    0.0
+    """
+    with threads(1):
+        output = function(images).double()
+        output_of_shifted = function(images.roll(shift, -2)).double()
+    rows = shift * output.shape[-2] // images.shape[-2]
+    difference = (output_of_shifted - output.roll(rows, -2)).square().sum()
+    spread = (output - output.mean((0, -2, -1), keepdim=True)).square().sum()
+    # Two independent outputs with this spread differ by twice its square.
+    return float((difference / (2 * spread)).sqrt()) if spread > 0 else 0.0
+
+
+def circular_convolution_error() -> dict[str, float]:
+    """The error of an untrained convolution with circular padding: zero up to rounding."""
+    draw = training.generator("circular")
+    kernels = [torch.randn(8, channels, 3, 3, generator=draw) / 3 for channels in (1, 8)]
+
+    def convolve(images: Tensor) -> Tensor:
+        for kernel in kernels:
+            padded = functional.pad(images, (1, 1, 1, 1), mode="circular")
+            images = functional.conv2d(padded, kernel).relu()
+        return images
+
+    return {"error": equivariance_error(convolve, torch.randn(16, 1, 8, 8, generator=draw), 2)}
 
 
 def report(settings: Settings, results: Results) -> Row:

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwork.comparison.families import FAMILIES
-from headwork.comparison.layers import Layer, flops, flops_at
+from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import (
     Plot,

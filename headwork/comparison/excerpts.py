@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from headwork.comparison import complexity, gap_task, long_range, parallelism
+from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.accuracy import changes, leaders, mean_accuracy
-from headwork.comparison.families import FAMILIES
-from headwork.comparison.image_task import circular_convolution_error, train_on_images
-from headwork.comparison.layers import definition, flops
+from headwork.comparison.bias import circular_convolution_error, train_on_images
+from headwork.comparison.families import FAMILIES, definition, flops
 from headwork.comparison.settings import Settings
 from headwork.comparison.timing import crossing
 from headwork.pages.tables import Table
@@ -82,16 +81,16 @@ def memory_over_a_gap() -> list[Any]:
     parameters = long_range.PARAMETERS[False]
     accuracies, rows = {}, []
     for name in ("lstm", "transformer"):
-        result = gap_task.train_on_gap(name, GAP, 0, steps=STEPS, parameters=parameters)
-        accuracies[name] = mean_accuracy([result["accuracy"]], gap_task.TEST_SEQUENCES)
+        result = long_range.train_on_gap(name, GAP, 0, steps=STEPS, parameters=parameters)
+        accuracies[name] = mean_accuracy([result["accuracy"]], long_range.TEST_SEQUENCES)
         rows.append((name, f"{result['before'][0] / result['before'][-2]:.2g}", str(accuracies[name])))
     notes = [
-        f"Equal parameters within 5%, {STEPS} training steps, seed 0; chance is {gap_task.CHANCE:.0%}. The "
+        f"Equal parameters within 5%, {STEPS} training steps, seed 0; chance is {long_range.CHANCE:.0%}. The "
         "gradient of the last output at the first token is divided by that at the token just before the last."
     ]
     columns = ("family", "gradient at the first token, untrained", f"accuracy after a gap of {GAP}")
     sentence = f"With this budget, at predicting the first of {GAP + 1} symbols, {leaders(accuracies)}."
-    sweep = gap_task.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
+    sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
     figure = long_range.recurrent_weight_plot(sweep, wide=True)
     return [Table(f"A gap of {GAP}, measured", columns, rows, notes), sentence, figure, SEE_ALSO]
 

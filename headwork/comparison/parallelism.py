@@ -15,8 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from headwork.comparison.families import FAMILIES
-from headwork.comparison.layers import Layer, flops_at
+from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio, size_plot
 from headwork.comparison.settings import Settings

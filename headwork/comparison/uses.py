@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from headwork.comparison import image_task, training
+from headwork.comparison import bias, training
 from headwork.comparison.accuracy import Accuracy, leaders, mean_accuracy, too_small_budget
+from headwork.comparison.bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
-from headwork.comparison.image_task import TASKS, image_measurement, measurement_name
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Results, Row, format_ratio
 from headwork.comparison.settings import Settings
@@ -63,8 +63,8 @@ def image_times(families: Sequence[str], full: bool) -> dict[str, Any]:
     """Times of a training step and of a prediction on images, each in units of the shortest."""
     side = TASKS[full].image
     images = torch.randn(BATCH_SIZE, 1, side, side, generator=generator("timed images"))
-    labels = torch.randint(0, image_task.CLASSES, (BATCH_SIZE,), generator=generator("timed labels"))
-    models = {name: image_task.image_model(FAMILIES[name], TASKS[full]) for name in families}
+    labels = torch.randint(0, bias.CLASSES, (BATCH_SIZE,), generator=generator("timed labels"))
+    models = {name: bias.image_model(FAMILIES[name], TASKS[full]) for name in families}
     return _times(models, ((images,), labels), 20)
 
 
@@ -142,7 +142,7 @@ def report(settings: Settings, results: Results) -> Row:
     count = task.counts[-1]
     runs = {name: [results[measurement_name(name, count, seed)] for seed in seeds] for name in names}
     label = f"{task.data}, {count:,} images"
-    _add_task(row, label, runs, results["uses time on images"], image_task.CHANCE, settings.steps)
+    _add_task(row, label, runs, results["uses time on images"], bias.CHANCE, settings.steps)
     if settings.full:
         runs = {name: [results[f"reviews {name} seed {seed}"] for seed in seeds] for name in names}
         times = results["uses time on reviews"]

@@ -7,10 +7,17 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from headwork.comparison import long_range, uses
-from headwork.comparison.families import FAMILIES, build_with_parameters, parameter_count
-from headwork.comparison.gap_task import sequence_model
-from headwork.comparison.image_task import TASKS, image_model
-from headwork.comparison.layers import Layer, definition, flops, flops_at
+from headwork.comparison.bias import TASKS, image_model
+from headwork.comparison.families import (
+    FAMILIES,
+    Layer,
+    build_with_parameters,
+    definition,
+    flops,
+    flops_at,
+    parameter_count,
+)
+from headwork.comparison.long_range import sequence_model
 from headwork.errors import InputError
 
 FORMULAS = {

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from headwork.comparison import complexity, gap_task, image_task, long_range, parallelism
-from headwork.comparison.families import FAMILIES
-from headwork.comparison.gap_task import gradient_norms, sequence_model, train_on_gap
-from headwork.comparison.image_task import TASKS, equivariance_error, image_tensors
-from headwork.comparison.layers import Layer
+from headwork.comparison import bias, complexity, long_range, parallelism
+from headwork.comparison.bias import TASKS, equivariance_error, image_tensors
+from headwork.comparison.families import FAMILIES, Layer
+from headwork.comparison.long_range import gradient_norms, sequence_model, train_on_gap
 from headwork.comparison.timing import InterleavedTimer
 from headwork.comparison.training import generator
 from headwork.training.runs import threads
 
 
 def test_an_untrained_circular_convolution_has_no_equivariance_error():
-    assert image_task.circular_convolution_error()["error"] < 1e-6
+    assert bias.circular_convolution_error()["error"] < 1e-6
 
 
 def test_the_equivariance_error_of_known_functions():
@@ -39,9 +38,9 @@ def test_the_equivariance_error_of_known_functions():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_features_stand_on_a_grid_and_give_the_logits(name):
-    model = image_task.image_model(FAMILIES[name], TASKS[False])
+    model = bias.image_model(FAMILIES[name], TASKS[False])
     images = torch.randn(3, 1, 12, 12)
-    features = image_task.features(model, images)
+    features = bias.features(model, images)
     assert features.dim() == 4
     assert features.shape[0] == 3
     assert 12 % features.shape[-2] == 0
@@ -51,11 +50,11 @@ def test_features_stand_on_a_grid_and_give_the_logits(name):
 
 
 def test_the_task_needs_the_first_token():
-    tokens, first = gap_task.sequences(8, 400, torch.Generator().manual_seed(1))
+    tokens, first = long_range.sequences(8, 400, torch.Generator().manual_seed(1))
     assert tokens.shape == (400, 10)
     assert (tokens[:, 0] == first).all()
-    assert (tokens[:, -1] == gap_task.QUESTION).all()
-    assert int(tokens[:, :-1].max()) < gap_task.SYMBOLS
+    assert (tokens[:, -1] == long_range.QUESTION).all()
+    assert int(tokens[:, :-1].max()) < long_range.SYMBOLS
     # No other position gives the answer: elsewhere symbols agree as often as chance.
     agree = (tokens[:, 1:-1] == first[:, None]).double().mean()
     assert abs(float(agree) - 0.25) < 0.05
@@ -64,11 +63,11 @@ def test_the_task_needs_the_first_token():
 def test_gradients_are_those_of_the_whole_jacobian():
     model = sequence_model(FAMILIES["gru"], max_length=6, parameters=10_000)
     norms = gradient_norms(model, 4, seed=3)
-    tokens, _ = gap_task.sequences(4, gap_task.PROBE_SEQUENCES, generator(3, "probed", 4))
+    tokens, _ = long_range.sequences(4, long_range.PROBE_SEQUENCES, generator(3, "probed", 4))
     squares = torch.zeros(6)
     for row in model.embedding(tokens).detach():
         jacobian = torch.autograd.functional.jacobian(lambda x: model.logits(x[None])[0], row)
-        squares += jacobian.square().sum((0, 2)) / gap_task.PROBE_SEQUENCES
+        squares += jacobian.square().sum((0, 2)) / long_range.PROBE_SEQUENCES
     assert torch.allclose(torch.tensor(norms, dtype=torch.float32), squares.sqrt(), rtol=1e-4)
 
 
@@ -86,7 +85,7 @@ def test_a_convolution_has_no_gradient_beyond_its_reach():
 
 
 def test_the_recurrent_weight_passing_through_one():
-    norms = gap_task.sweep_recurrent_weight((0.9, 1.0, 1.1), 20)["norms"]
+    norms = long_range.sweep_recurrent_weight((0.9, 1.0, 1.1), 20)["norms"]
     assert np.allclose(norms["linear"], [w**19 for w in (0.9, 1.0, 1.1)], rtol=1e-9)
     assert all(tanh < linear for tanh, linear in zip(norms["tanh"], norms["linear"], strict=True))
 
@@ -150,7 +149,7 @@ def test_two_trainings_with_one_seed_give_the_same_numbers():
     torch.rand(3)
     assert train_on_gap("lstm", 2, 5, steps=4, parameters=10_000) == first
     assert train_on_gap("lstm", 2, 6, steps=4, parameters=10_000)["before"] != first["before"]
-    one, two = (image_task.train_on_images("transformer", 40, 0, steps=3, full=False) for _ in range(2))
+    one, two = (bias.train_on_images("transformer", 40, 0, steps=3, full=False) for _ in range(2))
     assert one == two
 
 
@@ -161,7 +160,7 @@ def test_a_shuffle_moves_pixels_and_keeps_them():
     assert torch.equal(plain.flatten(1).sort().values, shuffled.flatten(1).sort().values)
     assert not torch.equal(plain, shuffled)
     # One order for all images, of training and of test.
-    order = torch.from_numpy(image_task.permutation(64, image_task.SHUFFLE_SEED))
+    order = torch.from_numpy(bias.permutation(64, bias.SHUFFLE_SEED))
     for before, after in ((plain[0], shuffled[0]), (plain_test[7], shuffled_test[7])):
         before, after = (image[0, 2:-2, 2:-2].flatten() for image in (before, after))
         assert torch.equal(after, before[order])
