@@ -115,7 +115,7 @@ class Mechanism:
     def required(self) -> tuple[str, ...]:
         """Inputs and options that have no default."""
         parameters = inspect.signature(self.function).parameters
-        return tuple(name for name, p in parameters.items() if p.default is p.empty and name != "note")
+        return tuple(n for n, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD)
 
     def step(self, path: str) -> Step:
         for card in self.steps:

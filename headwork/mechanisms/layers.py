@@ -9,11 +9,12 @@ each part and leaves the residual path free (Xiong et al. 2020, arXiv 2002.04745
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from headwork.errors import unknown
 from headwork.mechanisms.attention import (
     BIASES,
     PROJECTIONS,
@@ -59,27 +60,37 @@ def _normalisations(count: int) -> tuple[Input, ...]:
 
 
 class Sublayer(NamedTuple):
-    """One part of a layer: a mechanism with its scope, and the scale and shift of its normalisation."""
+    """One part of a layer: its scope, its mechanism with options, and its parameters by their cards."""
 
     scope: str
     function: Callable[..., Tensor]
-    parameters: tuple[Tensor, ...]
     options: dict[str, Any]
-    scale: Tensor
-    shift: Tensor
+    cards: tuple[Input, ...]
+    prefix: str = ""  # of the parameters' names in the layer
 
 
 def _apply_sublayers(
-    tokens: Tensor, parts: tuple[Sublayer, ...], placement: Placement, epsilon: Number, note: Note
+    tokens: Tensor,
+    parts: tuple[Sublayer, ...],
+    parameters: Mapping[str, Tensor],
+    placement: Placement,
+    epsilon: Number,
+    note: Note,
 ) -> Tensor:
-    """The parts of a layer, each with its residual and its normalisation."""
-    for k, (scope, function, parameters, options, scale, shift) in enumerate(parts, 1):
+    """The parts of a layer, each with its residual and normalisation; no parameter is the identity, or 0."""
+    left = dict(parameters)
+    for k, (scope, function, options, cards, prefix) in enumerate(parts, 1):
+        affine = {name: left.pop(f"{name}_{k}", None) for name in ("scale", "shift")}
+        own = {card.name: left.pop(prefix + card.name, None) for card in cards}
         at = inside(note, f"normalisation {k}")
-        normalise = partial(layer_normalisation, scale=scale, shift=shift, epsilon=epsilon, note=at)
+        normalise = partial(layer_normalisation, **affine, epsilon=epsilon, note=at)
         rows = normalise(tokens) if placement == "pre" else tokens
-        result = function(rows, *parameters, note=inside(note, scope), **options)
+        result = function(rows, **own, **options, note=inside(note, scope))
         tokens = note(f"residual {k}", tokens + result)
         tokens = normalise(tokens) if placement == "post" else tokens
+    for name in left:
+        known = [f"{part.prefix}{card.name}" for part in parts for card in part.cards]
+        raise unknown("parameter of a layer", name, [*known, "scale_1", "shift_1"])
     return note("output", tokens)
 
 
@@ -100,22 +111,6 @@ def _apply_sublayers(
 )
 def encoder_layer(
     tokens: Tensor,
-    W_q: Tensor = None,
-    W_k: Tensor = None,
-    W_v: Tensor = None,
-    W_o: Tensor = None,
-    W_1: Tensor = None,
-    W_2: Tensor = None,
-    b_1: Tensor = None,
-    b_2: Tensor = None,
-    scale_1: Tensor = None,
-    shift_1: Tensor = None,
-    scale_2: Tensor = None,
-    shift_2: Tensor = None,
-    b_q: Tensor = None,
-    b_k: Tensor = None,
-    b_v: Tensor = None,
-    b_o: Tensor = None,
     *,
     heads: int,
     beta: Number = None,
@@ -125,16 +120,15 @@ def encoder_layer(
     epsilon: Number = 0,
     convention: Convention = "W x",
     note: Note = silent,
+    **parameters: Tensor,
 ) -> Tensor:
     """One layer of a transformer encoder, its normalisation after or before each part."""
-    own = (W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o)
-    own_options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
-    feed = (W_1, W_2, b_1, b_2), {"activation": activation}
+    options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
     parts = (
-        Sublayer("attention", multi_head_attention, own, own_options, scale_1, shift_1),
-        Sublayer("feed-forward", feed_forward, *feed, scale_2, shift_2),
+        Sublayer("attention", multi_head_attention, options, ATTENTION),
+        Sublayer("feed-forward", feed_forward, {"activation": activation}, FEED_FORWARD),
     )
-    return _apply_sublayers(tokens, parts, normalisation, epsilon, note)
+    return _apply_sublayers(tokens, parts, parameters, normalisation, epsilon, note)
 
 
 @mechanism(
@@ -161,32 +155,6 @@ def encoder_layer(
 def decoder_layer(
     tokens: Tensor,
     memory: Tensor,
-    W_q: Tensor = None,
-    W_k: Tensor = None,
-    W_v: Tensor = None,
-    W_o: Tensor = None,
-    b_q: Tensor = None,
-    b_k: Tensor = None,
-    b_v: Tensor = None,
-    b_o: Tensor = None,
-    cross_W_q: Tensor = None,
-    cross_W_k: Tensor = None,
-    cross_W_v: Tensor = None,
-    cross_W_o: Tensor = None,
-    cross_b_q: Tensor = None,
-    cross_b_k: Tensor = None,
-    cross_b_v: Tensor = None,
-    cross_b_o: Tensor = None,
-    W_1: Tensor = None,
-    W_2: Tensor = None,
-    b_1: Tensor = None,
-    b_2: Tensor = None,
-    scale_1: Tensor = None,
-    shift_1: Tensor = None,
-    scale_2: Tensor = None,
-    shift_2: Tensor = None,
-    scale_3: Tensor = None,
-    shift_3: Tensor = None,
     *,
     heads: int,
     beta: Number = None,
@@ -197,6 +165,7 @@ def decoder_layer(
     epsilon: Number = 0,
     convention: Convention = "W x",
     note: Note = silent,
+    **parameters: Tensor,
 ) -> Tensor:
     """One layer of a transformer decoder: it attends to its own earlier tokens, then to the encoder's.
 
@@ -205,14 +174,11 @@ def decoder_layer(
     >>> decoder_layer(one, one, heads=1).array.tolist()
     [[-1.0, 1.0]]
     """
-    own = (W_q, W_k, W_v, W_o, None, b_q, b_k, b_v, b_o)
-    cross = (cross_W_q, cross_W_k, cross_W_v, cross_W_o, memory, cross_b_q, cross_b_k, cross_b_v, cross_b_o)
-    own_options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
-    cross_options = {**own_options, "mask": memory_mask}
-    feed = (W_1, W_2, b_1, b_2), {"activation": activation}
+    options = {"heads": heads, "beta": beta, "mask": mask, "convention": convention}
+    across = {**options, "memory": memory, "mask": memory_mask}
     parts = (
-        Sublayer("attention", multi_head_attention, own, own_options, scale_1, shift_1),
-        Sublayer("cross-attention", multi_head_attention, cross, cross_options, scale_2, shift_2),
-        Sublayer("feed-forward", feed_forward, *feed, scale_3, shift_3),
+        Sublayer("attention", multi_head_attention, options, ATTENTION),
+        Sublayer("cross-attention", multi_head_attention, across, ATTENTION, "cross_"),
+        Sublayer("feed-forward", feed_forward, {"activation": activation}, FEED_FORWARD),
     )
-    return _apply_sublayers(tokens, parts, normalisation, epsilon, note)
+    return _apply_sublayers(tokens, parts, parameters, normalisation, epsilon, note)
