@@ -31,7 +31,7 @@ practice = group(
 def list_() -> None:
     """List the kinds of exercise and what each asks for."""
     from headwork.exercises.challenges import CHALLENGES
-    from headwork.exercises.kinds import KINDS
+    from headwork.exercises.generation import KINDS
 
     width = max(map(len, [*KINDS, *CHALLENGES]))
     rows = [f"{slug.ljust(width)}  {', '.join(kind.asked)}" for slug, kind in KINDS.items()]

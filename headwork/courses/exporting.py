@@ -25,7 +25,7 @@ from headwork.courses.autograder import variables
 from headwork.courses.sheets import Sheet, key_text, read_key
 from headwork.errors import InputError, unknown
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.kinds import generate
+from headwork.exercises.generation import generate
 from headwork.exercises.questions import Blank, answer_sheet, build_question, markdown
 from headwork.exercises.reading import read_exercise
 from headwork.files import read_text, read_toml, write_atomic

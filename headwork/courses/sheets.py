@@ -22,7 +22,7 @@ from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import pool, progress
 from headwork.errors import InputError
 from headwork.exercises.exercise import Exercise, toml_lines
-from headwork.exercises.kinds import generate, kind_slugs
+from headwork.exercises.generation import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question, markdown
 from headwork.exercises.reading import ROUNDING, check_known, exercise_from, read_exercise
 from headwork.files import read_text, read_toml, write_atomic

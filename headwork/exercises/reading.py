@@ -9,7 +9,7 @@ from typing import Any
 
 from headwork.errors import InputError, unknown
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.kinds import generate
+from headwork.exercises.generation import generate
 from headwork.files import read_toml
 
 ROUNDING = ("free", "part", "wrong")

@@ -15,7 +15,7 @@ from headwork.errors import InputError
 from headwork.exercises import Exercise, exercise_from, generate, kind_slugs, questions
 from headwork.exercises.checking import detect
 from headwork.exercises.formulas import FORMULAS
-from headwork.exercises.kinds import KINDS
+from headwork.exercises.generation import KINDS
 from headwork.grading import grade
 
 # Mistakes that no numbers of a kind can reveal.

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.grading import judge_answer, mistaken_answers, slipped_answers, texts
 from headwork.exercises import Exercise, generate
 from headwork.exercises.draws import Draws
-from headwork.exercises.kinds import KINDS
+from headwork.exercises.generation import KINDS
 from headwork.exercises.misconceptions import (
     MISCONCEPTIONS,
     applicable,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.grading import right_answers, texts
 from headwork.exercises import Exercise, generate
-from headwork.exercises.kinds import KINDS
+from headwork.exercises.generation import KINDS
 from headwork.grading import feedback, grade
 from headwork.pages.style import Style
 

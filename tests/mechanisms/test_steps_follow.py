@@ -14,7 +14,7 @@ import pytest
 from headwork.errors import InputError
 from headwork.exercises import Exercise
 from headwork.exercises.formulas import FORMULAS
-from headwork.exercises.kinds import KINDS, generate
+from headwork.exercises.generation import KINDS, generate
 from headwork.grading import grade
 from headwork.mechanisms import softmax
 from headwork.numbers import HandTensor
