@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import Formulas, misconception, register
+from headwork.exercises.misconceptions.registry import formulas, misconception
 
 SIZES = ("output-size", "convolution-counts", "sharing-counts")
 WITH_BIASES = ("convolution-counts", "attention-parameters", "feed-forward-parameters")
@@ -26,6 +26,58 @@ SMALL_LAYER = {"mechanism": "feed-forward-parameters", "tokens": 3, "width": 4, 
 COST_EXAMPLE = {"mechanism": "complexity", "tokens": 5, "width": 4, "kernel": 3}
 
 
+SENTENCES = {
+    "class-token-forgotten": "the class token is forgotten (196 for 197)",
+    "patch-channels-forgotten": "the channels of a patch are forgotten",
+    "patch-side-for-area": "only one side of the patch is counted: a patch has P x P pixels",
+    "patches-of-one-side": "only the patches along one side are counted",
+    "patches-added": "the patches down and across are added; they must be multiplied",
+    "patches-per-channel": "the patches are counted once for each channel",
+    "pixels-over-side": "the pixels are divided by the side of a patch, not by its area",
+    "plus-one-forgotten": "the + 1 is forgotten",
+    "floor-forgotten": "the quotient is not rounded down: the number of outputs is an integer",
+    "ceiling-for-floor": "the quotient is rounded up; it must be rounded down",
+    "size-without-padding": "the padding is forgotten",
+    "padding-once": "the padding is counted on one side only: p for 2p",
+    "size-without-stride": "the stride is forgotten",
+    "input-channels-forgotten": "the input channels are forgotten: a filter reads all of them",
+    "filter-side-for-area": "only one side of the filter is counted: it has k x k taps",
+    "one-filter-counted": "only one filter is counted",
+    "weights-not-shared": "the weights are counted at every output position; a convolution shares them",
+    "dense-without-channels": (
+        "the channels are left out of the dense layer: it connects every input with every output"
+    ),
+    "dense-added": (
+        "the inputs and outputs of the dense layer are added; each input is connected with each output"
+    ),
+    "shared-counted-again": "a shared kernel is counted once for each output",
+    "unshared-counted-once": (
+        "without sharing each output has taps of its own: they are counted once for each output"
+    ),
+    "inputs-for-outputs": "taps are counted at every input position; each output has one set",
+    "width-not-divided": "the width is not divided among the heads",
+    "feature-attention-shape": (
+        "the attention matrix compares features, not tokens: Q K^T with tokens as columns"
+    ),
+    "one-matrix-for-all-heads": "all heads share one attention matrix; each head must have its own",
+    "tokens-by-features": "the attention matrix has a column for each feature; it has one for each token",
+    "joined-as-average": "the heads are averaged; joined side by side they give the whole width again",
+    "whole-width-per-head": (
+        "each head is given the whole width, so a projection has h d^2 weights; the heads share d^2"
+    ),
+    "head-with-whole-width": "each head is given the whole width: d^2 weights per head",
+    "one-head-counted": "only one head is counted",
+    "three-projections": "W_o is forgotten: there are four projections",
+    "projections-forgotten": "the projections are forgotten: attention costs n d^2 as well as n^2 d",
+    "tokens-and-width-swapped": "tokens and width are swapped: n d^2 for n^2 d",
+    "one-projection-counted": "only one projection is counted; queries, keys and values have one each",
+    "depthwise-for-full": (
+        "the convolution is counted as depthwise, k n d; a full one connects all channels, k n d^2"
+    ),
+    "one-recurrence-matrix": "only one of W_x and W_h is counted at each step",
+}
+
+
 # --- patches ----------------------------------------------------------------------------------------
 
 
@@ -35,47 +87,28 @@ def class_token_added(run: RunView) -> Any:
     return None if run.class_token else run.patches + 1
 
 
-PATCH_MISTAKES = {
-    "class-token-forgotten": "the class token is forgotten (196 for 197)",
-    "patch-channels-forgotten": "the channels of a patch are forgotten",
-    "patch-side-for-area": "only one side of the patch is counted: a patch has P x P pixels",
-    "patches-of-one-side": "only the patches along one side are counted",
-    "patches-added": "the patches down and across are added; they must be multiplied",
-    "patches-per-channel": "the patches are counted once for each channel",
-    "pixels-over-side": "the pixels are divided by the side of a patch, not by its area",
-}
-PATCH_FORMULAS: Formulas = {
-    "class-token-forgotten": ("tokens", lambda run: run.patches if run.class_token else None),
-    "patch-channels-forgotten": ("numbers", lambda run: run.patch * run.patch),
-    "patch-side-for-area": ("numbers", lambda run: run.channels * run.patch),
-    "patches-of-one-side": ("patches", lambda run: run.down),
-    "patches-added": ("patches", lambda run: run.down + run.across),
-    "patches-per-channel": ("patches", lambda run: run.current * run.channels),
-    "pixels-over-side": ("patches", lambda run: run.height * run.width / run.patch),
-}
-register(PATCH_MISTAKES, PATCH_FORMULAS, on=("patch-counts",), counter_example=PATCH_EXAMPLE)
+formulas(SENTENCES, on=("patch-counts",), counter_example=PATCH_EXAMPLE)(
+    class_token_forgotten=("tokens", lambda run: run.patches if run.class_token else None),
+    patch_channels_forgotten=("numbers", lambda run: run.patch * run.patch),
+    patch_side_for_area=("numbers", lambda run: run.channels * run.patch),
+    patches_of_one_side=("patches", lambda run: run.down),
+    patches_added=("patches", lambda run: run.down + run.across),
+    patches_per_channel=("patches", lambda run: run.current * run.channels),
+    pixels_over_side=("patches", lambda run: run.height * run.width / run.patch),
+)
 
 
 # --- output sizes -----------------------------------------------------------------------------------
 
 OUTPUTS = "output, outputs, output height, output width"
-SIZE_MISTAKES = {
-    "plus-one-forgotten": "the + 1 is forgotten",
-    "floor-forgotten": "the quotient is not rounded down: the number of outputs is an integer",
-    "ceiling-for-floor": "the quotient is rounded up; it must be rounded down",
-    "size-without-padding": "the padding is forgotten",
-    "padding-once": "the padding is counted on one side only: p for 2p",
-    "size-without-stride": "the stride is forgotten",
-}
-SIZE_FORMULAS: Formulas = {
-    "plus-one-forgotten": (OUTPUTS, lambda run: run.current - 1),
-    "floor-forgotten": (OUTPUTS, lambda run: _span(run) / run.stride + 1),
-    "ceiling-for-floor": (OUTPUTS, lambda run: math.ceil(_span(run) / run.stride) + 1),
-    "size-without-padding": ("inputs", lambda run: {"padding": 0} if run.padding else None),
-    "padding-once": ("inputs", lambda run: {"padding": run.padding / 2} if run.padding else None),
-    "size-without-stride": ("inputs", lambda run: {"stride": 1} if run.stride != 1 else None),
-}
-register(SIZE_MISTAKES, SIZE_FORMULAS, on=SIZES, counter_example=SIZE_EXAMPLE)
+formulas(SENTENCES, on=SIZES, counter_example=SIZE_EXAMPLE)(
+    plus_one_forgotten=(OUTPUTS, lambda run: run.current - 1),
+    floor_forgotten=(OUTPUTS, lambda run: _span(run) / run.stride + 1),
+    ceiling_for_floor=(OUTPUTS, lambda run: math.ceil(_span(run) / run.stride) + 1),
+    size_without_padding=("inputs", lambda run: {"padding": 0} if run.padding else None),
+    padding_once=("inputs", lambda run: {"padding": run.padding / 2} if run.padding else None),
+    size_without_stride=("inputs", lambda run: {"stride": 1} if run.stride != 1 else None),
+)
 
 
 @misconception(on=SIZES, at=f"span, {OUTPUTS}", counter_example=SIZE_EXAMPLE)
@@ -108,94 +141,49 @@ def biases_not_counted(run: RunView) -> Any:
     return {"biases": 0} if run.biases else None
 
 
-FILTER_MISTAKES = {
-    "input-channels-forgotten": "the input channels are forgotten: a filter reads all of them",
-    "filter-side-for-area": "only one side of the filter is counted: it has k x k taps",
-    "one-filter-counted": "only one filter is counted",
-    "weights-not-shared": "the weights are counted at every output position; a convolution shares them",
-    "dense-without-channels": (
-        "the channels are left out of the dense layer: it connects every input with every output"
-    ),
-    "dense-added": (
-        "the inputs and outputs of the dense layer are added; each input is connected with each output"
-    ),
-}
-FILTER_FORMULAS: Formulas = {
-    "input-channels-forgotten": ("filter", lambda run: run.kernel * run.kernel),
-    "filter-side-for-area": ("filter", lambda run: run.channels * run.kernel),
-    "one-filter-counted": ("weights", lambda run: run.filter),
-    "weights-not-shared": ("weights", lambda run: run.current * run.output_height * run.output_width),
-    "dense-without-channels": (
+formulas(SENTENCES, on=("convolution-counts",), counter_example=FILTERS_EXAMPLE)(
+    input_channels_forgotten=("filter", lambda run: run.kernel * run.kernel),
+    filter_side_for_area=("filter", lambda run: run.channels * run.kernel),
+    one_filter_counted=("weights", lambda run: run.filter),
+    weights_not_shared=("weights", lambda run: run.current * run.output_height * run.output_width),
+    dense_without_channels=(
         "dense",
         lambda run: run.height * run.width * run.output_height * run.output_width,
     ),
-    "dense-added": (
+    dense_added=(
         "dense",
         lambda run: (
             run.channels * run.height * run.width + run.filters * run.output_height * run.output_width
         ),
     ),
-}
-register(FILTER_MISTAKES, FILTER_FORMULAS, on=("convolution-counts",), counter_example=FILTERS_EXAMPLE)
+)
 
-
-SHARING_MISTAKES = {
-    "shared-counted-again": "a shared kernel is counted once for each output",
-    "unshared-counted-once": (
-        "without sharing each output has taps of its own: they are counted once for each output"
-    ),
-    "inputs-for-outputs": "taps are counted at every input position; each output has one set",
-}
-SHARING_FORMULAS: Formulas = {
-    "shared-counted-again": ("shared", lambda run: run.outputs * run.kernel),
-    "unshared-counted-once": ("unshared", lambda run: run.kernel),
-    "inputs-for-outputs": ("unshared", lambda run: run.size * run.kernel),
-}
-register(SHARING_MISTAKES, SHARING_FORMULAS, on=("sharing-counts",), counter_example=SHARING_EXAMPLE)
+formulas(SENTENCES, on=("sharing-counts",), counter_example=SHARING_EXAMPLE)(
+    shared_counted_again=("shared", lambda run: run.outputs * run.kernel),
+    unshared_counted_once=("unshared", lambda run: run.kernel),
+    inputs_for_outputs=("unshared", lambda run: run.size * run.kernel),
+)
 
 
 # --- shapes and parameters of attention ---------------------------------------------------------------
 
-SHAPE_MISTAKES = {
-    "width-not-divided": "the width is not divided among the heads",
-    "feature-attention-shape": (
-        "the attention matrix compares features, not tokens: Q K^T with tokens as columns"
-    ),
-    "one-matrix-for-all-heads": "all heads share one attention matrix; each head must have its own",
-    "tokens-by-features": "the attention matrix has a column for each feature; it has one for each token",
-    "joined-as-average": "the heads are averaged; joined side by side they give the whole width again",
-}
-SHAPE_FORMULAS: Formulas = {
-    "width-not-divided": ("head width", lambda run: run.width),
-    "feature-attention-shape": (
+formulas(SENTENCES, on=("head-shapes",), counter_example=SHAPE_EXAMPLE)(
+    width_not_divided=("head width", lambda run: run.width),
+    feature_attention_shape=(
         "weights",
         lambda run: np.array([run.batch, run.heads, run.head_width, run.head_width]),
     ),
-    "one-matrix-for-all-heads": ("weights", lambda run: np.array([run.batch, run.tokens, run.tokens])),
-    "tokens-by-features": (
-        "weights",
-        lambda run: np.array([run.batch, run.heads, run.tokens, run.head_width]),
-    ),
-    "joined-as-average": ("joined", lambda run: np.array([run.batch, run.tokens, run.head_width])),
-}
-register(SHAPE_MISTAKES, SHAPE_FORMULAS, on=("head-shapes",), counter_example=SHAPE_EXAMPLE)
+    one_matrix_for_all_heads=("weights", lambda run: np.array([run.batch, run.tokens, run.tokens])),
+    tokens_by_features=("weights", lambda run: np.array([run.batch, run.heads, run.tokens, run.head_width])),
+    joined_as_average=("joined", lambda run: np.array([run.batch, run.tokens, run.head_width])),
+)
 
-
-HEAD_MISTAKES = {
-    "whole-width-per-head": (
-        "each head is given the whole width, so a projection has h d^2 weights; the heads share d^2"
-    ),
-    "head-with-whole-width": "each head is given the whole width: d^2 weights per head",
-    "one-head-counted": "only one head is counted",
-    "three-projections": "W_o is forgotten: there are four projections",
-}
-HEAD_FORMULAS: Formulas = {
-    "whole-width-per-head": ("projection", lambda run: run.heads * run.width**2 + run.biases * run.width),
-    "head-with-whole-width": ("one head", lambda run: run.width**2),
-    "one-head-counted": ("projection", lambda run: run.one_head + run.biases * run.width),
-    "three-projections": ("total", lambda run: 3 * run.projection),
-}
-register(HEAD_MISTAKES, HEAD_FORMULAS, on=("attention-parameters",), counter_example=PARAMETERS_EXAMPLE)
+formulas(SENTENCES, on=("attention-parameters",), counter_example=PARAMETERS_EXAMPLE)(
+    whole_width_per_head=("projection", lambda run: run.heads * run.width**2 + run.biases * run.width),
+    head_with_whole_width=("one head", lambda run: run.width**2),
+    one_head_counted=("projection", lambda run: run.one_head + run.biases * run.width),
+    three_projections=("total", lambda run: 3 * run.projection),
+)
 
 
 @misconception(on=FEED_FORWARD, at="first, second, total", counter_example=SMALL_LAYER)
@@ -220,20 +208,10 @@ def bias_widths_swapped(run: RunView) -> Any:
 
 # --- cost -------------------------------------------------------------------------------------------
 
-COST_MISTAKES = {
-    "projections-forgotten": "the projections are forgotten: attention costs n d^2 as well as n^2 d",
-    "tokens-and-width-swapped": "tokens and width are swapped: n d^2 for n^2 d",
-    "one-projection-counted": "only one projection is counted; queries, keys and values have one each",
-    "depthwise-for-full": (
-        "the convolution is counted as depthwise, k n d; a full one connects all channels, k n d^2"
-    ),
-    "one-recurrence-matrix": "only one of W_x and W_h is counted at each step",
-}
-COST_FORMULAS: Formulas = {
-    "projections-forgotten": ("attention", lambda run: run.scores + run.mixing),
-    "tokens-and-width-swapped": ("scores, mixing", lambda run: run.tokens * run.width**2),
-    "one-projection-counted": ("projections", lambda run: run.tokens * run.width**2),
-    "depthwise-for-full": ("convolution", lambda run: run.kernel * run.tokens * run.width),
-    "one-recurrence-matrix": ("recurrence", lambda run: run.tokens * run.width**2),
-}
-register(COST_MISTAKES, COST_FORMULAS, on=("complexity",), counter_example=COST_EXAMPLE)
+formulas(SENTENCES, on=("complexity",), counter_example=COST_EXAMPLE)(
+    projections_forgotten=("attention", lambda run: run.scores + run.mixing),
+    tokens_and_width_swapped=("scores, mixing", lambda run: run.tokens * run.width**2),
+    one_projection_counted=("projections", lambda run: run.tokens * run.width**2),
+    depthwise_for_full=("convolution", lambda run: run.kernel * run.tokens * run.width),
+    one_recurrence_matrix=("recurrence", lambda run: run.tokens * run.width**2),
+)

@@ -9,7 +9,7 @@ import numpy as np
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions import softmax
 from headwork.exercises.misconceptions.attention import ATTENTIONS, BETA_1, TWO_HEADS, TWO_TOKENS
-from headwork.exercises.misconceptions.registry import Formulas, misconception, register
+from headwork.exercises.misconceptions.registry import formulas, misconception
 
 LINEAR_ATTENTIONS = ("linear-attention", "linear-attention-recurrent")
 SENSITIVITY_EXAMPLE = {**TWO_TOKENS, "mechanism": "sensitivity", "delta": "0 0; 1 1"}
@@ -20,6 +20,21 @@ ROWS = {"query": "1; 2", "key": "1; 3", "value": "1; 2", "mask": "causal"}
 RECURRENT_EXAMPLE = {"mechanism": "linear-attention-recurrent", **ROWS}
 LINEAR_EXAMPLE = {"mechanism": "linear-attention", **ROWS}
 
+SENTENCES = {
+    "mask-with-zero": "hidden scores are set to 0 instead of minus infinity, and e^0 = 1 still takes weight",
+    "mask-sees-one-more": "the mask is one position too generous: each query sees the next key too",
+    "heads-averaged": "the heads are averaged; they must be put side by side",
+    "heads-added": "the heads are added; they must be put side by side",
+    "join-without-transpose": (
+        "the heads are joined by reshaping alone: tokens and heads are mixed up, swap their axes"
+    ),
+    "output-projection-forgotten": "W_o is left out",
+    "norm-without-root": "the squared length is written; its root is the norm",
+    "norm-as-sum": "the coordinates are added up; the norm is the root of the sum of their squares",
+    "error-not-relative": "the error is not divided by r",
+}
+
+
 # --- masks --------------------------------------------------------------------------------------
 
 
@@ -29,16 +44,13 @@ def mask_after_softmax(run: RunView) -> Any:
     return softmax.normalise(np.exp(run.scores)) * softmax.mask(run) if run.has("mask") else None
 
 
-@misconception(on=ATTENTIONS, at="masked", counter_example=CAUSAL_MASK)
-def mask_with_zero(run: RunView) -> Any:
-    """hidden scores are set to 0 instead of minus infinity, and e^0 = 1 still takes weight"""
-    return np.where(softmax.mask(run) == 1, run.scores, 0)
-
-
-@misconception(on=ATTENTIONS, counter_example=CAUSAL_MASK)
-def mask_sees_one_more(run: RunView) -> Any:
-    """the mask is one position too generous: each query sees the next key too"""
-    return {"mask": softmax.causal_mask(run, diagonal=1)} if softmax.is_causal(run) else None
+formulas(SENTENCES, on=ATTENTIONS, counter_example=CAUSAL_MASK)(
+    mask_with_zero=("masked", lambda run: np.where(softmax.mask(run) == 1, run.scores, 0)),
+    mask_sees_one_more=(
+        "inputs",
+        lambda run: {"mask": softmax.causal_mask(run, diagonal=1)} if softmax.is_causal(run) else None,
+    ),
+)
 
 
 @misconception(on=ATTENTIONS, at="masked, weights", counter_example=CAUSAL_MASK)
@@ -78,22 +90,12 @@ def mask_forgotten(run: RunView) -> Any:
 
 # --- heads --------------------------------------------------------------------------------------
 
-
-JOIN_MISTAKES = {
-    "heads-averaged": "the heads are averaged; they must be put side by side",
-    "heads-added": "the heads are added; they must be put side by side",
-    "join-without-transpose": (
-        "the heads are joined by reshaping alone: tokens and heads are mixed up, swap their axes"
-    ),
-    "output-projection-forgotten": "W_o is left out",
-}
-JOIN_FORMULAS: Formulas = {
-    "heads-averaged": ("joined", lambda run: run.per_head.mean(-2)),
-    "heads-added": ("joined", lambda run: run.per_head.sum(-2)),
-    "join-without-transpose": ("joined", lambda run: run.per_head.swapaxes(0, 1).reshape(run.current.shape)),
-    "output-projection-forgotten": ("output", lambda run: run.joined if run.has("W_o") else None),
-}
-register(JOIN_MISTAKES, JOIN_FORMULAS, on=("multi-head-attention",), counter_example=TWO_HEADS)
+formulas(SENTENCES, on=("multi-head-attention",), counter_example=TWO_HEADS)(
+    heads_averaged=("joined", lambda run: run.per_head.mean(-2)),
+    heads_added=("joined", lambda run: run.per_head.sum(-2)),
+    join_without_transpose=("joined", lambda run: run.per_head.swapaxes(0, 1).reshape(run.current.shape)),
+    output_projection_forgotten=("output", lambda run: run.joined if run.has("W_o") else None),
+)
 
 
 @misconception(on=("multi-head-attention",), at="query, key, value", counter_example=TWO_HEADS)
@@ -132,17 +134,11 @@ def change_backwards(run: RunView) -> Any:
     return -run.current
 
 
-COPY_MISTAKES = {
-    "norm-without-root": "the squared length is written; its root is the norm",
-    "norm-as-sum": "the coordinates are added up; the norm is the root of the sum of their squares",
-    "error-not-relative": "the error is not divided by r",
-}
-COPY_FORMULAS: Formulas = {
-    "norm-without-root": ("norms", lambda run: run.current**2),
-    "norm-as-sum": ("norms", lambda run: run.tokens.sum(-1, keepdims=True)),
-    "error-not-relative": ("errors", lambda run: run.current * run.norm),
-}
-register(COPY_MISTAKES, COPY_FORMULAS, on=("copying",), counter_example=COPY_EXAMPLE)
+formulas(SENTENCES, on=("copying",), counter_example=COPY_EXAMPLE)(
+    norm_without_root=("norms", lambda run: run.current**2),
+    norm_as_sum=("norms", lambda run: run.tokens.sum(-1, keepdims=True)),
+    error_not_relative=("errors", lambda run: run.current * run.norm),
+)
 
 
 # --- linear attention ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import Formulas, misconception, register
+from headwork.exercises.misconceptions.registry import formulas, misconception
 
 POSITIONS = ("sinusoidal-positions",)
 NORMALISED = ("layer-normalisation", "add-and-normalise")
@@ -26,27 +26,37 @@ SMALL_LAYER = {
 }
 
 
-# --- positions --------------------------------------------------------------------------------------
-
-
-POSITION_MISTAKES = {
+SENTENCES = {
     "sine-and-cosine-swapped": "sine and cosine are swapped: the sine stands first in each pair",
     "exponent-without-two": "the exponent lacks its 2: w_k = base^(-2k/d) for pair k",
     "column-for-pair": "the exponent takes the column 2k for the pair k: w_k = base^(-2k/d)",
     "frequencies-rising": "the exponent has the wrong sign: frequencies fall from pair to pair",
     "positions-from-one": "the positions are counted from 1; they must be counted from 0",
+    "variance-for-deviation": "the variance is taken for the standard deviation: the root is missing",
+    "sample-deviation": "the squares are divided by d - 1; layer normalisation divides by d",
+    "mean-not-subtracted": "the mean is not subtracted",
+    "deviation-of-sum": "the squares are not divided by d: the deviation is the root of their mean",
+    "scale-and-shift-swapped": "scale and shift are swapped",
+    "affine-forgotten": "scale and shift are left out",
+    "activation-forgotten": "the activation is left out: negative numbers must become 0",
+    "absolute-for-positive": "the absolute value is taken; negative numbers must become 0",
+    "first-bias-forgotten": "the first bias b_1 is left out",
+    "second-bias-forgotten": "the second bias b_2 is left out",
 }
-POSITION_FORMULAS: Formulas = {
-    "sine-and-cosine-swapped": (
+
+
+# --- positions --------------------------------------------------------------------------------------
+
+formulas(SENTENCES, on=POSITIONS, counter_example=POSITION_EXAMPLE)(
+    sine_and_cosine_swapped=(
         "output",
         lambda run: run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape),
     ),
-    "exponent-without-two": ("frequencies", lambda run: run.current**0.5),
-    "column-for-pair": ("frequencies", lambda run: run.current**2),
-    "frequencies-rising": ("frequencies", lambda run: 1 / run.current),
-    "positions-from-one": ("inputs", lambda run: {"places": run.places + 1}),
-}
-register(POSITION_MISTAKES, POSITION_FORMULAS, on=POSITIONS, counter_example=POSITION_EXAMPLE)
+    exponent_without_two=("frequencies", lambda run: run.current**0.5),
+    column_for_pair=("frequencies", lambda run: run.current**2),
+    frequencies_rising=("frequencies", lambda run: 1 / run.current),
+    positions_from_one=("inputs", lambda run: {"places": run.places + 1}),
+)
 
 
 @misconception(on=POSITIONS, at="output", counter_example=POSITION_EXAMPLE)
@@ -77,36 +87,27 @@ def normalised_over_tokens(run: RunView) -> Any:
     return steps[run.path]
 
 
-DEVIATION_MISTAKES = {
-    "variance-for-deviation": "the variance is taken for the standard deviation: the root is missing",
-    "sample-deviation": "the squares are divided by d - 1; layer normalisation divides by d",
-    "mean-not-subtracted": "the mean is not subtracted",
-    "deviation-of-sum": "the squares are not divided by d: the deviation is the root of their mean",
-}
-DEVIATION_FORMULAS: Formulas = {
-    "variance-for-deviation": ("deviation", lambda run: run.current**2),
-    "sample-deviation": (
+formulas(SENTENCES, on=NORMALISED, counter_example=TWO_ROWS)(
+    variance_for_deviation=("deviation", lambda run: run.current**2),
+    sample_deviation=(
         "deviation",
         lambda run: run.current * np.sqrt(run.centred.shape[-1] / (run.centred.shape[-1] - 1)),
     ),
-    "mean-not-subtracted": ("normalised", lambda run: _rows(run) / run.deviation),
-    "deviation-of-sum": ("deviation", lambda run: run.current * np.sqrt(run.centred.shape[-1])),
-}
-register(DEVIATION_MISTAKES, DEVIATION_FORMULAS, on=NORMALISED, counter_example=TWO_ROWS)
-
-
-@misconception(on=("layer-normalisation",), counter_example={**TWO_ROWS, "scale": "2 1", "shift": "1 3"})
-def scale_and_shift_swapped(run: RunView) -> Any:
-    """scale and shift are swapped"""
-    return {"scale": run.shift, "shift": run.scale} if run.has("scale") and run.has("shift") else None
-
-
-@misconception(
-    on=("layer-normalisation",), at="output", counter_example={**TWO_ROWS, "scale": "2 1", "shift": "1 3"}
+    mean_not_subtracted=("normalised", lambda run: _rows(run) / run.deviation),
+    deviation_of_sum=("deviation", lambda run: run.current * np.sqrt(run.centred.shape[-1])),
 )
-def affine_forgotten(run: RunView) -> Any:
-    """scale and shift are left out"""
-    return run.normalised if run.has("scale") or run.has("shift") else None
+
+formulas(
+    SENTENCES, on=("layer-normalisation",), counter_example={**TWO_ROWS, "scale": "2 1", "shift": "1 3"}
+)(
+    scale_and_shift_swapped=(
+        "inputs",
+        lambda run: (
+            {"scale": run.shift, "shift": run.scale} if run.has("scale") and run.has("shift") else None
+        ),
+    ),
+    affine_forgotten=("output", lambda run: run.normalised if run.has("scale") or run.has("shift") else None),
+)
 
 
 @misconception(on=("add-and-normalise",), at="residual", counter_example=ADDED_EXAMPLE)
@@ -131,19 +132,12 @@ def feed_forward_transposed(run: RunView) -> Any:
     return {"W_1": run.W_1.T, "W_2": run.W_2.T}
 
 
-FEED_MISTAKES = {
-    "activation-forgotten": "the activation is left out: negative numbers must become 0",
-    "absolute-for-positive": "the absolute value is taken; negative numbers must become 0",
-    "first-bias-forgotten": "the first bias b_1 is left out",
-    "second-bias-forgotten": "the second bias b_2 is left out",
-}
-FEED_FORMULAS: Formulas = {
-    "activation-forgotten": ("activated", lambda run: run.hidden),
-    "absolute-for-positive": ("activated", lambda run: np.abs(run.hidden)),
-    "first-bias-forgotten": ("inputs", lambda run: {"b_1": None} if run.has("b_1") else None),
-    "second-bias-forgotten": ("inputs", lambda run: {"b_2": None} if run.has("b_2") else None),
-}
-register(FEED_MISTAKES, FEED_FORMULAS, on=FEED_FORWARD, counter_example=SMALL_LAYER)
+formulas(SENTENCES, on=FEED_FORWARD, counter_example=SMALL_LAYER)(
+    activation_forgotten=("activated", lambda run: run.hidden),
+    absolute_for_positive=("activated", lambda run: np.abs(run.hidden)),
+    first_bias_forgotten=("inputs", lambda run: {"b_1": None} if run.has("b_1") else None),
+    second_bias_forgotten=("inputs", lambda run: {"b_2": None} if run.has("b_2") else None),
+)
 
 
 @misconception(on=FEED_FORWARD, at="output", counter_example={**SMALL_LAYER, "W_2": "1 -2; 3 1"})

@@ -7,13 +7,32 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import Formulas, misconception, register
+from headwork.exercises.misconceptions.registry import formulas, misconception
 
 RECURRENCES = ("recurrence",)
 CLOSED_FORMS = ("recurrence-closed-form",)
 RECURRENCE_EXAMPLE = {"mechanism": "recurrence", "inputs": "1 2 4", "W_x": "2", "W_h": "3", "h_0": "[1]"}
 CLOSED_FORM_EXAMPLE = {"mechanism": "recurrence-closed-form", "inputs": "1 2 4", "W_x": "2", "W_h": "3"}
 ALTERNATION_EXAMPLE = {"mechanism": "alternation", "inputs": "1 2 4 5"}
+
+
+SENTENCES = {
+    "step-function-forgotten": "the step function is left out: the output is 1 or 0",
+    "step-upside-down": "the output is 1 where the state is negative; it must be 1 where it is positive",
+    "powers-reversed": (
+        "the powers run the wrong way: w^t for w^(T-t); the oldest input passes through W_h most often"
+    ),
+    "powers-by-time": "the power is the time, counted from 1: w^t for w^(T-t)",
+    "powers-one-too-high": "the powers are one too high: the last input does not pass through W_h at all",
+    "parity-from-zero": (
+        "the positions are counted from 0, so odd and even are swapped; here they count from 1"
+    ),
+    "difference-backwards": "the difference is taken the wrong way round",
+    "signs-forgotten": "everything is added; w_h = -1 flips the sign at every step",
+    "alternation-upside-down": (
+        "the output is 1 where the state is negative; it must be 1 where it is positive"
+    ),
+}
 
 
 @misconception(on=(*RECURRENCES, *CLOSED_FORMS), counter_example=RECURRENCE_EXAMPLE)
@@ -53,31 +72,16 @@ def output_weight_forgotten(run: RunView) -> Any:
     return {"W_y": None} if run.has("W_y") else None
 
 
-@misconception(on=RECURRENCES, counter_example={**RECURRENCE_EXAMPLE, "output": "step"})
-def step_function_forgotten(run: RunView) -> Any:
-    """the step function is left out: the output is 1 or 0"""
-    return {"output": "linear"} if run.output == "step" else None
+formulas(SENTENCES, on=RECURRENCES, counter_example={**RECURRENCE_EXAMPLE, "output": "step"})(
+    step_function_forgotten=("inputs", lambda run: {"output": "linear"} if run.output == "step" else None),
+    step_upside_down=("output", lambda run: 1 - run.current if run.output == "step" else None),
+)
 
-
-@misconception(on=RECURRENCES, at="output", counter_example={**RECURRENCE_EXAMPLE, "output": "step"})
-def step_upside_down(run: RunView) -> Any:
-    """the output is 1 where the state is negative; it must be 1 where it is positive"""
-    return 1 - run.current if run.output == "step" else None
-
-
-POWER_MISTAKES = {
-    "powers-reversed": (
-        "the powers run the wrong way: w^t for w^(T-t); the oldest input passes through W_h most often"
-    ),
-    "powers-by-time": "the power is the time, counted from 1: w^t for w^(T-t)",
-    "powers-one-too-high": "the powers are one too high: the last input does not pass through W_h at all",
-}
-POWER_FORMULAS: Formulas = {
-    "powers-reversed": ("powers", lambda run: run.current[::-1]),
-    "powers-by-time": ("powers", lambda run: run.current[::-1] @ np.atleast_2d(run.W_h)),
-    "powers-one-too-high": ("powers", lambda run: run.current @ np.atleast_2d(run.W_h)),
-}
-register(POWER_MISTAKES, POWER_FORMULAS, on=CLOSED_FORMS, counter_example=CLOSED_FORM_EXAMPLE)
+formulas(SENTENCES, on=CLOSED_FORMS, counter_example=CLOSED_FORM_EXAMPLE)(
+    powers_reversed=("powers", lambda run: run.current[::-1]),
+    powers_by_time=("powers", lambda run: run.current[::-1] @ np.atleast_2d(run.W_h)),
+    powers_one_too_high=("powers", lambda run: run.current @ np.atleast_2d(run.W_h)),
+)
 
 
 @misconception(on=CLOSED_FORMS, at="powers", counter_example=CLOSED_FORM_EXAMPLE)
@@ -93,23 +97,12 @@ def input_weight_forgotten(run: RunView) -> Any:
     return {"W_x": np.ones_like(run.W_x)} if np.size(run.W_x) == 1 else None
 
 
-PARITY_MISTAKES = {
-    "parity-from-zero": (
-        "the positions are counted from 0, so odd and even are swapped; here they count from 1"
-    ),
-    "difference-backwards": "the difference is taken the wrong way round",
-    "signs-forgotten": "everything is added; w_h = -1 flips the sign at every step",
-    "alternation-upside-down": (
-        "the output is 1 where the state is negative; it must be 1 where it is positive"
-    ),
-}
-PARITY_FORMULAS: Formulas = {
-    "parity-from-zero": (
+formulas(SENTENCES, on=("alternation",), counter_example=ALTERNATION_EXAMPLE)(
+    parity_from_zero=(
         "odd places, even places",
         lambda run: run.inputs[1 if run.path == "odd places" else 0 :: 2].sum(),
     ),
-    "difference-backwards": ("state", lambda run: -run.current),
-    "signs-forgotten": ("state", lambda run: run.odd_places + run.even_places),
-    "alternation-upside-down": ("output", lambda run: 1 - run.current),
-}
-register(PARITY_MISTAKES, PARITY_FORMULAS, on=("alternation",), counter_example=ALTERNATION_EXAMPLE)
+    difference_backwards=("state", lambda run: -run.current),
+    signs_forgotten=("state", lambda run: run.odd_places + run.even_places),
+    alternation_upside_down=("output", lambda run: 1 - run.current),
+)

@@ -13,12 +13,11 @@ from headwork.exercises.exercise import Exercise
 
 Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
 Change = Callable[[RunView], Any]
-Formulas = Mapping[str, tuple[str, Change]]  # by slug: the steps that a mistake edits, and how
 
 
 @dataclass(frozen=True)
 class Misconception:
-    """One known mistake. ``counter`` is a small problem, mechanism first, that shows it."""
+    """One known mistake. ``counter_example`` is a small problem, mechanism first, that shows it."""
 
     slug: str
     sentence: str
@@ -45,26 +44,22 @@ def misconception(
 
     def decorate(change: Change) -> Change:
         slug, sentence = change.__name__.replace("_", "-"), " ".join((change.__doc__ or "").split())
-        register(
-            {slug: sentence}, {slug: (at, change)}, on=on, counter_example=counter_example, evidence=evidence
-        )
+        edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
+        MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, edit, counter_example, evidence)
         return change
 
     return decorate
 
 
-def register(
-    sentences: Mapping[str, str],
-    formulas: Formulas,
-    *,
-    on: tuple[str, ...],
-    counter_example: Mapping[str, Any],
-    evidence: Evidence | None = None,
-) -> None:
-    """Register mistakes that are a formula each; they share their mechanisms and counter-example."""
-    for slug, (at, change) in formulas.items():
-        edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
-        MISCONCEPTIONS[slug] = Misconception(slug, sentences[slug], on, edit, counter_example, evidence)
+def formulas(sentences: Mapping[str, str], **settings: Any) -> Callable[..., None]:
+    """Register mistakes that are one formula each: ``name=(steps, change)``, and a sentence by that name."""
+
+    def register(**changes: tuple[str, Change]) -> None:
+        for name, (at, change) in changes.items():
+            change.__name__, change.__doc__ = name, sentences[name.replace("_", "-")]
+            misconception(at=at, **settings)(change)
+
+    return register
 
 
 def applicable(case: Case, steps: Iterable[str]) -> list[Misconception]:
