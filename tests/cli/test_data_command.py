@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-RUN = "from headwork.cli import data; from headwork.cli.app import main; main()"
+RUN = "from headwork.cli import train; from headwork.cli.app import main; main()"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-import headwork.cli.equal  # noqa: F401  (adds the command)
+import headwork.cli.build  # noqa: F401  (adds the command)
 
 
 @pytest.fixture

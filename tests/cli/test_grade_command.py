@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.grading import texts
-from headwork.cli import grade, practice  # noqa: F401
+from headwork.cli import practise  # noqa: F401
 from headwork.cli.app import app
 from headwork.errors import InputError
 from headwork.exercises import generate

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headwork.cli import practice  # noqa: F401
+from headwork.cli import practise  # noqa: F401
 from headwork.cli.app import app
 from headwork.errors import InputError
 from headwork.exercises import kind_slugs

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-import headwork.cli.sizes  # noqa: F401
+import headwork.cli.look_inside  # noqa: F401
 from headwork.cli import main
 
 
@@ -123,7 +123,7 @@ def test_help_has_an_example_that_runs(run, name):
 
 def test_sizes_are_counted_without_torch():
     program = (
-        "import sys, headwork.cli.sizes; from headwork import sizes; sizes.vit().to_text(); "
+        "import sys, headwork.cli.look_inside; from headwork import sizes; sizes.vit().to_text(); "
         "print('torch' in sys.modules, 'sympy' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

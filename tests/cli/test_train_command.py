@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 import torch
 
-import headwork.cli.runs
 import headwork.cli.train  # noqa: F401
 
 COMMAND = [
     sys.executable,
     "-c",
-    "import headwork.cli.train, headwork.cli.runs; from headwork.cli.app import main; main()",
+    "import headwork.cli.train; from headwork.cli.app import main; main()",
 ]
 SETTINGS = ["model.width=8", "model.hidden=8", "model.depth=1", "model.heads=2", "batch_size=128", "epochs=1"]
 SMALL = [part for setting in SETTINGS for part in ("--set", setting)]
@@ -150,7 +149,7 @@ def test_bad_input_is_answered_clearly(arguments, said, run, tmp_path, monkeypat
 
 def test_what_is_not_installed_is_named(run, trained, monkeypatch):
     monkeypatch.setattr(
-        "headwork.cli.runs.names",
+        "headwork.cli.train.names",
         lambda *_: (_ for _ in ()).throw(
             ModuleNotFoundError("No module named 'sklearn.base'", name="sklearn.base")
         ),

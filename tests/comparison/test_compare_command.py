@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-import headwork.cli.compare  # noqa: F401
+import headwork.cli.look_inside  # noqa: F401
 from headwork.comparison import Comparison, Settings, StoppedError, compare, measurements, parallelism
 from headwork.comparison.measurements import Measurement
 from headwork.errors import InputError

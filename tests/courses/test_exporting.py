@@ -660,7 +660,7 @@ def test_hints_go_as_far_as_asked(box):
 
 
 def test_the_command(tmp_path):
-    code = "from headwork.cli import practice; from headwork.cli.app import main; main()"
+    code = "from headwork.cli import practise; from headwork.cli.app import main; main()"
 
     def headwork(*arguments):
         return subprocess.run(

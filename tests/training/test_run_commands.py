@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-import headwork.cli.runs
 import headwork.cli.train  # noqa: F401
 
 

@@ -1,16 +1,19 @@
-"""``headwork sizes``: shapes, parameters and FLOPs of patches, convolutions, attention and whole models."""
+"""``headwork sizes``, ``sensitivity`` and ``compare``: counted, perturbed, measured."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.options import Settings, assignment
+from headwork.cli.options import Digits, Settings, assignment, names
 from headwork.cli.output import Output, keyword_options
 from headwork.errors import InputError
 
@@ -162,3 +165,84 @@ def _sizes(option: str, text: str) -> int | tuple[int, ...]:
         )
     numbers = tuple(map(int, parts))
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+@command(
+    'headwork sensitivity --query "1 0" --key "1 0; 0.9 0; 0 1" --value "1 0; 0 1; 0 0" '
+    '--change 1 --delta "0.2 0"',
+    'headwork sensitivity --query "1 0; 0 1" --key "1 0; 0 1" --value "1 0; 0 1" '
+    '--change 0 --delta "5 5" --plot moved.png',
+)
+def sensitivity(
+    output: Output,
+    query: Annotated[str, Option(help="One row per query.")],
+    key: Annotated[str, Option(help="One row per key.")],
+    value: Annotated[str, Option(help="One row per value.")],
+    change: Annotated[int, Option(help="Which key moves, counted from 0.")],
+    delta: Annotated[str, Option(help="By how much: one number per column.")],
+    betas: Annotated[str, Option(help="Values of beta, oo allowed.")] = "0.1 0.5 1 2 5 10 50",
+    plot: Annotated[Path | None, Option(help="Also draw it: a .png or .svg file.")] = None,
+    digits: Digits = 4,
+) -> None:
+    """Perturb one key and see how the output changes.
+
+    Shows weights and output for several beta, the worst case over all inputs, and where the winner flips.
+    """
+    from headwork.pages.plots import save_plot
+    from headwork.readings.sensitivity import sensitivity as measure
+
+    result = measure(query, key, value, change=change, delta=delta, betas=betas.replace(",", " ").split())
+    table = result.table(digits)
+    if output.format == "html":
+        from headwork.pages import figure, page, plot_svg
+
+        curve = figure(plot_svg(result.figure(), "how far the output moves, by beta"))
+        output.write(page("Sensitivity", table, curve))
+    else:
+        output.show(table)
+    if plot is not None:
+        save_plot(result.figure(), plot)
+
+
+@command(
+    "headwork compare",
+    "headwork compare --only complexity --only parallelism",
+    "headwork compare --families cnn,rnn,transformer --only long-range",
+    "headwork compare --full --seeds 0,1,2 --out comparison-full",
+)
+def compare(
+    output: Output,
+    full: Annotated[bool, Option("--full", help="Longer gaps, Fashion-MNIST, reviews, three seeds.")] = False,
+    only: Annotated[list[str] | None, Option(help="complexity, parallelism, long-range, bias, uses.")] = None,
+    families: Annotated[
+        str, Option(help="Of cnn, rnn, lstm, gru, transformer, linear; by default without rnn.")
+    ] = "",
+    seeds: Annotated[str, Option(help="0, or several: 0,1,2.")] = "",
+    steps: Annotated[int | None, Option(help="Training steps of every model; 250, with --full 1000.")] = None,
+    out: Annotated[Path | None, Option(help="The folder, new or of an interrupted comparison.")] = None,
+) -> None:
+    """Measure CNN, RNN, transformer and linear attention.
+
+    The models have equally many parameters. It takes about two minutes on two cores.
+    """
+    try:
+        seed_numbers = [int(part) for part in names(seeds)]
+    except ValueError:
+        raise InputError(f"--seeds {seeds!r}: expected whole numbers, such as 0 or 0,1,2.") from None
+    if find_spec("torch") is None:
+        raise InputError(
+            'compare: torch is not installed, and everything here is measured with it: pip install ".[train]"'
+        )
+    from headwork import comparison
+
+    settings = comparison.Settings.of(
+        full=full, families=names(families.lower()), rows=only or [], seeds=seed_numbers, steps=steps
+    )
+    folder = out or Path("comparison-full" if full else "comparison-quick")
+    try:
+        result = comparison.compare(settings, folder)
+    except comparison.StoppedError as stopped:
+        print(f"headwork: {stopped}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    output.show(result)
+    print(f"The report with its pictures is {(folder / 'comparison.html').resolve()}", file=sys.stderr)
