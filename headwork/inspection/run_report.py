@@ -10,7 +10,6 @@ from headwork.data import Images, Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.files import write_atomic
 from headwork.inspection import figures
-from headwork.inspection.head_maps import attention_figure
 from headwork.inspection.predictions import format_accuracy
 from headwork.models import Model, VisionTransformerConfig
 from headwork.pages import Table, figure, heading, page, plot_svg, save_plot
@@ -152,7 +151,7 @@ def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> An
     images = prepared.validation.batch(prepared.validation.in_order(64)[0])[0][0]
     start: Any = prepared.new_model()
     end: Any = prepared.complete(load_model(folder, log=quiet))
-    return attention_figure(start, end, images)
+    return figures.attention_figure(start, end, images)
 
 
 def _heads(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[Any]:

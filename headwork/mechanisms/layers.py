@@ -80,10 +80,10 @@ def _apply_sublayers(
     """The parts of a layer, each with its residual and normalisation; no parameter is the identity, or 0."""
     left = dict(parameters)
     for k, (scope, function, options, cards, prefix) in enumerate(parts, 1):
-        affine = {name: left.pop(f"{name}_{k}", None) for name in ("scale", "shift")}
+        scale, shift = (left.pop(f"{name}_{k}", None) for name in ("scale", "shift"))
         own = {card.name: left.pop(prefix + card.name, None) for card in cards}
         at = inside(note, f"normalisation {k}")
-        normalise = partial(layer_normalisation, **affine, epsilon=epsilon, note=at)
+        normalise = partial(layer_normalisation, scale=scale, shift=shift, epsilon=epsilon, note=at)
         rows = normalise(tokens) if placement == "pre" else tokens
         result = function(rows, **own, **options, note=inside(note, scope))
         tokens = note(f"residual {k}", tokens + result)

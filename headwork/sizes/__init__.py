@@ -7,8 +7,7 @@
 
 from headwork.sizes.architectures import transformer, vit
 from headwork.sizes.counting import count_rows, part
-from headwork.sizes.heads import attention_ledger
-from headwork.sizes.images import convolution, output_size, patches
+from headwork.sizes.layers import attention_ledger, convolution, output_size, patches
 from headwork.sizes.ledger import Ledger, Row, sum_rows
 from headwork.sizes.polynomial import Polynomial
 from headwork.sizes.scaling import growth, mechanisms_that_scale

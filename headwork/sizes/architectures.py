@@ -16,7 +16,7 @@ from headwork.errors import unknown
 from headwork.mechanisms.attention import project
 from headwork.numbers import OperationCount, ShapeTensor, cat
 from headwork.sizes.counting import check_heads_divide_width, check_sizes, part
-from headwork.sizes.images import Size, grid, sides
+from headwork.sizes.layers import Size, grid, sides
 from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]

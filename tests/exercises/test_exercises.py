@@ -79,7 +79,7 @@ def test_a_formula_notes_the_steps_of_its_card(slug: str) -> None:
 
 
 def test_counts_agree_with_the_sizes_package() -> None:
-    from headwork.sizes.images import convolution, output_size
+    from headwork.sizes.layers import convolution, output_size
 
     key = Exercise(
         "convolution-counts",
