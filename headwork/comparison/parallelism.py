@@ -19,7 +19,7 @@ from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio, size_plot
 from headwork.comparison.settings import Settings
-from headwork.comparison.timing import InterleavedTimer, cores, relative
+from headwork.comparison.timing import InterleavedTimer, cores, load, relative
 from headwork.pages.tables import Table
 from headwork.sizes.polynomial import Polynomial, interpolated
 from headwork.training.runs import threads
@@ -108,7 +108,7 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
                 timer.run(1)
     best = relative({(name, k): timer.best[name] for k, timer in timers.items() for name in families})
     times = {name: [best[name, number] for number in sorted(timers)] for name in families}
-    return {"threads": sorted(timers), "times": times}
+    return {"threads": sorted(timers), "times": times, "load": load()}
 
 
 def report(settings: Settings, results: Results) -> Row:
@@ -138,7 +138,7 @@ def report(settings: Settings, results: Results) -> Row:
     row.add_sentence(_token_sentence(per_token, per_flop, last // first))
     if count > 1:
         row.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
-        row.add_sentence(thread_sentence(speedups, count))
+        row.add_sentence(thread_sentence(speedups, count, threaded.get("load", 0.0)))
     else:
         row.add_sentence("Only one core is available here, so there is no speed-up to measure.")
     columns = ("family", "longest chain", *(f"time per token, n = {n:,}" for n in same["lengths"]))
@@ -194,8 +194,8 @@ def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float
     return f"With the same tokens in sequences {factor} times as long, {clauses(texts, numbers)}."
 
 
-def thread_sentence(speedups: Mapping[str, float], count: int) -> str:
-    """How much each family gains from several threads."""
+def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: float = 0.0) -> str:
+    """How much each family gains from several threads, and whether other programs had the cores meanwhile."""
     scale = (
         (0.9, "the layer is slower than on one"),
         (1.1, "there is no speed-up"),
@@ -203,4 +203,10 @@ def thread_sentence(speedups: Mapping[str, float], count: int) -> str:
         (math.inf, "the speed-up is good"),
     )
     texts = {name: classify(speedup, scale) for name, speedup in speedups.items()}
-    return f"On {count} threads {clauses(texts, {name: format_ratio(x) for name, x in speedups.items()})}."
+    parts = clauses(texts, {name: format_ratio(x) for name, x in speedups.items()})
+    # This process alone is a load of at most one thread per core.
+    busy = (
+        f" But the machine was busy (load {machine_load:.1f} on {count} cores), so these speed-ups mean "
+        "little: measure on a quiet one, into another folder (--out)."
+    )
+    return f"On {count} threads {parts}.{busy if machine_load > count + 0.5 else ''}"

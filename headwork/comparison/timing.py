@@ -28,6 +28,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def load() -> float:
+    """How many threads had a core or waited for one, on average over the last minute; 0 if nobody counts."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def relative(times: Mapping[Key, float]) -> dict[Key, float]:
     """Times in units of the shortest.
 

@@ -98,6 +98,14 @@ def test_the_speed_up_with_threads():
     )
 
 
+def test_a_busy_machine_is_named_beside_its_speed_up():
+    quiet, busy = (parallelism.thread_sentence({"cnn": 0.7}, 2, load) for load in (2.0, 13.6))
+    assert "busy" not in quiet
+    assert busy.startswith(quiet)
+    assert "busy (load 13.6 on 2 cores), so these speed-ups mean little" in busy
+    assert parallelism.time_threads(["cnn"], 1)["load"] > 0
+
+
 def test_a_difference_within_the_margin_is_no_difference():
     best = mean_accuracy([0.92], 359)
     assert leaders({"cnn": best, "gru": mean_accuracy([0.90], 359)}).startswith(
