@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from headwork.mechanisms.attention import Number, Tensor, attention
-from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.attention import ROWS, Number, Tensor, attention
+from headwork.mechanisms.layers import layer_normalisation
 from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
 
 FORMULAS: dict[str, Mechanism] = {}  # only for exercises
@@ -213,18 +213,8 @@ def complexity(tokens: int, width: int, kernel: int, *, note: Note = silent) -> 
 
 # --- composed of mechanisms -------------------------------------------------------------------------
 
-ROWS = (
-    Input("query", "Q", "query width", "one row per query"),
-    Input("key", "K", "key width", "one row per key"),
-    Input("value", "V", "key value_width", "one row per value"),
-)
 
-
-@formula(
-    *ROWS,
-    *steps_of(attention, scope="beta 0"),
-    *steps_of(attention, scope="beta oo"),
-)
+@formula(*ROWS, *steps_of(attention, scope="beta 0"), *steps_of(attention, scope="beta oo"))
 def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silent) -> Tensor:
     """Attention in both limits: beta = 0 takes a plain mean, beta = infinity the best key, ties shared.
 

@@ -19,14 +19,13 @@ from headwork.mechanisms.convolution import (
     toeplitz,
 )
 from headwork.mechanisms.feedforward import feed_forward, gelu, relu
-from headwork.mechanisms.layers import decoder_layer, encoder_layer
+from headwork.mechanisms.layers import decoder_layer, encoder_layer, layer_normalisation, rms_normalisation
 from headwork.mechanisms.linear import (
     linear_attention,
     linear_attention_chunked,
     linear_attention_recurrent,
     multi_head_linear_attention,
 )
-from headwork.mechanisms.normalisation import layer_normalisation, rms_normalisation
 from headwork.mechanisms.positions import (
     alibi_positions,
     learned_positions,

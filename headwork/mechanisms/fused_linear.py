@@ -62,11 +62,7 @@ class LinearAttentionFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, mask, state, total, output = ctx.saved_tensors
-        grad_query, grad_key, grad_value = (
-            torch.empty_like(query),
-            torch.empty_like(key),
-            torch.empty_like(value),
-        )
+        grad_query, grad_key, grad_value = map(torch.empty_like, (query, key, value))
         grad_state, grad_total = torch.zeros_like(state), torch.zeros_like(total)
         for at in _blocks(query.shape[-2], BLOCK):
             phi = _features(query[..., at, :], ctx.features)
@@ -140,11 +136,7 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, output, below, states, totals = ctx.saved_tensors
-        grad_query, grad_key, grad_value = (
-            torch.empty_like(query),
-            torch.empty_like(key),
-            torch.empty_like(value),
-        )
+        grad_query, grad_key, grad_value = map(torch.empty_like, (query, key, value))
         later, later_total = torch.zeros_like(states[0]), torch.zeros_like(totals[0])
         blocks = _blocks(query.shape[-2], ctx.size)
         for block in reversed(range(len(blocks))):

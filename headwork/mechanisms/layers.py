@@ -1,4 +1,9 @@
-"""Whole layers: attention and feed-forward, each with a residual and a normalisation.
+r"""Normalisation, and whole layers: attention and feed-forward, each with a residual and a normalisation.
+
+Layer normalisation (Ba et al. 2016, arXiv 1607.06450): y = scale (x - mean) / deviation + shift, with the
+population deviation (divided by the width, not by the width less one). RMS normalisation (Zhang & Sennrich
+2019, arXiv 1910.07467) has neither mean nor shift: y = scale x / sqrt(mean of x^2). By hand epsilon is 0;
+models use 1e-5.
 
 An encoder layer attends to its own tokens; a decoder layer does so causally, then attends to a memory, the
 output of the encoder.
@@ -26,10 +31,57 @@ from headwork.mechanisms.attention import (
     multi_head_attention,
 )
 from headwork.mechanisms.feedforward import Activation, feed_forward
-from headwork.mechanisms.normalisation import layer_normalisation
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 
 Placement = Literal["post", "pre"]
+
+
+@mechanism(
+    Input("tokens", "X", "token width", "one row per token"),
+    Input("scale", r"\gamma", "width", "none is 1", trained=True),
+    Input("shift", r"b", "width", "none is 0", trained=True),
+    Step("mean", r"\mu", r"\tfrac{1}{d} \textstyle\sum_j x_j", "token one"),
+    Step("centred", "C", r"X - \mu", "token width"),
+    Step("deviation", r"\sigma", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j c_j^2 + \epsilon}", "token one"),
+    Step("normalised", "N", r"C / \sigma", "token width"),
+    Step("output", "Y", r"\gamma N + b", "token width"),
+)
+def layer_normalisation(
+    tokens: Tensor, scale: Tensor = None, shift: Tensor = None, *, epsilon: Number = 0, note: Note = silent
+) -> Tensor:
+    """Mean 0 and deviation 1 for each token over its width, then scale and shift.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> layer_normalisation(HandTensor(np.array([[1.0, 3.0]]))).array.tolist()
+    [[-1.0, 1.0]]
+    """
+    mean = note("mean", tokens.mean(-1, keepdim=True))
+    centred = note("centred", tokens - mean)
+    deviation = note("deviation", ((centred * centred).mean(-1, keepdim=True) + epsilon).sqrt())
+    normalised = note("normalised", centred / deviation)
+    scaled = normalised if scale is None else normalised * scale
+    return note("output", scaled if shift is None else scaled + shift)
+
+
+@mechanism(
+    Input("tokens", "X", "token width", "one row per token"),
+    Input("scale", r"\gamma", "width", "none is 1", trained=True),
+    Step("size", r"\rho", r"\sqrt{\tfrac{1}{d} \textstyle\sum_j x_j^2 + \epsilon}", "token one"),
+    Step("normalised", "N", r"X / \rho", "token width"),
+    Step("output", "Y", r"\gamma N", "token width"),
+)
+def rms_normalisation(
+    tokens: Tensor, scale: Tensor = None, *, epsilon: Number = 0, note: Note = silent
+) -> Tensor:
+    """Each token over the root of its mean square, then a scale; no mean is subtracted.
+
+    >>> import numpy as np; from headwork.numbers import HandTensor
+    >>> rms_normalisation(HandTensor(np.array([[1.0, 7.0]]))).array.tolist()
+    [[0.2, 1.4]]
+    """
+    size = note("size", ((tokens * tokens).mean(-1, keepdim=True) + epsilon).sqrt())
+    normalised = note("normalised", tokens / size)
+    return note("output", normalised if scale is None else normalised * scale)
 
 
 ATTENTION = (*PROJECTIONS, W_O, *BIASES)

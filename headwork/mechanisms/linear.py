@@ -43,6 +43,11 @@ def feature_map(rows: Tensor, features: Features) -> Tensor:
     return rows.relu() + (-((-rows).relu())).exp()
 
 
+def _note_features(query: Tensor, key: Tensor, features: Features, note: Note) -> tuple[Tensor, Tensor]:
+    query = note("query features", feature_map(query, features))
+    return query, note("key features", feature_map(key, features))
+
+
 @mechanism(
     *FEATURES,
     Step("scores", "S", r"\Phi_Q \Phi_K^\top", "query key", columns=r"\Phi_K^\top \Phi_Q"),
@@ -67,8 +72,7 @@ def linear_attention(
     [[2.5], [2.5]]
     """
     _check(query, key, value, mask)
-    query = note("query features", feature_map(query, features))
-    key = note("key features", feature_map(key, features))
+    query, key = _note_features(query, key, features, note)
     products = query @ key.mT
     allowed = causal(products) if isinstance(mask, str) else mask
     scores = note("scores", products if mask is None else products * allowed)
@@ -100,8 +104,7 @@ def linear_attention_recurrent(
     [[2.5], [2.5]]
     """
     _check(query, key, value, mask)
-    query = note("query features", feature_map(query, features))
-    key = note("key features", feature_map(key, features))
+    query, key = _note_features(query, key, features, note)
     states: list[Tensor] = []
     key_sums: list[Tensor] = []
     for t in range(key.shape[-2]):
@@ -152,8 +155,7 @@ def linear_attention_chunked(
     """
     _check(query, key, value, mask)
     check_chunks(query, key, mask, chunk)
-    query = note("query features", feature_map(query, features))
-    key = note("key features", feature_map(key, features))
+    query, key = _note_features(query, key, features, note)
     states: list[Tensor] = []
     key_sums: list[Tensor] = []
     for t, start in enumerate(range(0, key.shape[-2], chunk)):
