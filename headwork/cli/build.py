@@ -1,7 +1,5 @@
 """``headwork build`` and ``equal``: heads to order, certified; two computations shown to be the same."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -27,7 +25,7 @@ def build(
     tokens: Annotated[int | None, Option(help="Number of tokens.")] = None,
     tolerance: Annotated[str, Option(help="The largest error allowed (1e-3; matrix: none).")] = "",
     positions: Annotated[str, Option(help="one-hot, grid, sinusoidal, rotary or none.")] = "one-hot",
-    ends: Annotated[str, Option(help="clamp, wrap or none; shrink for a running mean.")] = "",
+    ends: Annotated[str, Option(help="clamp, wrap, zero or none; running mean: shrink.")] = "",
     order: Annotated[str, Option(help='A permutation from 1: "2 3 1" (y1 = x2), or cycles.')] = "",
     by: Annotated[int | None, Option(help="shift: y_i = x_(i+by).")] = None,
     window: Annotated[int | None, Option(help="running-mean: number of tokens.")] = None,
@@ -46,7 +44,8 @@ def build(
 ) -> None:
     """Build heads to order, with a proof of their error.
 
-    Where no weights can do what is asked, the reason is given, with exit code 2.
+    Where no weights can do what is asked, the proof is given; where none were found, what was searched. The
+    exit code is then 2.
     """
     from headwork import construct
 
@@ -66,7 +65,12 @@ def build(
         heads=heads,
         position_width=position_width,
         delta=_number(delta, "--delta"),
-        **{name: value for name, value in details.items() if value not in ("", None, False)},
+        # 0 equals False, so `value not in ("", None, False)` would drop it.
+        **{
+            name: value
+            for name, value in details.items()
+            if not (value is None or value is False or value == "")
+        },
     )
     output.show(result)
     if not result.possible:

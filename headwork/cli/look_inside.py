@@ -1,7 +1,5 @@
 """``headwork sizes``, ``sensitivity`` and ``compare``: counted, perturbed, measured."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

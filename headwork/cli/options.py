@@ -1,7 +1,5 @@
 """Options that several commands share, and readers of what is typed for them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from typer import Option

@@ -1,7 +1,5 @@
 """``headwork practice`` and ``grade``: exercises to hand out, and answers marked and explained."""
 
-from __future__ import annotations
-
 import json as json_
 import sys
 from collections.abc import Callable

@@ -20,11 +20,15 @@ Rounding is part of the bound: in float64 (unit u) a score made by dot products 
 at most gamma |Q| |K|^T, gamma ~ k u; a softmax row whose scores are off by d is off by e^(2d) - 1 in sum;
 sums of n terms add n u. An epsilon below that is refused.
 
+Heads that read their query's content (zero padding, see ``targets``) have weights a_j e^(z v_j) / sum, with
+z = slope * x_id for dimension d of the content, and return c sum_j A_j v_j: c times the derivative of the
+cumulant function of v under a, so c (k1 + k2 z + k3 z^2 / 2 + rest). For |v| <= 1 the fourth cumulant is at
+most 2 in size, under any tilt, so |rest| <= |z|^3 / 3 (two keys with v = 1 and -1 give tanh z). c k2 slope is
+then a weight of the token's own content in E; the others are added to the bound.
+
 A key moved by delta changes one score of query i by s = beta q_i . delta, its weight from A to A e^s / (1 + A
 (e^s - 1)), by at most tanh(|s|/4), and the output by that times |x_j - mean of the others| <= 2 r.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,7 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwork.construct.targets import Array, Impossible, Indices
+from headwork.construct.targets import Array, Indices, NotFound
 
 UNIT_ROUNDOFF = 2.0**-53
 LARGEST_BETA = 2.0**40  # a larger beta loses every digit of the scores
@@ -52,14 +56,42 @@ class ScoredHead:
     F: Array
     size: Array  # |Q| |K|^T, what rounding of S is measured by
     gamma: float  # rounding of a score, as a share of its size
+    F_size: Array | float = 0.0  # the same for F where it is not |F|
 
     def logits(self, beta: float) -> Array:
         return beta * self.S + self.F
 
     def rounding(self, beta: float) -> Array:
         """By how much softmax rows can be off, one number per query."""
-        off = self.gamma * (beta * self.size + np.abs(self.F)).max(axis=1)
+        off = self.gamma * (beta * self.size + np.maximum(np.abs(self.F), self.F_size)).max(axis=1)
         return np.asarray(np.expm1(np.minimum(2 * off, 1.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnContent:
+    """Heads that read their query's content, one for each of ``width`` dimensions; base is without it."""
+
+    base: ScoredHead  # its coefficient is c
+    at: Callable[[float], tuple[Array, Array]]  # W_q and W_k of the base at a beta
+    functional: Array  # what values read of a position code
+    values: Array  # that is v, at most 1 in size
+    slope: float
+    width: int
+    cancelled: bool  # whether one more head takes c k1 away
+    lost: float  # rounding of a value
+
+    def terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
+        """Per query: the weight of its own content, what is left over, and rounding."""
+        weights, c, z = softmax(self.base.logits(beta)), self.base.coefficient, self.slope * norm
+        mean = weights @ self.values
+        away = self.values - mean[:, None]
+        k2, k3 = (weights * away**2).sum(axis=1), (weights * away**3).sum(axis=1)
+        dimensions = math.sqrt(self.width)
+        left = 0.0 * mean if self.cancelled else dimensions * np.abs(mean)
+        lost = self.base.rounding(beta) + 2 * (1 + z) * (self.lost + 16 * UNIT_ROUNDOFF)
+        rounding = (1 + self.cancelled) * dimensions * lost
+        rest = left + np.abs(k3) * z**2 / 2 + z**3 / 3
+        return c * self.slope * k2, abs(c) * rest, abs(c) * rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +103,24 @@ class Bound:
     errors: Array
 
 
-def bound(heads: Sequence[ScoredHead], M: Array, norm: float, beta: float) -> Bound:
-    """r max_i sum_j |E_ij|, and what rounding adds."""
+def bound(
+    heads: Sequence[ScoredHead], M: Array, norm: float, beta: float, own: Sequence[OwnContent] = ()
+) -> Bound:
+    """r max_i sum_j |E_ij|, and what rounding and the content that is read in scores add."""
     E = np.sum([h.coefficient * softmax(h.logits(beta)) for h in heads], axis=0) - M
     scale = sum(abs(h.coefficient) for h in heads)
     sums = 4 * M.shape[1] + 2 * len(heads) + 32
-    rounding = (
-        np.sum([abs(h.coefficient) * h.rounding(beta) for h in heads], axis=0) + scale * sums * UNIT_ROUNDOFF
-    )
-    rows = norm * (np.abs(E).sum(axis=1) + rounding)
+    rounding = norm * np.sum([abs(h.coefficient) * h.rounding(beta) for h in heads], axis=0)
+    rounding = rounding + norm * scale * sums * UNIT_ROUNDOFF
+    rest = np.zeros(len(E))
+    for content in own:
+        weight, left, rounded = content.terms(norm, beta)
+        E[np.diag_indices(len(E))] += weight
+        rest, rounding = rest + left, rounding + rounded
+        rounding = rounding + abs(content.base.coefficient) * sums * content.width * UNIT_ROUNDOFF
+    rows = norm * np.abs(E).sum(axis=1) + rest + rounding
     row = int(np.argmax(rows))
-    return Bound(float(rows[row]), float(norm * rounding[row]), E[row])
+    return Bound(float(rows[row]), float(rounding[row]), E[row])
 
 
 def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float:
@@ -93,7 +132,7 @@ def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float
         low, high = high, 2 * high
         if high > LARGEST_BETA:
             best = min((bound_at(2.0**k) for k in range(41)), key=lambda b: b.value)
-            raise too_fine(tolerance, best.rounding, 2 * best.value)
+            raise refusal(tolerance, best.value, best.rounding)
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
         if bound_at(middle).value <= tolerance:
@@ -103,13 +142,22 @@ def smallest_beta(bound_at: Callable[[float], Bound], tolerance: float) -> float
     return high
 
 
-def too_fine(tolerance: float, rounding: float, promised: float) -> Impossible:
+class TooFine(NotFound):
     """The tolerance is below what float64 can hold here; names one that can be promised."""
-    return Impossible(
-        "epsilon below what the number format can hold: float64 keeps 53 binary digits, and rounding alone "
-        f"can change an output of this attention by {rounding:.1e}. A tolerance of {tolerance:g} cannot be "
-        f"promised; {promised:.1e} can."
-    )
+
+    def __init__(self, tolerance: float, rounding: float, promised: float) -> None:
+        super().__init__(
+            "epsilon below what the number format can hold: float64 keeps 53 binary digits, and rounding "
+            f"alone can change an output of this attention by {rounding:.1e}. A tolerance of {tolerance:g} "
+            f"cannot be promised; {promised:.1e} can."
+        )
+
+
+def refusal(tolerance: float, bound: float, rounding: float) -> NotFound:
+    """Why the tolerance was missed: by rounding, or by weights that do not come nearer."""
+    if rounding < bound / 4:
+        return NotFound(f"weights that miss by {bound:.3g} at best")
+    return TooFine(tolerance, rounding, 2 * bound)
 
 
 def worst_content(bound: Bound, norm: float, width: int) -> Array:
@@ -141,17 +189,16 @@ class Perturbation:
 
 
 def worst_move(
-    heads: Sequence[ScoredHead], lengths: Sequence[Array], norm: float, beta: float, delta: float
+    logits: Sequence[Array], lengths: Sequence[Array], scales: Sequence[float], beta: float, delta: float
 ) -> Perturbation:
     """Which key of which head, moved by delta along or against which query, changes an output most."""
     moves = []
-    for number, (head, length) in enumerate(zip(heads, lengths, strict=True)):
+    for number, (head, length, scale) in enumerate(zip(logits, lengths, scales, strict=True)):
         moved = beta * length[:, None] * delta
-        odds = log_odds(head.logits(beta))
+        odds = log_odds(head)
         before = sigmoid(odds)
         change = np.maximum(np.abs(sigmoid(odds + moved) - before), np.abs(sigmoid(odds - moved) - before))
         i, j = np.unravel_index(int(np.argmax(change)), change.shape)
-        scale = 2 * norm * abs(head.coefficient)
         most = scale * math.tanh(float(moved.max()) / 4)
         moves.append(Perturbation(delta, number, int(i), int(j), most, float(scale * change[i, j])))
     worst = max(reversed(moves), key=lambda move: move.change)

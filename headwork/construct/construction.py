@@ -1,8 +1,6 @@
 """What ``headwork.build`` returns: the weights, the certificate, and the ways to use and to show them."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +30,11 @@ def _empty() -> Array:
 class Construction(Reported):
     """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
 
-    Where ``possible`` is false, ``reason`` says why, and there are no matrices.
+    Where ``possible`` is false, ``reason`` proves it; where it is None, none were found, and ``reason`` says
+    what was searched. There are no matrices then.
     """
 
-    possible: bool
+    possible: bool | None
     target: str
     tokens: int = 0
     W_q: list[Array] = field(default_factory=list)
@@ -71,7 +70,7 @@ class Construction(Reported):
     def holds(self) -> bool:
         """measured <= bound <= tolerance."""
         within = max(self.measured, self.measured_random) <= self.bound
-        return self.possible and within and (self.tolerance is None or self.bound <= self.tolerance)
+        return bool(self.possible) and within and (self.tolerance is None or self.bound <= self.tolerance)
 
     # --- using it -------------------------------------------------------------------------------
 
@@ -155,16 +154,19 @@ class Construction(Reported):
         tokens = self.input(self.example() if content is None else content)
         if self.rotary:
             query, key, value = self.project(tokens, head)
-            return explain("attention", query=query, key=key, value=value, beta=self.beta)
+            steps = explain("attention", query=query, key=key, value=value, beta=self.beta)
+            return replace(steps, warnings=[])  # that scores saturate, say, is what was asked for
         inputs: dict[str, Any] = {"tokens": self._query_rows(tokens), **self.stacked()}
         if self.queries:
             inputs["memory"] = tokens
-        return explain("multi-head-attention", **inputs, heads=self.heads, beta=self.beta)
+        steps = explain("multi-head-attention", **inputs, heads=self.heads, beta=self.beta)
+        return replace(steps, warnings=[])
 
     def as_data(self) -> dict[str, Any]:
         """Plain lists and numbers, for any program to check."""
         if not self.possible:
-            return {"possible": False, "target": self.target, "reason": self.reason}
+            verdict = {"possible": self.possible, "proved": self.possible is False}
+            return {**verdict, "target": self.target, "reason": self.reason}
         return {
             "possible": True,
             "target": self.target,
@@ -181,9 +183,10 @@ class Construction(Reported):
         }
 
     def report(self) -> Report:
-        """The setting, the certificate, and the trace of an example; or why it cannot be done."""
+        """The setting, the certificate, and the trace of an example; or why there is none."""
         if not self.possible:
-            return Report(f"{self.target}: impossible", (self.reason,))
+            verdict = "none found" if self.possible is None else "impossible"
+            return Report(f"{self.target}: {verdict}", (self.reason,))
         parts: list[Any] = [self._setting(), self._certificate()]
         if (move := self.perturbation) is not None:
             parts.append(

@@ -13,8 +13,6 @@ With n orthogonal tokens of norm r instead, |y_i - x_i| / r = sqrt(n (n-1)) / (E
 and r = sqrt(ln(sqrt(n (n-1))/epsilon - n + 1)).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -22,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct.certificate import UNIT_ROUNDOFF, too_fine
+from headwork.construct.certificate import UNIT_ROUNDOFF, TooFine
 from headwork.construct.construction import MATRICES, Construction
 from headwork.construct.targets import whole_number
 
@@ -45,8 +43,8 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         title = f"copy by content: {count} orthogonal tokens"
     spare = (8 * rows.shape[1] + 64) * UNIT_ROUNDOFF  # rounding of the attention itself
     if tolerance < 4 * spare:
-        reason = str(too_fine(tolerance, spare, 4 * spare))
-        return Construction(False, title, reason=reason, tolerance=tolerance)
+        reason = str(TooFine(tolerance, spare, 4 * spare))
+        return Construction(None, title, reason=reason, tolerance=tolerance)
 
     def error_at(norm: float) -> float:
         return float(math.sqrt(squared) / (math.exp(norm * norm) + others) + spare)

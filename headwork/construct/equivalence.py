@@ -5,8 +5,6 @@ largest difference), on shapes alone (weights, FLOPs), and on exact numbers or s
 their difference must be exactly zero: with symbols that is a proof for every input of that size.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Equivalences of attention: gather, recurrence, argmax, kernels, permutations; norms and positions."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Equivalences of convolution: matrices, pooling, patches, heads, linear recurrence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,28 +8,24 @@ needed. Which scores are possible depends on the codes p_i:
   vanish, while the shares inside stay the same.
 - grid: orthonormal codes of the row and of the column side by side. q_i = [row code of r', column code of c']
   scores 2 on the patch (r', c'), 1 on its row and column, 0 elsewhere: for targets whose row depends on the
-  row only, and whose column on the column only.
+  row only, and whose column on the column only. Others are searched (``fitting``).
 - sinusoidal: all codes have one length, so p_t . p_j is largest at j = t and only there (the first pair
   rotates by 1 radian per position, which never repeats). W_q must map p_i to p_t(i): for a shift that is the
   rotation of each pair by its frequency times the offset, R p_i = p_(i+o). Near the ends p_(i+o) lies
   outside; the nearest end has the highest score where scores fall with the distance, as they do over all
   distances d < n + |o| if only pairs with frequency * (n + |o|) <= pi are used. Other targets need a linear
-  map through all codes, by least squares: possible while the codes are independent enough, which low
-  frequencies soon are not.
+  map through all codes: by least squares, or searched.
 - rotary: queries and keys are the same for every token (made from a constant 1) and rotated by their
-  position, so a score depends on j - i alone: the shifts above, with the same scores.
-- none: weights that ignore positions. Permuting the tokens then permutes the output, and a token of content 0
-  has score 0 with every key.
+  position, so a score depends on j - i alone: the shifts above, with the same scores, or searched.
+- none: weights that ignore positions: the plain mean.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from headwork.construct.targets import Array, Goal, Head, Impossible, Indices
+from headwork.construct.targets import Array, Goal, Head, Indices
 from headwork.errors import InputError, unknown
 from headwork.mechanisms import rotary_positions, sinusoidal_positions
 from headwork.mechanisms.positions import frequencies
@@ -100,45 +96,28 @@ def numerical_rank(values: Array) -> int:
     return int(np.sum(values > values[0] * len(values) * 1e-15)) if len(values) and values[0] > 0 else 0
 
 
-def candidates(kind: str, codes: Array, goal: Goal, head: Head) -> Iterator[tuple[Array, Array]]:
-    """W_q and W_k over codes that are not one-hot, the simplest first."""
+def candidates(kind: str, codes: Array, goal: Goal, head: Head, width: int) -> Iterator[tuple[Array, Array]]:
+    """W_q and W_k over codes that are not one-hot in closed form, the simplest first.
+
+    Rotary ones are a fixed query and a fixed key, columns that multiply the constant 1.
+    """
+    picks, rotary = head.picks, kind == "rotary"
     if not any(part.any() for part in target_scores(head)):
-        yield np.zeros((1, codes.shape[1])), np.zeros((1, codes.shape[1]))
-        return
-    picks = head.picks
-    if picks is None:
-        raise Impossible(
-            f"a window that needs more heads: with {kind} positions each head here takes one key per query, "
-            f"so that a window of {int((head.target > 0).sum(axis=1).max())} positions needs as many heads. "
-            "Allow more heads, or use one-hot positions, where one head can spread evenly."
-        )
-    if kind == "grid":
-        yield _grid_projections(goal, picks)
-    elif kind == "sinusoidal":
-        if head.offset is not None:
-            turn = rotation(codes.shape[1], head.offset)
-            for mask in _pair_masks(codes.shape[1], goal.tokens, head.offset):
-                yield turn * np.repeat(mask, 2)[:, None], np.eye(codes.shape[1])
+        none = np.zeros((1 + rotary, codes.shape[1]))
+        yield none, none
+    elif kind == "grid" and picks is not None:
+        yield from _grid_projections(goal, picks)
+    elif head.offset is not None:
+        for mask in _pair_masks(width, goal.tokens, head.offset):
+            turn = rotation(width, head.offset) * np.repeat(mask, 2)[:, None]
+            if rotary:
+                key = np.stack([mask, np.zeros_like(mask)], axis=-1).reshape(-1, 1)
+                yield turn.T @ np.tile([[1.0], [0.0]], (width // 2, 1)), key
+            else:
+                yield turn, np.eye(width)
+    if kind == "sinusoidal" and picks is not None:
         for cut in CUTS:
-            yield (np.linalg.pinv(goal.query_rows(codes), rcond=cut) @ codes[picks]).T, np.eye(codes.shape[1])
-
-
-def rotary_candidates(goal: Goal, head: Head, width: int) -> Iterator[tuple[Array, Array]]:
-    """A fixed query and a fixed key, as columns that multiply the constant 1."""
-    if not target_scores(head)[0].any():
-        yield np.zeros((2, 1)), np.zeros((2, 1))
-        return
-    if head.offset is None:
-        raise Impossible(
-            "rotary positions: a score depends on the distance j - i alone, so in one head every query "
-            "looks the same distance away. Here the queries need different distances (wrapped ends do too). "
-            "Use clamped ends, or one-hot positions."
-        )
-    angles = head.offset * pair_frequencies(width)
-    for mask in _pair_masks(width, goal.tokens, head.offset):
-        query = np.stack([mask * np.cos(angles), mask * np.sin(angles)], axis=-1).reshape(-1, 1)
-        key = np.stack([mask, np.zeros_like(mask)], axis=-1).reshape(-1, 1)
-        yield query, key
+            yield (np.linalg.pinv(goal.query_rows(codes), rcond=cut) @ codes[picks]).T, np.eye(width)
 
 
 def rotate(vectors: Array, positions: tuple[int, ...]) -> Array:
@@ -173,36 +152,13 @@ def _pair_masks(width: int, tokens: int, offset: int) -> Iterator[Array]:
         yield slow.astype(float)
 
 
-def _grid_projections(goal: Goal, picks: Indices) -> tuple[Array, Array]:
+def _grid_projections(goal: Goal, picks: Indices) -> Iterator[tuple[Array, Array]]:
     assert goal.grid is not None
     rows, columns = goal.grid
     over, along = picks.reshape(rows, columns) // columns, picks.reshape(rows, columns) % columns
     if np.any(over != over[:, :1]) or np.any(along != along[:1]):
-        raise Impossible(
-            "row and column codes: a score is the sum of one for the row and one for the column, so a head "
-            "finds a row by the query's row and a column by its column. Here a target's row depends on the "
-            "column, or the other way round. Use one-hot positions."
-        )
+        return
     W_q = np.zeros((rows + columns, rows + columns))
     W_q[over[:, 0], np.arange(rows)] = 1
     W_q[rows + along[0], rows + np.arange(columns)] = 1
-    return W_q, np.eye(rows + columns)
-
-
-def check_without_positions(goal: Goal) -> None:
-    """Attention without positions: only the plain mean, scaled, is possible."""
-    M = goal.matrix
-    count = len(M)
-    diagonal, rest = np.diag(M), M[np.eye(*M.shape) == 0]
-    square = M.shape[0] == M.shape[1]
-    if not square or np.ptp(diagonal) > 0 or (count > 1 and np.ptp(rest) > 0):
-        raise Impossible(
-            "no positions: attention without positions commutes with every permutation: permute the tokens, "
-            "and the outputs are permuted alike. This target tells positions apart, so such heads cannot do "
-            "it. Give the tokens positions."
-        )
-    if count > 1 and diagonal[0] != rest[0]:
-        raise Impossible(
-            "no positions: a token of content 0 has score 0 with every key, so each head gives it the plain "
-            "mean of the values; this target gives it something else. Give the tokens positions."
-        )
+    yield W_q, np.eye(rows + columns)

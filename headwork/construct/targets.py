@@ -1,19 +1,14 @@
 r"""What a head, or several, can be asked to do: each target as a signed sum of row-stochastic matrices.
 
-The target is Y = M X on the content, with M = sum_h c_h T_h: head h attends with the weights T_h (rows
-positive or zero, each summing to 1) and W_o scales it by c_h. What no choice of heads can give is refused
-here, with the reason:
-
-- Softmax weights are positive, so one head scaled by c has entries of one sign only.
-- Give every token the same content x. Each head then returns W_v x in every row, so all rows of the output
-  are alike: every row of M has the same sum. Zero padding breaks that at the ends.
+The target is Y = M X on the content, with M = sum_h c_h T_h - diag(own): head h attends with the weights T_h
+(rows positive or zero, each summing to 1) and W_o scales it by c_h. The rows of sum_h c_h T_h all have one
+sum; where those of M differ, as with zero padding, a head beyond the ends looks at the token itself, and what
+it takes too much of that is ``own``, which heads that read their query's content take away again.
 
 A tap at offset o makes y_i look at x_(i+o) (cross-correlation, as everywhere here). Positions beyond the ends
-are wrapped around, clamped to the end token, left out of a mean that shrinks, or not asked for at all (none:
-fewer queries than keys). Positions count from 0, a permutation's order from 1.
+are wrapped around, clamped to the end token, zero, left out of a mean that shrinks, or not asked for at all
+(none: fewer queries than keys). Positions count from 0, a permutation's order from 1.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,22 +19,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
-from headwork.numbers.typed import nested_array, read_array
+from headwork.numbers.typed import SymbolFound, nested_array, read_array
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
-ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding
+SLIDES = ("clamp", "wrap", "zero", "none")
 ENDS = {
     "wrap": "wrapped around",
     "clamp": "clamped to the end token",
+    "zero": "zero beyond the ends",
     "shrink": "the window shrinks",
     "none": "only queries whose window lies inside",
 }
 
 
 class Impossible(HeadworkError):
-    """No weights can do this; the message is the reason."""
+    """No weights can do this; the message is the proof."""
+
+
+class NotFound(HeadworkError):
+    """The search ended without weights, which proves nothing; the message says what was searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +59,25 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """A target, in words and as heads; ``joined`` does the same with one head for each sign."""
+    """A target, in words and as heads."""
 
     title: str
     tokens: int
     heads: tuple[Head, ...] = ()
-    joined: tuple[Head, ...] = ()
-    spreads: bool = False  # joined is preferred, where the positions allow it
+    own: Array | None = None  # how much too much of its own content each token takes; positive or 0
+    spreads: bool = False  # one head for each sign is preferred, where the positions allow it
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     grid: tuple[int, int] | None = None
     head_width: int | None = None
+    asked: Array | None = None  # M as typed, where the heads only come near it
 
     @property
     def matrix(self) -> Array:
         """M, query x key."""
-        parts = [head.coefficient * head.target for head in self.heads or self.joined]
-        return np.sum(parts, axis=0) if parts else np.zeros((self.tokens, self.tokens))
+        if self.asked is not None:
+            return self.asked
+        total = np.sum([head.coefficient * head.target for head in self.heads], axis=0)
+        return np.asarray(total if self.own is None else total - np.diag(self.own))
 
     def query_rows(self, codes: Array) -> Array:
         return codes[list(self.queries)] if self.queries else codes
@@ -112,6 +115,8 @@ def numbers(value: Any, name: str, axes: str) -> Array:
         array = (
             read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())
         ).array
+    except SymbolFound as symbol:
+        raise InputError(f"{name}: {symbol} is a symbol. Heads are built from numbers.") from None
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     except (TypeError, ValueError):
@@ -189,7 +194,7 @@ def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Goal:
     """y_i = x_(i+by): every token takes the content at that offset."""
     count = token_count(tokens)
     step = whole_number(by, "by", -MAX_TOKENS, MAX_TOKENS)
-    return _slide(f"shift: y_i = x_(i{step:+d})", {step: 1.0}, count, ends, ("wrap", "clamp", "none"))
+    return _slide(f"shift: y_i = x_(i{step:+d})", {step: 1.0}, count, ends)
 
 
 def running_mean(*, tokens: Any = None, window: Any = 3, causal: bool = False, ends: str = "shrink") -> Goal:
@@ -204,7 +209,7 @@ def running_mean(*, tokens: Any = None, window: Any = 3, causal: bool = False, e
     name = f"running mean of {size}" + (" up to each token" if causal else "")
     taps = {first + k: 1.0 / size for k in range(size)}
     title = f"{name}: offsets {first} to {first + size - 1}"
-    return replace(_slide(title, taps, count, ends, ("shrink", "wrap", "clamp", "none")), spreads=True)
+    return replace(_slide(title, taps, count, ends, (*SLIDES, "shrink")), spreads=True)
 
 
 def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Goal:
@@ -214,9 +219,9 @@ def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") ->
     if len(row) > count:
         raise InputError(f"{len(row)} taps for {count} tokens. Give at most as many taps as tokens.")
     middle = len(row) // 2
-    nonzero = {j - middle: float(tap) for j, tap in enumerate(row) if tap}
-    terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in nonzero.items()) or "0"
-    return _slide(f"convolution: y_i = {terms}", nonzero, count, ends, ("clamp", "wrap", "none"))
+    offsets = {j - middle: float(tap) for j, tap in enumerate(row)}
+    terms = " ".join(f"{tap:+g} x_(i{offset:+d})" for offset, tap in offsets.items() if tap)
+    return _slide(f"convolution: y_i = {terms}", offsets, count, ends)
 
 
 def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp") -> Goal:
@@ -228,18 +233,17 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
             f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller "
             "one."
         )
-    if np.count_nonzero(taps) == np.count_nonzero(taps[taps.shape[0] // 2, taps.shape[1] // 2]):
-        ends = "clamp" if ends == "zero" else ends  # a tap in the middle never looks beyond the ends
-    _check_ends(ends, ("clamp", "wrap"))
+    if ends not in (known := ("clamp", "wrap", "zero")):
+        raise unknown("ends", ends, known)
     middle = taps.shape[0] // 2, taps.shape[1] // 2
-    heads = []
+    looks = []
     for a, b in np.argwhere(taps):
         over = [_inside(r + a - middle[0], rows, ends) for r in range(rows)]
         along = [_inside(c + b - middle[1], columns, ends) for c in range(columns)]
-        keys = [r * columns + c for r in over for c in along]
-        heads.append(picking(keys, rows * columns, float(taps[a, b])))
+        keys = [None if r is None or c is None else r * columns + c for r in over for c in along]
+        looks.append((float(taps[a, b]), keys, None))
     title = f"convolution of {taps.shape[0]} x {taps.shape[1]} taps over a grid of {rows} x {columns}"
-    return Goal(title, rows * columns, tuple(heads), _by_sign(heads), grid=(rows, columns))
+    return replace(_looking(title, looks, rows * columns), grid=(rows, columns))
 
 
 def first(*, tokens: Any = None, grid: Any = None) -> Goal:
@@ -259,7 +263,7 @@ def mean(*, tokens: Any = None, grid: Any = None) -> Goal:
     """Every token takes the mean of all."""
     count, shape = _token_grid(tokens, grid)
     everywhere = Head(1.0, np.full((count, count), 1.0 / count))
-    return Goal("mean: y_i = (x_0 + ... + x_(n-1)) / n", count, (everywhere,), (everywhere,), grid=shape)
+    return Goal("mean: y_i = (x_0 + ... + x_(n-1)) / n", count, (everywhere,), grid=shape)
 
 
 def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
@@ -272,26 +276,10 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
             f"matrix is {sizes_in_words(A.shape, 'query key')}. Each query is a token: at most one row per "
             "column."
         )
-    if np.any(A < 0):
-        i, j = np.argwhere(A < 0)[0]
-        raise Impossible(
-            f"negative weights in one head: entry [{i},{j}] is {A[i, j]:g}, but softmax weights are "
-            "exponentials over their sum, so they are positive. Two heads can do it: the positive part less "
-            "the negative part, scaled by W_o."
-        )
-    sums = A.sum(axis=1)
-    if np.any(np.abs(sums - 1) > ROW_SUM):
-        i = int(np.argmax(np.abs(sums - 1)))
-        raise Impossible(
-            f"rows that do not sum to 1: row {i} sums to {sums[i]:.6g}, but softmax divides by the sum of "
-            "its row, so whatever the scores are each row sums to 1. Divide the row by its sum, or scale "
-            "all rows alike by W_o."
-        )
     width = keys if head_width is None else whole_number(head_width, "head_width", 1, MAX_TOKENS)
     title = f"given weights of {queries} queries over {keys} keys"
-    head = (Head(1.0, A),)
     some = () if queries == keys else tuple(range(queries))
-    return Goal(title, keys, head, head, queries=some, head_width=width)
+    return Goal(title, keys, (Head(1.0, A),), queries=some, head_width=width)
 
 
 _FUNCTIONS: tuple[Callable[..., Goal], ...] = (
@@ -327,49 +315,55 @@ def _token_grid(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
     return rows * columns, (rows, columns)
 
 
-def _check_ends(ends: str, known: Sequence[str]) -> None:
-    if ends == "zero":
-        raise Impossible(
-            "zero padding at the ends: give every token the same content. Each head then returns the same "
-            "row for every query, because its weights sum to 1, so no number of softmax heads can make the "
-            f"end rows smaller than the others. Use ends {' or '.join(known)}, or append a token of content "
-            "0 for the ends to look at."
-        )
+def _inside(position: int, count: int, ends: str) -> int | None:
+    """The key at a position; None where there is none."""
+    if ends == "wrap":
+        return position % count
+    clamped = min(max(position, 0), count - 1)
+    return None if ends == "zero" and clamped != position else clamped
+
+
+def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = SLIDES) -> Goal:
+    """One row of taps along the tokens."""
     if ends not in known:
         raise unknown("ends", ends, known)
-
-
-def _inside(position: int, count: int, ends: str) -> int:
-    return position % count if ends == "wrap" else min(max(position, 0), count - 1)
-
-
-def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str]) -> Goal:
-    """One row of taps along the tokens."""
-    if set(taps) <= {0} and ends in ("zero", "shrink"):
-        ends = "clamp"  # a tap in the middle never looks beyond the ends
-    _check_ends(ends, known)
     title = f"{name}; ends: {ENDS[ends]}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
-        return Goal(title, count, (), (Head(1.0, window / window.sum(axis=1, keepdims=True)),))
+        return Goal(title, count, (Head(1.0, window / window.sum(axis=1, keepdims=True)),))
     inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
     queries = inside if ends == "none" else list(range(count))
     if not queries:
         raise InputError(
             f"no token has its whole window inside {count} tokens. Take more tokens or other ends."
         )
-    heads = []
+    looks = []
     for offset, tap in taps.items():
         keys = [_inside(i + offset, count, ends) for i in queries]
-        heads.append(picking(keys, count, tap, None if ends == "wrap" and offset else offset))
+        if tap:
+            looks.append((tap, keys, None if ends in ("wrap", "zero") and offset else offset))
     some = tuple(queries) if len(queries) < count else ()
-    return Goal(title, count, tuple(heads), _by_sign(heads), queries=some)
+    return replace(_looking(title, looks, count), queries=some)
 
 
-def _by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
-    """The taps of one sign in one head: their sum scales it, their shares are its weights."""
-    if not heads:
+def _looking(title: str, looks: Sequence[tuple[float, list[int | None], int | None]], count: int) -> Goal:
+    """A head for each tap; where it has nothing to look at, it takes the token itself, noted in ``own``."""
+    if not looks:
         raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
+    heads, own = [], np.zeros(count)
+    for tap, keys, offset in looks:
+        missing = [i for i, key in enumerate(keys) if key is None]
+        own[missing] += tap
+        heads.append(picking([i if key is None else key for i, key in enumerate(keys)], count, tap, offset))
+    if own.min() < 0:
+        heads, own = [*heads, picking(range(count), count, -float(own.min()), 0)], own - own.min()
+    if own.all() and len(heads) == 1:  # a shift beyond the ends leaves nothing
+        heads, own = [Head(0.0, np.full((count, count), 1.0 / count))], np.zeros(count)
+    return Goal(title, count, tuple(heads), own if own.any() else None)
+
+
+def by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
+    """The taps of one sign in one head: their sum scales it, their shares are its weights."""
     joined = []
     for sign in (1, -1):
         side = [head for head in heads if head.coefficient * sign > 0]

@@ -209,8 +209,10 @@ def b5(solution: Solution) -> None:
     filtered = build("convolution", taps="1 0 -1", tokens=5, ends="clamp", tolerance=1e-3)
     solution.confirm("so do the heads of a convolution", filtered.holds)
     padded = build("convolution", taps="1 0 -1", tokens=5, ends="zero")
-    solution.confirm("softmax heads can do zero padding", padded.possible, expected=False)
-    solution.say(padded.reason)
+    solution.confirm("so do those of a convolution with zeros beyond the ends", padded.holds)
+    solution.say("""Zero padding needs more: where all tokens are alike, the rows of a head that attends by
+    position are alike too, at the ends as elsewhere. There the heads of the taps take the token itself, and
+    further heads, one per dimension, read it in their scores and take that away again.""")
     solution.answer = "all four, exactly at beta = ∞; approximately below"
 
 

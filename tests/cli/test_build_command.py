@@ -42,15 +42,36 @@ def test_json(run):
 
 
 def test_an_impossible_ask_still_prints_json(run):
-    code, out, err = run("shift", "--tokens", "4", "--ends", "zero", "--json")
+    code, out, err = run("shift", "--tokens", "4", "--ends", "zero", "--positions", "rotary", "--json")
     data = json.loads(out)
     assert code == 2
     assert err == ""
     assert data["possible"] is False
-    assert "zero padding" in data["reason"]
+    assert data["proved"] is True
+    assert "rotary positions turn queries and keys" in data["reason"]
+    code, out, _ = run("convolution", "--tokens", "4", "--taps", "1 -1", "--heads", "1", "--json")
+    data = json.loads(out)
+    assert code == 2
+    assert data["possible"] is None
+    assert data["proved"] is False
+    assert "Searched: 2 heads, where at most 1 may be used" in data["reason"]
     code, out, _ = run("identity", "--tokens", "4", "--positions", "none")
     assert code == 2
     assert "impossible" in out
+
+
+def test_zero_is_a_number(run):
+    code, out, _ = run("shift", "--tokens", "4", "--by", "0", "--json")
+    assert code == 0
+    assert json.loads(out)["matrix"] == [[float(i == j) for j in range(4)] for i in range(4)]
+
+
+def test_no_warning_against_the_beta_that_was_chosen(run):
+    """32 tokens need large scores: that softmax saturates is the point."""
+    code, out, _ = run("convolution", "--tokens", "16", "--taps", "1 0 -1", "--positions", "sinusoidal")
+    assert code == 0
+    assert "smaller beta" not in out
+    assert "symmetric" not in out
 
 
 def test_a_failed_certificate_is_exit_1(run, monkeypatch):
@@ -68,6 +89,12 @@ def test_a_failed_certificate_is_exit_1(run, monkeypatch):
         ((), "what should the heads do?"),
         (("idenity",), "Did you mean 'identity'?"),
         (("identity",), "Give tokens (--tokens 5)"),
+        (("identity", "--tokens", "0"), "tokens is 0"),
+        (("running-mean", "--tokens", "5", "--window", "0"), "window is 0"),
+        (("matrix", "--matrix", "1 0; 0 1", "--head-width", "0"), "head_width is 0"),
+        (("identity", "--tokens", "3", "--heads", "0"), "heads is 0"),
+        (("identity", "--tokens", "3", "--position-width", "0"), "position_width is 0"),
+        (("convolution", "--taps", "1 x", "--tokens", "4"), "taps: x is a symbol"),
         (("identity", "--tokens", "many"), "Invalid value for '--tokens'"),
         (("identity", "--tokens", "3", "--tolerance", "small"), "--tolerance: cannot read 'small'"),
         (("identity", "--tokens", "3", "--tolerance", "beta"), "--tolerance is 'beta'. Expected a number"),

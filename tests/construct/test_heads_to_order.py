@@ -11,48 +11,6 @@ from headwork.construct import TARGETS, build
 SAMPLE, FULL = 60, 300
 
 
-def other_attention(data, content):
-    """Multi-head attention in plain numpy, from nothing but the JSON; content is batch x token x width."""
-    positions = np.array(data["positions"]).reshape(data["tokens"], -1)
-    tokens = np.concatenate(
-        [content, np.broadcast_to(positions, (*content.shape[:-1], positions.shape[1]))], axis=-1
-    )
-    queries = np.array(data["queries"])
-    total = 0
-    for W_q, W_k, W_v, W_o in zip(
-        *(map(np.array, data[name]) for name in ("W_q", "W_k", "W_v", "W_o")), strict=True
-    ):
-        query = np.einsum("kw,btw->btk", W_q, tokens[:, queries])
-        key = np.einsum("kw,btw->btk", W_k, tokens)
-        if data["rotary"]:
-            query, key = (
-                rotate(query, queries, data["rotary"]["base"]),
-                rotate(key, np.arange(data["tokens"]), data["rotary"]["base"]),
-            )
-        scores = np.einsum("bik,bjk->bij", query * data["beta"], key)
-        powers = np.exp(scores - scores.max(-1, keepdims=True))
-        mixed = (
-            np.einsum("bij,bjc->bic", powers, content @ W_v[:, : content.shape[-1]].T)
-            / powers.sum(-1)[..., None]
-        )
-        total = total + np.einsum("oc,bic->bio", W_o, mixed)
-    return total
-
-
-def rotate(vectors, positions, base):
-    """Rotary positions with complex numbers."""
-    pairs = vectors[..., 0::2] + 1j * vectors[..., 1::2]
-    width = vectors.shape[-1]
-    frequencies = np.exp(-np.log(base) * np.arange(width // 2) * 2 / width)
-    pairs = pairs * np.exp(1j * positions[:, None] * frequencies)
-    return np.stack([pairs.real, pairs.imag], -1).reshape(vectors.shape)
-
-
-def other_error(data, content):
-    off = other_attention(data, content) - np.einsum("ij,bjc->bic", np.array(data["matrix"]), content)
-    return float(np.sqrt((off**2).sum(-1)).max())
-
-
 def random_ask(random):
     """A target with its details; sizes 2 to 32, tolerances 1e-1 to 1e-6."""
     count = int(random.integers(2, 33))
@@ -67,7 +25,7 @@ def random_ask(random):
         kinds += ["sinusoidal", "rotary"]
     if target in ("shift", "convolution"):
         ask["ends"] = str(random.choice(["wrap", "clamp"]))
-        kinds += [] if ask["ends"] == "wrap" else ["sinusoidal", "rotary"]
+        kinds += ["rotary"] if ask["ends"] == "wrap" and count < 17 else ["sinusoidal", "rotary"]
     if target == "permutation":
         ask["order"] = [int(k) + 1 for k in random.permutation(count)]
     elif target == "convolution-2d":
@@ -106,7 +64,7 @@ def random_ask(random):
     return target, {**ask, "positions": str(random.choice(kinds))}
 
 
-def check(number, cases):
+def check(number, cases, other_error):
     random = np.random.default_rng([4, number])
     target, ask = random_ask(random)
     result = build(target, **ask)
@@ -134,14 +92,14 @@ def check(number, cases):
 
 
 @pytest.mark.parametrize("number", range(SAMPLE))
-def test_an_independent_attention_keeps_the_certificate(number):
-    check(number, 1000)
+def test_an_independent_attention_keeps_the_certificate(number, other_error):
+    check(number, 1000, other_error)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(SAMPLE, FULL))
-def test_an_independent_attention_keeps_the_certificate_in_full(number):
-    check(number, 1000)
+def test_an_independent_attention_keeps_the_certificate_in_full(number, other_error):
+    check(number, 1000, other_error)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +194,7 @@ def test_a_given_matrix_is_exact_where_the_rank_allows_it():
     assert narrow.possible
     assert narrow.measured > 1e-3
     assert narrow.holds
-    assert "truncated SVD" in " ".join(narrow.remarks)
+    assert "the head's width allows 1: " in " ".join(narrow.remarks)
     assert narrow.measured == pytest.approx(narrow.bound, rel=1e-9)
 
 

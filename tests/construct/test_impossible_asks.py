@@ -1,4 +1,6 @@
-"""Each impossible ask gives its own reason; malformed ones are refused in words."""
+"""What is impossible is proved; what was not found is called that; malformed asks are refused in words."""
+
+import json
 
 import numpy as np
 import pytest
@@ -16,38 +18,86 @@ def ask(target, **details):
 
 IMPOSSIBLE = {
     "negative weights in one head: entry [0,1] is -0.5": ask("matrix", matrix="1.5 -0.5; 0 1"),
-    "negative weights in one head: softmax weights are positive": ask(
-        "convolution", tokens=5, taps="1 -1", heads=1
-    ),
+    "negative weights in one head: output 1 adds": ask("convolution", tokens=5, taps="1 0 -1", heads=1),
     "rows that do not sum to 1: row 1 sums to 0.9": ask("matrix", matrix="1/2 1/2; 0.4 0.5"),
     "commutes with every permutation": ask("shift", tokens=4, positions="none"),
     "a token of content 0 has score 0": ask("identity", tokens=4, positions="none"),
-    "zero padding at the ends": ask("convolution", tokens=5, taps="1 1 1", ends="zero"),
-    "a window that needs more heads": ask(
-        "convolution", tokens=5, taps="1 2 1", heads=2, positions="sinusoidal"
+    "rotary positions turn queries and keys, not values": ask(
+        "convolution", tokens=5, taps="1 1 1", ends="zero", positions="rotary"
     ),
-    "a window that shrinks": ask("running-mean", tokens=5, positions="rotary"),
-    "a rank too small: the row-centred scores": ask("matrix", matrix=OF_RANK_2, head_width=1, tolerance=1e-3),
-    "a rank too small: sinusoidal codes": ask("permutation", order=SHUFFLED, positions="sinusoidal"),
-    "epsilon below what the number format can hold": ask("identity", tokens=4, tolerance=1e-17),
-    "a score depends on the distance": ask("shift", tokens=5, ends="wrap", positions="rotary"),
-    "row and column codes": ask("permutation", order="4 2 3 1", grid="2x2", positions="grid"),
 }
+NOT_FOUND = {
+    "4 heads, where at most 2": ask("convolution", tokens=5, taps="1 2 1", ends="zero", heads=2, width=3),
+    "2 heads, where at most 1": ask("convolution", tokens=5, taps="1 -1", heads=1),
+    "heads of that width, which miss by": ask("matrix", matrix=OF_RANK_2, head_width=1, tolerance=1e-3),
+    "epsilon below what the number format can hold": ask("identity", tokens=4, tolerance=1e-17),
+    "no scores over sinusoidal positions of width 2": ask(
+        "permutation", order=SHUFFLED, positions="sinusoidal", position_width=2
+    ),
+}
+POSSIBLE = [  # refused by an earlier version
+    ask("convolution", tokens=5, taps="1 1 1", ends="zero", heads=5),
+    ask("convolution", tokens=2, taps="1 1", ends="zero"),
+    ask("convolution-2d", grid="2x3", kernel="1 2; -1 1", ends="zero", positions="grid"),
+    ask("shift", tokens=4, by=-2, ends="zero", positions="sinusoidal"),
+    ask("shift", tokens=3, by=4, ends="zero"),
+    ask("matrix", matrix=np.eye(4), head_width=2, tolerance=1e-3),
+    ask("matrix", matrix=np.eye(2)[[0, 1, 1]] @ np.eye(2, 3), head_width=1, tolerance=1e-3),
+    ask("matrix", matrix="1.02 -0.02; 0 1", tolerance=0.1),
+    ask("permutation", order="1 3 2 4", grid="2x2", positions="grid"),
+    ask("permutation", order="4 2 3 1", grid="2x2", positions="grid"),
+    ask("permutation", order="2 3 4 5 1 6", grid="2x3", positions="grid"),
+    ask("permutation", order="2 4 1 3", positions="rotary"),
+    ask("permutation", order=SHUFFLED, positions="sinusoidal"),
+    ask("shift", tokens=4, by=-1, ends="wrap", positions="rotary", heads=1),
+    ask("shift", tokens=3, by=3, ends="wrap", positions="rotary", heads=1),
+    ask("running-mean", tokens=5, window=3, positions="sinusoidal", heads=1),
+    ask("running-mean", tokens=5, positions="rotary", heads=1),
+    ask("convolution", tokens=5, taps="1 2 1", heads=2, positions="sinusoidal"),
+]
 
 
-@pytest.mark.parametrize("reason", IMPOSSIBLE)
-def test_an_impossible_ask_has_its_own_reason(reason):
-    details = dict(IMPOSSIBLE[reason])
+@pytest.mark.parametrize("reason", [*IMPOSSIBLE, *NOT_FOUND])
+def test_what_is_not_built_has_its_own_reason(reason):
+    details = dict({**IMPOSSIBLE, **NOT_FOUND}[reason])
     result = build(details.pop("target"), **details)
-    assert not result.possible
+    assert result.possible is (False if reason in IMPOSSIBLE else None)
     assert reason in result.reason
     assert not result.holds
     assert result.W_q == []
-    assert set(result.as_data()) == {"possible", "target", "reason"}
-    others = [other for other in IMPOSSIBLE if other != reason and other in result.reason]
+    data = result.as_data()
+    assert set(data) == {"possible", "proved", "target", "reason"}
+    assert data["proved"] is (reason in IMPOSSIBLE)
+    others = [other for other in (*IMPOSSIBLE, *NOT_FOUND) if other != reason and other in result.reason]
     assert not others, others
-    assert "impossible" in result.to_text()
+    assert ("impossible" if reason in IMPOSSIBLE else "none found") in result.to_text()
     assert result.reason.split(":")[0] in result.to_html()
+
+
+@pytest.mark.parametrize("details", POSSIBLE, ids=str)
+def test_what_can_be_done_is_built(details, other_error):
+    target, tolerance = details["target"], details.get("tolerance", 1e-3)
+    result = build(target, **{name: value for name, value in details.items() if name != "target"})
+    assert result.possible, result.reason
+    assert result.heads <= details.get("heads", 100)
+    data = json.loads(result.to_json())
+    contents = np.random.default_rng(0).normal(size=(500, result.tokens, 2))
+    contents /= np.linalg.norm(contents, axis=-1, keepdims=True)
+    assert other_error(data, np.concatenate([contents, 0.5 * contents])) <= data["bound"] <= tolerance
+
+
+def test_zero_padding_is_what_is_said():
+    x = np.arange(1.0, 6)
+    result = build("convolution", tokens=5, taps="1 2 3", ends="zero")
+    assert np.allclose(result.matrix @ x, np.convolve(np.pad(x, 1), [3, 2, 1], "valid"))
+    assert np.allclose(build("running-mean", tokens=3, ends="zero").matrix.sum(axis=1), [2 / 3, 1, 2 / 3])
+    grid = build("convolution-2d", grid="2x2", kernel="0 1; 0 0", ends="zero").matrix
+    assert np.allclose(grid, [[0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
+
+
+def test_a_zero_tap_still_belongs_to_the_window():
+    result = build("convolution", taps="0 3 -2", tokens=8, ends="none", positions="rotary")
+    assert result.queries == tuple(range(1, 7))
 
 
 def test_number_format_reasons_promise_what_can_be_had():
@@ -103,6 +153,11 @@ MALFORMED = {
     "at most one row per column": {"target": "matrix", "matrix": "1; 1"},
     "ragged rows": {"target": "matrix", "matrix": "1 0; 1"},
     "split into pairs": {"target": "identity", "tokens": 3, "positions": "sinusoidal", "position_width": 5},
+    "taps: x is a symbol": {"target": "convolution", "tokens": 4, "taps": "1 x"},
+    "matrix: a is a symbol": {"target": "matrix", "matrix": "a b; 1/2 1/2"},
+    "kernel: a is a symbol": {"target": "convolution-2d", "grid": "2x2", "kernel": "a b; c d"},
+    "window is 0": {"target": "running-mean", "tokens": 5, "window": 0},
+    "head_width is 0": {"target": "matrix", "matrix": "1/2 1/2; 1/2 1/2", "head_width": 0},
     "one-hot positions only": {"target": "matrix", "matrix": "1/2 1/2; 1/2 1/2", "positions": "sinusoidal"},
     "heads is 0": {"target": "convolution", "tokens": 3, "taps": "1 1", "heads": 0},
 }
