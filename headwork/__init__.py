@@ -5,8 +5,6 @@
 [1/2, 1/2]
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -7,8 +7,6 @@
   instead of 9.3 s (``docs/experiments.md``).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -9,8 +9,6 @@ every side and is shifted down by that margin, circularly, a whole number of pos
 convolution with circular padding has error 0, which checks the measure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Memory is what a training step saves for the backward pass: the bytes of the dis
 saves, without parameters and input.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

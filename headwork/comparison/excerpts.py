@@ -3,8 +3,6 @@
 Each function returns sentences, tables and figures in the order to show them. ``headwork compare`` runs all.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

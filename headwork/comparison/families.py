@@ -10,8 +10,6 @@ them). Convolution has a k x k kernel, k = 3, over a padded image of n pixels in
 head and its four projections.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial

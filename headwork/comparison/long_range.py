@@ -7,8 +7,6 @@ token. For a plain recurrence with W_h = w Q, Q orthogonal and no nonlinearity, 
 with respect to the first input is w^(n-1).
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ of cores), so different settings never share a file. A file that is damaged, or 
 reported and measured again.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -5,8 +5,6 @@ records; it is a straight line in n. A matrix product counts as one operation. T
 implementation: for the same tokens in fewer, longer sequences, and on one thread against all cores.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 A plot is one panel, readable on a telephone, the legend never on top of the lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

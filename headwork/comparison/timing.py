@@ -6,8 +6,6 @@ over all candidates. On one thread CPU time counts, which stops while other proc
 slope of the least-squares line through (log size, log value), with its standard error.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

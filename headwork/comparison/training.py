@@ -4,8 +4,6 @@ AdamW, a warm-up and half a cosine, gradients clipped at 1, one thread. Every ra
 that is derived from (seed, family, task), so the same seeds give the same results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any, TypeVar

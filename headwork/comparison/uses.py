@@ -3,8 +3,6 @@
 Times are those of one training step and of one prediction, as ratios to the fastest family.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any

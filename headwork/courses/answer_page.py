@@ -1,7 +1,5 @@
 """The question as a page, and a page to fill in that saves the answer file; both open offline."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

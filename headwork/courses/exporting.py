@@ -4,8 +4,6 @@ Students' files never hold the key or the seed. They do hold the question, from 
 headwork can compute the key: secrecy protects only the variants that a student has not seen.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

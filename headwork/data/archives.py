@@ -4,8 +4,6 @@ Every reader takes the most bytes that may come out and reads no further: a smal
 gigabytes is refused. Nothing is extracted to the disk.
 """
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

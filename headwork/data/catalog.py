@@ -4,8 +4,6 @@ A digest is of the plain content, not of a compressed copy: Debian compressed Fa
 comes in several variants (IMDB as two tables, or as its authors' archive) any one of them is enough.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ The sources are tried in that order, each reported on stderr. A file is taken on
 content is right, and is written whole into the cache: the platform's, or the folder of HEADWORK_CACHE.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

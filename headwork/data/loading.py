@@ -1,7 +1,5 @@
 """``load``: a set of the catalog by its name, or the user's own by its path, in memory."""
 
-from __future__ import annotations
-
 import csv
 import re
 import tarfile

@@ -3,8 +3,6 @@
 Random numbers come from NumPy's RandomState, whose stream is frozen: a newer NumPy draws the same split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

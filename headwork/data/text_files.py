@@ -3,8 +3,6 @@
 CSV is quoted as RFC 4180 says; TSV has no quotes: a field ends at a tab, a row at the end of the line.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -3,8 +3,6 @@
 Any answer that works when it is run is right. A challenge has fields to fill in and a verdict that runs them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Which mistakes an exercise's numbers reveal, hide or confuse, and what change would reveal more."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

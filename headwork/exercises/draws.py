@@ -1,7 +1,5 @@
 """Numbers drawn from a seed: the same on every machine and in every Python, because they are digests."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import TypeVar

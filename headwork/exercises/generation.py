@@ -4,8 +4,6 @@ Numbers are small integers, drawn again until the known mistakes of the exercise
 possible, differ from each other. The same kind, seed and difficulty always give the same exercise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

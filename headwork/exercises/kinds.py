@@ -1,7 +1,5 @@
 """The kinds of exercise, one small function each: how its numbers are drawn, what is asked, the question."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Challenges: any answer that works when it is run is right."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Every mistake is tried from the student's own earlier numbers. All that give wha
 then pairs; a slip in one entry is distinguished from a misunderstanding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Feedback: a verdict on every step, and hints at three levels (where; what kind; the right step)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any

@@ -5,8 +5,6 @@ digits written. The effect of rounding those earlier numbers is allowed for. The
 nothing more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

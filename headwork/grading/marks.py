@@ -1,7 +1,5 @@
 """The marks of an exercise and of its steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """The main job's training: a vision transformer on the embedded digits, in well under a minute."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 It stands above training because a run that is kept gets its report.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures of a run: curves by epoch, the confusion matrix, images with predictions, where heads attend."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import product

@@ -5,8 +5,6 @@ multiply-add, as torch's own counter counts them in a forward pass on shapes alo
 memory is taken.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from dataclasses import fields

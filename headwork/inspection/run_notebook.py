@@ -1,7 +1,5 @@
 """The report on a finished run as a notebook of explained cells, ready to hand in."""
 
-from __future__ import annotations
-
 import base64
 import json
 import tempfile

@@ -5,8 +5,6 @@ takes one head along its axis. A fused or compiled model keeps no steps and is r
 empty; so is a filter that matches nothing, and a trace larger than its budget.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ the plain mean of the values; beta = infinity gives hard attention, one-hot with
 A mask has 1 where a query may attend and 0 where it may not; "causal" hides every later key.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

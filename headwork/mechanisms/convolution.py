@@ -7,8 +7,6 @@ A patch of an image is laid out as one row: channel, then row, then column. That
 a patch embedding is a convolution whose stride equals its kernel (Dosovitskiy et al. 2020, arXiv 2010.11929).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

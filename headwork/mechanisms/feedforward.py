@@ -4,8 +4,6 @@ Written ``x W``, as published (Vaswani et al. 2017). The same parameters serve e
 sees another. GELU is x Phi(x), with the normal distribution itself (Hendrycks & Gimpel 2016).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from headwork.mechanisms.attention import Convention, Tensor, add_bias, project

@@ -9,8 +9,6 @@ product, so that it joins the next operation, and attention over few keys is two
 Linear attention goes block by block in ``fused_linear``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

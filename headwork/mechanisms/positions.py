@@ -8,8 +8,6 @@ and rotary positions (Su et al. 2021, arXiv 2104.09864), which rotate each pair 
 position. Positions count from 0.
 """
 
-from __future__ import annotations
-
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
 from headwork.note import Input, Note, Step, mechanism, silent

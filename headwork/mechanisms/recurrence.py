@@ -10,8 +10,6 @@ to the product as cuDNN and torch do): h_t = (1 - z) n + z h_(t-1). The gates' m
 order.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from headwork.errors import InputError, sizes_in_words

@@ -4,8 +4,6 @@ For images each layer doubles the channels and halves the size; for sequences (K
 kernel slides along the tokens, and padding stays zero, so it never counts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """A causal language model: encoder blocks in which each token attends to itself and those before it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

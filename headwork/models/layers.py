@@ -1,7 +1,5 @@
 """Layers: parameters around one mechanism each, under the plain or the fused kernel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal

@@ -4,8 +4,6 @@ Each library has a table from its names to ours; ``*`` stands for the number of 
 for one of theirs: their matrix holds ours one below the other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Recurrent classifiers: plain, LSTM or GRU, in one direction or both; an image is read row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -6,8 +6,6 @@ sublayer and once at the end. The base model (width 512, hidden 2048, 8 heads, 6
 parameters and 512 for each word of its vocabulary, which source, target and output share.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The patch embedding is a convolution whose stride is its kernel size. The defaul
 28 x 28 images: patches of 4 x 4, 6 layers, 4 heads.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -4,8 +4,6 @@
 never called. Limits come from comparing exponents, not from a general algorithm.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache, reduce
 from math import comb, prod
 from typing import Any

@@ -1,7 +1,5 @@
 """What no method of a tensor says, for every kind of tensor: the one dispatch on type."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

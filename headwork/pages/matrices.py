@@ -4,8 +4,6 @@ Blue is positive and orange negative, so that the colour-blind tell them apart; 
 the text on it stays readable, on light paper and on dark.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Plots: a matplotlib figure as SVG within the page or as a file, the same bytes for the same figure."""
 
-from __future__ import annotations
-
 import io
 import re
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Bold and colour in a terminal. Text is plain unless a command asks for more."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Group D: convolution and weight sharing (cross-correlation, as in every framework: no flipped kernel)."""
 
-from __future__ import annotations
-
 from headwork import sizes
 from headwork.construct import equal
 from headwork.problems.book import Solution, problem

@@ -1,7 +1,5 @@
 """Group E: recurrence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from headwork.problems.book import Solution, problem

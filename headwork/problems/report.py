@@ -1,7 +1,5 @@
 """The report of the main job: the whole book on one offline page, with plots."""
 
-from __future__ import annotations
-
 import itertools
 from datetime import date
 from pathlib import Path

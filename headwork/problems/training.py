@@ -1,7 +1,5 @@
 """Group F: training on real data; the commands that do it."""
 
-from __future__ import annotations
-
 from headwork.problems.book import Solution, problem
 
 

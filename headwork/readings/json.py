@@ -1,7 +1,5 @@
 """A trace as JSON that any program can read: minus infinity is a string, a symbolic entry is null."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

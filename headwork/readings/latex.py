@@ -1,7 +1,5 @@
 """A trace in LaTeX: a whole document that needs only amsmath, or a fragment to put into one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

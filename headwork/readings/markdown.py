@@ -1,7 +1,5 @@
 """A trace as Markdown, with formulas and matrices between dollar signs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from headwork.errors import sizes_in_words

@@ -1,7 +1,5 @@
 """A problem in a TOML file: ``mechanism = "..."``, ``[inputs]``, ``[options]``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The two notes that do something: one keeps every value, one swaps a value for another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import prod
 from typing import Any

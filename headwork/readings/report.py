@@ -1,7 +1,5 @@
 """A title and what stands under it (words, tables, traces, ledgers, figures), in every form."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

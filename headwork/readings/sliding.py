@@ -1,7 +1,5 @@
 """A slider: one problem for several values of one option or symbol, all frames in one page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How numbers are written: what every renderer shares."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

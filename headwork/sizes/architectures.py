@@ -6,8 +6,6 @@ paper), which has no bias. The vision transformer (Dosovitskiy et al. 2020) is p
 embedding, learned positions, a last normalisation and a linear head on the class token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal

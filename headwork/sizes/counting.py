@@ -4,8 +4,6 @@ A card tells the axes of each input in words (``W_q``: key_width x width); entry
 that fixes the shape of everything. The work between two notes belongs to the later one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from math import prod

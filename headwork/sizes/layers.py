@@ -5,8 +5,6 @@ connected) has a kernel of its own at each output position; as a dense layer, a 
 input and an output number. Attention is shown with tokens as rows or as columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod

@@ -5,8 +5,6 @@ the multiply-adds of matrix products; FLOPs are twice that, the count that torch
 Every other scalar operation (additions, softmax, normalisation, activation) is kept apart.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

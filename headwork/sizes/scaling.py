@@ -5,8 +5,6 @@ sizes verify it. Sizes: n (tokens, queries, time steps or positions), m (keys of
 (width, channels, states), k (taps of a kernel along one side), s (side of an image).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache

@@ -5,8 +5,6 @@ left out, and a count enters by its logarithm (Manning, Raghavan & Schütze 2008
 texts, however long.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from typing import Any

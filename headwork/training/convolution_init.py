@@ -7,8 +7,6 @@ count in the last block. The idea, with W_q and W_k fitted instead of built, is 
 for Vision Transformers (arXiv 2505.19985). Its effect is measured in docs/experiments.md.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ them all when one dies. Only the first one reads and writes the run's folder; it
 others.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """How good a model is on a part of the data: loss, accuracy, confusion matrix, most confident mistakes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

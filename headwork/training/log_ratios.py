@@ -5,8 +5,6 @@ For an n-gram in n_c of the N_c training texts of class c, and in m_c of the M_c
 count (Wang and Manning 2012, Baselines and Bigrams: Simple, Good Sentiment and Topic Classification).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -9,8 +9,6 @@ SGD with momentum, for n-gram tables: AdamW moves a row that occurs once per epo
 in every batch, and so memorises rare n-grams.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Progress of training, on stderr: one moving line on a terminal, a line now and then elsewhere."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time

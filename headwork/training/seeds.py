@@ -3,8 +3,6 @@
 So a run keeps no random state, and a resumed run draws what the uninterrupted one draws.
 """
 
-from __future__ import annotations
-
 import torch
 
 AUGMENTATION, INITIALISATION, DROPOUT = 3, 4, 5  # purposes: the same seed draws differently for each

@@ -1,7 +1,5 @@
 """Mistakes in attention: scaling, softmax, the roles of queries, keys and values."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

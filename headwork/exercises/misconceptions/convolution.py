@@ -1,7 +1,5 @@
 """Mistakes in convolutions and their matrices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

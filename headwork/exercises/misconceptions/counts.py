@@ -1,7 +1,5 @@
 """Mistakes in counts: patches, output sizes, shapes, parameters, cost."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mistakes around attention: masks, heads, moved keys, copying, linear attention."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mistakes in positions, normalisation, residuals and the feed-forward layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mistakes in recurrences and their closed form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a misconception is, and how a case is run with one or two of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores, masks and softmax as the mistakes in attention work them out again."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
