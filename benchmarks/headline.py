@@ -34,7 +34,8 @@ COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
     "vision-30": "train vision --epochs 30",
     "vision-50": "train vision --epochs 50",
-    "imdb": "train text --data imdb",
+    "imdb": "train text --data imdb --set validation=0",
+    "imdb-ngrams": "train text --data imdb --ngrams",
     "imdb-minilm": "train text --data imdb --encoder minilm --epochs 1 --set max_length=256",
     "rotten-tomatoes-minilm": "train text --data rotten-tomatoes --encoder minilm",
 }
@@ -80,7 +81,7 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
                 f"headwork {COMMANDS[name]}",
                 f"{record['parameters']:,}",
                 f"{clock(record['seconds'])}, {_processor(name)}",
-                f"{record['validation']['accuracy']:.2%}",
+                f"{record['validation']['accuracy']:.2%}" if record["validation"] else "none",
                 f"{record['test']['accuracy']:.2%}",
                 f"{other['name']} {other['accuracy']:.2%}" if other else "",
             )

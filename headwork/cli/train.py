@@ -116,6 +116,7 @@ def show(
     "headwork train vision --data digits --model cnn",
     "headwork train vision --set model.width=96 --set learning_rate=1e-3",
     "headwork train text --data imdb",
+    "headwork train text --data imdb --ngrams --set validation=0",
     "headwork train text --data rotten-tomatoes --encoder minilm",
     "headwork train text --data reviews.csv --columns review,stars --model lstm",
     "torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10",
@@ -125,6 +126,7 @@ def train(
     data: Annotated[str, Option(help="A known set, or a file or folder of your own.")] = "",
     model: Annotated[str, Option(help="transformer, cnn, lstm, gru or rnn.")] = "transformer",
     encoder: Annotated[str, Option(help="text: a pretrained encoder to fine-tune: minilm.")] = "",
+    ngrams: Annotated[bool, Option("--ngrams", help="text: logits of words, pairs and triples too.")] = False,
     epochs: Annotated[int | None, Option(help="Passes over the training data.")] = None,
     seed: Annotated[int | None, Option(help="Decides all that is random.")] = None,
     columns: Annotated[str, Option(help="text: the columns of a file: review,stars.")] = "",
@@ -140,15 +142,14 @@ def train(
         raise InputError("train: what? headwork train vision, or headwork train text.")
     if task not in ("vision", "text"):
         raise unknown("task (train what?)", task, ["vision", "text"])
-    for option, text in (("--encoder", encoder), ("--columns", columns)):
-        if task == "vision" and text:
-            raise InputError(f"{option} is for texts: headwork train text {option} {text}")
+    for option, value in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
+        if task == "vision" and value:
+            raise InputError(f"{option} is for texts: headwork train text {option} ...")
     from headwork import training
     from headwork.training.folders import new_folder
 
-    chosen: dict[str, Any] = {"data": data} if data else {}
-    if encoder:
-        chosen["encoder"] = encoder
+    given = {"data": data, "encoder": encoder, "ngrams": ngrams}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
     recipe = training.vision if task == "vision" else training.text
     settings = list(set_ or [])
     for name, value in (("epochs", epochs), ("seed", seed), ("columns", columns or None)):

@@ -125,10 +125,9 @@ class Dataset(Generic[Split]):
             total = len(training.labels)
             rest, held = hold_out(training.labels, validation, seed, VALIDATION, contiguous=contiguous)
             validation, training = training.at(held), training.at(rest)
-            remarks.append(
-                f"validation: {len(held):,} of the {total:,} training {cls.examples}, held out by class"
-                f"{', in one stretch each' if contiguous else ''} with seed {seed}"
-            )
+            how = f"held out by class{', in one stretch each' if contiguous else ''} with seed {seed}"
+            count = f"{len(held):,} of the {total:,} training {cls.examples}, {how}"
+            remarks.append(f"validation: {count if len(held) else 'none'}")
         return cls(name, classes, training, validation, test, tuple(remarks), test_given)
 
     @cached_property

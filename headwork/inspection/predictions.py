@@ -56,7 +56,9 @@ def evaluate_run(
             raise InputError(
                 f"{path}: not finished, and the test set is used once, at the end. Ask for --part validation."
             )
-    evaluation = _joined([evaluate(model, _examples(prepared, name, info), run.batch_size) for name in parts])
+    examples = [_examples(prepared, name, info) for name in parts]
+    filled = [one for one in examples if len(one.labels)] or examples
+    evaluation = _joined([evaluate(model, one, run.batch_size) for one in filled])
     part_name = parts[0] if len(parts) == 1 else f"all {len(evaluation.labels):,}"
     return evaluation, info, f"{part_name} of {prepared.info.name}"
 

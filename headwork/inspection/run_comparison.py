@@ -36,7 +36,8 @@ def compare_results(runs: Sequence[Path]) -> Table:
         test = f"{Result.read(folder).test_accuracy:.2%}" if finished else "not finished"
         last, epochs = lines[-1], load_run(folder).epochs
         done = epochs if last["epoch"] == epochs else f"{last['epoch']} of {epochs}"
-        shares = (f"{last[part]['accuracy']:.2%}" for part in ("training", "validation"))
+        parts = (last.get(part) for part in ("training", "validation"))
+        shares = (f"{part['accuracy']:.2%}" if part else "none" for part in parts)
         rows.append((names[folder], done, *shares, test, format_duration(last["seconds"])))
     return Table("", ("run", "epochs", "training", "validation", "test", "time"), rows)
 
@@ -46,10 +47,12 @@ def _differences(runs: Sequence[Path]) -> dict[Path, str]:
     settings = {run: dict(settings_table(load_run(check_run(run))).rows) for run in runs}
     names = dict.fromkeys(name for one in settings.values() for name in one)
     differ = [name for name in names if len({str(one.get(name)) for one in settings.values()}) > 1]
-    labels = {}
-    for run, one in settings.items():
-        words = [f"{name} {one.get(name)}" if name != "epochs" else f"{one[name]} epochs" for name in differ]
-        labels[run] = ", ".join(words)
+    labels = {
+        run: ", ".join(
+            f"{one[name]} epochs" if name == "epochs" else f"{name} {one.get(name)}" for name in differ
+        )
+        for run, one in settings.items()
+    }
     return labels if len(differ) < 4 and len(set(labels.values())) == len(runs) else {}
 
 

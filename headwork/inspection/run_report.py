@@ -86,12 +86,12 @@ def parameters_table(model: Model) -> Table:
 
 def epochs_table(metrics: figures.Metrics) -> Table:
     """Loss and accuracy of training and validation, epoch by epoch."""
-    rows = []
-    for line in figures.epochs_of(metrics):
-        parts = [line["training"], line["validation"]]
-        cells = [cell for part in parts for cell in (f"{part['loss']:.4f}", f"{part['accuracy']:.2%}")]
+    rows, lines = [], figures.epochs_of(metrics)
+    parts = [part for part in ("training", "validation") if part in lines[-1]]
+    for line in lines:
+        cells = [text for p in parts for text in (f"{line[p]['loss']:.4f}", f"{line[p]['accuracy']:.2%}")]
         rows.append((line["epoch"], *cells, format_duration(line["seconds"])))
-    columns = [f"{part} {measure}" for part in ("training", "validation") for measure in ("loss", "accuracy")]
+    columns = [f"{part} {measure}" for part in parts for measure in ("loss", "accuracy")]
     return Table("Epochs", ("epoch", *columns, "time"), rows)
 
 
@@ -101,7 +101,7 @@ def result_table(result: Result, run: RunConfig) -> Table:
     rows: list[tuple[Any, ...]] = [
         ("test accuracy", format_accuracy(test["accuracy"], test["count"])),
         ("test loss", f"{test['loss']:.4f}"),
-        ("validation accuracy", f"{record['validation']['accuracy']:.2%}"),
+        ("validation accuracy", f"{valid['accuracy']:.2%}" if (valid := record["validation"]) else "none"),
         ("parameters", record["parameters"]),
         ("steps", record["steps"]),
         ("time", format_duration(record["seconds"])),
@@ -148,7 +148,8 @@ def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> An
     if run.model.attention != "softmax" or not isinstance(data, Images):
         return None
     prepared = prepare(run, log=quiet, data=data)
-    images = prepared.validation.batch(prepared.validation.in_order(64)[0])[0][0]
+    examples = prepared.validation if len(prepared.validation.labels) else prepared.training
+    images = examples.batch(examples.in_order(64)[0])[0][0]
     start: Any = prepared.new_model()
     end: Any = prepared.complete(load_model(folder, log=quiet))
     return figures.attention_figure(start, end, images)
@@ -158,7 +159,7 @@ def _heads(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[An
     picture = head_figure(run, folder, data)
     if picture is None:
         return []
-    caption = "Mean attention weight by offset to the other patch (+ is offset 0), on 64 validation images."
+    caption = "Mean attention weight by offset to the other patch (+ is offset 0), on 64 images."
     if getattr(run, "initialisation", "") == "convolution":
         caption += " Each head was built to attend to one of its nine neighbours."
     return [

@@ -195,12 +195,13 @@ def _end_epoch(
     session: Session, state: TrainState, training: dict[str, float], progress: Progress, begun: float
 ) -> None:
     """Validate, and append the epoch's line of metrics."""
-    run, epoch = session.run, state.step // session.per_epoch
-    evaluation = evaluate(session.model, session.prepared.validation, run.batch_size, session.processes)
-    validation = {"loss": evaluation.loss, "accuracy": evaluation.accuracy}
+    run, epoch, validation = session.run, state.step // session.per_epoch, session.prepared.validation
+    measured = {"training": training}
+    if len(validation.labels):
+        evaluation = evaluate(session.model, validation, run.batch_size, session.processes)
+        measured["validation"] = {"loss": evaluation.loss, "accuracy": evaluation.accuracy}
     state.seconds = time.monotonic() - begun
     line = {"step": state.step, "epoch": epoch, "ended": True, "seconds": round(state.seconds, 3)}
-    measured = {"training": training, "validation": validation}
     state.metrics.append(line | measured)
     parts = (
         f"{name} loss {part['loss']:.4f} accuracy {part['accuracy']:.2%}" for name, part in measured.items()

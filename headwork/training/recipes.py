@@ -54,8 +54,8 @@ POSITIVE = ("learning_rate", "max_grad_norm")
 class RunConfig(metaclass=ConfigMeta):
     """What training needs to know.
 
-    ``warm_up`` is a share of all steps; ``save_every`` counts steps; ``threads`` 0 leaves their number to
-    torch.
+    ``warm_up`` is a share of all steps; ``validation`` a share of the training examples, 0 trains on all of
+    them; ``save_every`` counts steps; ``threads`` 0 leaves their number to torch.
     """
 
     OLD_NAMES: ClassVar[dict[str, str]] = {
@@ -90,8 +90,6 @@ class RunConfig(metaclass=ConfigMeta):
                 _check_number(name, value)
             if (choices := literal_choices(hint)) and value not in choices:
                 raise unknown(f"run: {name}", value, choices)
-        if self.validation == 0:
-            raise InputError("run: validation is 0. Hold out a share of the training examples, such as 0.1.")
         model = getattr(self, "model", None)
         blocks = isinstance(model, TransformerConfig) and getattr(model, "encoder", "") in ("", "transformer")
         if self.optimiser == "muon" and not blocks:
@@ -176,24 +174,29 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     return VisionRun(**{**chosen, "data": data, **current_names(VisionRun, changes)})
 
 
-def text(data: str = "imdb", model: str = "transformer", encoder: str = "", **changes: Any) -> TextRun:
+def text(
+    data: str = "imdb", model: str = "transformer", encoder: str = "", *, ngrams: bool = False, **changes: Any
+) -> TextRun:
     """Train on texts: ``model`` is transformer, cnn, lstm, gru or rnn; ``encoder`` a pretrained one instead.
+
+    ``ngrams`` adds a table of words, pairs and triples, each with logits of its own, as a linear model has.
 
     >>> text("imdb", "lstm").model.encoder, text("rotten-tomatoes", encoder="minilm").learning_rate
     ('lstm', 5e-05)
     """
-    if encoder and model != "transformer":
+    if encoder and (ngrams or model != "transformer"):
+        other = "--ngrams" if ngrams else f"--model {model}"
         raise InputError(
-            f"--model {model} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
+            f"{other} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
         )
     chosen: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
     sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
     both = model in CELLS
     chosen["model"] = classifier_config("text", model, backend="fused", bidirectional=both, **sizes)
     if model == "transformer" and not encoder:
-        larger: dict[str, Any] = {"vocabulary": 30_000, "dropout": 0.3, "word_dropout": 0.5, "ngrams": 2**20}
-        chosen["model"] = replace(chosen["model"], **larger)
+        chosen["model"] = replace(chosen["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5)
         chosen |= {"epochs": 3, "max_length": 512}
+    chosen["model"] = replace(chosen["model"], ngrams=2**20 * ngrams)
     if encoder:
         chosen |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "max_length": 128}
     return TextRun(**{**chosen, "data": data, "encoder": encoder, **current_names(TextRun, changes)})

@@ -165,7 +165,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
             mistake["text"] = str(data.test.texts[mistake["place"]])[:MAX_CHARACTERS]
     record = {
         "test": evaluation.summary(),
-        "validation": [line for line in state.metrics if line.get("ended")][-1]["validation"],
+        "validation": [line for line in state.metrics if line.get("ended")][-1].get("validation"),
         "steps": state.step,
         "seconds": round(state.seconds, 1),
         "parameters": model.parameter_count,

@@ -96,6 +96,12 @@ def test_show_is_the_whole_recipe(run):
     )
 
 
+@pytest.mark.parametrize(("options", "rows"), [([], 0), (["--ngrams"], 2**20)])
+def test_a_text_is_read_by_the_transformer_alone_unless_ngrams_are_asked_for(run, options, rows):
+    code, out, _ = run("train", "text", *options, "--show")
+    assert (code, json.loads(out)["model"]["ngrams"]) == (0, rows)
+
+
 def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
     code, out, err = run("train", "text", "--encoder", "minilm", "--show")
     assert (code, json.loads(out)["encoder"]) == (0, "minilm")
@@ -111,6 +117,7 @@ def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
         (["train", "vision", "--data", "imdb.csv"], "there is no file or folder"),
         (["train", "vision", "--model", "lstn", "--data", "digits"], "Did you mean 'lstm'"),
         (["train", "vision", "--encoder", "minilm"], "--encoder is for texts"),
+        (["train", "vision", "--ngrams"], "--ngrams is for texts"),
         (["train", "vision", "--data", "digits", "--set", "model.widht=3"], "Did you mean 'model.width'"),
         (["train", "vision", "--data", "digits", "--epochs", "0"], "epochs is 0"),
         (

@@ -85,7 +85,7 @@ def test_every_field_can_be_set_to_its_own_value():
         ("epochs=0", "at least 1"),
         ("seed=-1", "at least 0"),
         ("warm_up=1", "below 1"),
-        ("validation=0", "Hold out a share"),
+        ("validation=1", "below 1"),
         ("precision=float16", "unknown precision 'float16'"),
         ("compiled=perhaps", "true or false"),
         ("model.classes=3", "the data decides"),
@@ -99,6 +99,15 @@ def test_every_field_can_be_set_to_its_own_value():
 def test_wrong_settings_are_refused(setting, said):
     with pytest.raises(InputError, match=said.replace("(", r"\(")):
         changed(vision(), [setting])
+
+
+def test_ngrams_are_an_option_of_texts():
+    """The transformer alone is the recipe; with n-grams nothing else differs."""
+    assert text().model.ngrams == text(model="lstm").model.ngrams == 0
+    assert changed(text(ngrams=True), ["model.ngrams=0"]) == text()
+    assert text(ngrams=True).model.ngrams == 2**20
+    with pytest.raises(InputError, match="--ngrams with --encoder minilm"):
+        text(encoder="minilm", ngrams=True)
 
 
 def test_old_names_of_model_fields_are_read():
@@ -133,7 +142,8 @@ def test_old_names_of_a_run_s_fields_are_read(recipe, old):
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/config.json")), ids=lambda path: path.parent.name)
 def test_the_kept_runs_are_read(path):
     data, run = json.loads(path.read_text()), load_run(path.parent)
-    assert (run.batch_size, run.label_smoothing) == (data["batch"], data["smoothing"])
+    kept = {**data, "batch_size": data.get("batch"), "label_smoothing": data.get("smoothing")} | data
+    assert (run.batch_size, run.label_smoothing) == (kept["batch_size"], kept["label_smoothing"])
     assert Result.read(path.parent).test_accuracy > 0.8
 
 

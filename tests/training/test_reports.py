@@ -101,6 +101,23 @@ def test_several_runs_on_one_picture(finished, tmp_path, monkeypatch):
         compare_curves([finished], tmp_path / "both.pdf")
 
 
+def test_a_run_on_all_of_the_training_examples(small, finished, tmp_path):
+    """Without a validation part every report works, and says that there is none."""
+    result = training.train(small("validation=0", "epochs=1"), tmp_path / "all", log=quiet)
+    info, held = training.load_data_info(result.folder), training.load_data_info(finished).counts
+    assert info.counts == {"training": sum(held.values()), "validation": 0}
+    assert "validation: none" in info.notes
+    assert result.record["validation"] is None
+    assert 0 < result.test_accuracy <= 1
+    assert "validation loss" not in run_report.write_report(result).read_text()
+    assert "0 held out for validation" in run_notebook.notebook(result)
+    legend = figures.curves({"all": result.metrics}).axes[0].get_legend().get_texts()
+    assert legend[1].get_text() == "validation: none"
+    assert compare_results([finished, result.folder]).rows[1][3] == "none"
+    with pytest.raises(InputError, match="this part of the data is empty"):
+        evaluate_run(result.folder, part="validation")
+
+
 def test_the_notebook_is_valid_and_its_code_runs(finished):
     import nbformat
 
@@ -397,6 +414,8 @@ def test_the_estimator_learns_texts():
         "model.heads=2",
         "model.vocabulary=300",
         "batch_size=8",
+        "model.dropout=0",
+        "model.word_dropout=0",
         "learning_rate=0.02",
     ]
     classifier = Classifier(epochs=6, settings=small, verbose=False).fit(texts, [1] * 36 + [0] * 36)
