@@ -28,7 +28,7 @@ from headwork.pages import Table
 from headwork.pages.plots import save_plot
 from headwork.training.folders import load_run
 from headwork.training.preparation import prepare
-from headwork.training.progress import clock
+from headwork.training.progress import format_duration
 
 COMMANDS = {
     **{f"vision-10-{seed}": f"train vision --epochs 10 --set seed={seed}" for seed in range(3)},
@@ -80,7 +80,7 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
                 name,
                 f"headwork {COMMANDS[name]}",
                 f"{record['parameters']:,}",
-                f"{clock(record['seconds'])}, {_processor(name)}",
+                f"{format_duration(record['seconds'])}, {_processor(name)}",
                 f"{record['validation']['accuracy']:.2%}" if record["validation"] else "none",
                 f"{record['test']['accuracy']:.2%}",
                 f"{other['name']} {other['accuracy']:.2%}" if other else "",

@@ -42,7 +42,7 @@ from headwork.training.distributed import Group
 from headwork.training.evaluation import evaluate
 from headwork.training.loop import Session
 from headwork.training.preparation import PreparedRun, prepare
-from headwork.training.progress import clock
+from headwork.training.progress import format_duration
 
 CUSTOMARY = [
     "epochs=200",
@@ -62,7 +62,7 @@ def peer(prepared: PreparedRun) -> nn.Module:
     torch.manual_seed(prepared.run.seed)
     config: Any = prepared.run.model  # type: ignore[attr-defined]
     model: Any = vit_pytorch(
-        image=config.image, channels=config.channels, patch=config.patch, classes=config.classes
+        image=config.image_size, channels=config.channels, patch=config.patch_size, classes=config.classes
     )
     model.transformer.blocks = model.transformer._modules.pop("layers")
     model.transformer.__dict__["layers"] = model.transformer.blocks
@@ -92,7 +92,7 @@ class Contender:
                 step += 1
             self.seconds += time.monotonic() - begun
             self.accuracy = evaluate(session.model, test, 500).accuracy
-            self.rows.append((self.who, epoch + 1, clock(self.seconds), f"{self.accuracy:.2%}"))
+            self.rows.append((self.who, epoch + 1, format_duration(self.seconds), f"{self.accuracy:.2%}"))
             to_stderr(" ".join(map(str, self.rows[-1])))
             yield
 
@@ -113,7 +113,7 @@ def summary(contenders: list[Contender], wanted: float) -> list[tuple[str, ...]]
     """For each: when it was there, or where it ended, and how its time compares with ours."""
     rows = []
     for one in contenders:
-        taken, ratio = clock(one.seconds), f"{one.seconds / contenders[0].seconds:.1f}"
+        taken, ratio = format_duration(one.seconds), f"{one.seconds / contenders[0].seconds:.1f}"
         ended, done = f"{wanted:.0%} after {taken}", f"{len(one.rows)} of {one.prepared.run.epochs}"
         if one.accuracy < wanted and len(one.rows) == one.prepared.run.epochs:
             ended, ratio = f"not by the end, {taken}", "never"

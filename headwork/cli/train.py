@@ -142,14 +142,14 @@ def train(
         raise InputError("train: what? headwork train vision, or headwork train text.")
     if task not in ("vision", "text"):
         raise unknown("task (train what?)", task, ["vision", "text"])
-    for option, value in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
-        if task == "vision" and value:
+    for option, given in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
+        if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
     from headwork import training
     from headwork.training.folders import new_folder
 
-    given = {"data": data, "encoder": encoder, "ngrams": ngrams}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
+    options = {"data": data, "encoder": encoder, "ngrams": ngrams}
+    chosen: dict[str, Any] = {name: option for name, option in options.items() if option}
     recipe = training.vision if task == "vision" else training.text
     settings = list(set_ or [])
     for name, value in (("epochs", epochs), ("seed", seed), ("columns", columns or None)):

@@ -194,8 +194,12 @@ def text(
     both = model in CELLS
     chosen["model"] = classifier_config("text", model, backend="fused", bidirectional=both, **sizes)
     if model == "transformer" and not encoder:
-        chosen["model"] = replace(chosen["model"], vocabulary=30_000, dropout=0.3, word_dropout=0.5)
-        chosen |= {"epochs": 3, "max_length": 512}
+        # N-grams fit the training texts so soon that what stands beside them needs more dropout.
+        chosen |= {"epochs": 3, "max_length": 512} | (
+            {} if ngrams else {"optimiser": "muon", "learning_rate": 2e-3}
+        )
+        dropout = 0.3 if ngrams else 0.1
+        chosen["model"] = replace(chosen["model"], vocabulary=30_000, dropout=dropout, word_dropout=0.5)
     chosen["model"] = replace(chosen["model"], ngrams=2**20 * ngrams)
     if encoder:
         chosen |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "max_length": 128}

@@ -41,7 +41,7 @@ def test_the_caption_says_why_training_lies_below_validation():
     assert "below validation's" in figures.curves_caption(run)
     plain = training.changed(run, ["augmentation.flip=no", "augmentation.shift=0", "augmentation.erase=0"])
     assert "below validation's" not in figures.curves_caption(plain)
-    assert "30% of the values and 50% of the tokens are dropped" in figures.curves_caption(training.text())
+    assert "10% of the values and 50% of the tokens are dropped" in figures.curves_caption(training.text())
 
 
 def test_the_curves_are_the_metrics(finished):
