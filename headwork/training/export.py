@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from headwork.training.folders import check_run, load_data_info, load_model, loa
 
 BATCHES = (1, 3, 64)
 TOLERANCE = 1e-4
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 
 class MismatchError(HeadworkError):
@@ -50,6 +52,27 @@ def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str
     return [f"wrote {target}", f"it differs from the model by at most {worst:.1e} at batches of {sizes}"]
 
 
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the exporter's warnings, which are for its developers, and without onnxruntime's telemetry.
+
+    Unless it is switched off first, importing onnxruntime writes a device ID and looks up a host.
+    """
+    disabled, telemetry = logging.root.manager.disable, os.environ.get(NO_TELEMETRY)
+    logging.disable(logging.WARNING)
+    os.environ[NO_TELEMETRY] = "1"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+        del os.environ[NO_TELEMETRY]
+        if telemetry is not None:
+            os.environ[NO_TELEMETRY] = telemetry
+
+
+@_quietly()
 def export_onnx(
     model: Model, path: str | Path, *, info: DataInfo | None = None, max_length: int | None = None
 ) -> float:
@@ -63,7 +86,7 @@ def export_onnx(
     max_length = max_length or getattr(model.config, "max_length", None)
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
-    with _silence(), torch.no_grad():
+    with torch.no_grad():
         program: Any = torch.onnx.export(
             for_export(model),
             random_inputs(model, 3, max_length),
@@ -152,16 +175,3 @@ def _metadata(model: Model, info: DataInfo | None, max_length: int | None) -> di
     if max_length:
         values |= {"max_length": max_length, "longest": max_length}  # the second is the former name
     return {f"headwork.{name}": json.dumps(value) for name, value in values.items()}
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """The exporter's own warnings are for its developers."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
