@@ -24,7 +24,7 @@ from headwork.comparison.accuracy import Accuracy, changes, leaders
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Plot, Results, Row, classify, clauses, dodge_factor
-from headwork.comparison.settings import Settings
+from headwork.comparison.training import Settings
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
 from headwork.models import ConvolutionalClassifier, Model, RecurrentClassifier, VisionTransformer

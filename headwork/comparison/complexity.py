@@ -28,8 +28,8 @@ from headwork.comparison.row import (
     set_ticks,
     size_plot,
 )
-from headwork.comparison.settings import Settings
 from headwork.comparison.timing import InterleavedTimer, PowerLaw, crossing, fit_power_law, relative
+from headwork.comparison.training import Settings
 from headwork.mechanisms import fused
 from headwork.pages.tables import Table
 from headwork.training.runs import threads

@@ -14,8 +14,8 @@ from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.accuracy import changes, leaders, mean_accuracy
 from headwork.comparison.bias import circular_convolution_error, train_on_images
 from headwork.comparison.families import FAMILIES, definition, flops
-from headwork.comparison.settings import Settings
 from headwork.comparison.timing import crossing
+from headwork.comparison.training import Settings
 from headwork.pages.tables import Table
 
 TIMED_FAMILIES, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)

@@ -10,6 +10,7 @@ them). Convolution has a k x k kernel, k = 3, over a padded image of n pixels in
 head and its four projections.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -90,11 +91,8 @@ def nearest_size(count: Callable[[int], int], target: int) -> int:
     above = 1
     while count(above) < target:
         above *= 2
-    below = above // 2
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (middle, above) if count(middle) < target else (below, middle)
-    return min((size for size in (below, above) if size), key=lambda size: abs(count(size) - target))
+    above = bisect_left(range(above), target, lo=max(1, above // 2), key=count)
+    return min((size for size in (above - 1, above) if size), key=lambda size: abs(count(size) - target))
 
 
 def build_with_parameters(build: Callable[[int], Module], target: int) -> Module:

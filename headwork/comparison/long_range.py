@@ -22,7 +22,7 @@ from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Plot, Results, Row, add_legend, classify, clauses, draw, panel
-from headwork.comparison.settings import Settings
+from headwork.comparison.training import Settings
 from headwork.mechanisms import recurrence
 from headwork.models import Encoder, TransformerConfig
 from headwork.models.convolutional import SequenceConvolution

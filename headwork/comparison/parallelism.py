@@ -16,8 +16,8 @@ from torch import Tensor
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio, size_plot
-from headwork.comparison.settings import Settings
 from headwork.comparison.timing import InterleavedTimer, cores, load, relative
+from headwork.comparison.training import Settings
 from headwork.pages.tables import Table
 from headwork.sizes.polynomial import Polynomial, interpolated
 from headwork.training.runs import threads

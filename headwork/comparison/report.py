@@ -13,7 +13,7 @@ from headwork.comparison import bias, complexity, long_range, parallelism, uses
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
 from headwork.comparison.row import Results, Row, join_names
-from headwork.comparison.settings import ROWS, Settings
+from headwork.comparison.training import ROWS, Settings
 from headwork.data.fetching import to_stderr
 from headwork.errors import InputError
 from headwork.files import write_atomic

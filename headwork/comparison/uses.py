@@ -15,9 +15,8 @@ from headwork.comparison.bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Results, Row, format_ratio
-from headwork.comparison.settings import Settings
 from headwork.comparison.timing import InterleavedTimer, relative
-from headwork.comparison.training import BATCH_SIZE, Batch, generator
+from headwork.comparison.training import BATCH_SIZE, Batch, Settings, generator
 from headwork.data import EncodedTexts, load_texts, train_tokenizer
 from headwork.data.splits import Indices, batches, batches_in_order
 from headwork.models import Model
