@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MAX_MESSAGE = 4_000  # characters: an error quotes what came, and that may be a file of megabytes
+
+
+def cut(text: str, most: int = MAX_MESSAGE) -> str:
+    """The text, without its middle where it is too long.
+
+    >>> cut("a very long text", 12), cut("short", 9)
+    ('a very l...t', 'short')
+    """
+    start = 2 * most // 3
+    return text if len(text) <= most else f"{text[:start]}...{text[len(text) - (most - 3 - start) :]}"
+
 
 class HeadworkError(Exception):
     """Everything this package raises on purpose; the command line shows it without a traceback."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(cut(str(message)))
 
 
 class InputError(HeadworkError, ValueError):
@@ -25,7 +40,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     unknown mechanism 'atention'. Did you mean 'attention'? Known: attention, softmax.
     """
     names = list(known)
-    close = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    name = cut(str(name), 200)
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return InputError(f"unknown {kind} '{name}'.{hint} Known: {', '.join(names)}.")
 

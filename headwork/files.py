@@ -1,59 +1,111 @@
-"""Files written whole and then renamed, so that nobody ever reads half of one."""
+"""Files that a person gave, read within limits; files of ours, written whole and then renamed.
+
+Whoever reads a file goes through ``open_file`` (or ``read_bytes``, ``read_text``, ``read_toml``): only
+regular files, so that no pipe blocks and no device is endless, and at most ``max_bytes`` bytes, checked before
+reading. In a folder that is ours (a run, a model, answers) the caller names it as ``root``: nothing below it
+may be a link. Whoever makes a file name of somebody's words asks ``file_name``.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import tempfile
+import re
+import secrets
+import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from headwork.errors import InputError
+from headwork.errors import InputError, cut
+
+MAX_TEXT, MAX_TOML = 10_000_000, 500_000
+MAX_KEY_DEPTH = 16  # of a.b.c = 1 in TOML, whose reader takes time and memory by its square
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@-]{0,62}[A-Za-z0-9_@-])?")
+DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)  # on Windows
+_PART = r"""(?:[\w-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\n]*+')[ \t]*+"""
+_DEEP_KEY = re.compile(rf"(?<![^\s\[{{,]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_KEY_DEPTH}}}")
+# Not there on Windows: without them, a file in a folder of ours is only checked beforehand.
+_NO_LINK, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def write_atomic(path: str | Path, content: str | bytes) -> Path:
-    """Write a temporary file beside the target, then rename it."""
-    target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
+def file_name(name: str) -> bool:
+    """Whether a name may become the name of a file, on every system.
+
+    >>> [file_name(name) for name in ("ada@l.org", "../x", "a b", "nul.txt", "")]
+    [True, False, False, False, False]
+    """
+    return bool(NAME.fullmatch(name)) and not DEVICES.fullmatch(name)
+
+
+def refuse_links(path: str | Path, root: str | Path) -> None:
+    """Refuse a link, and ``..``, anywhere below the folder ``root``: it might lead out of it."""
+    place = Path(root)
+    for part in Path(path).relative_to(place).parts:
+        place /= part
+        if part == ".." or os.path.islink(place):
+            raise InputError(f"{place}: a link, which is not followed here. Put the file itself there.")
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+def open_file(path: str | Path, *, max_bytes: int | None = MAX_TEXT, root: str | Path | None = None) -> BinaryIO:
+    """A regular file of at most ``max_bytes`` bytes, opened to be read; below ``root`` no link is followed."""
+    return _opened(Path(path), os.O_RDONLY, max_bytes, root)
+
+
+def open_lock(path: str | Path, *, root: str | Path) -> BinaryIO:
+    """A file to be locked: made where it is missing, never emptied; nothing below ``root`` may be a link."""
+    return _opened(Path(path), os.O_RDWR | os.O_CREAT, None, root)
+
+
+def _opened(source: Path, flags: int, max_bytes: int | None, root: str | Path | None) -> BinaryIO:
+    if root is not None:
+        refuse_links(source, root)
+        flags |= _NO_LINK
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        handle = os.open(source, flags | _NO_WAIT | _BINARY, 0o666)
+        found = os.fstat(handle)
+        if stat.S_ISREG(found.st_mode) and (max_bytes is None or found.st_size <= max_bytes):
+            return os.fdopen(handle, "rb")
+        os.close(handle)
+    except (OSError, ValueError) as error:  # a ValueError: a NUL in the name
+        raise InputError(f"{source}: cannot be read: {getattr(error, 'strerror', error)}.") from None
+    if stat.S_ISREG(found.st_mode):
+        raise InputError(f"{source}: {found.st_size:,} bytes; at most {max_bytes:,} are read.")
+    raise InputError(f"{source}: not a plain file. Give a file, not a folder, a pipe or a device.")
+
+
+def read_bytes(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path | None = None) -> bytes:
+    """The bytes of a file that a person gave."""
+    try:
+        with open_file(path, max_bytes=max_bytes, root=root) as file:
+            data = file.read(max_bytes + 1)
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}. Choose another --out.") from None
-    return target
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    if len(data) > max_bytes:
+        raise InputError(f"{path}: more than {max_bytes:,} bytes, which is the most that is read.")
+    return data
 
 
-def read_text(path: str | Path, *, max_bytes: int = 10_000_000) -> str:
-    """A text file that a person names: UTF-8, and not larger than is sensible."""
-    source = Path(path)
+def read_text(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path | None = None) -> str:
+    """A text file that a person gave: UTF-8."""
     try:
-        size = source.stat().st_size
-        if size > max_bytes:
-            raise InputError(f"{source}: {size:,} bytes; at most {max_bytes:,} are read.")
-        return source.read_bytes().decode("utf-8-sig")
+        return read_bytes(path, max_bytes=max_bytes, root=root).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{source}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror}.") from None
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
 
 
-def read_toml(path: str | Path, *, max_bytes: int = 10_000_000) -> dict[str, Any]:
+def read_toml(path: str | Path, *, max_bytes: int = MAX_TOML, root: str | Path | None = None) -> dict[str, Any]:
     """A TOML file; a decimal stays text, so that 0.5 is 1/2 in exact work."""
-    text = read_text(path, max_bytes=max_bytes)
+    text = read_text(path, max_bytes=max_bytes, root=root)
+    if deep := _DEEP_KEY.search(text):
+        raise InputError(f"{path}: the key {cut(deep[0], 40)} has more than {MAX_KEY_DEPTH} parts.")
     try:
-        return tomllib.loads(text, parse_float=str)
+        data = tomllib.loads(text, parse_float=str)
+        _check_integers(data)
     except tomllib.TOMLDecodeError as error:
         raise InputError(
             f'{path}: not valid TOML: {error}. A matrix is written in quotes: tokens = "1 2; 2 0".'
@@ -62,3 +114,54 @@ def read_toml(path: str | Path, *, max_bytes: int = 10_000_000) -> dict[str, Any
         raise InputError(
             f"{path}: cannot be read as TOML ({type(error).__name__}): nested too deep, or a number too long."
         ) from None
+    return data
+
+
+def _check_integers(data: Any) -> None:
+    """TOML's integers have 64 bits; longer ones cannot even be printed."""
+    if isinstance(data, int) and data.bit_length() > 64:
+        raise ValueError("a number too long")
+    for part in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        _check_integers(part)
+
+
+def parse_json(text: str | bytes, where: str | Path) -> Any:
+    """What a JSON text holds."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InputError(f"{where}: not valid JSON (nested too deep).") from None
+    except ValueError as error:
+        raise InputError(f"{where}: not valid JSON ({error}).") from None
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+
+def write_atomic(path: str | Path, content: str | bytes, *, root: str | Path | None = None) -> Path:
+    """Write a temporary file beside the target, then rename it; below ``root`` no link is followed."""
+    target = Path(path)
+    # A lone surrogate, which JSON can hold and UTF-8 cannot, becomes a question mark.
+    data = content.encode(errors="replace") if isinstance(content, str) else content
+    fresh = target.parent / f".{target.name[:40]}.{secrets.token_hex(4)}"
+    if root is not None:
+        refuse_links(target, root)
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise InputError(f"{target}: a folder, a pipe or a device, so it is not replaced. Name a file.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The system applies the umask itself: to ask for it would change it for other threads.
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(fresh, target)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", error)
+        raise InputError(f"cannot write {target}: {reason}. Choose another --out.") from None
+    return target
