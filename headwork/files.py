@@ -1,7 +1,7 @@
 """Files that a person gave, read within limits; files of ours, written whole and then renamed.
 
 Whoever reads a file goes through ``open_file`` (or ``read_bytes``, ``read_text``, ``read_toml``): only
-regular files, so that no pipe blocks and no device is endless, and at most ``max_bytes`` bytes, checked before
+regular files, so that no pipe blocks and no device is endless, and at most ``max_bytes``, checked before
 reading. In a folder that is ours (a run, a model, answers) the caller names it as ``root``: nothing below it
 may be a link. Whoever makes a file name of somebody's words asks ``file_name``.
 """
@@ -25,9 +25,8 @@ NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@-]{0,62}[A-Za-z0-9_@-])?")
 DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)  # on Windows
 _PART = r"""(?:[\w-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\n]*+')[ \t]*+"""
 _DEEP_KEY = re.compile(rf"(?<![^\s\[{{,]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_KEY_DEPTH}}}")
-# Not there on Windows: without them, a file in a folder of ours is only checked beforehand.
-_NO_LINK, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
-_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# What Windows lacks is not asked for there.
+_NO_LINK, _NO_WAIT, _BINARY = (getattr(os, f"O_{n}", 0) for n in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 
 
 def file_name(name: str) -> bool:
@@ -51,40 +50,33 @@ def refuse_links(path: str | Path, root: str | Path) -> None:
 # --- reading ------------------------------------------------------------------------------------------
 
 
-def open_file(path: str | Path, *, max_bytes: int | None = MAX_TEXT, root: str | Path | None = None) -> BinaryIO:
-    """A regular file of at most ``max_bytes`` bytes, opened to be read; below ``root`` no link is followed."""
-    return _opened(Path(path), os.O_RDONLY, max_bytes, root)
+def open_file(
+    path: str | Path, *, max_bytes: int | None = MAX_TEXT, root: str | Path | None = None, lock: bool = False
+) -> BinaryIO:
+    """A regular file of at most ``max_bytes``, opened to be read; below ``root`` no link is followed.
 
-
-def open_lock(path: str | Path, *, root: str | Path) -> BinaryIO:
-    """A file to be locked: made where it is missing, never emptied; nothing below ``root`` may be a link."""
-    return _opened(Path(path), os.O_RDWR | os.O_CREAT, None, root)
-
-
-def _opened(source: Path, flags: int, max_bytes: int | None, root: str | Path | None) -> BinaryIO:
+    To be a ``lock`` it is made where it is missing. It is never emptied.
+    """
     if root is not None:
-        refuse_links(source, root)
-        flags |= _NO_LINK
+        refuse_links(path, root)
+    flags = (os.O_RDWR | os.O_CREAT if lock else os.O_RDONLY) | _NO_WAIT | _BINARY
     try:
-        handle = os.open(source, flags | _NO_WAIT | _BINARY, 0o666)
+        handle = os.open(path, flags | (_NO_LINK if root is not None else 0), 0o666)
         found = os.fstat(handle)
         if stat.S_ISREG(found.st_mode) and (max_bytes is None or found.st_size <= max_bytes):
             return os.fdopen(handle, "rb")
         os.close(handle)
     except (OSError, ValueError) as error:  # a ValueError: a NUL in the name
-        raise InputError(f"{source}: cannot be read: {getattr(error, 'strerror', error)}.") from None
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}.") from None
     if stat.S_ISREG(found.st_mode):
-        raise InputError(f"{source}: {found.st_size:,} bytes; at most {max_bytes:,} are read.")
-    raise InputError(f"{source}: not a plain file. Give a file, not a folder, a pipe or a device.")
+        raise InputError(f"{path}: {found.st_size:,} bytes; at most {max_bytes:,} are read.")
+    raise InputError(f"{path}: not a plain file. Give a file, not a folder, a pipe or a device.")
 
 
 def read_bytes(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path | None = None) -> bytes:
     """The bytes of a file that a person gave."""
-    try:
-        with open_file(path, max_bytes=max_bytes, root=root) as file:
-            data = file.read(max_bytes + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    with open_file(path, max_bytes=max_bytes, root=root) as file:
+        data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise InputError(f"{path}: more than {max_bytes:,} bytes, which is the most that is read.")
     return data
@@ -98,14 +90,17 @@ def read_text(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path |
         raise InputError(f"{path}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
 
 
-def read_toml(path: str | Path, *, max_bytes: int = MAX_TOML, root: str | Path | None = None) -> dict[str, Any]:
+def read_toml(
+    path: str | Path, *, max_bytes: int = MAX_TOML, root: str | Path | None = None
+) -> dict[str, Any]:
     """A TOML file; a decimal stays text, so that 0.5 is 1/2 in exact work."""
     text = read_text(path, max_bytes=max_bytes, root=root)
     if deep := _DEEP_KEY.search(text):
         raise InputError(f"{path}: the key {cut(deep[0], 40)} has more than {MAX_KEY_DEPTH} parts.")
     try:
         data = tomllib.loads(text, parse_float=str)
-        _check_integers(data)
+        json.dumps(data, default=str)  # an integer that is too long to be written is no answer to anything
+        return data
     except tomllib.TOMLDecodeError as error:
         raise InputError(
             f'{path}: not valid TOML: {error}. A matrix is written in quotes: tokens = "1 2; 2 0".'
@@ -114,24 +109,13 @@ def read_toml(path: str | Path, *, max_bytes: int = MAX_TOML, root: str | Path |
         raise InputError(
             f"{path}: cannot be read as TOML ({type(error).__name__}): nested too deep, or a number too long."
         ) from None
-    return data
-
-
-def _check_integers(data: Any) -> None:
-    """TOML's integers have 64 bits; longer ones cannot even be printed."""
-    if isinstance(data, int) and data.bit_length() > 64:
-        raise ValueError("a number too long")
-    for part in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
-        _check_integers(part)
 
 
 def parse_json(text: str | bytes, where: str | Path) -> Any:
     """What a JSON text holds."""
     try:
         return json.loads(text)
-    except RecursionError:
-        raise InputError(f"{where}: not valid JSON (nested too deep).") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not valid JSON ({error}).") from None
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headwork.errors import MAX_MESSAGE, InputError, unknown
-from headwork.files import file_name, open_lock, parse_json, read_bytes, read_toml, write_atomic
+from headwork.files import file_name, open_file, parse_json, read_bytes, read_toml, write_atomic
 
 
 def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
@@ -25,13 +26,14 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
         read_bytes(tmp_path / "large")
     # Its size is 0 for whoever asks, so only reading tells.
     with pytest.raises(InputError, match="more than 4 bytes"):
-        read_bytes("/proc/self/status", most=4)
+        read_bytes("/proc/self/status", max_bytes=4)
     for name in ("missing", "a\0b", "a" * 10_000):
         with pytest.raises(InputError, match="cannot be read"):
             read_bytes(tmp_path / name)
 
 
 def test_in_a_folder_of_ours_no_link_is_followed_and_nothing_is_emptied(tmp_path: Path) -> None:
+    lock = partial(open_file, lock=True)
     ours, victim = tmp_path / "run", tmp_path / "victim"
     (victim / "inner").mkdir(parents=True)
     (victim / "file").write_text("precious")
@@ -40,13 +42,13 @@ def test_in_a_folder_of_ours_no_link_is_followed_and_nothing_is_emptied(tmp_path
     (ours / "model").symlink_to(victim)
     assert read_bytes(ours / "file") == b"precious"  # what a person names may be a link
     for path in (ours / "file", ours / "model" / "file", ours / ".." / "victim" / "file"):
-        for action in (read_bytes, open_lock, lambda path, root: write_atomic(path, "x", root=root)):
+        for action in (read_bytes, open_file, lambda path, root: write_atomic(path, "x", root=root)):
             with pytest.raises(InputError, match="a link, which is not followed here"):
                 action(path, root=ours)
     assert (victim / "file").read_text() == "precious"
     (ours / ".lock").write_text("kept")
     for name in (".lock", ".fresh"):
-        open_lock(ours / name, root=ours).close()
+        lock(ours / name, root=ours).close()
     assert (ours / ".lock").read_text() == "kept"
     assert (ours / ".fresh").read_bytes() == b""
 

@@ -8,14 +8,13 @@ Everything is limited: length, depth, digits, exponents.
 from __future__ import annotations
 
 import math
-import operator
 import re
 import unicodedata
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from headwork.errors import InputError
+from headwork.errors import InputError, cut
 
 LONGEST_TEXT = 300_000
 LONGEST_ENTRY = 1000
@@ -31,12 +30,6 @@ GREEK = (
     "psi|omega"
 )
 SYMBOL = re.compile(rf"(?:[A-Za-z]|{GREEK})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 CONSTANTS = {"oo": "oo", "inf": "oo", "infinity": "oo", "e": "e", "E": "e", "pi": "pi"}
 FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
 # What PDFs and word processors put instead of the plain characters.
@@ -51,8 +44,7 @@ TOKEN = re.compile(
 
 
 def unreadable(text: str, why: str) -> InputError:
-    start = text if len(text) <= 60 else text[:57] + "..."
-    return InputError(f"cannot read {start!r}: {why}")
+    return InputError(f"cannot read {cut(text, 60)!r}: {why}")
 
 
 def _tokenize(text: str) -> list[tuple[str, str]]:
@@ -110,7 +102,7 @@ class _Reader:
         value = self.product()
         while mark := self.take("+", "-"):
             right = self.product()
-            value = OPERATORS[mark](value, right)
+            value = value + right if mark == "+" else value - right
         return value
 
     def product(self) -> Any:
@@ -119,7 +111,7 @@ class _Reader:
             right = self.signed()
             if mark == "/" and self.build.is_zero(right):
                 raise unreadable(self.text, "division by zero.")
-            value = OPERATORS[mark](value, right)
+            value = value * right if mark == "*" else value / right
         return value
 
     def signed(self) -> Any:
@@ -204,6 +196,10 @@ class ExactNumbers:
             # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
             if size * _bits(base) > MAX_BITS:
                 raise unreadable(text, "a power with too many digits.")
+            # SymPy looks for perfect powers: 0.612879268^0.169005601 would take for ever.
+            bits, roots = _bits(base), exponent.q if exponent.is_Rational else 1
+            if bits > 1 and roots > 12 and (roots > 100 or abs(exponent.p) * bits > MAX_BITS):
+                raise unreadable(text, "a root of too high an order. Leave out --exact for decimals.")
         if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
             raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")
         if base.is_number and base.is_negative and not exponent.is_integer:

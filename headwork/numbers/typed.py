@@ -16,6 +16,7 @@ import numpy as np
 
 from headwork.errors import InputError
 from headwork.numbers.entries import (
+    LONGEST_ENTRY,
     MAX_BITS,
     DecimalNumbers,
     ExactNumbers,
@@ -113,8 +114,9 @@ def nested_texts(text: str) -> Any:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
     if len(re.findall(r"[\s,;]+", stripped)) >= MAX_ENTRIES:
         raise InputError(f"cannot read the text: more than {MAX_ENTRIES} entries.")
-    if re.fullmatch(r"\[[^\[\]]*;[^\[\]]*\]", stripped):  # [1 2; 2 0], as some programs write a matrix
-        stripped = stripped[1:-1]
+    inner = stripped[1:-1]
+    if stripped == f"[{inner}]" and ";" in inner and not set("[]") & set(inner):  # [1 2; 2 0] is a matrix too
+        stripped = inner
     if stripped.startswith("["):
         return _brackets(stripped)
     rows = [row for row in re.split(r"[;\n\r]+", stripped) if row.strip(" ,\t")]
@@ -148,6 +150,8 @@ def _join_operators(pieces: list[str]) -> list[str]:
     for piece in pieces:
         if entries and (entries[-1][-1] in "+-*/^" or piece in "+-" or piece[0] in "*/^"):
             entries[-1] += piece
+            if len(entries[-1]) > LONGEST_ENTRY:
+                raise unreadable(entries[-1], f"an entry may have {LONGEST_ENTRY} characters.")
         else:
             entries.append(piece)
     return entries
