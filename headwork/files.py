@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 
 from headwork.errors import InputError, cut
 
-MAX_TEXT, MAX_TOML = 10_000_000, 500_000
+MAX_TEXT, MAX_TOML, MAX_NAME = 10_000_000, 500_000, 64
 MAX_KEY_DEPTH = 16  # of a.b.c = 1 in TOML, whose reader takes time and memory by its square
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@-]{0,62}[A-Za-z0-9_@-])?")
 DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)  # on Windows
 _PART = r"""(?:[\w-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\n]*+')[ \t]*+"""
 _DEEP_KEY = re.compile(rf"(?<![^\s\[{{,]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_KEY_DEPTH}}}")
@@ -29,13 +28,14 @@ _DEEP_KEY = re.compile(rf"(?<![^\s\[{{,]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_KEY_D
 _NO_LINK, _NO_WAIT, _BINARY = (getattr(os, f"O_{n}", 0) for n in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 
 
-def file_name(name: str) -> bool:
-    """Whether a name may become the name of a file, on every system.
+def file_name(name: str) -> str:
+    """A name for a file on every system: the name itself where it is plain, or else what is left of it.
 
-    >>> [file_name(name) for name in ("ada@l.org", "../x", "a b", "nul.txt", "")]
-    [True, False, False, False, False]
+    >>> [file_name(name) for name in ("ada@l.org", "../../x", "Zoë", "nul.txt", "")]
+    ['ada@l.org', 'x', 'Zo', '_nul.txt', '_']
     """
-    return bool(NAME.fullmatch(name)) and not DEVICES.fullmatch(name)
+    plain = re.sub(r"[^A-Za-z0-9._@-]+", "-", name)[:MAX_NAME].strip(".-") or "_"
+    return f"_{plain}" if DEVICES.fullmatch(plain) else plain
 
 
 def refuse_links(path: str | Path, root: str | Path) -> None:

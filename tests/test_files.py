@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from headwork.errors import MAX_MESSAGE, InputError, unknown
-from headwork.files import file_name, open_file, parse_json, read_bytes, read_toml, write_atomic
+from headwork.files import DEVICES, file_name, open_file, parse_json, read_bytes, read_toml, write_atomic
 
 
 def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
@@ -109,11 +110,15 @@ def test_json_that_cannot_be_read_is_refused(text: str | bytes) -> None:
         parse_json(text, "here")
 
 
-def test_names_that_may_become_file_names() -> None:
-    refused = ("", ".", "..", ".a", "a.", "a/b", "a\\b", "a\0b", "a\nb", "a b", "é", "\u202ea", "a" * 65)
-    refused += ("CON", "nul", "aux.txt", "Com1.a.b", "/anywhere/x", "../../../x", "C:x", "a\x1b[2J", "-rf")
-    assert not any(map(file_name, refused))
-    assert all(map(file_name, ("a", "ada", "s1234567", "ada.lovelace@uni.org", "A_b-c", "a" * 64, "console")))
+def test_whatever_a_name_is_it_stays_one_plain_file_in_its_folder() -> None:
+    plain = ("a", "ada", "s1234567", "ada.lovelace@uni.org", "A_b-c", "a" * 64, "console")
+    assert [file_name(name) for name in plain] == list(plain)
+    odd = ("", ".", "..", ".a", "a.", "a/b", "a\\b", "a\0b", "a\nb", "a b", "é", "\u202ea", "a" * 65, "-rf")
+    odd += ("CON", "nul", "aux.txt", "Com1.a.b", "/anywhere/x", "../../../x", "C:x", "a\x1b[2J", "." * 10_000)
+    for name in odd:
+        assert file_name(name) != name
+        assert re.fullmatch(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,64}(?<![.-])", file_name(name)), name
+        assert not DEVICES.fullmatch(file_name(name))
 
 
 def test_an_error_quotes_no_megabytes() -> None:

@@ -30,7 +30,7 @@ from headwork.errors import HeadworkError, InputError
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from
-from headwork.files import read_text, write_atomic
+from headwork.files import parse_json, read_text, write_atomic
 from headwork.grading.answers import LARGEST_FILE, AnswerFile, read_answers, read_entries
 from headwork.grading.feedback import feedback, hints
 from headwork.grading.marking import grade
@@ -308,14 +308,11 @@ def _check_origin(name: str, exercise: Exercise, entry: Any) -> None:
 def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
     """The answers typed into a notebook: the source text to the right of each ``name =``. Nothing is run."""
     source = Path(path)
-    if source.is_symlink() or not source.is_file():
-        raise InputError(f"{source}: not a plain file.")
+    text = read_text(source, max_bytes=LARGEST_NOTEBOOK, root=source.parent)
     try:
-        cells = json.loads(read_text(source, max_bytes=LARGEST_NOTEBOOK))["cells"]
+        cells = parse_json(text, source)["cells"]
         codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        if isinstance(error, HeadworkError):
-            raise
+    except (KeyError, TypeError) as error:
         raise InputError(f"{source}: not a notebook ({type(error).__name__}).") from None
     texts: dict[str, str] = {}
     for code in codes:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from headwork.courses.parallel import pool, progress
-from headwork.courses.sheets import Sheet, read_key
-from headwork.errors import HeadworkError, InputError
+from headwork.courses.sheets import Sheet, check_count, read_key
+from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from, read_exercise
-from headwork.files import read_toml, write_atomic
+from headwork.files import file_name, read_toml, write_atomic
 from headwork.grading.answers import AnswerFile, read_answers
 from headwork.grading.feedback import feedback, feedback_page
 from headwork.grading.marking import grade
@@ -84,6 +85,7 @@ def grade_sheet(sheet: Sheet, answers: AnswerFile) -> dict[str, Mark]:
 def sheet_of(path: str | Path, answers: AnswerFile) -> Sheet:
     """The sheet that an answer file names, or the exercise.toml beside it."""
     exercises: dict[str, Exercise] = {}
+    check_count(answers.answers, path)
     file = Path(path).parent / "exercise.toml"
     beside = read_exercise(file) if file.is_file() else None
     for name in answers.answers:
@@ -116,7 +118,7 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
     except HeadworkError as error:
         problem = str(error)
     except UNEXPECTED as error:
-        problem = f"{path}: cannot be marked ({type(error).__name__}: {error})"
+        problem = cut(f"{path}: cannot be marked ({type(error).__name__}: {error})")
     return StudentMarks(str(path), Path(path).stem, problem=problem)
 
 
@@ -124,16 +126,10 @@ def _key_of(path: Path, answers: AnswerFile, key: Path) -> Path:
     """The key of the student named in the file, or by the name of the file or its folder."""
     if key.is_file():
         return key
-    known = _keys(str(key))
     for student in (answers.student, path.stem, path.parent.name):
-        if student in known:
+        if Path(student).name == student and os.path.isfile(key / f"{student}.toml"):
             return key / f"{student}.toml"
     raise InputError(f"{path}: no key for student '{answers.student or path.stem}' in {key}.")
-
-
-@cache
-def _keys(folder: str) -> frozenset[str]:
-    return frozenset(path.stem for path in Path(folder).glob("*.toml"))
 
 
 # --- a whole folder -----------------------------------------------------------------------------------
@@ -160,7 +156,7 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
         progress(len(results), len(files), "marked")
     results = _refuse_duplicates(results)
     if Path(key).is_dir():
-        absent = sorted(_keys(str(key)) - {graded.student for graded in results})
+        absent = sorted({file.stem for file in Path(key).glob("*.toml")} - {g.student for g in results})
         results += [StudentMarks("", student, problem="no answer submitted") for student in absent]
     return results
 
@@ -252,14 +248,18 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     write_atomic(folder / "marks.csv", marks_csv(results))
     causes = _csv_text([("exercise", "step", "cause", "students"), *common_causes(results)])
     write_atomic(folder / "causes.csv", causes)
+    taken: set[str] = set()
     for graded in results:
         if not graded.file:
             continue
-        stem = graded.student if not graded.problem else Path(graded.file).name
-        write_atomic(folder / "feedback" / f"{stem}.txt", feedback_text(graded, hint))
+        stem = file_name(graded.student if not graded.problem else Path(graded.file).name)
+        while stem.lower() in taken:  # some systems take Ada and ada for one
+            stem += "_"
+        taken.add(stem.lower())
+        write_atomic(folder / "feedback" / f"{stem}.txt", feedback_text(graded, hint), root=folder)
         if graded.marks:
             page = feedback_page(graded.marks, title=graded.summary, hint=hint)
-            write_atomic(folder / "feedback" / f"{stem}.html", page)
+            write_atomic(folder / "feedback" / f"{stem}.html", page, root=folder)
     return results
 
 
@@ -280,20 +280,21 @@ def marks_csv(results: list[StudentMarks]) -> str:
         each = [f"{graded.marks[n].points:g}" if n in graded.marks else "" for n in numbers]
         totals = [f"{graded.points:g}", f"{graded.max_points:g}"]
         row = [graded.student, graded.name, graded.state, *totals, *each, graded.file, graded.problem]
-        rows.append([_escape_formula(cell) for cell in row])
+        rows.append(row)
     return _csv_text(rows)
 
 
 def _csv_text(rows: Iterable[Iterable[Any]]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    csv.writer(buffer, lineterminator="\n").writerows([_cell(str(cell)) for cell in row] for row in rows)
     return buffer.getvalue()
 
 
-def _escape_formula(cell: str) -> str:
-    """A spreadsheet would run a cell that begins like a formula."""
-    number = cell.lstrip("-").replace(".", "", 1).isdigit()
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not number else cell
+def _cell(text: str) -> str:
+    """One line; a spreadsheet would run what begins like a formula."""
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    number = line.lstrip("-").replace(".", "", 1).isdigit()
+    return f"'{line}" if line.startswith(tuple("=+-@＝＋－＠")) and not number else line
 
 
 def common_causes(results: list[StudentMarks]) -> list[tuple[str, str, str, int]]:

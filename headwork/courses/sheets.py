@@ -10,9 +10,8 @@ import csv
 import hashlib
 import hmac
 import json
-import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,12 +23,20 @@ from headwork.errors import InputError
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question, markdown
-from headwork.exercises.reading import ROUNDING, check_known, exercise_from, read_exercise
-from headwork.files import read_text, read_toml, write_atomic
+from headwork.exercises.reading import (
+    MAX_DIGITS,
+    ROUNDING,
+    check_known,
+    exercise_from,
+    read_exercise,
+    read_integer,
+    read_points,
+)
+from headwork.files import file_name, read_text, read_toml, write_atomic
 from headwork.readings.notebook import array_text
 
 SHORTEST_SECRET = 12
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100
 SETTINGS = ("digits", "rounding", "hints")
 ENTRIES = ("kind", "file", "difficulty", "points")  # of an [[exercise]]
 
@@ -72,22 +79,37 @@ def read_course(path: str | Path) -> Course:
             f"{path}: no exercises. Expected one or more tables [[exercise]] "
             'with kind = "self-attention" or file = "own.toml".'
         )
+    check_count(parts, path)
     for number, part in enumerate(parts, 1):
         where = f"{path}, exercise {number}"
         check_known("entry", part, ENTRIES, where)
+        read_integer(part, "difficulty", 1, where)
+        read_points({"points": part.get("points", 1)}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
             check_known("kind of exercise", [part["kind"]], kind_slugs(), where)
     settings = {name: data[name] for name in SETTINGS if name in data}
     check_known("rounding", [settings.get("rounding", "free")], ROUNDING, str(path))
+    read_integer(settings, "digits", 4, str(path), maximum=MAX_DIGITS)
+    read_integer(settings, "hints", 3, str(path), maximum=3)
     exercises = {str(n): part for n, part in enumerate(parts, 1)}
     return Course(str(data.get("title", "Sheet")), secret, exercises, settings, Path(path).parent)
 
 
+def check_count(exercises: Collection[Any], where: str | Path) -> None:
+    """Refuse more exercises than anybody sets, before they are solved."""
+    if len(exercises) > MAX_EXERCISES:
+        raise InputError(f"{where}: {len(exercises):,} exercises; at most {MAX_EXERCISES} are read.")
+
+
 def read_roster(path: str | Path) -> dict[str, str]:
     """Students from a CSV file: a column ``student`` (or the first one) and, if there is one, ``name``."""
-    rows = [row for row in csv.reader(read_text(path).splitlines()) if any(cell.strip() for cell in row)]
+    try:
+        lines = csv.reader(read_text(path, max_bytes=MAX_ROSTER).splitlines())
+        rows = [row for row in lines if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV file ({error}).") from None
     if not rows:
         raise InputError(f"{path}: empty. Expected a header student,name and a line for each student.")
     header = [cell.strip().lower() for cell in rows[0]]
@@ -95,15 +117,17 @@ def read_roster(path: str | Path) -> dict[str, str]:
     column = header.index(titles[0]) if titles else 0
     name_column = header.index("name") if titles and "name" in header else None
     students: dict[str, str] = {}
+    listed: set[str] = set()
     for number, row in enumerate(rows[1:] if titles else rows, 1):
         student = row[column].strip() if len(row) > column else ""
-        if not NAME.fullmatch(student):
+        if file_name(student) != student:
             raise InputError(
                 f"{path}, student {number}: {student!r} cannot name a file. "
                 "Use letters, digits, dots, hyphens and underscores."
             )
-        if student in students:
+        if student.lower() in listed:  # two names that some systems take for one are one
             raise InputError(f"{path}: student {student} is listed twice.")
+        listed.add(student.lower())
         has_name = name_column is not None and len(row) > name_column
         students[student] = row[name_column or 0].strip() if has_name else ""
     if not students:
@@ -189,6 +213,7 @@ def read_key(path: str | Path) -> Sheet:
         raise InputError(
             f"{path}: not a key: no table [exercise.NUMBER]. Make one with headwork practice sheet."
         )
+    check_count(exercises, path)
     read = {number: exercise_from(part, f"{path}, exercise {number}") for number, part in exercises.items()}
     return Sheet(str(data.get("title", "")), read, str(data.get("student", "")), str(data.get("name", "")))
 

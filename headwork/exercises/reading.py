@@ -30,28 +30,22 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
                 f"{where}: neither a mechanism nor a kind. "
                 'Expected mechanism = "self-attention", or kind and seed.'
             )
-        seed, difficulty = _integer(data, "seed", 0, where), _integer(data, "difficulty", 1, where)
+        seed, difficulty = read_integer(data, "seed", 0, where), read_integer(data, "difficulty", 1, where)
         return generate(str(data["kind"]), seed, difficulty)
     tables = {name: data.get(name, {}) for name in ("inputs", "options", "points")}
     for name, table in tables.items():
         if not isinstance(table, Mapping):
             raise InputError(f"{where}: {name} is {table!r}. Expected a table [{name}].")
-    try:
-        points = {path: float(value) for path, value in tables["points"].items()}
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: [points] takes one number per step, such as weights = 2.") from None
-    if any(not 0 <= value < 1e6 for value in points.values()):
-        raise InputError(f"{where}: [points] holds a number below 0 or above 1,000,000.")
     exercise = Exercise(
         mechanism=str(data["mechanism"]).replace("_", "-"),
         inputs=tables["inputs"],
         options=tables["options"],
-        points=points,
+        points=read_points(tables["points"], where),
         **{name: str(data[name]) for name in ("kind", "title", "question") if name in data},
         seed=data.get("seed"),
-        difficulty=_integer(data, "difficulty", 1, where),
-        digits=_integer(data, "digits", 4, where, maximum=MAX_DIGITS),
-        hints=_integer(data, "hints", 3, where, maximum=3),
+        difficulty=read_integer(data, "difficulty", 1, where),
+        digits=read_integer(data, "digits", 4, where, maximum=MAX_DIGITS),
+        hints=read_integer(data, "hints", 3, where, maximum=3),
         rounding=_choice(data, "rounding", ROUNDING, where),
         tokens_as=_choice(data, "tokens_as", ("rows", "columns"), where),
     )
@@ -62,7 +56,17 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
     return exercise
 
 
-def _integer(data: Mapping[str, Any], name: str, default: int, where: str, maximum: int = 2**63) -> int:
+def read_points(points: Mapping[str, Any], where: str) -> dict[str, float]:
+    try:
+        read = {path: float(value) for path, value in points.items()}
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: [points] takes one number per step, such as weights = 2.") from None
+    if any(not 0 <= value < 1e6 for value in read.values()):
+        raise InputError(f"{where}: [points] holds a number below 0 or above 1,000,000.")
+    return read
+
+
+def read_integer(data: Mapping[str, Any], name: str, default: int, where: str, maximum: int = 2**63) -> int:
     value = data.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= maximum:
         raise InputError(f"{where}: {name} is {value!r}. Expected a whole number from 0 to {maximum}.")

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError
+from headwork.errors import InputError, cut
 from headwork.exercises.case import Array
 from headwork.files import read_toml
 from headwork.numbers.typed import SymbolFound, nested_array, nested_texts
 
-LARGEST_FILE = 200_000
+LARGEST_FILE, LONGEST_NAME = 200_000, 200
 MAX_CELLS = 4_000
 DECIMAL = re.compile(r"[-+]?(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:([ ,_'])\d{3})(?:\1\d{3})*")
@@ -180,11 +180,7 @@ class AnswerFile:
 def read_answers(path: str | Path) -> AnswerFile:
     """An answer file, or an InputError that says why it cannot be read."""
     source = Path(path)
-    if source.is_symlink():
-        raise InputError(f"{source}: a symbolic link. Submit the file itself.")
-    if not source.is_file():
-        raise InputError(f"{source}: not a plain file.")
-    data = read_toml(source, max_bytes=LARGEST_FILE)
+    data = read_toml(source, max_bytes=LARGEST_FILE, root=source.parent)
     answers = data.get("answers")
     if not isinstance(answers, dict) or not all(isinstance(part, dict) for part in answers.values()):
         raise InputError(f"{source}: no table [answers.NAME]. Fill in the answer sheet of the exercise.")
@@ -196,7 +192,8 @@ def read_answers(path: str | Path) -> AnswerFile:
         str(name): {str(step): _text(value, f"{source}: {name}, {step}") for step, value in part.items()}
         for name, part in answers.items()
     }
-    return AnswerFile(texts, str(data.get("student", "")), str(data.get("sheet", "")), exercises, conventions)
+    student, sheet = (cut(str(data.get(name, "")), LONGEST_NAME) for name in ("student", "sheet"))
+    return AnswerFile(texts, student, sheet, exercises, conventions)
 
 
 def _text(value: Any, where: str) -> str:
