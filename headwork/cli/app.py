@@ -10,16 +10,17 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO, cast
 
 import typer
 from typer import Option
 from typer.core import TyperGroup
 
 from headwork import __version__
-from headwork.cli.output import FORMATS, with_output
-from headwork.errors import HeadworkError
+from headwork.cli.output import FORMATS, Screen, with_output
+from headwork.errors import HeadworkError, cut
 
 PANELS = ("Learn", "Practise", "Build", "Train", "Look inside")  # one module each
 
@@ -127,6 +128,12 @@ def register() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    out, error = cast(TextIO, Screen(sys.stdout)), cast(TextIO, Screen(sys.stderr))
+    with redirect_stdout(out), redirect_stderr(error):
+        _main()
+
+
+def _main() -> None:
     debug = "--debug" in sys.argv
     register()
     try:
@@ -155,6 +162,7 @@ def main() -> None:
             package = "scikit-learn" if module == "sklearn" else module
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
         else:
-            message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
+            reason = cut(f"{type(error).__name__}: {error}")
+            message = f"unexpected {reason}. Run again with --debug to see where."
         print(f"headwork: {message}", file=sys.stderr)
         sys.exit(2)

@@ -7,17 +7,26 @@ here, so that they are the same everywhere.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TextIO, get_type_hints
 
 from typer import Option
 
 from headwork.errors import InputError, unknown
 
+# Our own sequences, or else signs that command a terminal or turn the direction of reading.
+COMMANDS = re.compile(
+    r"(\A\r(?:\x1b\[K)?|\x1b\[(?:[012]|3[12])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# For an encoding that lacks them: what can be typed instead.
+PLAINER = str.maketrans(
+    {"β": "beta", "π": "pi", "∞": "oo", "×": "x", "·": "*", "−": "-", "→": "->", "…": "..."}
+)
 FORMATS = ("text", "markdown", "latex", "html", "json")
 
 
@@ -105,3 +114,29 @@ def keyword_options(
         ]
     )
     return function
+
+
+class Screen:
+    """A stream on which anything may be written: what it cannot show, or must not obey, is spelled out.
+
+    >>> from io import StringIO
+    >>> stream = StringIO()
+    >>> Screen(stream).write("a\\x1b[2J") and stream.getvalue()
+    'a\\\\u001b[2J'
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        ours = self.stream.isatty()
+        text = COMMANDS.sub(lambda m: m[1] if m[1] and ours else f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+        encoding = self.stream.encoding or "utf-8"
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            text = text.translate(PLAINER).encode(encoding, "backslashreplace").decode(encoding)
+        return self.stream.write(text)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headwork.courses.parallel import pool, progress
+from headwork.courses.parallel import limits, pool, progress
 from headwork.courses.sheets import Sheet, check_count, read_key
 from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.exercise import Exercise
@@ -31,6 +31,7 @@ from headwork.grading.marks import Mark
 from headwork.pages.style import PLAIN, Style
 
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
+MAX_SECONDS, MAX_MEMORY = 30, 2**30  # for one file; a usual one takes a fiftieth of a second
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
 # student = "ada"
@@ -164,22 +165,29 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
 def _grade_files(files: list[Path], key: str) -> Iterator[StudentMarks]:
     done = 0
     try:
-        with pool(len(files)) as parallel_map:
-            for graded in parallel_map(partial(grade_file, key=key), files):
+        with pool(len(files), at_least=2) as parallel_map:
+            for graded in parallel_map(partial(_grade_limited, key=key), files):
                 done += 1
                 yield graded
     except BrokenProcessPool:
         # A process was killed: continue with one process per file, so that only one file is lost.
         for path in files[done:]:
-            yield _grade_in_own_process(path, key)
+            try:
+                with ProcessPoolExecutor(1) as executor:
+                    yield executor.submit(_grade_limited, path, key).result()
+            except BrokenProcessPool:
+                reason = "the process that marked it was killed."
+                yield StudentMarks(str(path), path.stem, problem=f"{path}: {reason}")
 
 
-def _grade_in_own_process(path: Path, key: str) -> StudentMarks:
+def _grade_limited(path: Path, key: str) -> StudentMarks:
+    """Mark one file within its share of time and memory, so that none stops the others."""
     try:
-        with ProcessPoolExecutor(1) as executor:
-            return executor.submit(grade_file, path, key).result()
-    except BrokenProcessPool:
-        return StudentMarks(str(path), path.stem, problem=f"{path}: the process that marked it was killed.")
+        with limits(MAX_SECONDS, MAX_MEMORY):
+            return grade_file(path, key)
+    except TimeoutError:
+        reason = f"it takes more than {MAX_SECONDS} seconds to mark."
+        return StudentMarks(str(path), path.stem, problem=f"{path}: {reason}")
 
 
 def _refuse_duplicates(results: list[StudentMarks]) -> list[StudentMarks]:

@@ -33,6 +33,7 @@ from headwork.exercises.reading import (
     read_points,
 )
 from headwork.files import file_name, read_text, read_toml, write_atomic
+from headwork.pages.notebooks import safe_markdown
 from headwork.readings.notebook import array_text
 
 SHORTEST_SECRET = 12
@@ -191,7 +192,7 @@ def question_text(sheet: Sheet) -> str:
     for number, exercise in sheet.exercises.items():
         question = build_question(replace(exercise, title=f"{number}. {exercise.name}"))
         parts.append(markdown(question, level=2))
-    return "\n".join(parts)
+    return safe_markdown("\n".join(parts))
 
 
 def key_text(sheet: Sheet) -> str:

@@ -20,7 +20,7 @@ from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.note import Input
 from headwork.numbers import HandTensor
 from headwork.pages.formulas import plain_formula
-from headwork.pages.notebooks import NotebookCell, notebook_text
+from headwork.pages.notebooks import NotebookCell, notebook_text, safe_markdown
 from headwork.pages.tables import escape_latex as escaped
 from headwork.readings import explain
 from headwork.readings.latex import PREAMBLE, matrix_latex
@@ -172,7 +172,7 @@ def markdown(question: Question, level: int = 1) -> str:
         f"- **{b.name}** {'$' + b.symbol + '$' if b.symbol != b.name else ''}: {b.description}"
         for b in question.blanks
     )
-    return "\n\n".join([*parts, "Asked:", rows]) + "\n"
+    return safe_markdown("\n\n".join([*parts, "Asked:", rows]) + "\n")
 
 
 def _latex(question: Question, value: TraceValue) -> str:

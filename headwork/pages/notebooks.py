@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +17,17 @@ class NotebookCell(NamedTuple):
     outputs: tuple[Mapping[str, Any], ...] = ()
 
 
+def safe_markdown(text: str) -> str:
+    """Markdown without tags, and without links except to the web and to files beside it.
+
+    >>> safe_markdown("a < b <img onerror=x> [y](javascript:z) [p](https://arxiv.org)")
+    'a < b &lt;img onerror=x> [y] (javascript:z) [p](https://arxiv.org)'
+    """
+    text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+    text = re.sub(r"\](?=\((?!https?://|[\w./#-]+\)))", "] ", text)
+    return re.sub(r"^([ >]*\[[^\]\n]*\])(?=:)", r"\1 ", text, flags=re.M)
+
+
 def notebook_text(cells: Iterable[NotebookCell], name: str = "cell") -> str:
     """A whole notebook; the ids of its cells are the name and a number.
 
@@ -24,11 +36,12 @@ def notebook_text(cells: Iterable[NotebookCell], name: str = "cell") -> str:
     """
     entries: list[dict[str, Any]] = []
     for number, cell in enumerate(cells):
+        source = safe_markdown(cell.source) if cell.kind == "markdown" else cell.source
         entry: dict[str, Any] = {
             "cell_type": cell.kind,
             "id": f"{name}-{number}",
             "metadata": dict(cell.metadata),
-            "source": cell.source.rstrip("\n").splitlines(keepends=True),
+            "source": source.rstrip("\n").splitlines(keepends=True),
         }
         if cell.kind == "code":
             count = 1 + sum(bool(before.get("outputs")) for before in entries) if cell.outputs else None

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from headwork.pages.formulas import mathml, plain_formula
+from headwork.pages.notebooks import safe_markdown
 from headwork.pages.style import PLAIN, Style
 
 ROWS = 40  # of a LaTeX table, which does not break over pages
@@ -67,7 +68,7 @@ class Table:
 
     def to_markdown(self) -> str:
         def line(cells: list[str]) -> str:
-            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+            return "| " + " | ".join(" ".join(cell.replace("|", "\\|").splitlines()) for cell in cells) + " |"
 
         def write(cell: Any) -> str:
             return f"${cell.latex}$" if isinstance(cell, Formula) else cell_text(cell)
@@ -75,7 +76,7 @@ class Table:
         head = [f"# {self.title}", ""] if self.title else []
         rule = "|" + "".join("---:|" if right else "---|" for right in self._numeric())
         table = [line(list(self.columns)), rule, *map(line, self._cells(write))]
-        return "\n".join(head + table + [f"\n{note}" for note in self.notes]) + "\n"
+        return safe_markdown("\n".join(head + table + [f"\n{note}" for note in self.notes]) + "\n")
 
     def to_latex(self, fragment: bool = False) -> str:
         def write(cell: Any) -> str:

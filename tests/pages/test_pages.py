@@ -26,8 +26,8 @@ from headwork.pages import (
     plot_svg,
     save_plot,
     script_data,
-    shell,
 )
+from headwork.pages.page import read_asset
 
 FORMULAS = sorted(
     {c.symbol for m in MECHANISMS.values() for c in (*m.inputs, *m.steps)}
@@ -148,7 +148,7 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
 
 def _colours(dark: bool) -> dict[str, str]:
     """The custom properties of a page, in light or dark."""
-    light, _, rest = (str(shell.read_asset("trace.css")) + str(shell.read_asset("page.css"))).partition(
+    light, _, rest = (str(read_asset("trace.css")) + str(read_asset("page.css"))).partition(
         "@media (prefers-color-scheme"
     )
     found = dict(re.findall(r"--(\w+): ([^;]+);", light))
@@ -171,7 +171,7 @@ def _luminance(rgb: tuple[float, ...]) -> float:
 def test_text_on_the_strongest_tint_is_readable(dark: bool, tint: str) -> None:
     colours = _colours(dark)
     alpha, least = map(
-        float, re.search(r"var\(--heat, 0\) \* ([.\d]+) \+ ([.\d]+)", shell.read_asset("trace.css")).groups()
+        float, re.search(r"var\(--heat, 0\) \* ([.\d]+) \+ ([.\d]+)", read_asset("trace.css")).groups()
     )  # type: ignore[union-attr]
     strong = alpha + least
     behind = tuple(
