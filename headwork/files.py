@@ -6,8 +6,6 @@ reading. In a folder that is ours (a run, a model, answers) the caller names it 
 may be a link. Whoever makes a file name of somebody's words asks ``file_name``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -48,8 +46,6 @@ def refuse_links(path: str | Path, root: str | Path) -> None:
 
 
 # --- reading ------------------------------------------------------------------------------------------
-
-
 def open_file(
     path: str | Path, *, max_bytes: int | None = MAX_TEXT, root: str | Path | None = None, lock: bool = False
 ) -> BinaryIO:
@@ -120,8 +116,6 @@ def parse_json(text: str | bytes, where: str | Path) -> Any:
 
 
 # --- writing ------------------------------------------------------------------------------------------
-
-
 def write_atomic(path: str | Path, content: str | bytes, *, root: str | Path | None = None) -> Path:
     """Write a temporary file beside the target, then rename it; below ``root`` no link is followed."""
     target = Path(path)

@@ -162,7 +162,6 @@ def _main() -> None:
             package = "scikit-learn" if module == "sklearn" else module
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
         else:
-            reason = cut(f"{type(error).__name__}: {error}")
-            message = f"unexpected {reason}. Run again with --debug to see where."
-        print(f"headwork: {message}", file=sys.stderr)
+            message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
+        print(f"headwork: {cut(message)}", file=sys.stderr)
         sys.exit(2)

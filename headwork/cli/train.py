@@ -45,8 +45,7 @@ def list_(output: Output) -> None:
     to=data_app,
 )
 def get(
-    names: Annotated[list[str], Argument(help="What to fetch: see headwork data list.")],
-    from_: From = None,
+    names: Annotated[list[str], Argument(help="What to fetch: see headwork data list.")], from_: From = None
 ) -> None:
     """Fetch data into the cache and print its folder.
 

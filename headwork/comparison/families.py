@@ -127,8 +127,6 @@ def parameter_count(model: nn.Module) -> int:
 
 
 # --- one layer: n tokens of width d ---------------------------------------------------------------
-
-
 def linear_layer(tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, *, note: Note = silent) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")

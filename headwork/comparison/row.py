@@ -101,8 +101,6 @@ def format_ratio(ratio: float) -> str:
 
 
 # --- plots ------------------------------------------------------------------------------------------
-
-
 def panel(title: str, xlabel: str, ylabel: str, *, log: str, wide: bool = False) -> tuple[Any, Any]:
     """A figure and its axes; ``log`` names those with a logarithmic scale, such as ``"xy"``."""
     from matplotlib.figure import Figure

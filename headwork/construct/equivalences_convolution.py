@@ -210,10 +210,7 @@ def convolution_of_kernel_1(
 def heads_convolution(rng: Random) -> dict[str, Any]:
     heads, value_width, share, tokens = integers(rng, 1, 5, 4)
     rows, width = heads * value_width, heads * share
-    return {
-        **normals(rng, tokens=(tokens, width), W_v=(rows, width), blocks=(rows, share)),
-        "heads": heads,
-    }
+    return {**normals(rng, tokens=(tokens, width), W_v=(rows, width), blocks=(rows, share)), "heads": heads}
 
 
 RECURRENCE = (

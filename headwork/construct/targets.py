@@ -89,8 +89,6 @@ def picking(keys: Sequence[int], tokens: int, coefficient: float = 1.0, offset: 
 
 
 # --- reading what is typed ----------------------------------------------------------------------
-
-
 def whole_number(value: Any, name: str, least: int, most: int) -> int:
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", value):
         value = int(value)
@@ -172,8 +170,6 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
 
 
 # --- targets: one function each -------------------------------------------------------------------
-
-
 def identity(*, tokens: Any = None, grid: Any = None) -> Goal:
     """Every token keeps its own content: y_i = x_i."""
     count, shape = _token_grid(tokens, grid)
@@ -290,8 +286,6 @@ TARGETS = {function.__name__.replace("_", "-"): function for function in _FUNCTI
 
 
 # --- building them --------------------------------------------------------------------------------
-
-
 def _grid(grid: Any) -> tuple[int, int]:
     sides = re.findall(r"[0-9]+", grid) if isinstance(grid, str) else list(grid or ())
     if len(sides) != 2 or (

@@ -43,8 +43,6 @@ Scope = Mapping[str, Any]
 
 
 # --- variables ------------------------------------------------------------------------------------------
-
-
 def variables(exercise: Exercise, prefix: str = "") -> dict[str, str]:
     """The variable that each asked step (or field of a challenge) is written into.
 
@@ -107,8 +105,6 @@ def _nested_text(plain: Any, decimals: int) -> str:
 
 
 # --- marking --------------------------------------------------------------------------------------------
-
-
 def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
     """Mark the variables of a notebook; never raises, whatever they hold.
 
@@ -160,8 +156,6 @@ def _clean(text: str) -> str:
 
 
 # --- what the cells of a notebook call ------------------------------------------------------------------
-
-
 def report(exercise: Mapping[str, Any], scope: Scope, *, prefix: str = "", hint: int = 2) -> str:
     """The whole mark in words, for a cell that a student runs."""
     return feedback(_mark(exercise, scope, prefix), hint)
@@ -206,9 +200,8 @@ def require_readable(shapes: Mapping[str, Sequence[int] | None], scope: Scope) -
 
 def _problem(value: Any, shape: Sequence[int] | None) -> str:
     try:
-        entries = read_entries(
-            value_text(value), shape=tuple(shape or ()), axes="" if shape is not None else "axis"
-        )
+        axes = "" if shape is not None else "axis"
+        entries = read_entries(value_text(value), shape=tuple(shape or ()), axes=axes)
     except Exception as error:  # as above
         return f"cannot be read: {error}"
     if entries is None:
@@ -229,8 +222,6 @@ def _exercise(data: str) -> Exercise:
 
 
 # --- Gradescope -----------------------------------------------------------------------------------------
-
-
 def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     """The content of results.json for the files under ``root``; what cannot be marked gets 0 and a reason."""
     started = time.monotonic()

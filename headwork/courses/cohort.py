@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headwork.courses.parallel import limits, pool, progress
+from headwork.courses.parallel import pool, progress
 from headwork.courses.sheets import Sheet, check_count, read_key
 from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.exercise import Exercise
@@ -31,7 +31,6 @@ from headwork.grading.marks import Mark
 from headwork.pages.style import PLAIN, Style
 
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
-MAX_SECONDS, MAX_MEMORY = 30, 2**30  # for one file; a usual one takes a fiftieth of a second
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
 # student = "ada"
@@ -134,8 +133,6 @@ def _key_of(path: Path, answers: AnswerFile, key: Path) -> Path:
 
 
 # --- a whole folder -----------------------------------------------------------------------------------
-
-
 def answer_files(folder: str | Path) -> list[Path]:
     """The submitted files of the folder and of the folders in it."""
     root = Path(folder)
@@ -165,8 +162,8 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
 def _grade_files(files: list[Path], key: str) -> Iterator[StudentMarks]:
     done = 0
     try:
-        with pool(len(files), at_least=2) as parallel_map:
-            for graded in parallel_map(partial(_grade_limited, key=key), files):
+        with pool(len(files)) as parallel_map:
+            for graded in parallel_map(partial(grade_file, key=key), files):
                 done += 1
                 yield graded
     except BrokenProcessPool:
@@ -174,20 +171,9 @@ def _grade_files(files: list[Path], key: str) -> Iterator[StudentMarks]:
         for path in files[done:]:
             try:
                 with ProcessPoolExecutor(1) as executor:
-                    yield executor.submit(_grade_limited, path, key).result()
+                    yield executor.submit(grade_file, path, key).result()
             except BrokenProcessPool:
-                reason = "the process that marked it was killed."
-                yield StudentMarks(str(path), path.stem, problem=f"{path}: {reason}")
-
-
-def _grade_limited(path: Path, key: str) -> StudentMarks:
-    """Mark one file within its share of time and memory, so that none stops the others."""
-    try:
-        with limits(MAX_SECONDS, MAX_MEMORY):
-            return grade_file(path, key)
-    except TimeoutError:
-        reason = f"it takes more than {MAX_SECONDS} seconds to mark."
-        return StudentMarks(str(path), path.stem, problem=f"{path}: {reason}")
+                yield StudentMarks(str(path), path.stem, problem=f"{path}: marking it was killed.")
 
 
 def _refuse_duplicates(results: list[StudentMarks]) -> list[StudentMarks]:
@@ -201,8 +187,6 @@ def _refuse_duplicates(results: list[StudentMarks]) -> list[StudentMarks]:
 
 
 # --- overrides ----------------------------------------------------------------------------------------
-
-
 def read_overrides(path: str | Path) -> list[dict[str, Any]]:
     """Marks changed by hand."""
     if not Path(path).is_file():
@@ -243,8 +227,6 @@ def apply_overrides(graded: StudentMarks, overrides: list[dict[str, Any]]) -> St
 
 
 # --- output files -------------------------------------------------------------------------------------
-
-
 def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) -> list[StudentMarks]:
     """Write marks.csv, causes.csv, feedback for each student, and the overrides file where there is none."""
     folder = Path(out)

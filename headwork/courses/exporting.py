@@ -137,8 +137,6 @@ Files = dict[str, str | bytes]
 
 
 # --- notebooks ------------------------------------------------------------------------------------------
-
-
 def _question(part: AssignmentPart) -> str:
     """The question in Markdown, with the variables to assign."""
     names = ", ".join(f"`{name}`" for name in part.names.values())
@@ -176,8 +174,6 @@ def _literal(data: Any) -> str:
 
 
 # --- otter ----------------------------------------------------------------------------------------------
-
-
 def otter_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """student/ to distribute; autograder/ from which ``otter generate`` makes the zip file."""
     files: Files = {
@@ -236,8 +232,6 @@ def _otter_hidden(part: AssignmentPart) -> str:
 
 
 # --- nbgrader -------------------------------------------------------------------------------------------
-
-
 def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """A course folder: ``nbgrader generate_assignment`` removes the key and the tests from the notebook."""
     cells = [cell for part in parts for cell in _nbgrader_cells(part)]
@@ -282,8 +276,6 @@ def _nbgrader_cell(
 
 
 # --- Gradescope -----------------------------------------------------------------------------------------
-
-
 def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """autograder.zip to upload, and student/ to distribute."""
     exercises = {part.name: part.exercise for part in parts}

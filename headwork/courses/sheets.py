@@ -20,18 +20,10 @@ from typing import Any
 from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import pool, progress
 from headwork.errors import InputError
+from headwork.exercises import reading
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question, markdown
-from headwork.exercises.reading import (
-    MAX_DIGITS,
-    ROUNDING,
-    check_known,
-    exercise_from,
-    read_exercise,
-    read_integer,
-    read_points,
-)
 from headwork.files import file_name, read_text, read_toml, write_atomic
 from headwork.pages.notebooks import safe_markdown
 from headwork.readings.notebook import array_text
@@ -66,7 +58,7 @@ class Sheet:
 def read_course(path: str | Path) -> Course:
     """A course file: title, secret, and [[exercise]] tables with kind (and difficulty, points) or file."""
     data = read_toml(path)
-    check_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
+    reading.check_known("entry", data, ("title", "secret", "exercise", *SETTINGS), str(path))
     secret = data.get("secret", "")
     if not isinstance(secret, str) or len(secret) < SHORTEST_SECRET:
         raise InputError(
@@ -83,17 +75,17 @@ def read_course(path: str | Path) -> Course:
     check_count(parts, path)
     for number, part in enumerate(parts, 1):
         where = f"{path}, exercise {number}"
-        check_known("entry", part, ENTRIES, where)
-        read_integer(part, "difficulty", 1, where)
-        read_points({"points": part.get("points", 1)}, where)
+        reading.check_known("entry", part, ENTRIES, where)
+        reading.read_integer(part, "difficulty", 1, where)
+        reading.read_points({"points": part.get("points", 1)}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
-            check_known("kind of exercise", [part["kind"]], kind_slugs(), where)
+            reading.check_known("kind of exercise", [part["kind"]], kind_slugs(), where)
     settings = {name: data[name] for name in SETTINGS if name in data}
-    check_known("rounding", [settings.get("rounding", "free")], ROUNDING, str(path))
-    read_integer(settings, "digits", 4, str(path), maximum=MAX_DIGITS)
-    read_integer(settings, "hints", 3, str(path), maximum=3)
+    reading.check_known("rounding", [settings.get("rounding", "free")], reading.ROUNDING, str(path))
+    reading.read_integer(settings, "digits", 4, str(path), maximum=reading.MAX_DIGITS)
+    reading.read_integer(settings, "hints", 3, str(path), maximum=3)
     exercises = {str(n): part for n, part in enumerate(parts, 1)}
     return Course(str(data.get("title", "Sheet")), secret, exercises, settings, Path(path).parent)
 
@@ -151,7 +143,7 @@ def sheet_for(course: Course, student: str, name: str = "") -> Sheet:
     exercises = {}
     for number, part in course.exercises.items():
         if "file" in part:
-            exercise = read_exercise(course.folder / str(part["file"]))
+            exercise = reading.read_exercise(course.folder / str(part["file"]))
         else:
             seed = variant_seed(course.secret, student, f"{number}/{part['kind']}")
             exercise = replace(generate(str(part["kind"]), seed, int(part.get("difficulty", 1))), hints=2)
@@ -215,7 +207,10 @@ def read_key(path: str | Path) -> Sheet:
             f"{path}: not a key: no table [exercise.NUMBER]. Make one with headwork practice sheet."
         )
     check_count(exercises, path)
-    read = {number: exercise_from(part, f"{path}, exercise {number}") for number, part in exercises.items()}
+    read = {
+        number: reading.exercise_from(part, f"{path}, exercise {number}")
+        for number, part in exercises.items()
+    }
     return Sheet(str(data.get("title", "")), read, str(data.get("student", "")), str(data.get("name", "")))
 
 

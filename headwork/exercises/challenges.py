@@ -101,8 +101,6 @@ def _weights(query: Any, key: Any, beta: Any) -> Any:
 
 
 # --- build --------------------------------------------------------------------------------------------
-
-
 def _reaches_target(inputs: Values, answer: Values) -> Verdict:
     target = inputs["target"]
     if len(answer["query"]) != target.shape[0] or len(answer["key"]) != target.shape[1]:
@@ -159,8 +157,6 @@ for _slug, _draw, _goal in (
 
 
 # --- refute -------------------------------------------------------------------------------------------
-
-
 @_refutation({**HEAD, **DELTA})
 def refute_small_perturbation(inputs: Values, answer: Values) -> Verdict:
     """'A small perturbation of a key is harmless, whatever beta is.' {REFUTE} Delta has one row per key, each

@@ -21,8 +21,6 @@ formula = partial(mechanism, registry=FORMULAS)
 
 
 # --- counts -----------------------------------------------------------------------------------------
-
-
 @formula(
     Input("height", "H", "", "of the image"),
     Input("width", "W", "", "of the image"),
@@ -212,8 +210,6 @@ def complexity(tokens: int, width: int, kernel: int, *, note: Note = silent) -> 
 
 
 # --- composed of mechanisms -------------------------------------------------------------------------
-
-
 @formula(*ROWS, *steps_of(attention, scope="beta 0"), *steps_of(attention, scope="beta oo"))
 def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silent) -> Tensor:
     """Attention in both limits: beta = 0 takes a plain mean, beta = infinity the best key, ties shared.

@@ -7,7 +7,6 @@ from headwork.exercises.draws import Draws, matrix_text
 from headwork.exercises.generation import Problem, kind
 
 # --- attention --------------------------------------------------------------------------------------
-
 BETA = ("1", "1/2", "2")
 
 
@@ -122,8 +121,6 @@ def linear_attention_recurrent(draws: Draws, difficulty: int) -> Problem:
 
 
 # --- the rest of the transformer: positions, normalisation, feed-forward, shapes, counts ------------
-
-
 @kind("sinusoidal-positions", "frequencies, angles, output")
 def sinusoidal_positions(draws: Draws, difficulty: int) -> Problem:
     """Work out the frequencies, the angles and the sinusoidal encoding (a sine and a cosine for each
@@ -231,8 +228,6 @@ def complexity(draws: Draws, difficulty: int) -> Problem:
 
 
 # --- patches and convolution ------------------------------------------------------------------------
-
-
 @kind("patch-counts", "down, across, patches, tokens, numbers")
 def patch_counts(draws: Draws, difficulty: int) -> Problem:
     """An image of {height} x {width} with {channels} channels is cut into patches of {patch} x {patch}; class
@@ -328,8 +323,6 @@ def sharing_counts(draws: Draws, difficulty: int) -> Problem:
 
 
 # --- recurrence -------------------------------------------------------------------------------------
-
-
 @kind("recurrence", "step */state, output")
 def recurrence(draws: Draws, difficulty: int) -> Problem:
     """A recurrence h_t = W_x x_t + W_h h_(t-1) with the state h_0 before the first step reads the inputs one

@@ -132,8 +132,6 @@ def _challenge_question(exercise: Exercise) -> Question:
 
 
 # --- the formats --------------------------------------------------------------------------------------
-
-
 def text(question: Question) -> str:
     lines = [question.title, "", *question.paragraphs, ""]
     for value in question.inputs:
@@ -212,8 +210,6 @@ def notebook(question: Question) -> str:
 
 
 # --- the sheet to fill in -------------------------------------------------------------------------------
-
-
 def answer_sheet(
     exercises: Mapping[str, Exercise], *, student: str = "", sheet: str = "", origin: bool = True
 ) -> str:

@@ -136,8 +136,6 @@ def _precision(entry: str) -> tuple[float, float, float]:
 
 
 # --- comparing ----------------------------------------------------------------------------------------
-
-
 def tolerance(entries: Entries, digits: int) -> Array:
     """How far each entry may be off: half a unit of the last digit written or asked, the larger of both.
 
@@ -164,8 +162,6 @@ def mismatches(entries: Entries, reference: Array, allowed: Array) -> Array:
 
 
 # --- files --------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class AnswerFile:
     """A filled-in answer sheet: for each exercise the text of each step."""

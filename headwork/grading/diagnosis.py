@@ -101,8 +101,6 @@ def cell_text(index: Sequence[int]) -> str:
 
 
 # --- known mistakes -----------------------------------------------------------------------------------
-
-
 def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
     causes: dict[str, Cause] = {}
     for base in wrong.bases if strict else wrong.bases[1:]:
@@ -162,8 +160,6 @@ def _pairs(case: Case, wrong: WrongStep) -> list[Cause]:
 
 
 # --- rounding -----------------------------------------------------------------------------------------
-
-
 def _round_steps(digits: int) -> Edit:
     """Every step rounded before it is used."""
     return Edit(steps={"*": lambda run: np.round(run.current, digits)})
@@ -206,8 +202,6 @@ def _early_rounding(case: Case, wrong: WrongStep) -> list[Cause]:
 
 
 # --- slips --------------------------------------------------------------------------------------------
-
-
 def _slips(wrong: WrongStep) -> list[Cause]:
     """The slip that explains the one wrong entry, or every wrong entry."""
     entries, positions = wrong.entries, wrong.positions

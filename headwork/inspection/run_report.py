@@ -68,8 +68,6 @@ def html(result: Result, data: Images | Texts | None) -> str:
 
 
 # --- tables -------------------------------------------------------------------------------------
-
-
 def settings_table(run: RunConfig) -> Table:
     """Every field of a run, dotted."""
     rows: list[tuple[Any, ...]] = []
@@ -127,8 +125,6 @@ def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
 
 
 # --- pictures -----------------------------------------------------------------------------------
-
-
 def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
     wrong = result.record["mistakes"]
     if not wrong or not isinstance(data, Images):

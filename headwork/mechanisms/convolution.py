@@ -251,10 +251,7 @@ def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
     return windows.reshape(*windows.shape[:-2], size * size)
 
 
-@mechanism(
-    IMAGE,
-    Step("output", "X", r"\text{one row per patch}", "patch feature"),
-)
+@mechanism(IMAGE, Step("output", "X", r"\text{one row per patch}", "patch feature"))
 def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
     """Cuts an image into squares that do not overlap, one row per patch.
 

@@ -36,8 +36,6 @@ MAX_UNSAVED_VALUES = 2**26  # numbers in tables that a config asks for and no fi
 
 
 # --- a model ----------------------------------------------------------------------------------
-
-
 def save_pretrained(model: Model, folder: str | Path) -> Path:
     """Write a model into a folder of its own; an older checkpoint there is replaced once this one is whole.
 
@@ -182,8 +180,6 @@ def tokenizer_of(data: bytes, where: Path) -> Any:
 
 
 # --- a folder with a manifest -----------------------------------------------------------------
-
-
 def as_json(data: Any) -> bytes:
     return (json.dumps(data, indent=2) + "\n").encode()
 

@@ -35,9 +35,8 @@ from headwork.models.text import TextEncoder, TextEncoderConfig, mean_of_tokens
 from headwork.models.transformer import Decoder, Encoder, TransformerConfig
 from headwork.models.vision import VisionTransformer, VisionTransformerConfig
 
+
 # --- the transformers library -----------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Family:
     """One kind of model of the transformers library."""
@@ -258,8 +257,6 @@ def resize_positions(positions: Tensor, before: int, after: int, where: str = "p
 
 
 # --- texts through a pretrained encoder --------------------------------------------------------
-
-
 def tokens_of(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Texts as tokens (batch, token), padded together, and the mask: 1 for each token, 0 for padding."""
     if model.tokenizer is None:
@@ -283,8 +280,6 @@ def sentence_vectors(model: TextEncoder, texts: Sequence[str]) -> Tensor:
 
 
 # --- torch's own transformer -------------------------------------------------------------------
-
-
 def from_torch(
     source: nn.Module | State, config: TransformerConfig | None = None
 ) -> Encoder | Decoder | tuple[Encoder, Decoder]:

@@ -205,28 +205,20 @@ class ExactNumbers:
         if base.is_number and base.is_negative and not exponent.is_integer:
             raise unreadable(text, "a root of a negative number.")
         value = base**exponent
-        if any(
-            abs(power.exp) > most
-            for power in value.atoms(self.sympy.Pow, self.sympy.exp)
-            if power.exp.is_Rational
-        ):
+        powers = [power.exp for power in value.atoms(self.sympy.Pow, self.sympy.exp)]
+        if any(abs(power) > most for power in powers if power.is_Rational):
             raise unreadable(text, f"powers of powers beyond an exponent of {most}.")
         return value
 
     def function(self, text: str, name: str, values: list[Any]) -> Any:
         value = values[0]
-        if (
-            name in ("sqrt", "ln", "log")
-            and value.is_number
-            and not (value.is_positive or (name == "sqrt" and value.is_zero))
-        ):
+        positive = value.is_positive or (name == "sqrt" and value.is_zero)
+        if name in ("sqrt", "ln", "log") and value.is_number and not positive:
             raise unreadable(text, f"{name} of a number that is not positive.")
         if name == "exp":
             return self.power(text, self.sympy.E, value)
-        if (
-            name == "max"
-            and sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values) > MAX_IN_MAXIMUM
-        ):
+        count = sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values)
+        if name == "max" and count > MAX_IN_MAXIMUM:
             raise unreadable(text, f"max of more than {MAX_IN_MAXIMUM} numbers.")
         return getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
 
@@ -263,11 +255,7 @@ class DecimalNumbers:
     def function(self, text: str, name: str, values: list[float]) -> float:
         if name == "exp":
             return self.power(text, math.e, values[0])
-        functions: dict[str, Callable[..., float]] = {
-            "ln": math.log,
-            "max": lambda *all_of: max(all_of),
-            "abs": abs,
-        }
+        functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": lambda *v: max(v), "abs": abs}
         try:
             return float((functions.get(name) or getattr(math, name))(*values))
         except ValueError:

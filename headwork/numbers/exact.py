@@ -157,22 +157,15 @@ def _size(value: Any) -> tuple[int, int]:
         terms, degree = _size(value.base)
         times = abs(int(value.exp))
         # Beyond the limit the number itself does not matter; it would only grow.
-        choices = (
-            1 if terms == 1 else comb(terms + times - 1, times) if times <= 100 and terms <= 1000 else 10**9
-        )
-        return choices, degree * times
+        small = times <= 100 and terms <= 1000
+        return comb(terms + times - 1, times) if small or terms == 1 else 10**9, degree * times
     return 1, 0 if value.is_number else 1
 
 
 def _expandable(value: Any) -> bool:
     """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
-    inside = (
-        part
-        for node in sympy.preorder_traversal(value)
-        if not (node.is_Add or node.is_Mul)
-        for part in node.args
-    )
-    return all(_size(part)[0] <= MAX_TERMS_TO_EXPAND for part in (value, *inside))
+    nodes = [node for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul)]
+    return all(_size(p)[0] <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args)))
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
@@ -276,8 +269,6 @@ def _evaluate(value: Any, digits: Any) -> Any:
 
 
 # --- limits, by comparing exponents -------------------------------------------------------------
-
-
 class _NoLimit(Exception):
     """The comparison of exponents does not decide this one."""
 

@@ -134,10 +134,8 @@ def _cells(row: str) -> list[str]:
             i for i, c in enumerate(row) if depths[i] == 0 and (c == separator if separator else c.isspace())
         ]
         if marks or separator is None:
-            pieces = [
-                row[a:b].strip()
-                for a, b in zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)
-            ]
+            ends = zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)
+            pieces = [row[a:b].strip() for a, b in ends]
             if separator == ",":
                 return pieces[:-1] if pieces[-1] == "" else pieces
             return _join_operators([p for p in pieces if p])

@@ -11,10 +11,7 @@ from markupsafe import Markup
 from headwork.errors import unknown
 from headwork.files import write_atomic
 
-NO_METADATA: dict[str, dict[str, None]] = {
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-}
+NO_METADATA: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
 def plot_svg(plot: Any, alt: str = "") -> Markup:

@@ -99,8 +99,6 @@ def _card(value: TraceValue) -> Card:
 
 
 # --- numbers ------------------------------------------------------------------------------------
-
-
 class Frame:
     """One trace read once: the numbers of every card, exact ones tidied."""
 
@@ -210,8 +208,6 @@ def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
 
 
 # --- pages --------------------------------------------------------------------------------------
-
-
 def html(frames: list[Trace], slider: list[str] | None = None, *, name: str = "", start: int = 0) -> str:
     """A whole page; with ``slider``, one label per frame, it has a slider ``name`` that begins at ``start``.
 

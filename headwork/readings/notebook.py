@@ -52,8 +52,6 @@ def _cells(trace: Trace) -> Iterator[Cell]:
 
 
 # --- the problem, typed in again -----------------------------------------------------------------
-
-
 def _problem_code(trace: Trace, replaced: dict[str, str]) -> str:
     """Code that works the same problem again."""
     mechanism, settings, passed = _arguments(trace)
@@ -154,8 +152,6 @@ def _literal(value: Any) -> str:
 
 
 # --- what to try next ----------------------------------------------------------------------------
-
-
 def _example_cell(value: TraceValue) -> tuple[int, ...]:
     """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
     return (*(0 for _ in value.shape[:-1]), min(1, value.shape[-1] - 1)) if value.shape else ()

@@ -210,7 +210,6 @@ RUNS: dict[str, type[RunConfig]] = {"vision": VisionRun, "text": TextRun}
 
 
 # --- setting fields -----------------------------------------------------------------------------
-
 AnyRun = TypeVar("AnyRun", bound=RunConfig)
 
 
@@ -265,8 +264,6 @@ def _check_open(run: RunConfig, path: str) -> None:
 
 
 # --- as JSON ------------------------------------------------------------------------------------
-
-
 def as_text(run: RunConfig) -> str:
     """The run as JSON.
 

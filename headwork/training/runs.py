@@ -34,9 +34,8 @@ from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
 
 MAX_CHARACTERS = 600  # of a text among the mistakes
 
+
 # --- starting and resuming ----------------------------------------------------------------------
-
-
 def train(run: RunConfig, folder: str | Path, *, log: Log = to_stderr, data: Data | None = None) -> Result:
     """Train a run from its beginning into a new folder; restarted by torchrun, it resumes."""
     path = Path(folder)
@@ -283,8 +282,6 @@ def locked(folder: Path, processes: Group) -> Iterator[None]:
 
 
 # --- checks -------------------------------------------------------------------------------------
-
-
 def check_new(folder: Path, processes: int) -> None:
     if (folder / CONFIG).exists():
         kept = checkpoints.step_folders(folder)

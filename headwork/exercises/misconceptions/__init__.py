@@ -5,14 +5,7 @@ To add one, write a function in the file of its subject: it reads the inputs and
 each stand in tables: the sentences, then the formulas.
 """
 
-from headwork.exercises.misconceptions import (
-    attention,
-    convolution,
-    counts,
-    heads,
-    layers,
-    recurrence,
-)
+from headwork.exercises.misconceptions import attention, convolution, counts, heads, layers, recurrence
 from headwork.exercises.misconceptions.registry import (
     MISCONCEPTIONS,
     Misconception,

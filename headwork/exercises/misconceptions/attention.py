@@ -24,8 +24,6 @@ TWO_HEADS = {"mechanism": "multi-head-attention", "heads": 2, **MATRICES, "W_o":
 
 
 # --- scores -------------------------------------------------------------------------------------
-
-
 @misconception(on=(*ATTENTIONS, "sensitivity"), at="scores", counter_example=TWO_TOKENS)
 def no_scaling(run: RunView) -> Any:
     """the scores are not scaled: they are Q K^T without beta"""
@@ -83,8 +81,6 @@ def features_compared(run: RunView) -> Any:
 
 
 # --- softmax ------------------------------------------------------------------------------------
-
-
 @misconception(on=ALL_ATTENTIONS, at="weights", counter_example=BETA_1, evidence=softmax.row_sums)
 def softmax_over_columns(run: RunView) -> Any:
     """the softmax runs down the columns instead of along the rows"""
@@ -146,8 +142,6 @@ def tie_not_shared(run: RunView) -> Any:
 
 
 # --- values -------------------------------------------------------------------------------------
-
-
 def _finite_scores(run: RunView) -> Any:
     """The scores with 0 at hidden keys."""
     return np.where(np.isinf(softmax.masked_scores(run)), 0, softmax.masked_scores(run))

@@ -77,8 +77,6 @@ SENTENCES = {
 
 
 # --- patches ----------------------------------------------------------------------------------------
-
-
 @misconception(on=("patch-counts",), at="tokens", counter_example={**PATCH_EXAMPLE, "class_token": 0})
 def class_token_added(run: RunView) -> Any:
     """a class token is counted that is not there"""
@@ -97,7 +95,6 @@ formulas(SENTENCES, on=("patch-counts",), counter_example=PATCH_EXAMPLE)(
 
 
 # --- output sizes -----------------------------------------------------------------------------------
-
 OUTPUTS = "output, outputs, output height, output width"
 formulas(SENTENCES, on=SIZES, counter_example=SIZE_EXAMPLE)(
     plus_one_forgotten=(OUTPUTS, lambda run: run.current - 1),
@@ -125,8 +122,6 @@ def _span(run: RunView) -> float:
 
 
 # --- weights of convolutions ------------------------------------------------------------------------
-
-
 @misconception(on=WITH_BIASES, counter_example=FILTERS_EXAMPLE)
 def biases_counted(run: RunView) -> Any:
     """the biases are counted, but none are asked for"""
@@ -164,7 +159,6 @@ formulas(SENTENCES, on=("sharing-counts",), counter_example=SHARING_EXAMPLE)(
 
 
 # --- shapes and parameters of attention ---------------------------------------------------------------
-
 formulas(SENTENCES, on=("head-shapes",), counter_example=SHAPE_EXAMPLE)(
     width_not_divided=("head width", lambda run: run.width),
     feature_attention_shape=(
@@ -205,7 +199,6 @@ def bias_widths_swapped(run: RunView) -> Any:
 
 
 # --- cost -------------------------------------------------------------------------------------------
-
 formulas(SENTENCES, on=("complexity",), counter_example=COST_EXAMPLE)(
     projections_forgotten=("attention", lambda run: run.scores + run.mixing),
     tokens_and_width_swapped=("scores, mixing", lambda run: run.tokens * run.width**2),

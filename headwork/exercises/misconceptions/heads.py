@@ -34,8 +34,6 @@ SENTENCES = {
 
 
 # --- masks --------------------------------------------------------------------------------------
-
-
 @misconception(on=ATTENTIONS, at="weights", counter_example=CAUSAL_MASK, evidence=softmax.row_sums)
 def mask_after_softmax(run: RunView) -> Any:
     """the mask is applied after the softmax, so the rows no longer sum to 1"""
@@ -87,7 +85,6 @@ def mask_forgotten(run: RunView) -> Any:
 
 
 # --- heads --------------------------------------------------------------------------------------
-
 formulas(SENTENCES, on=("multi-head-attention",), counter_example=TWO_HEADS)(
     heads_averaged=("joined", lambda run: run.per_head.mean(-2)),
     heads_added=("joined", lambda run: run.per_head.sum(-2)),
@@ -104,8 +101,6 @@ def split_without_transpose(run: RunView) -> Any:
 
 
 # --- sensitivity and copying --------------------------------------------------------------------
-
-
 @misconception(on=("sensitivity",), at="after/scores", counter_example=SENSITIVITY_EXAMPLE)
 def row_for_column_changed(run: RunView) -> Any:
     """only one query's scores are changed; a moved key changes one score of every query"""
@@ -140,8 +135,6 @@ formulas(SENTENCES, on=("copying",), counter_example=COPY_EXAMPLE)(
 
 
 # --- linear attention ---------------------------------------------------------------------------
-
-
 @misconception(on=LINEAR_ATTENTIONS, counter_example=RECURRENT_EXAMPLE)
 def total_for_prefix_sums(run: RunView) -> Any:
     """every query uses the total over all keys; under a causal mask it sees none after its own position"""

@@ -44,7 +44,6 @@ SENTENCES = {
 
 
 # --- positions --------------------------------------------------------------------------------------
-
 formulas(SENTENCES, on=POSITIONS, counter_example=POSITION_EXAMPLE)(
     sine_and_cosine_swapped=(
         "output",
@@ -65,8 +64,6 @@ def degrees_for_radians(run: RunView) -> Any:
 
 
 # --- normalisation ----------------------------------------------------------------------------------
-
-
 def _rows(run: RunView) -> Any:
     return run.residual if run.has_step("residual") else run.tokens
 
@@ -122,8 +119,6 @@ def added_after_normalising(run: RunView) -> Any:
 
 
 # --- feed-forward -----------------------------------------------------------------------------------
-
-
 @misconception(on=FEED_FORWARD, counter_example={**SMALL_LAYER, "W_1": "1 -1; 2 -1"})
 def feed_forward_transposed(run: RunView) -> Any:
     """a matrix is applied transposed: W x for x W"""
