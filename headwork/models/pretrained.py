@@ -224,7 +224,7 @@ def _for_images(
     where: str,
 ) -> tuple[VisionTransformerConfig, dict[str, Tensor]]:
     """Positions for another image size, and a head for other classes."""
-    before, config = config, replace(config, image_size=image or config.image_size)
+    before, config = config, config if image is None else replace(config, image_size=image)
     table = "embeddings.position_embeddings"
     if config.image_size != before.image_size and table in state:
         sides = before.image_size // before.patch_size, config.image_size // config.patch_size

@@ -83,7 +83,7 @@ def export_onnx(
     names = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",)
     # A plain recurrence is exported step by step, for texts of one length.
     fixed = any(isinstance(part, DirectedRecurrence) and part.cell == "plain" for part in model.modules())
-    max_length = max_length or getattr(model.config, "max_length", None)
+    max_length = getattr(model.config, "max_length", None) if max_length is None else max_length
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
     with torch.no_grad():
@@ -133,7 +133,7 @@ def random_inputs(model: Model, count: int, length: int | None) -> tuple[Tensor,
     draw = torch.Generator().manual_seed(count)
     config: Any = model.config
     if hasattr(config, "vocabulary"):
-        size = length or config.max_length
+        size = config.max_length if length is None else length
         lengths = torch.randint(1, size + 1, (count, 1), generator=draw)
         lengths[0] = size
         return torch.randint(config.vocabulary, (count, size), generator=draw), torch.arange(size) < lengths

@@ -236,6 +236,8 @@ def test_vit_for_another_image_size(tmp_path: Path) -> None:
         assert largest(from_transformers(tmp_path, image=image)(images) - wanted) < 1e-5
     with pytest.raises(InputError, match="cannot be cut into patches"):
         from_transformers(tmp_path, image=50)
+    with pytest.raises(ValueError, match="image_size is 0"):
+        from_transformers(tmp_path, image=0)
 
 
 @torch.no_grad()
