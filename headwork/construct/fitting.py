@@ -22,7 +22,8 @@ from headwork.construct.position_codes import pair_frequencies
 from headwork.construct.targets import Array, Indices
 
 MAX_FEATURES = 4_000_000  # entries of queries x keys x features
-MAX_MIXED = 150  # entries of a matrix that is mixed from random heads
+MAX_SPLIT = 100_000  # the same where rows are tried one by one
+MAX_MIXED = 260  # entries of a matrix that is mixed from random heads
 DRAWS = 4000  # random heads to choose from
 MAX_NARROW = 1000  # entries of the weights of a narrow head, times its width
 STARTS = 12  # of the search for a narrow head

@@ -12,7 +12,7 @@ from headwork.construct import position_codes as codes
 from headwork.construct.certificate import OwnContent
 from headwork.construct.construction import Construction
 from headwork.construct.reaching import TOLERANCE, Reach, Reached
-from headwork.construct.targets import Array, NotFound
+from headwork.construct.targets import NotFound
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
@@ -64,17 +64,16 @@ class Plan(Reach):
             beta = max(beta, 1.0) if shares else beta
         result = self._at(beta, reached, readers)
         for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
-            if self.tolerance is None or result.bound <= self.tolerance or self.too_narrow(beta):
+            if self.tolerance is None or result.bound <= self.tolerance or self.too_narrow():
                 break
             beta *= 1 + 2.0 ** (step - 50)
             result = self._at(beta, reached, readers)
-        if result.bound > self.allowed and not self.too_narrow(beta):
+        if result.bound > self.allowed and not self.too_narrow():
             raise certificate.refusal(self.allowed, result.bound, result.rounding)
         return result
 
     def _measure(self, result: Construction, delta: float) -> Construction:
-        cells = self.M.size * result.heads
-        cases = max(4, min(200, RANDOM_CELLS // cells))
+        cases = max(4, min(200, RANDOM_CELLS // (self.M.size * result.heads)))
         contents = certificate.random_contents(cases, self.goal.tokens, self.width, self.norm, seed=0)
         return replace(
             result,
@@ -87,19 +86,20 @@ class Plan(Reach):
     def _at(self, beta: float, reached: list[Reached], readers: list[OwnContent]) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
         pairs, width = [head.at(beta) for head in reached], self.width
+        whole = width + self.codes.shape[1]
         heads = [
-            (self._padded(pair, 0), np.eye(width, width + self.codes.shape[1]), one.head.coefficient)
+            ([np.pad(W, ((0, 0), (width, 0))) for W in pair], np.eye(width, whole), one.head.coefficient)
             for pair, one in zip(pairs, reached, strict=True)
         ]
         for reader in readers:
             for dimension in range(width + reader.cancelled):  # the last one takes away their mean
-                query, key = self._padded(reader.at(beta), 1)
-                value = np.zeros((width, width + self.codes.shape[1]))
+                query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.at(beta))
+                value = np.zeros((width, whole))
                 value[dimension if dimension < width else slice(None), width:] = reader.functional
                 if dimension < width:
                     query[0, dimension], key[0, width:] = reader.slope / beta, reader.functional
                 c = reader.base.coefficient
-                heads.append(((query, key), value, c if dimension < width else -c))
+                heads.append(([query, key], value, c if dimension < width else -c))
         scored = [self.score(h.head.coefficient, *pair) for h, pair in zip(reached, pairs, strict=True)]
         own = [replace(r, base=self.score(r.base.coefficient, *r.at(beta))) for r in readers]
         rows = max(len(query) for (query, _), _, _ in heads)
@@ -128,11 +128,6 @@ class Plan(Reach):
             remarks=tuple(self._remarks(beta, reached, readers)),
         )
 
-    def _padded(self, pair: tuple[Array, Array], rows: int) -> tuple[Array, Array]:
-        """W_q and W_k over whole tokens, below so many rows of zeros."""
-        query, key = (np.pad(W, ((rows, 0), (self.width, 0))) for W in pair)
-        return query, key
-
     def _why(self, beta: float, reached: list[Reached], readers: list[OwnContent]) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
         if len(reached) > 1 or readers:
@@ -142,11 +137,9 @@ class Plan(Reach):
             return "", "the scores need no sharpening"
         if self.kind != "one-hot" or self.tolerance is None or F.any() or reached[0].remark:
             return "", "the smallest for these matrices: the error of one head falls as beta grows"
-        norm, scale, tolerance = (
-            Fraction(str(x)) for x in (self.norm, abs(head.coefficient), self.tolerance)
-        )
+        r, c, tolerance = (Fraction(str(x)) for x in (self.norm, abs(head.coefficient), self.tolerance))
         fewest = int(S.sum(axis=1).min())
-        exact = Fraction(self.goal.tokens - fewest, fewest) * (2 * norm * scale / tolerance - 1)
+        exact = Fraction(self.goal.tokens - fewest, fewest) * (2 * r * c / tolerance - 1)
         closed = "0" if beta == 0 else ""
         if exact > 1 and len(str(exact)) < 40 and beta > 1:
             closed = f"ln({exact})"
@@ -158,7 +151,7 @@ class Plan(Reach):
         elif self.goal.head_width is not None and self.kind == "one-hot":
             zeros = " and the zeros" if np.any(self.M == 0) else ""
             yield (
-                f"the row-centred scores have rank {self.rank(beta)}; the head's width allows "
+                f"the row-centred scores have rank {self.rank()}; the head's width allows "
                 f"{self.goal.head_width}: exact except for rounding{zeros}"
             )
         if np.any(self.M == 0) and codes.target_scores(reached[0].head)[0].any():

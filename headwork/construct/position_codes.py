@@ -64,8 +64,9 @@ def target_scores(head: Head) -> tuple[Array, Array]:
     return inside.astype(float), shares
 
 
-def one_hot_projections(goal: Goal, scores: Array) -> tuple[Array, Array]:
-    """W_q and W_k over one-hot codes with Q K^T = scores."""
+def one_hot_projections(goal: Goal, S: Array, F: Array, beta: float) -> tuple[Array, Array]:
+    """W_q and W_k over one-hot codes with beta Q K^T = beta S + F."""
+    scores = S + F / beta if F.any() else S
     count, queries = goal.tokens, list(goal.queries) or list(range(goal.tokens))
     if goal.head_width is None:
         if not scores.any():

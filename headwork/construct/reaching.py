@@ -60,6 +60,7 @@ class Reach:
             ways.reverse()
         yield from (partial(self._reach_all, way) for way in ways)
         if self.kind not in ("one-hot", "none"):
+            yield lambda: self._reach_all([part for head in joined for part in self._split(head)])
             yield from (partial(self._mix, cut) for cut in fitting.CUTS[:2])
 
     def _reach_all(self, heads: Sequence[Head]) -> list[Reached]:
@@ -89,7 +90,7 @@ class Reach:
         if self.kind == "one-hot":  # every score is possible
             S, F = codes.target_scores(head)
             scored = ScoredHead(head.coefficient, S, F, np.abs(S), 28 * UNIT_ROUNDOFF)
-            return Reached(head, scored, partial(self._one_hot, S, F))
+            return Reached(head, scored, lambda beta: codes.one_hot_projections(self.goal, S, F, beta))
         hardness = math.log(self.goal.tokens * (2 + scale / self.allowed))  # about beta times the margin
         worse: list[tuple[float, int, Reached]] = []
         for pair, sharp in self._options(head, self.allowed / (4 * scale + 1e-300)):
@@ -109,9 +110,6 @@ class Reach:
                 f"{self.kind} positions of width {width} give its weights"
             )
         return min(worse)[2]
-
-    def _one_hot(self, S: Array, F: Array, beta: float) -> tuple[Array, Array]:
-        return codes.one_hot_projections(self.goal, S + F / beta if F.any() else S)
 
     def _reached(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> Reached:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
@@ -141,15 +139,31 @@ class Reach:
                 margin = 1.0 if picks is None else certificate.margin(basis.features @ theta, picks)
                 yield basis.project(theta / margin), picks is not None
 
+    def _split(self, head: Head) -> list[Head]:
+        """T = sum_g T_g - (groups - 1) T_0: T_g has the rows of its group, and else those of T_0, key 0."""
+        basis, left, parts = self.basis(fitting.CUTS[1]), list(range(len(self.M))), []
+        elsewhere = np.eye(self.goal.tokens)[[0] * len(left)]
+        while left and basis is not None and basis.features.size <= fitting.MAX_SPLIT:
+            part = elsewhere.copy()
+            for row in list(left):
+                tried = np.where(np.arange(len(part))[:, None] == row, head.target, part)
+                if fitting.fit(basis.features, tried, 1e-2) is not None:
+                    part = tried
+                    left.remove(row)
+            if (part == elsewhere).all():
+                break
+            parts.append(Head(head.coefficient, part))
+        if left:
+            raise NotFound("a head for each group of rows that one head can have, less the rest")
+        return [*parts, Head(head.coefficient * (1 - len(parts)), elsewhere)]
+
     def _mix(self, cut: float) -> list[Reached]:
         """Random heads that add up to the target."""
         basis = self.basis(cut)
         whole = self.M if self.goal.own is None else self.M + np.diag(self.goal.own)
         mixed = fitting.mixture(basis.features, whole) if basis is not None else []
         if basis is None or not mixed:
-            raise NotFound(
-                f"sums of heads that each take one key per query, from {fitting.DRAWS} random ones"
-            )
+            raise NotFound(f"sums of {fitting.DRAWS} random heads that each take one key per query")
         heads = []
         for factor, theta, picks in mixed:
             pair = basis.project(theta / certificate.margin(basis.features @ theta, picks))
@@ -158,12 +172,13 @@ class Reach:
 
     # --- a head that is too narrow for its scores -----------------------------------------------
 
-    def too_narrow(self, beta: float = 1.0) -> bool:
-        return self.goal.head_width is not None and self.rank(beta) > self.goal.head_width
+    def too_narrow(self) -> bool:
+        return self.goal.head_width is not None and self.rank() > self.goal.head_width
 
-    def rank(self, beta: float = 1.0) -> int:
-        S, F = codes.target_scores(self.goal.heads[0])
-        return codes.numerical_rank(codes.centred_factors(S + F / beta)[1])
+    def rank(self) -> int:
+        return codes.numerical_rank(
+            codes.centred_factors(np.add(*codes.target_scores(self.goal.heads[0])))[1]
+        )
 
     def _narrow_ways(self) -> Iterator[Callable[[], list[Reached]]]:
         (head,), width = self.goal.heads, self.goal.head_width or 1

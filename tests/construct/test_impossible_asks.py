@@ -47,6 +47,7 @@ POSSIBLE = [  # refused by an earlier version
     ask("permutation", order="1 3 2 4", grid="2x2", positions="grid"),
     ask("permutation", order="4 2 3 1", grid="2x2", positions="grid"),
     ask("permutation", order="2 3 4 5 1 6", grid="2x3", positions="grid"),
+    ask("permutation", order="7 3 8 6 9 1 4 2 5", grid="3x3", positions="grid", heads=4),
     ask("permutation", order="2 4 1 3", positions="rotary"),
     ask("permutation", order=SHUFFLED, positions="sinusoidal"),
     ask("shift", tokens=4, by=-1, ends="wrap", positions="rotary", heads=1),
