@@ -24,6 +24,7 @@ FOLDER = ROOT / ".venv"
 PYTHON = str(FOLDER / "bin" / "python")
 INCOMPLETE = FOLDER / ".incomplete"
 LOG = FOLDER / "pip.log"
+LOCKED = ROOT / "setup" / "locked"  # written by setup/lock.py
 BASE = getattr(sys, "_base_executable", sys.executable)  # not a .venv's own, which may be about to go
 
 # The extras of pyproject.toml that each layer holds; a layer holds the ones before it.
@@ -68,7 +69,7 @@ def set_up(layer: str, lock: int) -> int:
         say(f"installing {', '.join(LAYERS[layer])} (some minutes) ...")
         return install_rest(layer)
     say("installing the core ...")
-    if code := pip("install", *core_requirements()):
+    if code := install_locked("core"):
         return code
     rest = subprocess.Popen([BASE, __file__, layer, "--rest"], pass_fds=[lock])
     try:
@@ -96,7 +97,10 @@ def install_rest(layer: str) -> int:
         subprocess.run([PYTHON, "-m", "ensurepip", "--default-pip"], check=True, stdout=subprocess.DEVNULL)
     # compat: a plain path. Python looks there before it takes a folder of that name, such as this one.
     editable = ["--config-settings", "editable_mode=compat", "-e", f".[{','.join(LAYERS[layer])}]"]
-    if code := pip("install", *editable):
+    for held in ("core", *LAYERS)[: 2 + list(LAYERS).index(layer)]:
+        if code := install_locked(held):
+            return code
+    if code := pip("install", *editable):  # torch, and what only some platforms need
         return code
     for held in [name for name in LAYERS if set(LAYERS[name]) <= set(LAYERS[layer])]:
         stamp(held).write_text(digest(held))
@@ -141,9 +145,9 @@ def pip(command: str, *arguments: str) -> int:
         "--no-compile",
         "--no-input",
         "--disable-pip-version-check",
-        "-c",
-        "constraints.txt",
     ]
+    if "--require-hashes" not in arguments:
+        options += ["-c", "constraints.txt"]
     try:
         with LOG.open("w") as log:
             code = subprocess.run([*program, command, *options, *arguments], stderr=log).returncode
@@ -156,6 +160,11 @@ def pip(command: str, *arguments: str) -> int:
         if code > 0 and not any("No space left" in line for line in lines):
             INCOMPLETE.unlink(missing_ok=True)  # pip gave up before it changed anything
     return code
+
+
+def install_locked(layer: str) -> int:
+    """Install the packages of a layer, each file checked against its digest."""
+    return pip("install", "--require-hashes", "--no-deps", "-r", str(LOCKED / f"{layer}.txt"))
 
 
 def core_requirements() -> list[str]:
