@@ -182,7 +182,8 @@ def stamp(layer: str) -> Path:
 def digest(layer: str) -> str:
     """Of all that decides what a layer installs."""
     extras = [project()["optional-dependencies"][extra] for extra in LAYERS[layer]]
-    text = f"{core_requirements()} {extras} {(ROOT / 'constraints.txt').read_text()}"
+    files = [ROOT / "constraints.txt", *sorted(LOCKED.glob("*.txt"))]
+    text = f"{core_requirements()} {extras} {[file.read_text() for file in files]}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 

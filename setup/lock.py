@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 from environment import LAYERS, LOCKED, ROOT, core_requirements, project
 from pip._internal.models.index import PyPI
