@@ -55,8 +55,9 @@ def train_and_keep(name: str) -> int:
         code = subprocess.run([sys.executable, "-m", "headwork", *command], check=False).returncode
         if code:
             return code
+        (kept / "machine.txt").unlink(missing_ok=True)
+    if not (kept / "machine.txt").exists():
         write_atomic(kept / "machine.txt", machine() + "\n")
-    kept.mkdir(parents=True, exist_ok=True)
     for file in KEPT:
         shutil.copyfile(folder / file, kept / file)
     if name.startswith("vision"):
