@@ -121,7 +121,7 @@ class Cost:
 
     weights: int
     flops: int
-    other_operations: int
+    others: int  # operations; by this name in JSON
 
 
 @dataclass(frozen=True)
@@ -264,9 +264,8 @@ def cost(one: Side, case: Inputs) -> Cost:
         for name, v in arrays.items()
     }
     one.run({**case, **recorded}, recorder(recorded))
-    return Cost(
-        sum(int(np.prod(recorded[name].shape)) for name in one.stored), work.flops, work.other_operations
-    )
+    weights = sum(int(np.prod(recorded[name].shape)) for name in one.stored)
+    return Cost(weights, work.flops, work.other_operations)
 
 
 def side_trace(one: Side, small: Inputs) -> Trace:

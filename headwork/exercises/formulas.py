@@ -214,7 +214,6 @@ def complexity(tokens: int, width: int, kernel: int, *, note: Note = silent) -> 
 def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silent) -> Tensor:
     """Attention in both limits: beta = 0 takes a plain mean, beta = infinity the best key, ties shared.
 
-    >>> from headwork.numbers import HandTensor
     >>> one = HandTensor(np.array([[1.0], [2.0]]))
     >>> beta_limits(one, one, one).array.tolist()
     [[2.0], [2.0]]
@@ -235,7 +234,6 @@ def sensitivity(
 ) -> Tensor:
     """The effect of moving one key: one score of every query changes, and so every output.
 
-    >>> from headwork.numbers import HandTensor
     >>> one, none = HandTensor(np.array([[1.0]])), HandTensor(np.array([[0.0]]))
     >>> sensitivity(one, one, one, none).array.tolist()
     [[0.0]]
@@ -254,7 +252,6 @@ def sensitivity(
 def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
     """Attention over sums of orthogonal vectors of one norm: the larger the norm, the closer the copy.
 
-    >>> from headwork.numbers import HandTensor
     >>> copying(HandTensor(np.eye(2) * 9.0), norm=9.0).array.round(3).tolist()
     [[0.0], [0.0]]
     """
@@ -273,7 +270,6 @@ def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
 def add_and_normalise(tokens: Tensor, sublayer: Tensor, *, note: Note = silent) -> Tensor:
     """The residual connection and the layer normalisation around a sublayer.
 
-    >>> from headwork.numbers import HandTensor
     >>> tokens, sublayer = HandTensor(np.array([[1.0, 3.0]])), HandTensor(np.zeros((1, 2)))
     >>> add_and_normalise(tokens, sublayer).array.tolist()
     [[-1.0, 1.0]]
@@ -291,7 +287,6 @@ def add_and_normalise(tokens: Tensor, sublayer: Tensor, *, note: Note = silent) 
 def alternation(inputs: Tensor, *, note: Note = silent) -> Tensor:
     """The recurrence h_t = x_t - h_(t-1) over an even number of inputs, by positions counted from 1.
 
-    >>> from headwork.numbers import HandTensor
     >>> float(alternation(HandTensor(np.array([1.0, 2.0, 3.0, 5.0]))).array)
     1.0
     """

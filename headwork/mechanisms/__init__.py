@@ -1,4 +1,7 @@
-"""The mathematics: each mechanism a pure function beside its card, the same body for every kind of number."""
+"""The mathematics: each mechanism a pure function beside its card, the same body for every kind of number.
+
+In the examples ``np`` is numpy and ``HandTensor`` is that of ``headwork.numbers``, an array worked by hand.
+"""
 
 from headwork.mechanisms.attention import (
     attention,

@@ -32,7 +32,6 @@ TIES = 1e-12  # scores closer than this, relative to the largest, share the weig
 def softmax(scores: Tensor, *, note: Note = silent) -> Tensor:
     """Positive weights that sum to 1: each exponential over the sum of all.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> softmax(HandTensor(np.array([0.0, 0.0]))).array.tolist()
     [0.5, 0.5]
     """
@@ -47,7 +46,6 @@ def softmax(scores: Tensor, *, note: Note = silent) -> Tensor:
 def hardmax(scores: Tensor) -> Tensor:
     """The limit of softmax(beta S) for beta -> infinity: the largest score takes all, ties share.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> hardmax(HandTensor(np.array([1.0, 3.0, 3.0]))).array.tolist()
     [0.0, 0.5, 0.5]
     """
@@ -81,7 +79,6 @@ def attention(
 ) -> Tensor:
     """Each query takes the mean of the values, weighted by how well its keys fit.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> one = HandTensor(np.array([[1.0, 0.0]]))
     >>> attention(one, one, one).array.tolist()
     [[1.0, 0.0]]

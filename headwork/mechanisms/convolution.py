@@ -88,7 +88,6 @@ def convolution_1d(
 ) -> Tensor:
     """Slides a kernel along a signal (cross-correlation: the kernel is not flipped).
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> signal = HandTensor(np.array([1.0, 2.0, 4.0]))
     >>> convolution_1d(signal, HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
@@ -125,7 +124,6 @@ def convolution_2d(
 ) -> Tensor:
     """Slides a kernel over an image (cross-correlation: the kernel is not flipped).
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> image = HandTensor(np.arange(1.0, 10.0).reshape(3, 3))
     >>> convolution_2d(image, HandTensor(np.full((2, 2), 0.25))).array.tolist()
     [[3.0, 4.0], [6.0, 7.0]]
@@ -174,7 +172,6 @@ def toeplitz(
 ) -> Tensor:
     """The same convolution as one matrix: each row holds the kernel, shifted.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> toeplitz(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
     """
@@ -205,7 +202,6 @@ def locally_connected(
 ) -> Tensor:
     """Like a convolution, but without sharing: each output has taps of its own.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> taps = HandTensor(np.array([[1.0, 0.0], [0.0, 2.0]]))
     >>> locally_connected(HandTensor(np.array([1.0, 2.0, 4.0])), taps).array.tolist()
     [1.0, 8.0]
@@ -225,7 +221,6 @@ def locally_connected(
 def average_pooling(image: Tensor, *, size: int, stride: int | None = None, note: Note = silent) -> Tensor:
     """The mean of each window; the stride is the size unless given.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> average_pooling(HandTensor(np.arange(1.0, 10.0).reshape(3, 3)), size=2, stride=1).array.tolist()
     [[3.0, 4.0], [6.0, 7.0]]
     """
@@ -236,7 +231,6 @@ def average_pooling(image: Tensor, *, size: int, stride: int | None = None, note
 def max_pooling(image: Tensor, *, size: int, stride: int | None = None, note: Note = silent) -> Tensor:
     """The largest of each window; the stride is the size unless given.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> max_pooling(HandTensor(np.arange(1.0, 10.0).reshape(3, 3)), size=2, stride=1).array.tolist()
     [[5.0, 6.0], [8.0, 9.0]]
     """
@@ -255,7 +249,6 @@ def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
 def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
     """Cuts an image into squares that do not overlap, one row per patch.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> patches(HandTensor(np.arange(8.0).reshape(2, 4)), size=2).array.tolist()
     [[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]
     """
@@ -280,7 +273,6 @@ def patches(image: Tensor, *, size: int, note: Note = silent) -> Tensor:
 def patches_inverse(rows: Tensor, *, size: int, columns: int, note: Note = silent) -> Tensor:
     """Puts patches back together; ``columns`` is the number of patches along one row of the image.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> patches_inverse(HandTensor(np.arange(8.0).reshape(2, 4)), size=2, columns=2).array.tolist()
     [[[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]]
     """

@@ -16,7 +16,6 @@ Activation = Literal["relu", "gelu"]
 def relu(values: Tensor, *, note: Note = silent) -> Tensor:
     """The positive part of each number.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> relu(HandTensor(np.array([-1.0, 2.0]))).array.tolist()
     [0.0, 2.0]
     """
@@ -31,7 +30,6 @@ def relu(values: Tensor, *, note: Note = silent) -> Tensor:
 def gelu(values: Tensor, *, note: Note = silent) -> Tensor:
     """Each number times the share of a normal distribution below it.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> gelu(HandTensor(np.array([0.0]))).array.tolist()
     [0.0]
     """
@@ -65,7 +63,6 @@ def feed_forward(
 ) -> Tensor:
     """Two linear layers with an activation between, the same for every token.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> two = HandTensor(np.array([[2.0]]))
     >>> feed_forward(two, two, two).array.tolist()
     [[8.0]]

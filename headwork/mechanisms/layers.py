@@ -51,7 +51,6 @@ def layer_normalisation(
 ) -> Tensor:
     """Mean 0 and deviation 1 for each token over its width, then scale and shift.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> layer_normalisation(HandTensor(np.array([[1.0, 3.0]]))).array.tolist()
     [[-1.0, 1.0]]
     """
@@ -75,7 +74,6 @@ def rms_normalisation(
 ) -> Tensor:
     """Each token over the root of its mean square, then a scale; no mean is subtracted.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> rms_normalisation(HandTensor(np.array([[1.0, 7.0]]))).array.tolist()
     [[0.2, 1.4]]
     """
@@ -221,7 +219,6 @@ def decoder_layer(
 ) -> Tensor:
     """One layer of a transformer decoder: it attends to its own earlier tokens, then to the encoder's.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> one = HandTensor(np.array([[1.0, 3.0]]))
     >>> decoder_layer(one, one, heads=1).array.tolist()
     [[-1.0, 1.0]]

@@ -66,7 +66,6 @@ def linear_attention(
 ) -> Tensor:
     """Attention whose weights are dot products divided by their sum, in the form that shows them.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
     >>> linear_attention(x, x, x).array.tolist()
     [[2.5], [2.5]]
@@ -98,7 +97,6 @@ def linear_attention_recurrent(
 ) -> Tensor:
     """The same numbers as linear-attention, token by token, from a state of fixed size.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
     >>> linear_attention_recurrent(x, x, x).array.tolist()
     [[2.5], [2.5]]
@@ -148,7 +146,6 @@ def linear_attention_chunked(
 ) -> Tensor:
     """The same numbers as linear-attention, chunk by chunk: a state carries the chunks before.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
     >>> linear_attention_chunked(x, x, x, chunk=1).array.tolist()
     [[2.5], [2.5]]
@@ -219,7 +216,6 @@ def multi_head_linear_attention(
 ) -> Tensor:
     """Several heads of linear attention side by side, split and joined as in multi-head attention.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [3.0]]))
     >>> multi_head_linear_attention(x, heads=1, features="none").array.tolist()
     [[2.5], [2.5]]

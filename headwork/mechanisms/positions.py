@@ -20,7 +20,6 @@ PLACES = Input("places", "t", "token", "the position of each token, from 0: 0 1 
 def natural_positions(places: Tensor, *, note: Note = silent) -> Tensor:
     """Each position as it is: simple, but it grows without bound.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> natural_positions(HandTensor(np.arange(3.0))).array.tolist()
     [[0.0], [1.0], [2.0]]
     """
@@ -31,7 +30,6 @@ def natural_positions(places: Tensor, *, note: Note = silent) -> Tensor:
 def normalised_positions(places: Tensor, *, note: Note = silent) -> Tensor:
     """Each position as a share of the length: bounded, but one step means less in a longer text.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> normalised_positions(HandTensor(np.arange(3.0))).array.tolist()
     [[0.0], [0.5], [1.0]]
     """
@@ -64,7 +62,6 @@ def interleave(even: Tensor, odd: Tensor) -> Tensor:
 def sinusoidal_positions(places: Tensor, *, width: int, base: int = 10000, note: Note = silent) -> Tensor:
     """Sines and cosines of each position at falling frequencies, in pairs.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> sinusoidal_positions(HandTensor(np.array([0.0])), width=4).array.tolist()
     [[0.0, 1.0, 0.0, 1.0]]
     """
@@ -85,7 +82,6 @@ def sinusoidal_positions_2d(
 ) -> Tensor:
     """Sinusoids of the row in the first half of the width and of the column in the second, patch by patch.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> zero = HandTensor(np.array([0.0]))
     >>> sinusoidal_positions_2d(zero, zero, width=4).array.tolist()
     [[0.0, 1.0, 0.0, 1.0]]
@@ -110,7 +106,6 @@ def sinusoidal_positions_2d(
 def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> Tensor:
     """Adds to each token the table's row for its position.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> x = HandTensor(np.array([[1.0], [1.0]]))
     >>> learned_positions(x, HandTensor(np.array([[1.0], [2.0], [3.0]]))).array.tolist()
     [[2.0], [3.0]]
@@ -135,7 +130,6 @@ def learned_positions(tokens: Tensor, table: Tensor, *, note: Note = silent) -> 
 def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> Tensor:
     """Adds to each score a bias that depends only on the offset from query to key.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> scores = HandTensor(np.zeros((2, 2)))
     >>> relative_positions(scores, HandTensor(np.array([-1.0, 0.0, 1.0]))).array.tolist()
     [[0.0, 1.0], [-1.0, 0.0]]
@@ -161,7 +155,6 @@ def relative_positions(scores: Tensor, bias: Tensor, *, note: Note = silent) -> 
 def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silent) -> Tensor:
     """Takes from each score the distance from query to key times the slope of its head: nothing is learned.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> alibi_positions(HandTensor(np.zeros((2, 2))), HandTensor(np.array(0.5))).array.tolist()
     [[0.0, -0.5], [-0.5, 0.0]]
     """
@@ -208,7 +201,6 @@ def rotary_positions(
 ) -> Tensor:
     """Turns each pair (2k, 2k+1) of a query or key by its place times the pair's frequency.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> rotary_positions(HandTensor(np.array([[1.0, 0.0]]))).array.tolist()
     [[1.0, 0.0]]
     """

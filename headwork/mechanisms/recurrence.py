@@ -80,7 +80,6 @@ def recurrence(
 ) -> Tensor:
     """Carries a state from step to step and reads the last one; "step" gives 1 where it is positive, else 0.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> one = HandTensor(np.array(1.0))
     >>> recurrence(HandTensor(np.array([1.0, 2.0, 4.0])), one, -one).array.tolist()
     [3.0]
@@ -106,7 +105,6 @@ def recurrence(
 def recurrence_closed_form(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
     """The last state of the linear recurrence from zero, as one sum over all inputs.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> one = HandTensor(np.array(1.0))
     >>> recurrence_closed_form(HandTensor(np.array([1.0, 2.0, 4.0])), one, -one).array.tolist()
     [3.0]
@@ -171,7 +169,6 @@ def lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     """One step of an LSTM: forget, take in, give out. Returns the new state and the new cell.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> zeros = HandTensor(np.zeros((4, 1)))
     >>> [part.array.tolist() for part in lstm_cell(zeros[0], zeros, zeros)]
     [[0.0], [0.0]]
@@ -209,7 +206,6 @@ STATES = Step("output", "H", r"[h_0; h_1; \ldots]", "time state")
 def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note: Note = silent) -> Tensor:
     """An LSTM over a whole sequence, from zero; one row of the output is the state after each step.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> zeros = HandTensor(np.zeros((4, 1)))
     >>> lstm(HandTensor(np.array([1.0, 2.0])), zeros, zeros).array.tolist()
     [[0.0], [0.0]]
@@ -252,7 +248,6 @@ def gru_cell(
 ) -> Tensor:
     """One step of a GRU: a gate mixes the old state with a candidate.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> zeros, ones = HandTensor(np.zeros((3, 1))), HandTensor(np.ones(1))
     >>> gru_cell(ones, zeros, zeros, state=ones).array.tolist()
     [0.5]
@@ -284,7 +279,6 @@ def gru(
 ) -> Tensor:
     """A GRU over a whole sequence, from zero; one row of the output is the state after each step.
 
-    >>> import numpy as np; from headwork.numbers import HandTensor
     >>> zeros = HandTensor(np.zeros((3, 1)))
     >>> gru(HandTensor(np.array([1.0, 2.0])), zeros, zeros).array.tolist()
     [[0.0], [0.0]]

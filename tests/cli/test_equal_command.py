@@ -28,6 +28,7 @@ def test_json(run):
     assert code == 0
     assert data["holds"]
     assert data["cases"] == 3
+    assert set(data["left"]) == {"name", "weights", "flops", "others"}
 
 
 def test_list(run):
