@@ -191,9 +191,10 @@ class Construction(Reported):
         if (move := self.perturbation) is not None:
             parts.append(
                 f"If a key is moved by {move.delta:g}: over all inputs an output changes by at most 2 r c "
-                f"tanh(beta |q| delta / 4) = {move.bound:.4g}, where c is the head's factor in W_o. Here "
-                f"the largest change comes from key {move.key} of head {move.head}: output {move.query} "
-                f"changes by {move.change:.4g} (measured {move.measured:.4g})."
+                f"tanh(beta |q| delta / 4) = {move.bound:.4g}, where c is the head's factor in W_o"
+                f"{' (1 for r where values read positions)' if self._reads_content else ''}. Here the "
+                f"largest change comes from key {move.key} of head {move.head}: output {move.query} changes "
+                f"by {move.change:.4g} (measured {move.measured:.4g})."
             )
         if not self.relative:
             worst = self.worst_input[:, 0]
@@ -202,6 +203,11 @@ class Construction(Reported):
         several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
         example = f"An example{', head 0' if self.rotary else ''}.{several if self.heads > 1 else ''}"
         return Report(self.target, (*parts, example, self.trace()))
+
+    @property
+    def _reads_content(self) -> bool:
+        """Whether scores do, of heads that attend by position otherwise."""
+        return not self.relative and any(W[:, : self.worst_input.shape[1]].any() for W in self.W_q)
 
     def _setting(self) -> str:
         if self.relative:
@@ -233,6 +239,8 @@ class Construction(Reported):
             ("certificate", "holds" if self.holds else "FAILS", "measured <= bound <= tolerance"),
         ]
         proof = "the relative error" if self.relative else "r times the largest row sum of |A - target|"
+        if self._reads_content:
+            proof += ", what is not linear in the content that scores read"
         notes = [f"beta: {self.beta_why}.", f"bound: {proof}, and rounding."]
         notes += [f"{remark}." for remark in self.remarks]
         return Table("", ("quantity", "value", ""), list(rows), notes)

@@ -44,9 +44,10 @@ class Plan(Reach):
             refusals.append(NotFound(f"heads of that width, which miss by {nearest.bound:.3g} at best"))
         if fine := [refusal for refusal in refusals if isinstance(refusal, certificate.TooFine)]:
             raise fine[0]
+        other = "" if self.kind == "one-hot" else ", or use one-hot positions"
         raise NotFound(
             f"no proof that none exist. Searched: {'; '.join(dict.fromkeys(map(str, refusals)))}. Allow more "
-            "heads, a larger tolerance or a larger width, or use one-hot positions."
+            f"heads, a larger tolerance or a larger width{other}."
         )
 
     def _certify(self, reached: list[Reached]) -> Construction:
