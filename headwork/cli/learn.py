@@ -130,7 +130,8 @@ def explain(
 ) -> None:
     """Work a problem step by step, with exact numbers.
 
-    Every value is named, with its shape and the arithmetic of each cell.
+    Every value is named, with its shape and the arithmetic of each cell. Tokens are rows, or columns with
+    --set tokens_as=columns.
     """
     if list_:
         from headwork.readings.listing import mechanism_list
@@ -178,7 +179,7 @@ def explain(
     output.show(trace)
     if output.path is not None:
         for warning in trace.warnings:
-            print(f"! {warning}", file=sys.stderr)
+            print(f"Note: {warning}", file=sys.stderr)
 
 
 def _cell_index(text: str) -> tuple[Any, ...]:

@@ -189,7 +189,7 @@ def sensitivity(
     from headwork.pages.plots import save_plot
     from headwork.readings.sensitivity import sensitivity as measure
 
-    result = measure(query, key, value, change=change, delta=delta, betas=betas.replace(",", " ").split())
+    result = measure(query, key, value, change=change, delta=delta, betas=betas)
     table = result.table(digits)
     if output.format == "html":
         from headwork.pages import figure, page, plot_svg

@@ -57,7 +57,10 @@ class Exercise:
     @cached_property
     def trace(self) -> Trace:
         """The solution in decimals, step by step."""
-        return self.solve(exact=False)
+        trace = self.solve(exact=False)
+        if trace.exact:
+            raise InputError(f"{self.name}: symbols among the inputs. Give numbers: only they can be marked.")
+        return trace
 
     def solve(self, *, exact: bool, replacing: Mapping[str, Any] | None = None) -> Trace:
         """The solution step by step; ``replacing`` continues from a student's own steps."""

@@ -18,7 +18,7 @@ import numpy as np
 from headwork.errors import InputError, cut
 from headwork.exercises.case import Array
 from headwork.files import read_toml
-from headwork.numbers.typed import SymbolFound, nested_array, nested_texts
+from headwork.numbers.typed import nested_array, nested_texts
 
 LARGEST_FILE, LONGEST_NAME = 200_000, 200
 MAX_CELLS = 4_000
@@ -92,8 +92,6 @@ def read_entries(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> E
         raise InputError(f"more than {MAX_CELLS:,} entries.")
     try:
         numbers = nested_array(_fill_blanks(nested)).array
-    except SymbolFound as symbol:
-        raise InputError(f"'{symbol}' is a symbol; a number is expected here.") from None
     except (OverflowError, RecursionError, ZeroDivisionError) as error:
         raise InputError(f"a number that cannot be computed ({type(error).__name__}).") from None
     texts = np.array(nested, dtype=object).reshape(numbers.shape)

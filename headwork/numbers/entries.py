@@ -233,7 +233,7 @@ class DecimalNumbers:
         return {"oo": math.inf, "e": math.e, "pi": math.pi}[name]
 
     def symbol(self, text: str, name: str) -> Any:
-        raise SymbolFound(name)
+        raise SymbolFound(f"'{name}' is a symbol; a number is expected here.")
 
     def is_zero(self, value: float) -> bool:
         return value == 0
@@ -262,8 +262,8 @@ class DecimalNumbers:
             raise unreadable(text, f"{name} of a number that is not positive.") from None
 
 
-class SymbolFound(Exception):
-    """A free symbol was found in decimals: the whole problem needs exact numbers."""
+class SymbolFound(InputError):
+    """A free symbol among decimals: the problem is worked in exact numbers, or refused."""
 
 
 def _fraction(word: str) -> Fraction:

@@ -63,9 +63,10 @@ def literal_choices(hint: Any) -> list[Any]:
 
 def _read_whole(value: Any, where: str) -> int:
     refused = InputError(f"{where} is {value}. Expected a whole number, at most {LARGEST_WHOLE:,}.")
-    if isinstance(value, str) and value.isidentifier():
-        raise refused
-    number = read_tensor(value, where=where).array
+    try:
+        number = read_tensor(value, where=where).array
+    except InputError:
+        raise refused from None
     if number.shape != () or not abs(number) <= LARGEST_WHOLE or number != int(number):
         raise refused
     return int(number)

@@ -49,7 +49,7 @@ def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor
             )
         return nested_array(nested_texts(text), exact=exact)
     except InputError as error:
-        raise InputError(f"{where}: {error}" if where else str(error)) from None
+        raise type(error)(f"{where}: {error}" if where else str(error)) from None
 
 
 def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTensor:
@@ -65,7 +65,7 @@ def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTens
     try:
         return nested_array(value, exact=exact)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise type(error)(f"{where}: {error}") from None
 
 
 def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:
@@ -88,7 +88,7 @@ def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
         return read_number(value, exact=exact) if exact or not PLAIN.fullmatch(value) else float(value)
     if hasattr(value, "free_symbols"):
         if not exact and value.free_symbols:
-            raise SymbolFound(str(value))
+            raise SymbolFound(f"'{value}' holds a symbol; a number is expected here.")
         return value if exact else float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise InputError(f"cannot read {value!r}: expected a number or text.")

@@ -124,6 +124,9 @@
       cells.forEach((cell, i) => {
         if (frame.cells[i] !== before.cells[i]) fill(cell, records[frame.cells[i]]);
       });
+      root.querySelectorAll(".card .formula").forEach((formula, i) => {
+        if (frame.formulas[i] !== before.formulas[i]) formula.innerHTML = frame.formulas[i];
+      });
       title.hidden = !frame.title;
       title.textContent = frame.title;
       warnings.hidden = frame.warnings.length === 0;

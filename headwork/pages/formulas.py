@@ -53,6 +53,7 @@ SIGNS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφ
     "textstyle": "",
     "prime": "'",
     "times": "x",
+    "to": "→",
 }
 
 

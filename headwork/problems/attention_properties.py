@@ -32,12 +32,8 @@ def b1(solution: Solution) -> None:
     solution.confirm(
         "softmax before V differs from softmax of everything", np.abs(output - misplaced).max() > 0.1
     )
-    solution.refute(
-        "softmax((Q K^T / sqrt(d_k)) V)",
-        "A misplaced bracket: then the outputs would sum to 1, not the weights.",
-    )
-    solution.confirm("no output exceeds the largest value", (output.max(0) <= value.max(0)).all())
-    solution.answer = "softmax(beta Q K^T) V, beta = 1/sqrt(d_k)"
+    between = (value.min(0) <= output).all() and (output <= value.max(0)).all()
+    solution.confirm("every output lies between the smallest and the largest value", between)
 
 
 @problem("Hardness")
@@ -63,18 +59,19 @@ def b2(solution: Solution) -> None:
             soft["output"].exact,
             np.array([mean] * 3, object),
         )
-        if name == "self-attention":
-            solution.refute("the mean of the keys", "The weights average what they multiply: the values.")
     tie = solution.show(
         explain("attention", query="[[1, 0]]", key="1 0; 1 5; 0 0", value="1; 2; 3", beta="oo", exact=True)
     )
     solution.check("a tie at beta = ∞ is shared", tie["weights"], "[[1/2, 1/2, 0]]")
-    solution.answer = "∞: one-hot, ties shared; 0: mean of the values"
+    gated, spread = np.array([5.0]) / (1 + math.exp(-50)), np.full((1, 4), 0.25) @ [1.0, 2, 3, 6]
+    solution.check("fully connected: a gate sigmoid(50) keeps 5", gated, "[5]")
+    solution.check("fully connected: equal weights spread 1 2 3 6", spread, "[3]")
 
 
 @problem("Sensitivity to one key")
 def b3(solution: Solution) -> None:
-    """One key is moved by a small or a large vector. What changes, and how does it depend on beta?"""
+    """One key is moved by a small or a large vector delta. What changes, and how does it depend on beta?
+    (q.delta is the dot product of a query and delta.)"""
     clear = sensitivity("1 0; 0 1; -1 0", "1 0; 0.2 0; 0 1", "1 0; 0 1; 0 0", change=1, delta="0.1 0.1")
     betas = (1, 10, 100, 1000, 10000, 100000)
     near = sensitivity("[[1, 0]]", "1 0; 0.999 0", "1 0; 0 1", change=1, delta="0.002 0", betas=betas)
@@ -88,11 +85,6 @@ def b3(solution: Solution) -> None:
     solution.confirm(
         "the worst case grows with beta", (np.diff(worst) > -1e-12).all() and worst[-1] > 100 * worst[0]
     )
-    solution.refute(
-        "a small perturbation is harmless whatever beta is",
-        """The worst case is tanh(beta |q.delta|/4) times the spread of the values: as beta grows it
-        reaches the whole spread.""",
-    )
     flipped = near.before[-1, 0, 0] > 0.999999 and near.after[-1, 0, 1] > 0.999999
     solution.confirm("at a near-tie and large beta, 0.002 flips the winner entirely", flipped)
     solution.show(near.table())
@@ -103,11 +95,6 @@ def b3(solution: Solution) -> None:
     )
     solution.confirm("a large delta dominates where q.delta > 0", large.after[0, 0, 1] > 0.999)
     solution.confirm("and vanishes where q.delta < 0", large.after[0, 1, 1] < 1e-9)
-    solution.refute(
-        "a large perturbation makes its key dominate",
-        "Only for queries with q.delta > 0; for the others its weight vanishes.",
-    )
-    solution.answer = f"worst case tanh(beta |q.delta|/4) spread; here at most {clear.moved.max():.3f}"
 
 
 @problem("Several heads, and grouped convolution")
@@ -124,9 +111,6 @@ def b4(solution: Solution) -> None:
     solution.show(trace)
     solution.confirm(
         "W_o mixes the joined heads", np.abs(trace["output"].values - trace["joined"].values).max() > 0.1
-    )
-    solution.refute(
-        "heads joined, without W_o", "Joined heads never mix; W_o lets each output read every head."
     )
     random = np.random.default_rng(4)
     tokens, weights = random.normal(size=(6, 8)), random.normal(size=(8, 8))
@@ -145,13 +129,8 @@ def b4(solution: Solution) -> None:
         "with groups = heads only if block-diagonal", close(tokens @ block.T, convolve(tokens, blocks, 2))
     )
     solution.confirm(
-        "groups = heads on the dense projection gives the same",
-        close(per_head, convolve(tokens, blocks, 2)),
-        expected=False,
-    )
-    solution.refute(
-        "multi-head attention is a grouped convolution",
-        "Each head reads ALL channels; a group reads only its own.",
+        "groups = heads on the dense projection gives something else",
+        not close(per_head, convolve(tokens, blocks, 2)),
     )
     solution.confirm(
         "or with groups = heads on the input repeated for each head",
@@ -160,7 +139,6 @@ def b4(solution: Solution) -> None:
     proof = equal("heads-convolution")
     solution.show(proof.report())
     solution.confirm("proved exactly on a small case", proof.holds)
-    solution.answer = "join the heads, mix by W_o; kernel size 1 without groups"
 
 
 @problem("Identity, permutation, running mean, convolution")
@@ -171,10 +149,6 @@ def b5(solution: Solution) -> None:
     order = [2, 1, 0, 4, 3]
     solution.check(
         "permutation, with a fixed point", _weights(codes[order], codes, math.inf), np.eye(5)[order]
-    )
-    solution.refute(
-        "a permutation, not along the diagonal",
-        "One 1 in every row and column is all it needs: token 1 stays where it is.",
     )
     window = [[float(i <= j < i + 3) for j in range(5)] for i in range(3)]
     values = content.array.tolist()
@@ -198,10 +172,6 @@ def b5(solution: Solution) -> None:
     solution.confirm("one head per tap = convolution (ends repeated)", close(heads, convolved))
     leaks = {beta: 1 - _weights(codes, codes, beta)[0, 0] for beta in (1.0, 5.0, 10.0)}
     solution.confirm("softmax alone never gives an exact zero", all(leak > 0 for leak in leaks.values()))
-    solution.refute(
-        "exact zeros",
-        f"They need beta to infinity or a mask; the diagonal misses 1 by {leaks[10.0]:.1e} at beta = 10.",
-    )
     solution.confirm("it misses by (n-1)/(e^beta + n-1)", close(leaks[5.0], 4 / (math.exp(5) + 4)))
     permutation = build("permutation", order="3 2 1 5 4", tolerance=1e-3)
     solution.show(permutation.report())
@@ -213,7 +183,6 @@ def b5(solution: Solution) -> None:
     solution.say("""Zero padding needs more: where all tokens are alike, the rows of a head that attends by
     position are alike too, at the ends as elsewhere. There the heads of the taps take the token itself, and
     further heads, one per dimension, read it in their scores and take that away again.""")
-    solution.answer = "all four, exactly at beta = ∞; approximately below"
 
 
 def _weights(query: Any, key: Any, beta: float) -> Any:
@@ -223,8 +192,9 @@ def _weights(query: Any, key: Any, beta: float) -> Any:
 
 @problem("Copying with orthogonal vectors")
 def b6(solution: Solution) -> None:
-    """a, b, c, d are orthogonal with norm r; x1 = d+b, x2 = a, x3 = c+b; q = k = v = x, beta = 1. Show that y
-    -> x as r grows, and find the r that keeps the relative error |y - x|/r below epsilon."""
+    """a, b, c, d are orthogonal with norm r; x1 = d+b, x2 = a, x3 = c+b; q = k = v = x, beta = 1. Which norms
+    have the tokens, which tokens do the outputs approximate, how does attention copy, and which r keeps the
+    relative error |y - x|/r below epsilon?"""
     import sympy
 
     trace = solution.show(explain("self-attention", tokens="0 r 0 r; r 0 0 0; 0 r r 0", beta=1))
@@ -232,6 +202,7 @@ def b6(solution: Solution) -> None:
     x, y = trace["tokens"].exact, trace["output"].exact
     norms = np.array([sum(c**2 for c in row) for row in x], object)
     solution.check("squares of the norms", norms, "2*r^2, r^2, 2*r^2")
+    solution.check("scores", trace["scores"], "2*r^2, 0, r^2; 0, r^2, 0; r^2, 0, 2*r^2")
     solution.check("weights as r -> ∞", trace.limit("r", "oo")["weights"], "1 0 0; 0 1 0; 0 0 1")
     squares = [
         sympy.together(sum((a - b) ** 2 for a, b in zip(y[i], x[i], strict=True)) / r**2) for i in range(3)
@@ -247,7 +218,6 @@ def b6(solution: Solution) -> None:
     hand-out calls this norm beta.""")
     copied = build("copy", tolerance=1e-3)
     solution.check("built to order, the norm is", copied.norm_exact, "sqrt(ln(sqrt(10)*1000 - 2))")
-    solution.answer = "r = sqrt(ln(sqrt(10)/epsilon - 2)); 2.839 for 1e-3"
 
 
 @problem("Linear attention")
@@ -277,7 +247,6 @@ def b7(solution: Solution) -> None:
     state, weighed = (sizes.growth(f"linear-attention{form}")["order"] for form in ("-recurrent", ""))
     solution.check("state form, n queries and m keys: grows as", state, "O(n d^2 + m d^2)")
     solution.check("the form that shows its weights grows as", weighed, "O(n m d)")
-    solution.answer = "O(n d^2); 0/0 is possible, elu+1 prevents it"
 
 
 @problem("What self-attention costs")
@@ -297,4 +266,3 @@ def b8(solution: Solution) -> None:
         label = "FLOPs at n = 96, d = 16 by torch's own counter: two per multiply-add"
         solution.check(label, flops, 2 * work(n=96, d=16))
     show_measured(solution, "attention_time")
-    solution.answer = "4 n d^2 + 2 n^2 d multiply-adds"

@@ -7,10 +7,12 @@ checks each value against the correct one. The checks are the golden tests at th
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -108,13 +110,11 @@ class Solution:
         mismatches = [f.label for f in self.findings if not f.right]
         if mismatches:
             return f"MISMATCH: {', '.join(mismatches)}"
-        if not self.findings:
-            return "see the commands"
         errors = sum(1 for f in self.findings if f.published)
         return f"checked; {_plural(errors, 'error')} in the hand-out's answer" if errors else "checked"
 
     def say(self, words: str) -> None:
-        self.parts.append(" ".join(words.split()))
+        self.parts.append(_one_line(words))
 
     def show(self, part: Block) -> Block:
         """Add a trace, table, ledger or figure, a report by its parts; and return it."""
@@ -134,17 +134,17 @@ class Solution:
             right, text = _same(ours, expected), _array_text(ours)
         self.findings.append(Finding(label, text, bool(right)))
 
-    def confirm(self, label: str, fact: Any, expected: bool = True) -> None:
-        """Check a yes-or-no question."""
-        self.check(label, bool(fact), expected)
-
-    def refute(self, published: str, why: str) -> None:
-        """Set a published error beside the value checked last."""
-        self.findings[-1] = replace(self.findings[-1], published=published, why=" ".join(why.split()))
+    def confirm(self, label: str, fact: Any) -> None:
+        """Check a fact that the label states."""
+        self.check(label, bool(fact), True)
 
 
 def tensor(rows: Any) -> HandTensor:
     return HandTensor(np.asarray(rows, float))
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split())
 
 
 def close(a: Any, b: Any) -> bool:
@@ -206,13 +206,18 @@ class Problem:
     def solve(self) -> Solution:
         solution = Solution()
         self.entry(solution)
+        words = texts().get(self.slug, {})
+        solution.answer = _one_line(words.get("answer", ""))
+        for i, finding in enumerate(solution.findings):
+            published, why = words.get("errors", {}).get(finding.label, ("", ""))
+            solution.findings[i] = replace(finding, published=published, why=_one_line(why))
         return solution
 
     def report(self, solution: Solution) -> Report:
-        """The question, the work, the checked values, the answer."""
-        findings = [Findings(solution.findings)] if solution.findings else []
-        answer = f"Answer: {solution.answer} ({solution.verdict})"
-        return Report(f"{self.slug}. {self.title}", (self.question, *solution.parts, *findings, answer))
+        """The question, the answer, the work, the checked values."""
+        opening = (self.question, f"Answer: {solution.answer}")
+        checks = (Findings(solution.findings), f"Verdict: {solution.verdict}.")
+        return Report(f"{self.slug}. {self.title}", (*opening, *solution.parts, *checks))
 
     def as_data(self, solution: Solution) -> dict[str, Any]:
         return {
@@ -229,6 +234,12 @@ class Problem:
 
     def to_json(self, solution: Solution) -> str:
         return json.dumps(self.as_data(solution), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@cache
+def texts() -> dict[str, Any]:
+    """The answer of each problem, and the errors in the hand-outs' answers, from ``book.toml``."""
+    return tomllib.loads(Path(__file__).with_name("book.toml").read_text("utf-8"))
 
 
 PROBLEMS: dict[str, Problem] = {}
@@ -275,7 +286,7 @@ def listing() -> str:
 
 def summary(solutions: dict[str, Solution]) -> Table:
     """Problem, answer, verdict: the short table of the whole book."""
-    rows = [(slug, solution.answer, solution.verdict) for slug, solution in solutions.items()]
+    rows = [(slug, s.answer.partition(". ")[0], s.verdict) for slug, s in solutions.items()]
     checks = sum(len(solution.findings) for solution in solutions.values())
     wrong = sum(not solution.right for solution in solutions.values())
     outcome = f"{_plural(wrong, 'problem')} with a mismatch" if wrong else "no mismatch"

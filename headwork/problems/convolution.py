@@ -26,7 +26,6 @@ def d1(solution: Solution) -> None:
     solution.say(
         "This is cross-correlation, which every framework calls convolution: the kernel is not flipped."
     )
-    solution.answer = "7 outputs; with padding 1 and stride 2: 5"
 
 
 @problem("Convolution as a matrix")
@@ -48,7 +47,6 @@ def d2(solution: Solution) -> None:
     solution.confirm("the same pattern of zeros", ((matrix != 0) == (local["matrix"].exact != 0)).all())
     for name in ("convolution-toeplitz", "locally-connected-banded"):
         solution.confirm(f"{name}: proved exactly, and equal on 100 random cases", equal(name).holds)
-    solution.answer = "a 7 x 9 Toeplitz matrix; 21 weights without sharing"
 
 
 @problem("A mean filter")
@@ -59,7 +57,6 @@ def d3(solution: Solution) -> None:
     solution.check("output", trace["output"], "3 4; 6 7")
     pooled = explain("average-pooling", image=image, size=2, stride=1, exact=True)
     solution.check("average pooling with stride 1", pooled["output"], "3 4; 6 7")
-    solution.answer = "[[3, 4], [6, 7]]"
 
 
 @problem("Sizes of a convolution")
@@ -72,7 +69,4 @@ def d4(solution: Solution) -> None:
     solution.check("output", ledger["output"], (32, 126, 126))
     solution.check("weights", ledger["weights"], 2400)
     solution.check("outputs of the dense layer", ledger["numbers out"], 508_032)
-    solution.refute("508302", "Two digits were swapped.")
     solution.check("weights of the dense layer", ledger["dense weights"], 99_883_155_456)
-    solution.refute("9.994e10", "It follows from 508302; the correct value is 9.988e10.")
-    solution.answer = "[32,126,126], 2400 weights; dense 99,883,155,456"

@@ -43,6 +43,21 @@ def family_table(formulas: Mapping[str, str]) -> Table:
     return Table("Work of each family", columns, rows, notes)
 
 
+def answer_table(chains: Table) -> Table:
+    """CNNs, RNNs and transformers by what the hand-out asks; chain and reach are those of the table given."""
+    (_, wait, near), (_, steps, far), (_, once, anywhere) = chains.rows
+    labels = "parallelism | long-range dependencies | complexity of a layer | inductive bias | best uses"
+    cnn = f"""all positions at once ({wait} step) | reach {near} per layer: n/k layers, log n if dilated |
+    O(k^2 d^2 n) | neighbours matter, the same everywhere | images, sound; little data"""
+    rnn = f"""one after another ({steps} steps) | reach {far}, over n steps: gradients fade or explode |
+    O(n d^2) | order; the recent past counts most | streams, with fixed memory"""
+    transformer = f"""all tokens at once ({once} step) | reach {anywhere}, in one step |
+    O(n^2 d + n d^2) | hardly any: even positions must be added | text, much data, far relations"""
+    columns = ((cell.strip() for cell in text.split("|")) for text in (labels, cnn, rnn, transformer))
+    rows = list(zip(*columns, strict=True))
+    return Table("CNNs, RNNs and transformers", ("", "CNN", "RNN", "transformer"), rows)
+
+
 def chain(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> int:
     """Sequential steps of a mechanism: its number of time steps, or 1 where it has none."""
     scopes = set()

@@ -34,4 +34,3 @@ def e1(solution: Solution) -> None:
         )
     solution.say("""Positions are counted from 1 here, as in the hand-out. For an odd number of inputs the
     signs swap.""")
-    solution.answer = "1 if the inputs at positions 2, 4, ... sum to more"

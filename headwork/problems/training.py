@@ -9,7 +9,6 @@ def f1(solution: Solution) -> None:
     solution.say("""headwork train vision --epochs 10 --out runs/v10, then 30 and 50 epochs, then headwork
     curves runs/v10 runs/v30 runs/v50: one recipe, only the number of epochs differs. headwork run trains a
     small model on the embedded digits.""")
-    solution.answer = "headwork train vision; headwork curves"
 
 
 @problem("Sentiment of reviews")
@@ -17,4 +16,3 @@ def f2(solution: Solution) -> None:
     """Classify reviews with a transformer from scratch, and on a pretrained encoder."""
     solution.say("""headwork train text --data imdb trains from scratch; headwork train text --data
     rotten-tomatoes --encoder minilm trains on a pretrained encoder.""")
-    solution.answer = "headwork train text, with --encoder minilm"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -15,6 +16,12 @@ from headwork.readings.trace import Trace, TraceValue
 
 TOKEN_AXES = ("token", "query", "patch")
 TIME_STEP = re.compile(r"(?:^|/)step (\d+)/")
+# At beta = infinity S stands without beta, which would make it infinite; the weights are the limit.
+SOFTMAX = re.compile(r"\\operatorname\{softmax\}\((.*?)\) \\text\{ over keys\}")
+HARD = (
+    r"\\text{limit of } \\operatorname{softmax}(\\beta\\, \1) \\text{ as } \\beta \\to \\infty"
+    r"\\text{: the largest score of a row takes all, ties share}"
+)
 AnyTrace = TypeVar("AnyTrace", bound=Trace)
 
 
@@ -32,6 +39,7 @@ def assemble(
     missing = [c.name for c in mechanism.inputs if c.name not in inputs]
     usual = mechanism.options.get("convention")
     convention = options.get("convention", usual.default if usual else "W x")
+    hard = isinstance(options.get("beta"), float) and math.isinf(options["beta"])
 
     def shown(path: str, card: Input | Step, value: Any) -> TraceValue:
         if not isinstance(value, HandTensor):
@@ -48,6 +56,8 @@ def assemble(
                 if scope + name in recorded
             }
             formula = formula_for(card, columns=columns, convention=convention, missing=missing, taken=taken)
+            if hard:
+                formula = SOFTMAX.sub(HARD, formula.replace(r"\beta\, ", ""))
             if time := TIME_STEP.search(path):
                 symbol = symbol.replace("_t", f"_{{{time[1]}}}")
         return TraceValue(path, card, value, tuple(order), symbol, formula)

@@ -18,6 +18,8 @@ def cautions(trace: Trace, *, columns: bool) -> list[str]:
     checks = (
         _columns(trace, columns),
         _symmetric(trace),
+        _constant_tokens(trace),
+        _causal(trace),
         _hidden_rows(trace),
         _saturated(trace),
         _sums(trace),
@@ -45,25 +47,44 @@ def _columns(trace: Trace, columns: bool) -> Iterator[str]:
 
 
 def _symmetric(trace: Trace) -> Iterator[str]:
+    """Only where it can mislead: matrices were given, or queries and keys differ and yet give such scores."""
     matrices = [n for n in trace.inputs if n in ("W_q", "W_k", "W_v", "W_o")]
-    if matrices and all(_equals_transpose(trace.inputs[n].raw.array) for n in matrices):
-        yield (
-            f"{', '.join(matrices)} {'is' if len(matrices) == 1 else 'are'} symmetric, "
-            "so a transposed product (x W for W x) would go unnoticed."
-        )
+    symmetric = all(_equals_transpose(trace.inputs[n].raw.array) for n in matrices)
+    facts: dict[str, str] = {}
+    if matrices and symmetric:
+        facts[f"{', '.join(matrices)} {'is' if len(matrices) == 1 else 'are'} symmetric"] = "x W for W x"
+    everything = {**trace.inputs, **trace.steps}
     for path, value in trace.steps.items():
-        if (
-            path.rpartition("/")[2] == "scores"
-            and value.raw.shape[-1] > 1
-            and _equals_transpose(value.raw.array)
-        ):
-            yield f"{path} are symmetric, so a transposed product (K Q^T for Q K^T) would go unnoticed."
+        scope, _, rest = path.rpartition("scores")
+        query, key = (everything.get(scope + side) for side in ("query", "key"))
+        if rest or query is None or key is None or np.array_equal(query.raw.array, key.raw.array):
+            continue
+        if _equals_transpose(value.raw.array):
+            facts[f"{path} are symmetric"] = "K Q^T for Q K^T"
+    if facts:
+        products = " or ".join(dict.fromkeys(facts.values()))
+        yield f"{' and '.join(facts)}, so a transposed product ({products}) would go unnoticed."
 
 
 def _equals_transpose(array: Any) -> bool:
-    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
-        return False
-    return bool(np.all(array == np.swapaxes(array, -1, -2)))
+    square = array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
+    return square and bool(np.all(array == np.swapaxes(array, -1, -2)))
+
+
+def _constant_tokens(trace: Trace) -> Iterator[str]:
+    for name in ("deviation", "size"):
+        for path, size in _numbers(trace, name):
+            for row in np.flatnonzero(size == 0):
+                token = f"token {row} is {'constant' if name == 'deviation' else 'all 0'}"
+                yield f"{path}: {token}, so 0/0: undefined. With epsilon above 0 it would give 0."
+
+
+def _causal(trace: Trace) -> Iterator[str]:
+    for path, scores in _numbers(trace, "scores"):
+        queries, keys = scores.shape[-2:]
+        if isinstance(trace.options.get("mask"), str) and keys > queries:
+            last = f"the queries count as the last {queries} of the {keys} positions"
+            yield f"{path}: {last}, so query 0 may attend to keys 0 to {keys - queries}."
 
 
 def _hidden_rows(trace: Trace) -> Iterator[str]:
@@ -79,7 +100,8 @@ def _saturated(trace: Trace) -> Iterator[str]:
     for path, scores in _numbers(trace, "scores"):
         if path.replace("scores", "sums") in trace.steps or trace.options.get("beta") == float("inf"):
             continue
-        gap = float(np.max(np.max(scores, -1) - np.min(scores, -1)))
+        rows = (row[np.isfinite(row)] for row in scores.reshape(-1, scores.shape[-1]))
+        gap = max((float(np.ptp(row)) for row in rows if len(row)), default=0.0)
         if gap > SATURATED:
             yield (
                 f"{path}: scores differ by {gap:.3g} within a row, so softmax saturates: the smallest weight "

@@ -89,7 +89,7 @@ def _work(
     if columns:
         inputs = {c.name: as_rows(inputs[c.name], c) for c in mechanism.inputs if c.name in inputs}
         swaps = {path: as_rows(value, mechanism.step(path)) for path, value in swaps.items()}
-    _check_size(mechanism, inputs, options, exact)
+    inputs = _fitted(mechanism, inputs, options, exact)
 
     recorded: dict[str, HandTensor] = {}
     note = replacer(recorder(recorded), swaps) if swaps else recorder(recorded)
@@ -133,6 +133,25 @@ def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequen
         )
 
 
+def _fitted(
+    mechanism: Mechanism, inputs: dict[str, HandTensor], options: Mapping[str, Any], exact: bool
+) -> dict[str, HandTensor]:
+    """The inputs, if their sizes fit; a single number is tried as a row or matrix of one entry, too."""
+    singles = {
+        c.name: inputs[c.name].reshape(*[1] * len(c.axes.split()))
+        for c in mechanism.inputs
+        if c.name in inputs and inputs[c.name].shape == ()
+    }
+    try:
+        _check_size(mechanism, inputs, options, exact)
+    except InputError as error:
+        if not singles or isinstance(error, TooLarge):
+            raise
+        inputs = inputs | singles
+        _check_size(mechanism, inputs, options, exact)
+    return inputs
+
+
 def _check_size(
     mechanism: Mechanism, inputs: Mapping[str, HandTensor], options: Mapping[str, Any], exact: bool
 ) -> None:
@@ -146,21 +165,36 @@ def _check_size(
         mechanism.function(**shapes, note=silent)
     except InputError:
         raise
-    except (ValueError, IndexError) as error:
-        cards = {c.name: c for c in mechanism.inputs}
-        given = "; ".join(f"{n} is {sizes_in_words(t.shape, cards[n].axes)}" for n, t in inputs.items())
-        needed = "; ".join(f"{n} is {cards[n].axes.replace(' ', ' x ')}" for n in inputs)
-        raise InputError(
-            f"{mechanism.slug}: the sizes do not fit together ({error}). Given: {given}. Expected: {needed}."
-        ) from None
+    except (ValueError, IndexError):
+        raise _misfit(mechanism, inputs) from None
     done = work.multiply_adds + work.other_operations
-    if exact and done > MAX_EXACT_OPERATIONS:
+    limit = MAX_EXACT_OPERATIONS if exact else MAX_DECIMAL_OPERATIONS
+    if done > limit:
+        kind, advice = ("exact ", "Leave out --exact to work in decimals, or take") if exact else ("", "Take")
         raise TooLarge(
-            f"{mechanism.slug}: about {done:,} exact operations; at most {MAX_EXACT_OPERATIONS:,} are done. "
-            "Leave out --exact to work in decimals, or take fewer or narrower tokens."
+            f"{mechanism.slug}: about {done:,} {kind}operations; at most {limit:,} are done. "
+            f"{advice} fewer or narrower tokens."
         )
-    if done > MAX_DECIMAL_OPERATIONS:
-        raise TooLarge(
-            f"{mechanism.slug}: about {done:,} operations; at most {MAX_DECIMAL_OPERATIONS:,} are done. "
-            "Take fewer or narrower tokens."
-        )
+
+
+def _misfit(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputError:
+    """Sizes that do not fit: what was given and expected, and first each axis that has two sizes."""
+    cards = [c for c in mechanism.inputs if c.name in inputs]
+    sizes: dict[str, dict[int, str]] = {}
+    for c in cards:
+        shape = () if c.name.startswith("W_") else inputs[c.name].shape  # the convention may turn a matrix
+        for axis, size in zip(c.axes.split()[::-1], shape[::-1], strict=False):
+            sizes.setdefault(axis, {}).setdefault(size, c.name)
+    clash = next(
+        (
+            f": {axis} is {' and '.join(f'{n} in {name}' for n, name in by.items())}"
+            for axis, by in sizes.items()
+            if len(by) > 1
+        ),
+        "",
+    )
+    given = "; ".join(f"{c.name} is {sizes_in_words(inputs[c.name].shape, c.axes)}" for c in cards)
+    expected = "; ".join(f"{c.name} is {c.axes.replace(' ', ' x ')}" for c in cards)
+    return InputError(
+        f"{mechanism.slug}: the sizes do not fit together{clash}. Given: {given}. Expected: {expected}."
+    )

@@ -193,7 +193,8 @@ class Records:
                 self.characters += len(arithmetic) + len(names)
                 tint = "odd" if entry.odd else entry.heat
                 cells.append(self._number(entry.decimal, str(entry.exact), tint, arithmetic, names, sources))
-        return {"cells": cells, "warnings": trace.warnings, "title": trace.title}
+        formulas = [_formula(trace[card.value.path]) for card in self.cards]
+        return {"cells": cells, "formulas": formulas, "warnings": trace.warnings, "title": trace.title}
 
     def _arithmetic(self, trace: Trace, path: str, index: CellIndex) -> tuple[str, str, tuple[int, ...], int]:
         """The arithmetic of a cell in numbers and in names, its sources, and how many cells that took."""
@@ -208,13 +209,16 @@ def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
 
 
 # --- pages --------------------------------------------------------------------------------------
-def html(frames: list[Trace], slider: list[str] | None = None, *, name: str = "", start: int = 0) -> str:
+def html(
+    frames: list[Trace] | Trace, slider: list[str] | None = None, *, name: str = "", start: int = 0
+) -> str:
     """A whole page; with ``slider``, one label per frame, it has a slider ``name`` that begins at ``start``.
 
     >>> from headwork.readings import explain
-    >>> "<math>" in html([explain("softmax", scores="0 1", exact=True)])
+    >>> "<math>" in html(explain("softmax", scores="0 1", exact=True))
     True
     """
+    frames = [frames] if isinstance(frames, Trace) else frames
     trace = frames[start]
     title = f"{trace.mechanism.slug}: {name} on a slider" if slider else trace.mechanism.slug
     return page(
@@ -258,6 +262,10 @@ def _cards(trace: Trace) -> list[Card]:
     return [_card(every[i]) for i in visible_indices(len(every), MAX_CARDS) if i is not None]
 
 
+def _formula(value: TraceValue) -> Markup:
+    return mathml(f"{value.symbol} = {value.formula}" if value.formula else value.symbol)
+
+
 def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: int, **more: Any) -> Markup:
     """The markup of one frame, with what the template needs."""
     trace = frame.trace
@@ -266,7 +274,7 @@ def _block(frame: Frame, cards: list[Card], scales: dict[str, float], *, level: 
         value = card.value
         numbers = frame.entries(card, scales[value.path])
         return {
-            "formula": mathml(f"{value.symbol} = {value.formula}" if value.formula else value.symbol),
+            "formula": _formula(value),
             "path": value.path,
             "words": sizes_in_words(value.shape, " ".join(value.axes)).replace(" x ", " × "),
             "tables": [matrix_table(matrix.grid(numbers)) for matrix in card.matrices],

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.note import MECHANISMS, Mechanism
 from headwork.pages.formulas import formula_for, plain_formula
+from headwork.readings.assembling import TOKEN_AXES, effective_options
 
 
 def mechanism_list() -> str:
@@ -20,8 +21,8 @@ def _lines(mechanism: Mechanism) -> Iterator[str]:
     yield f"{mechanism.slug}"
     yield f"    {mechanism.about}"
     yield f"    inputs   {', '.join(_inputs(mechanism))}"
-    if mechanism.options:
-        yield f"    options  {', '.join(_options(mechanism))}"
+    if options := list(_options(mechanism)):
+        yield f"    options  {', '.join(options)}"
     yield f"    steps    {', '.join(step.name for step in mechanism.steps)}"
 
 
@@ -36,6 +37,8 @@ def _options(mechanism: Mechanism) -> Iterator[str]:
         usual = parameter.default
         default = "" if usual in (parameter.empty, None) else f", {usual} unless given"
         yield f"{name} ({_kind(kinds[name])}{default})"
+    if any(axis in TOKEN_AXES for card in mechanism.inputs for axis in card.axes.split()):
+        yield "tokens_as (rows | columns, rows unless given)"
 
 
 def _kind(kind: Any) -> str:
@@ -52,18 +55,18 @@ def mechanism_table() -> str:
     origin = "Made from the cards by `python -m headwork.readings.listing`; do not edit."
     lines, rule = ["# Mechanisms", "", origin, ""], "|---|---|---|---|"
     for mechanism in MECHANISMS.values():
+        convention = effective_options(mechanism, {}).get("convention", "W x")
         about = fill(mechanism.about, 100)
         lines += [f"## {mechanism.slug}", "", about, "", "| input | symbol | axes | |", rule]
         for card in mechanism.inputs:
             need = "" if card.name in mechanism.required else "optional; "
             axes = card.axes.replace(" ", " x ")
             lines.append(f"| `{card.name}` | ${card.symbol}$ | {axes} | {need}{card.about} |")
-        if mechanism.options:
-            options = ", ".join(f"`{option}`" for option in _options(mechanism))
+        if options := ", ".join(f"`{option}`" for option in _options(mechanism)):
             lines += ["", fill(f"Options: {options}.", 100, break_long_words=False, break_on_hyphens=False)]
         lines += ["", "| step | symbol | formula | axes |", rule]
         for step in mechanism.steps:
-            formula = formula_for(step, columns=False, convention="W x")
+            formula = formula_for(step, columns=False, convention=convention)
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
             lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")
         lines.append("")

@@ -38,14 +38,14 @@ def _cells(trace: Trace) -> Iterator[Cell]:
     head = [f"# {trace.mechanism.slug}", trace.mechanism.about, options_text(trace)]
     yield "markdown", "\n\n".join(part for part in head if part)
     yield "code", _problem_code(trace, replaced)
-    for warning in trace.warnings:
-        yield "markdown", f"> **Note:** {warning}"
     for value in list(trace.steps.values())[:MAX_STEPS]:
         equation = f"${value.symbol} = {value.formula}$: {sizes_in_words(value.shape, ' '.join(value.axes))}."
         heading = f"## {value.path}\n\n{equation}\n\nThe arithmetic of one cell, and all values:"
         yield "markdown", heading
         path, index = _literal(value.path), "".join(f", {i}" for i in _example_cell(value))
         yield "code", f"print(trace.cell({path}{index}))\ntrace[{path}].values"
+    for warning in trace.warnings:
+        yield "markdown", f"> **Note:** {warning}"
     if not trace.title and not replaced:
         yield from _what_if(trace)
         yield from _hard_attention(trace)

@@ -17,8 +17,9 @@ import numpy as np
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import read_array, read_number
+from headwork.numbers.typed import read_tensor
 from headwork.pages.tables import Table
+from headwork.readings.json import plain
 from headwork.readings.recording import recorder
 from headwork.readings.writing import number_text
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BETAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0)
+ROUNDING = 1e-12  # a smaller movement, relative to the spread of the values, is rounding
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Sensitivity:
     bound: NDArray[Any]  # the most it can move, over all inputs: beta x query
     alignment: NDArray[Any]  # q . delta, by query
     flips_at: NDArray[Any]  # the multiple of delta at which key j and the best other tie; nan if never
+    spread: float  # the largest distance from the value of key j to another
 
     def table(self, digits: int = 4) -> Table:
         """One row per query and beta."""
@@ -52,24 +55,29 @@ class Sensitivity:
                 before, after = self.before[b, i], self.after[b, i]
                 values = (before[self.changed], after[self.changed], self.moved[b, i], self.bound[b, i])
                 texts = [number_text(x, digits) for x in (self.alignment[i], *values)]
-                rows.append((str(i), texts[0], f"{beta:g}", *texts[1:], winner(before), winner(after)))
+                rows.append((str(i), texts[0], _short(beta), *texts[1:], winner(before), winner(after)))
         title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
         return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
 
     def sentences(self, digits: int = 4) -> list[str]:
         """What the numbers mean, query by query."""
-        sentences = ["The score of this key changes for every query with q.delta not 0, by beta q.delta."]
+        sentences = [
+            "q.delta is the dot product of a query and delta: the score of this key changes by beta q.delta, "
+            "for every query where that is not 0."
+        ]
         for i, at in enumerate(self.flips_at):
             moved = self.moved[:, i]
             peak = int(np.argmax(moved))
-            if not np.any(moved > 0):
-                sentences.append(f"query {i}: nothing moves (q.delta is 0, or the values are equal).")
+            if not np.any(moved > ROUNDING * self.spread):
+                why = "q.delta is 0" if self.alignment[i] == 0 else "this key has no weight, or all of it"
+                why = why if self.spread else "all values are equal"
+                sentences.append(f"query {i}: nothing moves ({why}).")
                 continue
             most = number_text(moved[peak], digits)
-            text = f"query {i}: the output moves most at beta = {self.betas[peak]:g}, by {most}"
+            text = f"query {i}: the output moves most at beta = {_short(self.betas[peak])}, by {most}"
             if peak < len(moved) - 1 and moved[-1] < moved[peak] / 2:
                 last = number_text(moved[-1], digits)
-                text += f", and only {last} at {self.betas[-1]:g}: a clear winner damps it"
+                text += f", and only {last} at {_short(self.betas[-1])}: a clear winner damps it"
             if 0 < at <= 1:
                 text += f"; the winner flips, at {number_text(at, digits)} of this delta"
             elif at > 1 and math.isfinite(at):
@@ -80,11 +88,11 @@ class Sensitivity:
         return sentences
 
     def _numbers(self) -> dict[str, Any]:
-        finite = [None if not math.isfinite(x) else float(x) for x in self.flips_at]
+        finite = [x if math.isfinite(x) else None for x in self.flips_at.tolist()]
         return {
             "key": self.changed,
             "delta": self.delta.tolist(),
-            "betas": list(self.betas),
+            "betas": plain(list(self.betas)),
             "weights_before": self.before.tolist(),
             "weights_after": self.after.tolist(),
             "output_moved": self.moved.tolist(),
@@ -99,15 +107,19 @@ class Sensitivity:
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.subplots()
         colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-        for i in range(self.moved.shape[1]):
-            colour = colours[i % len(colours)]
-            axes.plot(self.betas, self.moved[:, i], "o-", color=colour, label=f"query {i}: this input")
-            axes.plot(
-                self.betas, self.bound[:, i], "--", color=colour, alpha=0.6, label=f"query {i}: worst case"
-            )
-        axes.set(
-            xscale="log", xlabel="beta", ylabel="how far the output moves", title=f"key {self.changed} moved"
-        )
+        finite = np.isfinite(self.betas)
+        betas = np.array(self.betas)[finite]
+        for curves, line, name in ((self.moved, "o-", "this input"), (self.bound, "--", "worst case")):
+            # Queries whose curves coincide share one line, and its label names them all.
+            alike: dict[tuple[float, ...], list[str]] = {}
+            for i, curve in enumerate(curves[finite].T.round(12)):
+                alike.setdefault(tuple(curve), []).append(str(i))
+            for curve, queries in alike.items():
+                colour = colours[int(queries[0]) % len(colours)] if len(queries) == 1 else "#555555"
+                label = f"quer{'y' if len(queries) == 1 else 'ies'} {', '.join(queries)}: {name}"
+                axes.plot(betas, curve, line, color=colour, alpha=0.8, label=label)
+        axes.set(xscale="symlog" if 0 in betas else "log", xlabel="beta", ylabel="how far the output moves")
+        axes.set_title(f"key {self.changed} moved")
         axes.legend(fontsize="small", ncols=2)
         axes.grid(alpha=0.25)
         return figure
@@ -131,7 +143,7 @@ def sensitivity(
     queries, keys, values = (
         _matrix(v, name) for v, name in ((query, "query"), (key, "key"), (value, "value"))
     )
-    move = np.atleast_1d(_array(delta, "delta"))
+    move = np.atleast_1d(_finite(delta, "delta"))
     if not 0 <= change < len(keys):
         raise InputError(f"sensitivity: there is no key {change}; there are {len(keys)}, counted from 0.")
     if move.shape != keys[0].shape:
@@ -139,7 +151,9 @@ def sensitivity(
             f"sensitivity: delta is {sizes_in_words(move.shape, 'width')}, a key has width {keys.shape[1]}. "
             "Give one number per column."
         )
-    strengths = tuple(_beta(b) for b in betas)
+    strengths = tuple(np.ravel(read_tensor(betas, where="betas").array).tolist())
+    if min(strengths) < 0:
+        raise InputError(f"sensitivity: beta {min(strengths):g} is negative. Give 0 or more, or oo.")
     shifted = keys.copy()
     shifted[change] += move
     before, after = (_runs(queries, k, values, strengths) for k in (keys, shifted))
@@ -159,6 +173,7 @@ def sensitivity(
         bound=bound,
         alignment=alignment,
         flips_at=_flips(queries, keys, change, alignment),
+        spread=spread,
     )
 
 
@@ -185,21 +200,19 @@ def _flips(query: Any, key: Any, change: int, alignment: Any) -> Any:
     return np.where(at > 0, at, np.nan)
 
 
-def _array(value: Any, where: str) -> Any:
-    if isinstance(value, str):
-        return read_array(value, where=where).array
-    return np.asarray(value, float)
+def _finite(value: Any, where: str) -> Any:
+    array = read_tensor(value, where=where).array
+    if not np.isfinite(array).all():
+        raise InputError(f"{where} holds an infinite number. Give finite ones; only beta may be oo.")
+    return array
 
 
 def _matrix(value: Any, where: str) -> Any:
-    array = np.atleast_2d(_array(value, where))
+    array = np.atleast_2d(_finite(value, where))
     if array.ndim != 2:
         raise InputError(f"{where} is {sizes_in_words(array.shape, '')}. Expected rows and columns.")
     return array
 
 
-def _beta(value: Any) -> float:
-    number = float(read_number(value)) if isinstance(value, str) else float(value)
-    if not number >= 0:
-        raise InputError(f"sensitivity: beta {number:g} is negative. Give numbers of 0 or more, or oo.")
-    return number
+def _short(beta: float) -> str:
+    return "∞" if math.isinf(beta) else f"{beta:g}"

@@ -28,7 +28,7 @@ def text(trace: Trace, style: Style = PLAIN) -> str:
     for value in trace.everything():
         lines += ["", *_heading(value, style), *_block(value, trace, style)]
     for warning in trace.warnings:
-        lines += ["", *_wrapped(f"! {warning}", style, "", "  ")]
+        lines += ["", *_wrapped(f"Note: {warning}", style, "", "  ")]
     return "\n".join(lines) + "\n"
 
 

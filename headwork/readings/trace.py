@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
 from headwork.numbers.hand import map_cells
 from headwork.pages.formulas import plain_formula
-from headwork.pages.style import PLAIN, Style
 from headwork.readings.writing import number_latex, number_text, with_infinity
 
 if TYPE_CHECKING:
@@ -135,6 +135,16 @@ class CellArithmetic:
         return " = ".join(part for i, part in enumerate(parts) if part and part not in parts[:i])
 
 
+def _rendered(module: str, name: str) -> Callable[..., str]:
+    """A method of Trace that a renderer provides, imported when it is called."""
+
+    def render(trace: Trace, *arguments: Any, **options: Any) -> str:
+        function = getattr(import_module(f"headwork.readings.{module}"), name)
+        return str(function(trace, *arguments, **options))
+
+    return render
+
+
 @dataclass(frozen=True, repr=False)
 class Trace:
     """Every step of one problem, as ``headwork.explain`` returns it."""
@@ -248,45 +258,29 @@ class Trace:
                 value, raw=HandTensor(map_cells(lambda x: limit(x, name, target), value.raw.array))
             )
 
-        steps = {path: at_limit(value) for path, value in trace.steps.items()}
+        steps = dict(trace.steps)
+        if symbol == "beta" == str(trace.options.get("beta")) and str(target) == "oo" and not trace.replaced:
+            # beta S grows without bound: the scores are shown as where beta = oo is typed, without beta.
+            assert trace.again is not None
+            hard = trace.again(exact=True, beta="oo").steps
+            steps = {
+                path: hard[path]
+                if path.endswith(("scores", "masked"))
+                else replace(step, formula=hard[path].formula)
+                for path, step in steps.items()
+            }
+        steps = {path: at_limit(value) for path, value in steps.items()}
         return replace(trace, steps=steps, title=with_infinity(f"limit as {symbol} -> {to}"))
 
     # --- renderers ------------------------------------------------------------------------------
 
-    def to_text(self, style: Style = PLAIN) -> str:
-        from headwork.readings.terminal import text
-
-        return text(self, style)
-
-    def to_markdown(self) -> str:
-        from headwork.readings.markdown import markdown
-
-        return markdown(self)
-
-    def to_latex(self, fragment: bool = False) -> str:
-        from headwork.readings.latex import latex
-
-        return latex(self, fragment=fragment)
-
-    def to_html(self) -> str:
-        from headwork.readings.html import html
-
-        return html([self])
-
-    def to_json(self) -> str:
-        from headwork.readings.json import json_text
-
-        return json_text(self)
-
-    def to_notebook(self) -> str:
-        from headwork.readings.notebook import notebook
-
-        return notebook(self)
-
-    def _repr_html_(self) -> str:
-        from headwork.readings.html import notebook_fragment
-
-        return notebook_fragment(self)
+    to_text = _rendered("terminal", "text")
+    to_markdown = _rendered("markdown", "markdown")
+    to_latex = _rendered("latex", "latex")
+    to_html = _rendered("html", "html")
+    to_json = _rendered("json", "json_text")
+    to_notebook = _rendered("notebook", "notebook")
+    _repr_html_ = _rendered("html", "notebook_fragment")
 
     def __str__(self) -> str:
         return self.to_text()

@@ -80,9 +80,36 @@ def test_scores_so_large_that_softmax_saturates(exact: bool) -> None:
 def test_numbers_so_symmetric_that_they_hide_a_mistake() -> None:
     a2 = warnings(tokens="1 2; 2 0; 0 1; 1 1", W_q="1 0; 0 1", W_k="1 0; 0 0", W_v="0 0; 0 1", beta=1)
     assert any("W_q, W_k, W_v are symmetric" in w and "x W for W x" in w for w in a2)
-    same = warnings(W_q="1 2; 0 1", W_k="1 2; 0 1")
-    assert len(same) == 1
-    assert "K Q^T for Q K^T" in same[0]
+    assert len(a2) == 1  # one quiet note, which names both products
+    assert "scores are symmetric" in a2[0]
+    assert "K Q^T for Q K^T" in a2[0]
+
+
+def test_no_warning_where_symmetry_is_natural_or_nothing_was_given() -> None:
+    assert warnings(W_q="1 2; 0 1", W_k="1 2; 0 1") == []  # Q = K, so S is symmetric by nature
+    tokens = {"tokens": "1 2; 3 -1; 0 1", "beta": "1/4"}
+    for slug, more in (("self-attention", {}), ("multi-head-attention", {"heads": 2})):
+        assert explain(slug, **tokens, **more).warnings == []
+    assert explain("self-attention", tokens="1; 2", W_v="3").warnings == []  # 1 x 1
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_constant_token_cannot_be_normalised(exact: bool) -> None:
+    (found,) = warnings("layer-normalisation", tokens="1 2; 3 3", exact=exact)
+    assert "token 1 is constant, so 0/0: undefined" in found
+    assert warnings("layer-normalisation", tokens="1 2; 3 3", epsilon="1/100", exact=exact) == []
+    (found,) = warnings("rms-normalisation", tokens="0 0; 3 3", exact=exact)
+    assert "token 0 is all 0" in found
+
+
+def test_a_causal_mask_over_more_keys_than_queries() -> None:
+    given = {"query": "1 2; 0 3", "key": "1 2; 4 -1; 1 1", "value": "1; 2; 3", "mask": "causal"}
+    (found,) = warnings("attention", **given)
+    assert "the queries count as the last 2 of the 3 positions" in found
+    assert "query 0 may attend to keys 0 to 1" in found
+    weights = explain("attention", **given)["weights"].values
+    assert (weights[0, :2] > 0).all()
+    assert weights[0, 2] == 0
 
 
 def test_symbols_are_no_reason_for_a_warning() -> None:

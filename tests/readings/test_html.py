@@ -315,3 +315,11 @@ def test_frames_of_other_shapes_are_refused() -> None:
     traces: list[Trace] = [explain("softmax", scores=s) for s in ("0 1", "0 1 2")]
     with pytest.raises(InputError, match="one layout"):
         html(traces, ["a", "b"], name="scores")
+
+
+def test_the_formulas_of_a_frame_are_those_of_its_numbers() -> None:
+    shown, page = _frames("beta=1,oo", {"tokens": "1 2; 2 0"})
+    finite, infinite = (frame["formulas"] for frame in shown.data["frames"])
+    changed = [i for i in range(len(finite)) if finite[i] != infinite[i]]
+    assert [("β" in finite[i], "β" in infinite[i]) for i in changed] == [(True, False), (False, True)]
+    assert ".card .formula" in page  # the script puts them in place

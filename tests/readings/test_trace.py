@@ -346,7 +346,6 @@ def test_a_whole_encoder_layer_is_worked_exactly() -> None:
         ("multi-head-attention", {"tokens": "1 2; 3 4", "heads": "1/2"}, "whole number"),
         ("multi-head-attention", {"tokens": "1 2; 3 4", "heads": "oo"}, "whole number"),
         ("multi-head-attention", {"tokens": "1 2; 3 4"}, "heads missing"),
-        ("softmax", {"scores": "5"}, "scores"),
         ("patches", {"image": "1 2 3; 4 5 6", "size": 2}, "cannot be cut into squares"),
     ],
 )
@@ -363,3 +362,16 @@ def test_what_if_edits_add_up() -> None:
     assert both["value"].exact.tolist() == [[5, 0], [0, 5]]
     assert both["scores"].exact.tolist() == [[1, 2], [2, 0]]
     assert repr(both).startswith("<Trace of self-attention")
+
+
+def test_infinite_beta_is_one_truth_however_it_is_asked_for() -> None:
+    given = {"tokens": "1 2; 2 0; 0 1", "W_q": "1 1; 0 1", "mask": "causal"}
+    typed = explain("self-attention", beta="oo", exact=True, **given)
+    limit = explain("self-attention", beta="beta", **given).limit("beta", "oo")
+    for path in typed.steps:
+        assert (typed[path].exact == limit[path].exact).all(), path
+        assert typed[path].formula == limit[path].formula
+    # Each product as it is: beta times it would be infinite; the weights are the limit.
+    assert typed["scores"].exact.tolist() == [[7, 6, 2], [2, 4, 0], [3, 2, 1]]
+    assert typed["scores"].formula == r"Q K^\top"
+    assert r"\operatorname{softmax}(\beta\, S') \text{ as } \beta \to \infty" in typed["weights"].formula

@@ -1,0 +1,97 @@
+"""What a person may type by mistake: worked where it makes sense, refused in words where not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import headwork.cli.learn
+import headwork.cli.look_inside
+import headwork.cli.practise  # noqa: F401  (each registers its commands)
+
+KEYS = ["--key", "1 0; 0.9 0; 0 1", "--value", "1 0; 0 1; 0 0", "--change", "1"]
+
+
+def typed(slug: str, **given: str) -> list[str]:
+    return ["explain", slug, *(part for name, text in given.items() for part in ("--set", f"{name}={text}"))]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--query", "1 0", "--delta", "0.2 0", "--betas", ""], "betas: empty"),
+        (["--query", "1 0", "--delta", "0.2 0", "--betas", "x"], "betas: 'x' is a symbol"),
+        (["--query", "1 0", "--delta", "0.2 0", "--betas", "1 -oo"], "beta -inf is negative"),
+        (["--query", "a b", "--delta", "0.2 0"], "query: 'a' is a symbol; a number is expected here"),
+        (["--query", "1 0", "--delta", "d 0"], "delta: 'd' is a symbol"),
+        (["--query", "oo 0", "--delta", "1 0"], "query holds an infinite number"),
+        (["--query", "1 0 2", "--delta", "1 0"], "key width 2 differs from query width 3"),
+    ],
+)
+def test_sensitivity_refuses_in_words(headwork_command, options: list[str], message: str) -> None:
+    code, _, errors = headwork_command("sensitivity", *options, *KEYS)
+    assert code == 2
+    assert message in errors
+
+
+def test_sensitivity_at_infinite_beta(headwork_command) -> None:
+    ask = ["sensitivity", "--query", "1 0", "--delta", "0.2 0", "--betas", "1, oo", *KEYS]
+    code, text, _ = headwork_command(*ask)
+    assert code == 0
+    assert "at beta = ∞, by 1.4142; the winner flips" in text  # all of (1, 0) is exchanged for (0, 1)
+    numbers = json.loads(headwork_command(*ask, "--json")[1])
+    assert numbers["betas"] == [1.0, "inf"]
+    assert numbers["weights_after"][1] == [[0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (typed("softmax", scores="5"), ""),
+        (typed("lstm-cell", inputs="1", W_x="1; 2; 3; 4", W_h="1; 1; 1; 1"), ""),
+        (typed("self-attention", tokens="3", W_v="2"), ""),
+        (typed("self-attention", tokens="1 oo; 2 0"), ""),
+        (typed("lstm-cell", inputs="1"), "W_x and W_h missing"),
+        (typed("convolution-1d", signal="1 2 3", kernel="1 1", stride="k"), "stride is k. Expected a whole"),
+        (typed("max-pooling", image="1 2; 3 4", size="a 1; 2 3"), "size is a 1; 2 3. Expected a whole"),
+        (typed("learned-positions", tokens="1 2; 3 4", table="1 2"), "Given: tokens is 2 x 2 (token, width)"),
+        (typed("layer-normalisation", tokens="1 2 3", scale="1 2"), "width is 3 in tokens and 2 in scale"),
+    ],
+)
+def test_explain_works_or_refuses_in_words(headwork_command, ask: list[str], message: str) -> None:
+    code, _, errors = headwork_command(*ask)
+    assert code == (2 if message else 0), errors
+    assert message in errors
+    assert not any(word in errors for word in ("unexpected", "index", "axis -", "broadcast"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("points = {query = 1}", "exercise 1: [points] takes one number"),
+        ("points = -1", "[points] holds a number below 0"),
+        ("difficulty = 1.5", "difficulty is '1.5'. Expected a whole number"),
+        ("digits = 2020-01-01", "digits is"),
+        ("hints = 9", "hints is 9. Expected a whole number from 0 to 3"),
+    ],
+)
+def test_a_course_refuses_in_words(headwork_command, tmp_path: Path, entry: str, message: str) -> None:
+    top, own = (entry, "") if entry.startswith(("digits", "hints")) else ("", entry)
+    course, roster = tmp_path / "course.toml", tmp_path / "students.csv"
+    course.write_text(f'secret = "a long secret"\n{top}\n[[exercise]]\nkind = "self-attention"\n{own}\n')
+    roster.write_text("student\nada\n")
+    code, _, errors = headwork_command(
+        "practice", "sheet", course, "--roster", roster, "--out", tmp_path / "s"
+    )
+    assert code == 2
+    assert message in errors
+
+
+def test_an_exercise_needs_numbers(headwork_command, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('mechanism = "softmax"\n[inputs]\nscores = "x 1"\n')
+    code, _, errors = headwork_command("practice", "check", own)
+    assert code == 2
+    assert "symbols among the inputs" in errors
