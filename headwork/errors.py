@@ -1,7 +1,5 @@
 """Errors a person can act on: where, what was given, what was expected, how to fix it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

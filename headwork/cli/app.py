@@ -4,8 +4,6 @@
 to stderr. Each command's module imports its package only when the command runs.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import sys

@@ -1,7 +1,5 @@
 """``headwork run``, ``problems`` and ``explain``: the problem book, and problems worked step by step."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path
@@ -77,7 +75,7 @@ def problems(
         raise typer.Exit(1)
 
 
-def solve_all() -> dict[str, Solution]:
+def solve_all() -> "dict[str, Solution]":
     """Every problem solved, with a line of progress on stderr."""
     from headwork.problems import entries
 

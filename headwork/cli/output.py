@@ -4,8 +4,6 @@ A command that takes a parameter ``output: Output`` gets the options --as, --jso
 here, so that they are the same everywhere.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

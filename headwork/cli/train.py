@@ -1,7 +1,5 @@
 """``headwork data``, ``train``, ``resume``, and commands on runs: ``curves``, ``evaluate`` and others."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable
@@ -180,7 +178,7 @@ def resume(
     _train_and_report(lambda: training.resume(run, other_processes=other))
 
 
-def _train_and_report(train: Callable[[], Result]) -> None:
+def _train_and_report(train: "Callable[[], Result]") -> None:
     """Train, print the result, write the report; a signal and a diverged loss have their own exit codes."""
     from headwork.inspection.run_report import REPORT, write_report
     from headwork.training import DivergedError, InterruptedRunError

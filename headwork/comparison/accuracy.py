@@ -4,8 +4,6 @@ The 95% margin is that of Agresti and Coull (1998), which also holds near 100%. 
 are more than one and a half margins apart (99.7%), because a comparison looks at dozens of pairs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ class Accuracy:
     def __str__(self) -> str:
         return f"{self.value:.1%} ± {100 * self.margin:.1f}"
 
-    def differs(self, other: Accuracy) -> bool:
+    def differs(self, other: "Accuracy") -> bool:
         """Whether the difference is larger than both margins allow.
 
         >>> mean_accuracy([0.5], 100).differs(mean_accuracy([0.55], 100))
@@ -36,7 +34,7 @@ class Accuracy:
         """
         return abs(self.value - other.value) > MARGINS_APART * math.hypot(self.margin, other.margin)
 
-    def above(self, other: Accuracy) -> bool:
+    def above(self, other: "Accuracy") -> bool:
         return self.differs(other) and self.value > other.value
 
 

@@ -1,7 +1,5 @@
 """The whole comparison: one table with a cell per row and family, sentences and plots, in every format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +26,9 @@ SIDE_BY_SIDE = Markup(
 )
 
 
-def compare(settings: Settings, folder: str | Path, *, say: Callable[[str], None] = to_stderr) -> Comparison:
+def compare(
+    settings: Settings, folder: str | Path, *, say: Callable[[str], None] = to_stderr
+) -> "Comparison":
     """Run the measurements that are not saved yet, and write the page and the data into the folder."""
     target = Path(folder)
     if target.exists() and not target.is_dir():

@@ -5,8 +5,6 @@ parser, so nothing is evaluated here. As a program (``python -m headwork.courses
 Gradescope's autograder: it reads ``source/key.toml`` and ``submission/`` and writes ``results/results.json``.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import json

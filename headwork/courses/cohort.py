@@ -4,8 +4,6 @@ A file that cannot be read is marked unreadable with the reason; the others are 
 a file of their own and applied again whenever the cohort is marked again.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

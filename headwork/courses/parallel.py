@@ -1,7 +1,5 @@
 """Work shared among processes, with progress on stderr: one line on a screen, a few in a log."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator

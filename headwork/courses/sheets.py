@@ -4,8 +4,6 @@ The numbers of a variant come from HMAC(secret, student, exercise). Students' fi
 nor the seed nor any answer.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import hmac

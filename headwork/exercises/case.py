@@ -4,8 +4,6 @@ All three are the same run with another note. ``replacing`` puts a student's own
 steps; an ``Edit`` changes the inputs, or the value of one step. A replaced step is never edited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -143,7 +141,7 @@ class Case:
         return total * (1 + SLACK)
 
 
-def _array(value: Any) -> NDArray[Any]:
+def _array(value: Any) -> "NDArray[Any]":
     return value.array if isinstance(value, HandTensor) else np.asarray(value, float)
 
 

@@ -3,8 +3,6 @@
 The key is the recorded trace, so an exercise holds no answers. It is written as TOML.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -4,8 +4,6 @@ They note their steps, so they are marked, carried forward and diagnosed as atte
 integers; the others are composed of mechanisms.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

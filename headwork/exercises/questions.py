@@ -4,8 +4,6 @@ A ``Question`` (title, paragraphs, inputs, blanks) is written as text, Markdown,
 The answer sheet is TOML: one string per step, one ``?`` per entry.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator, Mapping

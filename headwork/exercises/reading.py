@@ -1,7 +1,5 @@
 """Exercises read from TOML: a teacher's own file, or a kind with its seed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path

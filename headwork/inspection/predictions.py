@@ -1,7 +1,5 @@
 """A trained run, used: evaluated again, and asked for the labels of new images and texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several runs side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The report on a finished run, as one offline page: settings, curves, heads, confusion matrix, mistakes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

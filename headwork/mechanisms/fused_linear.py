@@ -11,8 +11,6 @@ In the causal form S and z are sums up to the token itself: chunks before it thr
 through the products up to the diagonal.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

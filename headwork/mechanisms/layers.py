@@ -12,8 +12,6 @@ output of the encoder.
 each part and leaves the residual path free (Xiong et al. 2020, arXiv 2002.04745).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

@@ -6,8 +6,6 @@ form shows the weights and costs n^2 d; the recurrent form carries a matrix stat
 chunked form is parallel within a chunk and recurrent across chunks. A mask is a factor on the scores here.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Literal
 

@@ -5,8 +5,6 @@ where the model has one, and ``manifest.json`` with the size and SHA-256 of each
 under another name and renamed, so nobody ever reads half of one. Nothing is unpickled: that can run code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ A model's ``forward`` takes ``note`` like a mechanism does and passes it on with
 paths such as ``block 0/attention/weights``; ``steps`` lists their cards. A fused model notes none: it raises.
 """
 
-from __future__ import annotations
-
 import copy
 from collections import ChainMap
 from collections.abc import Callable, Mapping

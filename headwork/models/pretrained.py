@@ -4,8 +4,6 @@ The tables of names are in ``parameter_names.py``. A tensor that they do not lis
 models have no use for (a pooler, a head for pretraining); so is what our models cannot express.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -8,8 +8,6 @@ A classifier may add the logits of n-grams (single tokens, pairs and triples), a
 and deep: Cheng et al. 2016, arXiv 1606.07792).
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal, Self, TypeVar
 

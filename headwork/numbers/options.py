@@ -1,7 +1,5 @@
 """One option as a person types or passes it, read by the type hint of its parameter or field."""
 
-from __future__ import annotations
-
 import math
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin

@@ -4,8 +4,6 @@ A matrix is ``1 2; 2 0``, ``[[1, 2], [2, 0]]``, a LaTeX ``bmatrix`` or cells pas
 entry goes through the parser in ``entries``; nothing is ever evaluated as code.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from fractions import Fraction

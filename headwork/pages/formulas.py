@@ -1,7 +1,5 @@
 r"""Formulas: the cards' LaTeX as MathML, which browsers draw by themselves, and as one line of text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Notebooks as JSON text (nbformat 4.5)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """A plain table of results, written in every form: text, Markdown, LaTeX, HTML, JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

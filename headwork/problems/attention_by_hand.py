@@ -1,7 +1,5 @@
 """Group A: patches and self-attention by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from headwork import sizes

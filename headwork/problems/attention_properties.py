@@ -1,7 +1,5 @@
 """Group B: what attention can be made to do."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

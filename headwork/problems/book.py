@@ -4,8 +4,6 @@ An entry is a function that fills a ``Solution``: it shows traces and tables, ex
 checks each value against the correct one. The checks are the golden tests at the same time.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What A3, B8, G3 and G8 count and measure: work, longest chain and reach of each family of layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any

@@ -1,7 +1,5 @@
 """Group G: questions in words. A short answer of ours, and evidence that runs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

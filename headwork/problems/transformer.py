@@ -1,7 +1,5 @@
 """Group C: the transformer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

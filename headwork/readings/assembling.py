@@ -1,7 +1,5 @@
 """One assembler of traces: a mechanism's cards, its inputs and what was recorded in, a ``Trace`` out."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

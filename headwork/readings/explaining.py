@@ -1,7 +1,5 @@
 """``headwork.explain``: a mechanism's name and a person's numbers in, a ``Trace`` out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal

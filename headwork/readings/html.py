@@ -4,8 +4,6 @@ What stays the same from frame to frame (cards, formulas, shapes) is markup; wha
 arithmetic) is numbered cell by cell, in the order in which the page shows them, and kept once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

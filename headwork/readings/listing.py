@@ -1,7 +1,5 @@
 """All mechanisms with their inputs, options and steps, from the cards: a list, and a page for the docs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from textwrap import fill
 from typing import Any, Literal, get_args, get_origin

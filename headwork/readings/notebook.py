@@ -1,7 +1,5 @@
 """A trace as a notebook that runs from top to bottom: the same problem, its steps, and what to try next."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

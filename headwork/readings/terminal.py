@@ -1,7 +1,5 @@
 """Text for the terminal: each step with its formula, shape and numbers, within the width of the screen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Any

@@ -4,8 +4,6 @@ A count that is a polynomial of degree at most p in a size is fixed by its value
 several sizes by a grid of them (Lagrange, in fractions: nothing is rounded); other sizes then verify it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,14 +33,14 @@ class Polynomial:
         )
         return int(total) if total == int(total) else total
 
-    def __add__(self, other: Polynomial | int) -> Polynomial:
+    def __add__(self, other: "Polynomial | int") -> "Polynomial":
         more = other.terms if isinstance(other, Polynomial) else {(0,) * len(self.sizes): other}
         both = {p: self.terms.get(p, 0) + more.get(p, 0) for p in (*self.terms, *more)}
         return Polynomial(self.sizes, {p: c for p, c in both.items() if c})
 
     __radd__ = __add__
 
-    def __mul__(self, factor: int) -> Polynomial:
+    def __mul__(self, factor: int) -> "Polynomial":
         return Polynomial(self.sizes, {p: c * factor for p, c in self.terms.items() if c * factor})
 
     __rmul__ = __mul__

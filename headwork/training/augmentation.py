@@ -4,8 +4,6 @@ The random draws depend on (seed, step) only, and are made for the whole batch e
 part of it: so a resumed run, or one on many machines, sees the same images.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

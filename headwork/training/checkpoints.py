@@ -6,8 +6,6 @@ The schedule and the position in the epoch follow from the step as well. So a re
 one, to the bit.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from contextlib import suppress

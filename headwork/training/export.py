@@ -3,8 +3,6 @@
 An ONNX file is compared with the model at several batch sizes before it is written; one that differs is not.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

@@ -6,8 +6,6 @@ resumes to the bit. AdamW (Loshchilov and Hutter 2017, arXiv 1711.05101) or Muon
 tables, warm-up and cosine decay, label smoothing, clipped gradients.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -3,8 +3,6 @@
 The data decides image size, channels, classes and vocabulary.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace

@@ -4,8 +4,6 @@ One recipe serves every number of epochs: only ``epochs``, and with it the lengt
 ``changed`` sets any field by its dotted name, as ``--set model.width=96`` does.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping

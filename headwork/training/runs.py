@@ -1,7 +1,5 @@
 """A run from its beginning, or its last checkpoint, to its end; signals, locks, checks before resuming."""
 
-from __future__ import annotations
-
 import json
 import signal
 import threading
