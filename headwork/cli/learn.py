@@ -29,6 +29,8 @@ def run(
     from headwork.problems import summary
     from headwork.problems.report import new_folder, report
 
+    if out is not None and out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file. Name a folder: the report is written into it.")
     folder = out or new_folder(Path.cwd())
     results = solve_all()
     print(summary(results).to_text())

@@ -221,7 +221,7 @@ def compare(
 ) -> None:
     """Measure CNN, RNN, transformer and linear attention.
 
-    The models have equally many parameters. It takes about two minutes on two cores.
+    The models have equally many parameters. The time left comes from what is done.
     """
     try:
         seed_numbers = [int(part) for part in names(seeds)]

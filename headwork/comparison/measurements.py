@@ -128,12 +128,10 @@ class Progress:
     def start(self, measurement: Measurement) -> None:
         self.number += 1
         now = time.monotonic()
-        if self.done:
+        line = f"{self.number}/{len(self.remaining)} {measurement.name}"
+        if self.done:  # the forecast comes from what was measured here, never from another machine
             left = (now - self.started) / self.done * (self.total - self.done)
-            estimate = f"about {format_duration(left)} left"
-        else:
-            estimate = f"about {format_duration(self.total)} in all"
-        line = f"{self.number}/{len(self.remaining)} {measurement.name}, {estimate}"
+            line += f", about {format_duration(left)} left"
         if sys.stderr.isatty():
             self.clear()
             print(line[: shutil.get_terminal_size().columns - 1], end="", file=sys.stderr, flush=True)

@@ -81,8 +81,8 @@ def load(
 
 
 def load_images(name: str | Path, **options: Any) -> Images:
-    """``load``, where only images will do."""
-    data = load(name, **options)
+    """``load``, where only images will do; a set known to hold texts is refused before it is fetched."""
+    data = None if _known_kind(name) == "texts" else load(name, **options)
     if not isinstance(data, Images):
         raise InputError(f"{name} holds texts; images are needed here, such as fashion-mnist or digits.")
     return data
@@ -90,10 +90,15 @@ def load_images(name: str | Path, **options: Any) -> Images:
 
 def load_texts(name: str | Path, **options: Any) -> Texts:
     """``load``, where only texts will do."""
-    data = load(name, **options)
+    data = None if _known_kind(name) == "images" else load(name, **options)
     if not isinstance(data, Texts):
         raise InputError(f"{name} holds images; texts are needed here, such as imdb or rotten-tomatoes.")
     return data
+
+
+def _known_kind(name: str | Path) -> str:
+    entry = CATALOG.get(str(name).replace("_", "-").lower())
+    return entry.kind if entry else ""
 
 
 def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **options: Any) -> Images | Texts:

@@ -1,18 +1,83 @@
-"""Group F: training on real data; the commands that do it."""
+"""Group F: training on real data: figures and curves of the kept runs, and the commands that repeat them."""
 
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from headwork.pages.tables import Table
 from headwork.problems.book import Solution, problem
+
+EPOCHS = (1, 2, 3, 5, 10, 20, 30, 40, 50)  # the lines of the table of a curve
+VISION = {
+    f"{epochs} epochs": name for epochs, name in ((10, "vision-10-0"), (30, "vision-30"), (50, "vision-50"))
+}
+TEXT = {"n-grams": "imdb-ngrams", "MiniLM": "imdb-minilm", "MiniLM, short": "rotten-tomatoes-minilm"}
+
+
+@cache
+def kept_runs() -> dict[str, Any]:
+    """The command, test accuracy and curves of each run in results/ (``python -m benchmarks.kept_runs``)."""
+    return tomllib.loads(Path(__file__).with_name("kept_runs.toml").read_text("utf-8"))
+
+
+def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
+    """The figures of these runs, their curves as a table and as a figure."""
+    from matplotlib.figure import Figure
+
+    runs = {label: kept_runs()[name] for label, name in names.items()}
+    figures = [
+        (label, run["command"], f"{run['test_accuracy']:.2%}", f"results/{names[label]}")
+        for label, run in runs.items()
+    ]
+    note = "Each run used the test set once, at the end; its folder holds curves.png and every figure."
+    solution.show(Table("Kept runs", ("run", "command", "test accuracy", "kept in"), figures, [note]))
+    columns = [("validation loss", ".3f"), ("validation accuracy", ".1%")]
+    rows = [
+        (
+            epoch,
+            *(
+                f"{run[c][epoch - 1]:{form}}" if epoch <= len(run[c]) else ""
+                for run in runs.values()
+                for c, form in columns
+            ),
+        )
+        for epoch in EPOCHS
+        if any(epoch <= len(run["validation loss"]) for run in runs.values())
+    ]
+    head = [f"{label}: {name.removeprefix('validation ')}" for label in runs for name, _ in columns]
+    solution.show(Table("Curves on validation, by epoch", ("epoch", *head), rows))
+    plot = Figure(figsize=(10, 4), layout="constrained")
+    for axes, quantity in zip(plot.subplots(1, 2), ("loss", "accuracy"), strict=True):
+        for colour, (label, run) in zip(("#0072B2", "#D55E00", "#009E73"), runs.items(), strict=True):
+            for part, line in (("validation", "o-"), ("training", "--")):
+                curve = run[f"{part} {quantity}"]
+                axes.plot(range(1, len(curve) + 1), curve, line, color=colour, ms=3, label=f"{label}, {part}")
+        axes.set(xlabel="epoch", ylabel=quantity, title=quantity)
+        axes.grid(alpha=0.25)
+    plot.axes[0].legend(fontsize="small")
+    solution.show(plot)
+    return list(runs.values())
 
 
 @problem("A vision transformer on Fashion-MNIST")
 def f1(solution: Solution) -> None:
     """Patch 4 x 4, 6 layers, 4 heads: accuracy and loss over 10, 30 and 50 epochs."""
-    solution.say("""headwork train vision --epochs 10 --out runs/v10, then 30 and 50 epochs, then headwork
-    curves runs/v10 runs/v30 runs/v50: one recipe, only the number of epochs differs. headwork run trains a
-    small model on the embedded digits.""")
+    runs = _show(solution, VISION)
+    solution.check("epochs of the three curves", [len(run["validation loss"]) for run in runs], [10, 30, 50])
+    accuracies = [run["test_accuracy"] for run in runs]
+    solution.confirm("more epochs give a higher test accuracy", accuracies == sorted(accuracies))
+    falls = (
+        run[f"{part} loss"][-1] < run[f"{part} loss"][0]
+        for run in runs
+        for part in ("training", "validation")
+    )
+    solution.confirm("the loss falls in training and on validation", all(falls))
 
 
 @problem("Sentiment of reviews")
 def f2(solution: Solution) -> None:
     """Classify reviews with a transformer from scratch, and on a pretrained encoder."""
-    solution.say("""headwork train text --data imdb trains from scratch; headwork train text --data
-    rotten-tomatoes --encoder minilm trains on a pretrained encoder.""")
+    runs = _show(solution, TEXT)
+    ahead = [run["test_accuracy"] > run["baseline"] for run in runs]
+    solution.confirm("each is ahead of TF-IDF with a linear SVM on the same texts", all(ahead))

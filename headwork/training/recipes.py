@@ -245,7 +245,7 @@ def settable(run: RunConfig) -> list[str]:
         value = getattr(run, entry.name)
         inner = fields(value) if is_dataclass(value) else ()
         names += [f"{entry.name}.{part.name}" for part in inner] or [entry.name]
-    return [name for name in names if name not in NOT_SETTABLE or name == "encoder"]
+    return [name for name in names if name not in NOT_SETTABLE]
 
 
 def _check_open(run: RunConfig, path: str) -> None:

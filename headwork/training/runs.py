@@ -137,6 +137,11 @@ def run_to_end(
                 f" The last good checkpoint, step {checkpoints.step_of(last[0]):,}, is kept." if last else ""
             )
             raise DivergedError(f"{error}{kept}") from None
+        except Exception:
+            if not signals:
+                raise
+            # A compiler that is interrupted fails in ways of its own; the last checkpoint stands.
+            ended, state.step = False, checkpoints.step_of(checkpoints.step_folders(folder)[-1])
         finally:
             progress.clear()
         if not ended:

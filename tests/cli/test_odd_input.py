@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 import headwork.cli.learn
 import headwork.cli.look_inside
-import headwork.cli.practise  # noqa: F401  (each registers its commands)
+import headwork.cli.practise
+import headwork.cli.train  # noqa: F401  (each registers its commands)
 
 KEYS = ["--key", "1 0; 0.9 0; 0 1", "--value", "1 0; 0 1; 0 0", "--change", "1"]
 
@@ -95,3 +98,65 @@ def test_an_exercise_needs_numbers(headwork_command, tmp_path: Path) -> None:
     code, _, errors = headwork_command("practice", "check", own)
     assert code == 2
     assert "symbols among the inputs" in errors
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("begun before it was refused")
+
+
+@pytest.mark.parametrize(
+    ("task", "data", "holds"), [("vision", "imdb", "texts"), ("text", "fashion-mnist", "images")]
+)
+def test_data_of_another_kind_is_refused_before_it_is_fetched(
+    headwork_command, monkeypatch, tmp_path: Path, task: str, data: str, holds: str
+) -> None:
+    monkeypatch.setattr("headwork.data.loading.fetch", refuse)
+    code, _, errors = headwork_command("train", task, "--data", data, "--out", tmp_path / "run")
+    assert code == 2
+    assert f"{data} holds {holds}" in errors
+
+
+def test_a_report_into_a_file_is_refused_before_the_book_is_solved(
+    headwork_command, monkeypatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("headwork.cli.learn.solve_all", refuse)
+    file = tmp_path / "report.html"
+    file.write_text("kept")
+    code, _, errors = headwork_command("run", "--out", file)
+    assert code == 2
+    assert "is a file. Name a folder" in errors
+
+
+def test_a_compiler_that_is_interrupted_ends_in_words(headwork_command, monkeypatch, tmp_path: Path) -> None:
+    def compile_until_interrupted(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise RuntimeError("InductorError: the worker died")
+
+    monkeypatch.setattr("headwork.training.runs.train_loop", compile_until_interrupted)
+    code, _, errors = headwork_command("train", "vision", "--data", "digits", "--out", tmp_path / "run")
+    assert code == 130
+    assert "stopped and saved at step 0" in errors
+    assert "headwork resume" in errors
+
+
+def test_compare_forecasts_from_its_own_progress(monkeypatch, capsys) -> None:
+    from headwork.comparison import measurements
+
+    now = iter([0.0, 0.0, 60.0])
+    monkeypatch.setattr(measurements.time, "monotonic", lambda: next(now))
+    planned = [measurements.Measurement(name, {}, dict, 1.0) for name in ("first", "second")]
+    progress = measurements.Progress(planned)
+    progress.start(planned[0])
+    progress.done += planned[0].seconds
+    progress.start(planned[1])
+    first, second = capsys.readouterr().err.splitlines()
+    assert "about" not in first  # nothing is known yet
+    assert "about 1:00 left" in second  # as long again as the first took, whatever was planned
+
+
+def test_what_may_be_set_is_what_set_takes() -> None:
+    from headwork.training.recipes import changed, settable, text, vision
+
+    for run in (text(), vision()):
+        assert "encoder" not in settable(run)
+        assert changed(run, []) == run

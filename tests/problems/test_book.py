@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sympy
 
+from benchmarks import kept_runs
 from headwork.errors import InputError
 from headwork.problems import GROUPS, Problem, Solution, entries, find, summary
 from headwork.problems.book import texts
@@ -76,13 +77,20 @@ def test_errors_of_the_hand_outs_are_named(slug, error):
         ("A3", ["inductive bias", "O(k^2 d^2 n)", "O(n d^2)", "O(n^2 d + n d^2)", "best uses"]),
         ("B2", ["mean of the values", "gate"]),
         ("B3", ["dot product of a query and delta", "q.delta > 0", "near-tie"]),
+        ("F1", ["91.90%", "93.43%", "93.81%", "validation, by epoch", "results/vision-50"]),
+        ("F2", ["91.07%", "91.58%", "n-grams", "results/imdb-minilm"]),
         ("B6", ["y1 ≈ x1, y2 ≈ x2, y3 ≈ x3", "sqrt(2) r, r, sqrt(2) r", "copies itself because"]),
     ],
 )
 def test_the_opening_lines_answer(slug, facts):
     text = find(slug).report(find(slug).solve()).to_text()
-    opening = "\n".join(text.splitlines()[:14])
+    opening = "\n".join(text.splitlines()[:15])
     assert [fact for fact in facts if fact not in opening] == []
+
+
+def test_the_kept_runs_are_those_in_results():
+    written = kept_runs.FILE.read_text()
+    assert written == kept_runs.text(), "run python -m benchmarks.kept_runs"
 
 
 def test_c1_does_not_blame_the_hand_out_for_what_it_says_of_the_index():
