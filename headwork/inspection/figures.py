@@ -162,17 +162,10 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
     weights = torch.stack(recorded)[..., -side * side :, -side * side :]
     grid = weights.reshape(*weights.shape[:2], side, side, side, side)
     offsets = range(-REACH, REACH + 1)
-    maps = [torch.stack([_mean_at(grid, down, right) for right in offsets], -1) for down in offsets]
-    return torch.stack(maps, -2)
-
-
-def _mean_at(grid: Tensor, down: int, right: int) -> Tensor:
-    """The mean over pairs of patches at that offset; ``grid`` is (block, head, row, column, row, column)."""
-    side = grid.shape[-1]
-    rows = [row for row in range(side) if 0 <= row + down < side]
-    columns = [column for column in range(side) if 0 <= column + right < side]
-    pairs = [grid[..., row, column, row + down, column + right] for row in rows for column in columns]
-    return torch.stack(pairs).mean(0) if pairs else grid.new_zeros(grid.shape[:2])
+    # The pairs of patches at one offset are diagonals: first of the rows, then of the columns.
+    pairs = [[grid.diagonal(down, 2, 4).diagonal(right, 2, 3) for right in offsets] for down in offsets]
+    means = [[at.sum((2, 3)) / max(1, at[0, 0].numel()) for at in row] for row in pairs]
+    return torch.stack([torch.stack(row, -1) for row in means], -2)
 
 
 def attention_figure(start: VisionTransformer, end: VisionTransformer, images: Tensor) -> Any:
