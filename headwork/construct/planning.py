@@ -13,9 +13,11 @@ from headwork.construct.certificate import OwnContent
 from headwork.construct.construction import Construction
 from headwork.construct.reaching import TOLERANCE, Reach, Reached
 from headwork.construct.targets import NotFound
+from headwork.errors import TooLarge
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
+MAX_VALUES = 20_000_000  # entries of all W_v
 RANDOM_CELLS = 100_000  # the most attention weights over all random inputs
 
 
@@ -55,6 +57,8 @@ class Plan(Reach):
         count = len(reached) + sum(self.width + reader.cancelled for reader in readers)
         if self.most is not None and count > self.most:
             raise NotFound(f"{count} heads, where at most {self.most} may be used")
+        if count * self.width * (self.width + self.codes.shape[1]) > MAX_VALUES:
+            raise TooLarge(f"{count} heads for content of width {self.width}. Take a smaller width.")
         ideal = [head.scored for head in reached]
         every = [*ideal, *(reader.base for reader in readers)]
         shares = any(scored.F.any() for scored in every)

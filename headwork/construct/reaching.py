@@ -93,7 +93,7 @@ class Reach:
             return Reached(head, scored, lambda beta: codes.one_hot_projections(self.goal, S, F, beta))
         hardness = math.log(self.goal.tokens * (2 + scale / self.allowed))  # about beta times the margin
         worse: list[tuple[float, int, Reached]] = []
-        for pair, sharp in self._options(head, self.allowed / (4 * scale + 1e-300)):
+        for pair, sharp in self._options(head, min(0.1, self.allowed / (4 * scale + 1e-300))):
             reached = self._reached(head, pair, sharp)
             if not pair[0].any():
                 return reached
@@ -227,11 +227,11 @@ class Reach:
             away = values - (target @ values)[:, None]
             k2, k3 = ((target * away**k).sum(axis=1) for k in (2, 3))
             largest, skew = float(k2[np.argmax(share)]), float(np.abs(k3).max())
-            if largest < 1e-3 or np.abs(k2 - share * largest).max() > 1e-9:
+            if largest < 1e-3 or np.abs(k2 - share * largest).max() > 1e-9 or not 1e-100 < r < 1e100:
                 continue
-            slope = math.sqrt(3 * room * largest / (2 * top * r**3))
-            slope = slope if skew < 1e-9 else min(slope, room * largest / (top * skew * r**2))
-            c = -top / (slope * largest)
+            z = min(0.5, math.sqrt(3 * room * largest / (2 * top * r)))
+            z = z if skew < 1e-9 else min(z, room * largest / (top * skew * r))
+            slope, c = z / r, -top * r / (z * largest)
             size = abs(c) * math.sqrt(self.width)
             cancelled = bool(size * np.abs(target @ values).max() > room / 4)
             lost = 4 * most_terms(self.codes) * UNIT_ROUNDOFF
@@ -239,7 +239,7 @@ class Reach:
             if size * lost > room:
                 continue
             try:
-                base = self._reach(Head(c, target), abs(c) * slope * r if cancelled else 4 * size)
+                base = self._reach(Head(c, target), abs(c) * z if cancelled else 4 * size)
             except NotFound:
                 continue
             return OwnContent(base.scored, base.at, functional, values, slope, self.width, cancelled, lost)

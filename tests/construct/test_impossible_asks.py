@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwork.construct import build
-from headwork.errors import InputError
+from headwork.errors import InputError, TooLarge
 
 SHUFFLED = [7, 2, 11, 4, 20, 6, 1, 8, 15, 10, 3, 12, 19, 14, 9, 16, 17, 18, 13, 5]
 OF_RANK_2 = "0.6 0.3 0.1; 0.1 0.8 0.1; 0.3 0.3 0.4"
@@ -186,3 +186,27 @@ def test_without_positions_the_reasons_are_true():
     order = [3, 0, 4, 1, 2]
     assert np.allclose(attended(X)[2], X.mean(0))
     assert np.allclose(attended(X[order]), attended(X)[order])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "odd", [{"norm": 1e-300}, {"norm": 1e300}, {"tolerance": 1e9}, {"tolerance": 1e-12}], ids=str
+)
+@pytest.mark.parametrize(
+    "details",
+    [
+        ask("convolution", tokens=4, taps="1 0 -1", ends="zero"),
+        ask("running-mean", tokens=4, positions="sinusoidal"),
+        ask("convolution-2d", grid="2x2", kernel="1 1; 1 1", ends="zero", positions="grid"),
+    ],
+    ids=str,
+)
+def test_extreme_numbers_are_built_or_refused_in_words(details, odd):
+    inputs = {name: value for name, value in details.items() if name != "target"}
+    result = build(details["target"], **inputs, **odd)
+    assert result.holds if result.possible else result.reason
+
+
+def test_heads_for_wide_content_are_refused_by_their_size():
+    with pytest.raises(TooLarge, match="for content of width 1024"):
+        build("convolution", tokens=4, taps="1 0 -1", ends="zero", width=1024)
