@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
-from headwork.numbers.typed import SymbolFound, nested_array, read_array
+from headwork.numbers.typed import nested_array, read_array
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -113,8 +113,6 @@ def numbers(value: Any, name: str, axes: str) -> Array:
         array = (
             read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())
         ).array
-    except SymbolFound as symbol:
-        raise InputError(f"{name}: {symbol} is a symbol. Heads are built from numbers.") from None
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     except (TypeError, ValueError):

@@ -76,7 +76,7 @@ def _constant_tokens(trace: Trace) -> Iterator[str]:
         for path, size in _numbers(trace, name):
             for row in np.flatnonzero(size == 0):
                 token = f"token {row} is {'constant' if name == 'deviation' else 'all 0'}"
-                yield f"{path}: {token}, so 0/0: undefined. With epsilon above 0 it would give 0."
+                yield f"{path}: {token}, so 0/0: undefined. An epsilon above 0 makes it 0."
 
 
 def _causal(trace: Trace) -> Iterator[str]:

@@ -94,7 +94,7 @@ def test_a_failed_certificate_is_exit_1(run, monkeypatch):
         (("matrix", "--matrix", "1 0; 0 1", "--head-width", "0"), "head_width is 0"),
         (("identity", "--tokens", "3", "--heads", "0"), "heads is 0"),
         (("identity", "--tokens", "3", "--position-width", "0"), "position_width is 0"),
-        (("convolution", "--taps", "1 x", "--tokens", "4"), "taps: x is a symbol"),
+        (("convolution", "--taps", "1 x", "--tokens", "4"), "taps: 'x' is a symbol"),
         (("identity", "--tokens", "many"), "Invalid value for '--tokens'"),
         (("identity", "--tokens", "3", "--tolerance", "small"), "--tolerance: cannot read 'small'"),
         (("identity", "--tokens", "3", "--tolerance", "beta"), "--tolerance is 'beta'. Expected a number"),
