@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from headwork.errors import InputError, cut
 
-MAX_TEXT, MAX_TOML, MAX_NAME = 10_000_000, 500_000, 64
+MAX_TEXT, MAX_TOML, MAX_NAME = 10_000_000, 300_000, 64
 MAX_KEY_DEPTH = 16  # of a.b.c = 1 in TOML, whose reader takes time and memory by its square
 DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)  # on Windows
 _PART = r"""(?:[\w-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\n]*+')[ \t]*+"""

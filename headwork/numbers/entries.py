@@ -220,7 +220,10 @@ class ExactNumbers:
         count = sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values)
         if name == "max" and count > MAX_IN_MAXIMUM:
             raise unreadable(text, f"max of more than {MAX_IN_MAXIMUM} numbers.")
-        return getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
+        result = getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
+        if result.has(self.sympy.AccumBounds):
+            raise unreadable(text, f"{name} of infinity is no number.")
+        return result
 
 
 class DecimalNumbers:

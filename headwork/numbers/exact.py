@@ -284,16 +284,16 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
         return value
     if to == -sympy.oo:
         return limit(value.xreplace({symbol: -symbol}), symbol, sympy.oo)
-    if to != sympy.oo:
-        result = value.xreplace({symbol: to})
-        if result.has(sympy.nan, sympy.zoo):
-            result = value.together().cancel().subs(symbol, to)
-        return result
     try:
-        return _at_infinity(value, symbol)
-    except _NoLimit:
+        result = _at_infinity(value, symbol) if to == sympy.oo else value.xreplace({symbol: to})
+        if to != sympy.oo and result.has(sympy.nan, sympy.zoo):
+            result = value.together().cancel().subs(symbol, to)
+        if result.has(sympy.AccumBounds, sympy.I):  # it swings, or is not real
+            raise _NoLimit
+        return result
+    except (_NoLimit, TypeError):  # a TypeError: SymPy compared what is not real
         raise InputError(
-            f"limit: {exact_text(value)} as {symbol} -> oo is beyond comparing exponents. "
+            f"limit: {exact_text(value)} as {symbol} -> {exact_text(to)} is beyond comparing exponents. "
             "It does sums, products and quotients of powers and of exponentials of polynomials."
         ) from None
 

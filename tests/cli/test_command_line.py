@@ -169,3 +169,20 @@ def test_sensitivity_draws_and_tabulates(tmp_path):
     wrong = headwork("sensitivity", *arguments[:-1], "1")
     assert wrong.returncode == 2
     assert "one number per column" in wrong.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_what_is_shown_commands_no_terminal_and_fits_any_encoding(encoding, tmp_path):
+    name = "a\\u001b]0;x\\u0007\\u009b2J\\u202e β"
+    (tmp_path / "answer.toml").write_text(f'student = "{name}"\n[answers."{name}"]\nweights = "1"')
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    for arguments in (["grade", str(tmp_path / "answer.toml")], ["explain", "attention", "--help"]):
+        command = [sys.executable, "-m", "headwork", *arguments]
+        done = subprocess.run(command, capture_output=True, env=environment, check=False)
+        shown = (done.stdout + done.stderr).decode(encoding)
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
+        assert "Traceback" not in shown
+        assert "unexpected" not in shown
+    command = [sys.executable, "-m", "headwork", "explain", "softmax", "--set", "scores=β 1"]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr

@@ -46,6 +46,7 @@ def continued(depth: int) -> str:
 
 
 HUGE = [
+    "[" + ";" * 60_000 + "1",
     "9**9**9",
     "9^9^9^9",
     "9**9**9**9",
@@ -218,6 +219,9 @@ HOSTILE = [
 ]
 # Not refused, because each is a number or an expression; each must be answered as quickly as any other.
 HEAVY = [
+    "0.612879268^0.169005601",
+    "367676152^0.589",
+    "1 " + "+ " * 100_000,
     "sin(10^90)",
     "cos(10^100)",
     "erf(10^20)",
@@ -322,6 +326,18 @@ def refusal(text: str, exact: bool) -> str:
 def row(text: str) -> str:
     """The text as the first of two scores, where it is one entry; otherwise as it is."""
     return text if any(mark in text for mark in ",;\n[") or len(text) > 1000 else f"{text}, 1"
+
+
+@pytest.mark.parametrize("text", ["exp(sin(oo)-x)", "sin(sin(oo)-x)", "1/(cos(oo)-x)", "2^(sin(-oo)-x)"])
+def test_infinity_inside_a_function_is_refused(text: str) -> None:
+    assert "of infinity is no number" in refusal(f"{text}, 1", exact=True)
+
+
+@pytest.mark.parametrize("text", ["x*sin(x)", "sin(x)", "sqrt(-x)", "ln(1-x)*x", "exp(sin(x))", "sqrt(2-x)"])
+def test_a_limit_that_does_not_exist_is_refused(text: str) -> None:
+    trace = explain("softmax", scores=f"{text}, 1", exact=True)
+    with pytest.raises(InputError, match="beyond comparing exponents"):
+        trace.limit("x", "oo")
 
 
 def test_there_are_enough() -> None:

@@ -1,0 +1,189 @@
+"""Files that were made to harm: whatever they hold, each is read or refused, and nothing else happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwork.courses.autograder import autograde
+from headwork.courses.cohort import grade_cohort, grade_file, marks_csv, write_marks
+from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for
+from headwork.errors import InputError
+from headwork.exercises.questions import build_question, markdown, notebook
+from headwork.exercises.reading import exercise_from, read_exercise
+
+KEY = """[exercise.1]
+mechanism = "softmax"
+[exercise.1.inputs]
+scores = "0 0"
+[exercise.1.points]
+weights = 2
+"""
+ANSWER = '[answers.1]\nweights = "0.5 0.5"\n'
+NAMES = ("/anywhere/x", "../../../x", "a\\u0000b", "a" * 10_000, "CON", "..", "a/b", "Ada", "ada", "a\\nb")
+NAMES += ("\\u001b[2J", "\\u202eada", "=1+1", "\\n=1+1", "<img src=x onerror=alert(1)>", "C:\\\\x", "é")
+
+
+def a_class(folder: Path) -> tuple[Path, Path]:
+    """Answers of as many students as there are names, and a key that is the same for all."""
+    (folder / "answers").mkdir()
+    for number, name in enumerate(NAMES):
+        (folder / "answers" / f"{number}.toml").write_text(f'student = "{name}"\n{ANSWER}')
+    (folder / "key.toml").write_text(KEY)
+    return folder / "answers", folder / "key.toml"
+
+
+def test_a_name_never_leads_out_of_the_folder_and_stops_nobody(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b" / "c"
+    inner.mkdir(parents=True)
+    results = write_marks(grade_cohort(*a_class(inner)), inner / "marks")
+    assert [graded.state for graded in results] == ["all right"] * len(NAMES)
+    feedback = {path.name.lower() for path in (inner / "marks" / "feedback").iterdir()}
+    assert len(feedback) == 2 * len(NAMES)  # none overwrites another, whatever the case of its letters
+    written = {
+        path for path in tmp_path.rglob("*") if path.is_file() and inner / "answers" not in path.parents
+    }
+    assert all(path == inner / "key.toml" or inner / "marks" in path.parents for path in written)
+    assert not Path("/anywhere").exists()
+
+
+def test_marks_hold_no_formula_and_one_line_per_student(tmp_path: Path) -> None:
+    lines = marks_csv(grade_cohort(*a_class(tmp_path))).splitlines()
+    assert len(lines) == len(NAMES) + 1
+    assert [line for line in lines if "=1+1" in line] == [line for line in lines if line.startswith("'=1+1")]
+
+
+def test_a_link_among_the_results_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (tmp_path / "marks").mkdir()
+    (tmp_path / "marks" / "feedback").symlink_to(victim)
+    with pytest.raises(InputError, match="a link"):
+        write_marks(grade_cohort(*a_class(tmp_path)), tmp_path / "marks")
+    assert not list(victim.iterdir())
+
+
+def test_a_key_that_was_added_is_found_in_the_same_process(tmp_path: Path) -> None:
+    answers, _ = a_class(tmp_path)
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    assert grade_file(answers / "7.toml", keys).state == "unreadable"
+    (keys / "Ada.toml").write_text(KEY)
+    assert grade_file(answers / "7.toml", keys).state == "all right"
+
+
+def test_markdown_and_notebooks_hold_no_tags_and_no_scripts() -> None:
+    words = "<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![y]( data:text/html,z)\n\n[r]: vbscript:a"
+    data = {"mechanism": "softmax", "inputs": {"scores": "0 0"}, "question": words, "title": "<script>"}
+    question = build_question(exercise_from(data, "here"))
+    cells = json.loads(notebook(question))["cells"]
+    for text in (markdown(question), "".join(line for cell in cells[:1] for line in cell["source"])):
+        assert "&lt;img" in text
+        assert not any(bad in text for bad in ("<img", "<script", "](javascript", "]( data", "[r]:"))
+
+
+# --- every kind of file, with every kind of content -------------------------------------------------------
+def content(size: int) -> dict[str, str]:
+    """Texts of about that size that would take time by its square, memory, or the stack."""
+    many = range(size // 12)
+    return {
+        "deep key": "a" + ".a" * (size // 2) + " = 1",
+        "brackets": f'[answers.1]\nweights = "[{";" * size}1"',
+        "round brackets": f'[answers.1]\nweights = "{"(" * size}"',
+        "operators": f'[answers.1]\nweights = "1 {"+ " * (size // 2)}"',
+        "LaTeX": "[answers.1]\nweights = '" + "\\frac{" * (size // 6) + "'",
+        "nested": "answers = " + "[" * size,
+        "numbers": f"[answers.1]\nweights = [{'1,' * (size // 2)}]",
+        "long number": f"[answers.1]\nweights = {'1' * size}",
+        "hexadecimal": f"seed = 0x{'f' * size}\ndigits = 0x{'f' * 200}\n{ANSWER}",
+        "tables": "[[exercise]]\n" * (size // 13),
+        "exercises": "\n".join(
+            f"[exercise.{n}]\nkind='softmax'\nseed={n}\n[answers.{n}]\nweights='1'" for n in many
+        ),
+        "difficulty": f"[answers.1]\nweights='1'\n[exercise.1]\nkind='softmax'\nseed=1\ndifficulty={2**62}",
+        "wrong types": "title=1\nsecret=[1]\nstudent={a=1}\nexercise=3\nanswers=4\nconventions=5\ninputs=6",
+        "wrong entries": 'mechanism=1\ndigits="x"\nhints=1e9\npoints="a"\nrounding=[]\nseed=1979-05-27',
+        "course": 'secret="123456789012"\ndigits="x"\n[[exercise]]\nkind="softmax"\npoints="z"',
+        "wide": f'mechanism="self-attention"\n[inputs]\ntokens="{"1 " * (size // 4)}; {"2 " * (size // 4)}"',
+        "tall": f'mechanism="self-attention"\n[inputs]\ntokens="{"1 1;" * (size // 4)}"',
+        "roots": 'mechanism="softmax"\n[inputs]\nscores="x 12^(17/97)*12^0.169005601"',
+        "control": "\x00\x1b[2J\u202e" * (size // 5),
+        "quotes": '"' * size,
+        "lines": "\n" * size,
+        "csv": "student,name\n" + "a,b\n" * (size // 4),
+        "csv quotes": 'student,name\n"' + "a" * size,
+        "csv columns": "," * size,
+        "JSON": "[" * size,
+        "notebook": json.dumps(
+            {"cells": [{"cell_type": "code", "source": "weights = " + "(" * (size // 2)}]}
+        ),
+        "sums": json.dumps(
+            {"cells": [{"cell_type": "code", "source": "weights = " + "-" * (size // 2) + "1"}]}
+        ),
+        "cells": '{"cells": [' + "{}," * (size // 3) + "{}]}",
+    }
+
+
+def attempt(kind: str, text: str, folder: Path) -> str:
+    """Use the text as such a file; what is refused is refused in words."""
+    path = folder / ("answer.ipynb" if kind == "notebook" else "file.toml")
+    path.write_text(text, encoding="utf-8")
+    (folder / "key.toml").write_text(KEY)
+    uses: dict[str, Callable[[], Any]] = {
+        "answer": lambda: marks_csv([grade_file(path), grade_file(path, folder / "key.toml")]),
+        "key": lambda: [read_key(path), grade_file(folder / "key.toml", path)],
+        "course": lambda: sheet_for(read_course(path), "ada"),
+        "roster": lambda: read_roster(path),
+        "exercise": lambda: read_exercise(path),
+        "notebook": lambda: autograde(submission(folder, path)),
+    }
+    try:
+        return str(uses[kind]())[:2000]
+    except InputError as error:
+        return str(error)
+
+
+def submission(folder: Path, path: Path) -> Path:
+    for name, file in (("source", "key.toml"), ("submission", path.name)):
+        (folder / name).mkdir(exist_ok=True)
+        os.replace(folder / file, folder / name / file)
+    return folder
+
+
+KINDS = ("answer", "key", "course", "roster", "exercise", "notebook")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hostile_file_is_refused_in_words(kind: str, tmp_path: Path) -> None:
+    for name, text in content(3_000).items():
+        outcome = attempt(kind, text, tmp_path)
+        assert "cannot be marked" not in outcome, (name, outcome)
+        assert len(outcome) <= 4_000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [190_000, 490_000, 9_900_000])
+def test_a_large_hostile_file_takes_little_time_and_memory(kind: str, size: int, tmp_path: Path) -> None:
+    code = (
+        "import resource, sys, time; from pathlib import Path; from test_hostile_files import *\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
+        f"texts = content({size}); normal = peak()\n"
+        "for name, text in texts.items():\n"
+        "    begun = time.perf_counter()\n"
+        f"    outcome = attempt({kind!r}, text, Path(sys.argv[1]))\n"
+        "    print(f'{name}: {time.perf_counter() - begun:.1f} s, {peak() - normal} MB, {outcome[-90:]!r}')\n"
+        "    assert peak() - normal < 300, name\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
