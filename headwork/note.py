@@ -7,8 +7,6 @@ a name cannot say (symbol, formula, axes). Every reading (text, LaTeX, page, exe
 reads cards and nothing else.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -96,7 +94,7 @@ class Mechanism:
     options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *cards: Input | Step) -> Mechanism:
+    def of(cls, function: Callable[..., Any], *cards: Input | Step) -> "Mechanism":
         """The function with its cards; its keyword-only parameters are its options."""
         parameters = inspect.signature(function).parameters
         return cls(

@@ -18,6 +18,7 @@ from typing import IO
 from headwork.errors import HeadworkError
 
 GZIP = b"\x1f\x8b"
+DAMAGED_ZIP = (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error)
 # A compressed copy is never much larger than its content.
 SLACK = 1 << 16
 
@@ -58,7 +59,7 @@ def wheel_member(path: Path, member: str, max_bytes: int) -> bytes:
                 return _bounded(file, max_bytes, f"{path.name}: {member}")
     except KeyError:
         raise UnreadableError(f"{path.name} holds no {member}") from None
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+    except DAMAGED_ZIP as error:
         raise UnreadableError(f"{path.name} is damaged: {error}") from None
 
 

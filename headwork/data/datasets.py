@@ -1,7 +1,5 @@
 """Data sets in memory: images or texts with their labels, split into train, validation and test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,7 +31,7 @@ class ImageSplit:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def at(self, indices: Indices) -> ImageSplit:
+    def at(self, indices: Indices) -> "ImageSplit":
         """The images at those indices, in that order."""
         return ImageSplit(self.images[indices], self.labels[indices])
 
@@ -42,7 +40,7 @@ class ImageSplit:
         yield str(self.images.shape).encode()
         yield np.ascontiguousarray(self.images).data
 
-    def tensors(self) -> tuple[Tensor, Tensor]:
+    def tensors(self) -> "tuple[Tensor, Tensor]":
         """The whole part as torch tensors, uint8 and int64, that share its memory."""
         import torch
 
@@ -64,7 +62,7 @@ class TextSplit:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def at(self, indices: Indices) -> TextSplit:
+    def at(self, indices: Indices) -> "TextSplit":
         """The texts at those indices, in that order."""
         return TextSplit([self.texts[index] for index in indices], self.labels[indices])
 
@@ -188,12 +186,12 @@ class Images(Dataset[ImageSplit]):
         """The standard deviation of each channel over the training images, of values from 0 to 1."""
         return self._moments[1]
 
-    def normalise(self, images: Tensor) -> Tensor:
+    def normalise(self, images: "Tensor") -> "Tensor":
         """A batch of uint8 images as float32 with mean 0 and deviation 1, by the training images' moments."""
         return normalise(images, self.mean, self.std)
 
 
-def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+def normalise(images: "Tensor", mean: tuple[float, ...], std: tuple[float, ...]) -> "Tensor":
     """uint8 images (batch, channel, height, width) as float32 with these moments taken out.
 
     >>> import torch

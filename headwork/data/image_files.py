@@ -3,11 +3,12 @@
 Sizes are read and checked before anything is decoded; an image of more than MAX_PIXELS is refused.
 """
 
-from __future__ import annotations
-
+import math
 import struct
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.data.archives import UnreadableError, wheel_member
+from headwork.data.archives import DAMAGED_ZIP, UnreadableError, wheel_member
 from headwork.data.datasets import ImageSplit
 from headwork.data.text_files import MAX_CLASSES
 from headwork.errors import InputError, TooLarge, unknown
+from headwork.files import open_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_PIXELS = 50_000_000
 MAX_BYTES = 4_000_000_000  # of a whole set in memory
+SMALL_NPZ = 10_000_000  # bytes: from a smaller file no large set is unpacked
+MAX_NPY_HEAD = 10_000  # bytes of an array's header
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
 PARTS = {name: name for name in ("train", "validation", "test")} | dict.fromkeys(
@@ -66,58 +70,85 @@ ARRAY_NAMES = {
 
 
 def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
-    """The classes and the parts (train, and if they are there validation and test) of an .npz file."""
-    arrays = _npz_arrays(path)
-    parts = {}
-    for part, pairs in ARRAY_NAMES.items():
-        for images, labels in pairs:
-            if images in arrays and labels in arrays:
-                parts[part] = ImageSplit(
-                    _as_bytes(arrays[images], f"{path}: {images}"),
-                    _as_labels(arrays[labels], f"{path}: {labels}"),
-                )
-                break
-    if "train" not in parts:
+    """The classes and the parts (train, and if they are there validation and test) of an .npz file.
+
+    Only what is used is unpacked, and by its header first: a few bytes of zip can be gigabytes of zeros.
+    """
+    heads = _npz_heads(path)
+    held = {
+        part: [pair for pair in pairs if heads.keys() >= set(pair)] for part, pairs in ARRAY_NAMES.items()
+    }
+    used = {part: pairs[0] for part, pairs in held.items() if pairs}
+    if "train" not in used:
         known = ", ".join(f"{images} with {labels}" for images, labels in ARRAY_NAMES["train"])
-        raise InputError(f"{path}: holds {', '.join(arrays) or 'no arrays'}. Expected one of: {known}.")
+        raise InputError(f"{path}: holds {', '.join(heads) or 'no arrays'}. Expected one of: {known}.")
+    size, names = path.stat().st_size, [name for pair in used.values() for name in pair]
+    unpacked = sum(math.prod(heads[name][0]) * heads[name][1].itemsize for name in names)
+    rows = max(length for name in names for length in heads[name][0][:1] or (0,))
+    most, max_rows = (80_000_000, 2**20) if size <= SMALL_NPZ else (32 * size, size)
+    if unpacked > min(most, MAX_BYTES) or rows > max_rows:
+        raise TooLarge(
+            f"{path}: unpacks to {unpacked:,} bytes, far more than a file of {size:,} bytes should hold. "
+            "Save fewer images, as bytes, or uncompressed with np.savez."
+        )
+    arrays = {name: _npy_array(path, name, *heads[name]) for name in names}
+    parts = {
+        part: ImageSplit(
+            _as_bytes(arrays[images], f"{path}: {images}"), _as_labels(arrays[labels], f"{path}: {labels}")
+        )
+        for part, (images, labels) in used.items()
+    }
     sizes = {part: split.images.shape[1:] for part, split in parts.items()}
     if len(set(sizes.values())) > 1:
         raise InputError(f"{path}: the parts have images of different sizes: {sizes}.")
-    if "classes" in arrays and arrays["classes"].ndim == 1:
-        return tuple(str(name) for name in arrays["classes"]), parts
-    most = max(int(split.labels.max(initial=0)) for split in parts.values())
-    return tuple(map(str, range(most + 1))), parts
+    shape, kind = heads.get("classes", ((), np.dtype("U1")))
+    if len(shape) == 1 and shape[0] * kind.itemsize <= MAX_CLASSES**2:
+        return tuple(str(name) for name in _npy_array(path, "classes", shape, kind)), parts
+    return tuple(map(str, range(1 + max(int(split.labels.max()) for split in parts.values())))), parts
 
 
-def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _npz_heads(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """The shape and kind of each array that could be used, from its first bytes."""
+    heads: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+    known = {"classes", *(name for pairs in ARRAY_NAMES.values() for pair in pairs for name in pair)}
+    with open_file(path, max_bytes=None) as file, _damaged_npz(path), zipfile.ZipFile(file) as archive:
+        for name in (member[:-4] for member in archive.namelist() if member.endswith(".npy")):
+            heads[name] = ((), np.dtype("u1"))
+            if name in known:
+                with archive.open(f"{name}.npy") as member:
+                    heads[name] = _npy_head(BytesIO(member.read(MAX_NPY_HEAD)))[:2]
+    return heads
+
+
+@contextmanager
+def _damaged_npz(path: Path) -> Iterator[None]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
-        sizes = {entry.filename: entry.file_size for entry in entries}
-        if sum(sizes.values()) > MAX_BYTES:
-            raise TooLarge(
-                f"{path}: unpacks to {sum(sizes.values()):,} bytes; at most {MAX_BYTES:,} are read."
-            )
-        return {name[:-4]: _npy_array(wheel_member(path, name, size)) for name, size in sizes.items()}
-    except (zipfile.BadZipFile, OSError, UnreadableError, struct.error) as error:
+        yield
+    except (*DAMAGED_ZIP, UnreadableError, struct.error) as error:
         raise InputError(f"{path}: cannot be read as .npz: {error}.") from None
     except ValueError as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path}: holds an array that cannot be read safely: {error}.") from None
 
 
-def _npy_array(data: bytes) -> NDArray[Any]:
-    file = BytesIO(data)
+def _npy_head(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
     version = np.lib.format.read_magic(file)
-    head = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, kind = head(file)
-    # A header that promises more than follows would have the memory set aside first.
-    if kind.hasobject or int(np.prod(shape, dtype=object)) * kind.itemsize != len(data) - file.tell():
-        raise ValueError(f"its header promises {shape} of {kind}, {len(data) - file.tell():,} bytes follow")
-    file.seek(0)
-    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    return array
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, columns_first, kind = read(file)
+    if kind.hasobject:
+        raise ValueError("it holds objects, and to read those can run code")
+    return shape, kind, columns_first
+
+
+def _npy_array(path: Path, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+    """The values of an array, of which no more is unpacked than its header promises."""
+    size = math.prod(shape) * kind.itemsize
+    with _damaged_npz(path):
+        file = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEAD))
+        columns_first = _npy_head(file)[2]
+        if (rest := file.getbuffer()[file.tell() :]).nbytes != size:
+            raise ValueError(f"the header of {name} promises {shape} of {kind}, {rest.nbytes:,} bytes follow")
+        values: NDArray[Any] = np.frombuffer(rest, kind)
+        return values.reshape(shape[::-1]).T if columns_first else values.reshape(shape)
 
 
 def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
@@ -250,7 +281,7 @@ def read_image(
     return np.ascontiguousarray(array[None] if channels == 1 else array.transpose(2, 0, 1))
 
 
-def _opened(path: Path) -> Image:
+def _opened(path: Path) -> "Image":
     """An image whose header was read: of a known format, not enormous."""
     from PIL import Image
 

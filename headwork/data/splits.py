@@ -78,6 +78,7 @@ def batches(
     if lengths is None:
         return _cut(order, size)
     sizes = np.asarray(lengths)
+    _cut(order[:0], size)  # refuses a size that is none, before it is multiplied
     cut = [
         batch
         for bucket in _cut(order, size * BUCKET)

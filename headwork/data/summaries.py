@@ -1,7 +1,5 @@
 """Summaries of a data set: counts by class, a contact sheet of images, lengths and samples of texts."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,12 +90,12 @@ def sample_table(data: Texts, each: int, seed: int) -> Table:
     return Table("Samples", ("class", "words", "text"), rows)
 
 
-def data_figure(data: Images | Texts, each: int, seed: int) -> Figure:
+def data_figure(data: Images | Texts, each: int, seed: int) -> "Figure":
     """Training images by class, or a histogram of the lengths of the training texts by class."""
     return _contact_sheet(data, each, seed) if isinstance(data, Images) else _length_histogram(data)
 
 
-def _contact_sheet(data: Images, each: int, seed: int) -> Figure:
+def _contact_sheet(data: Images, each: int, seed: int) -> "Figure":
     from matplotlib.figure import Figure
 
     classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
@@ -123,7 +121,7 @@ def _contact_sheet(data: Images, each: int, seed: int) -> Figure:
     return figure
 
 
-def _length_histogram(data: Texts) -> Figure:
+def _length_histogram(data: Texts) -> "Figure":
     from matplotlib.figure import Figure
 
     lengths = word_counts(data)

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from headwork.data.datasets import TextSplit
 from headwork.errors import InputError, TooLarge, unknown
+from headwork.files import read_bytes
 
 KINDS = (".csv", ".tsv", ".jsonl")
 MAX_BYTES = 2_000_000_000
@@ -30,11 +32,14 @@ def labelled_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]
     read = _json_rows if path.suffix.lower() == ".jsonl" else _table_rows
     before = csv.field_size_limit(MAX_BYTES)  # the module's own limit is for all its users
     try:
-        rows = list(read(path, text, columns))
+        most = max(2**20, len(text) // 16)
+        rows = list(islice(read(path, text, columns), most + 1))
     finally:
         csv.field_size_limit(before)
     if not rows:
         raise InputError(f"{path}: holds no rows.")
+    if len(rows) > most:
+        raise TooLarge(f"{path}: more than {most:,} rows of a few letters each. Give fewer.")
     for name, column in (("text", 1), ("label", 2)):
         if empty := [row[0] for row in rows if not str(row[column]).strip()]:
             lines = ", ".join(map(str, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
@@ -65,13 +70,7 @@ def text_split(rows: Sequence[Row], classes: tuple[str, ...], path: Path) -> Tex
 
 def read_utf8(path: Path) -> str:
     """A whole text file as UTF-8; a byte that is not is named by its line."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise TooLarge(f"{path}: {size:,} bytes; at most {MAX_BYTES:,} are read.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+    data = read_bytes(path, max_bytes=MAX_BYTES)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path}: is UTF-16. Save it as UTF-8.")
     try:

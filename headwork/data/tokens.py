@@ -4,8 +4,6 @@ Ours is byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909) on the bytes
 text has an unknown token; [PAD] is 0, every text begins with [CLS], 1. A mask is True for tokens, else False.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,14 +16,14 @@ from numpy.typing import NDArray
 from headwork.data.datasets import TextSplit
 from headwork.data.splits import Indices
 from headwork.errors import InputError
-from headwork.files import read_text, write_atomic
+from headwork.files import read_bytes, write_atomic
+from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, library_errors, read_tokenizer_json
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Item = TypeVar("Item")
 PADDING_NAMES = ("[PAD]", "<pad>", "<|padding|>")
-MAX_TOKENIZER_BYTES = 100_000_000  # bytes of a tokenizer.json
 CHUNK_SIZE = 1000  # texts encoded together
 MIN_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
 
@@ -63,7 +61,7 @@ class EncodedTexts:
         tokens[mask] = self.ids[(starts[:, None] + across)[mask]]
         return tokens, mask
 
-    def tensors(self, indices: Indices) -> tuple[Tensor, Tensor, Tensor]:
+    def tensors(self, indices: Indices) -> "tuple[Tensor, Tensor, Tensor]":
         """Tokens (text, token; int64), mask (text, token; bool) and labels (text; int64) as torch tensors."""
         import torch
 
@@ -101,8 +99,9 @@ class Tokenizer:
         split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
         pieces = [np.zeros(0, np.int32)]
         for start in range(0, len(split), CHUNK_SIZE):
-            encodings = self.uncut.encode_batch_fast(list(split.texts[start : start + CHUNK_SIZE]))
-            pieces += [np.array(_without_middle(one.ids, self.max_length), np.int32) for one in encodings]
+            with library_errors("tokenizer"):
+                encodings = self.uncut.encode_batch_fast(list(split.texts[start : start + CHUNK_SIZE]))
+                pieces += [np.array(_without_middle(one.ids, self.max_length), np.int32) for one in encodings]
         lengths = [len(piece) for piece in pieces]
         starts = np.cumsum(lengths, dtype=np.int64)
         return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding)
@@ -113,7 +112,8 @@ class Tokenizer:
         >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
         ['[CLS]', 'low', 'e', 'r']
         """
-        encoding = self.uncut.encode(text)
+        with library_errors("tokenizer"):
+            encoding = self.uncut.encode(text)
         pairs = _without_middle(list(zip(encoding.ids, encoding.tokens, strict=True)), self.max_length)
         return [
             self.inner.decode([number], skip_special_tokens=False).strip() or token for number, token in pairs
@@ -167,11 +167,8 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
 
 def read_tokenizer(path: str | Path, *, max_length: int = 256) -> Tokenizer:
     """A tokenizer.json: one that was saved, or a pretrained encoder's."""
-    text = read_text(path, max_bytes=MAX_TOKENIZER_BYTES)
-    try:
-        inner = _library().Tokenizer.from_str(text)
-    except Exception as error:  # the library raises a bare Exception
-        raise InputError(f"{path}: not a tokenizer.json: {error}.") from None
+    _library()
+    inner = read_tokenizer_json(read_bytes(path, max_bytes=MAX_TOKENIZER_BYTES), path)
     return Tokenizer(inner, max_length)
 
 

@@ -4,8 +4,6 @@ Decimals, fractions, exact expressions and matrices are read by ``headwork.numbe
 evaluated. A ``?`` or an empty entry is blank.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -51,11 +49,11 @@ class Entries:
     def blank(self) -> Array:
         return np.isnan(self.values)
 
-    def rearrange(self, change: Callable[[Array], Array]) -> Entries:
+    def rearrange(self, change: Callable[[Array], Array]) -> "Entries":
         """The same entries at other positions."""
         return Entries(*(change(getattr(self, f.name)) for f in fields(self)))
 
-    def fit(self, shape: tuple[int, ...]) -> Entries | None:
+    def fit(self, shape: tuple[int, ...]) -> "Entries | None":
         """The entries in that shape, or None: axes of size 1 may be left out, several written as one."""
         if self.shape == shape:
             return self

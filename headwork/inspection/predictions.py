@@ -18,7 +18,7 @@ from headwork.models import Model
 from headwork.pages import Table
 from headwork.training.evaluation import Evaluation, evaluate, interval
 from headwork.training.examples import DataInfo, Examples, ImageExamples
-from headwork.training.folders import RESULT, TOKENIZER, check_run, load_data_info, load_model, load_run
+from headwork.training.folders import RESULT, check_run, load_data_info, load_model, load_run, load_tokenizer
 from headwork.training.preparation import PreparedRun, prepare
 from headwork.training.recipes import RunConfig, TextRun
 from headwork.training.runs import check_data
@@ -39,7 +39,7 @@ def evaluate_run(
             "--columns are those of other texts: give --data FILE too, to a run that was trained on texts."
         )
     model = load_model(path, log=log)
-    tokenizer = (path / TOKENIZER).read_bytes() if isinstance(run, TextRun) else None
+    tokenizer = load_tokenizer(path) if isinstance(run, TextRun) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
     parts = [part] if part else []
     # The run's own data stays so when it is named: most of it was trained on.

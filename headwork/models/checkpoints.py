@@ -21,16 +21,18 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
-from headwork.files import read_text, write_atomic
+from headwork.files import open_file, parse_json, read_text, write_atomic
 from headwork.libc import swap_directories
 from headwork.models.model import Model, current_names
 from headwork.models.registry import MODELS
+from headwork.tokenizer_files import read_tokenizer_json
 
 FORMAT = "headwork checkpoint 1"
 MANIFEST, CONFIG = "manifest.json", "config.json"
 PARAMETERS, TOKENIZER = "model.safetensors", "tokenizer.json"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
-MAX_UNSAVED_VALUES = 2**26  # numbers in tables that a config asks for and no file holds, such as sinusoids
+MAX_UNSAVED_VALUES = 2**24  # numbers in tables that a config asks for and no file holds, such as sinusoids
+MAX_DEPTH = 1000  # even shapes alone take time to lay out
 
 
 # --- a model ----------------------------------------------------------------------------------
@@ -68,11 +70,13 @@ def from_pretrained(folder: str | Path) -> Model:
     path = Path(folder)
     files = read_folder(path, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
     state = tensors(files[PARAMETERS], path / PARAMETERS)
-    kind, config = _read_config(parsed(files[CONFIG], path / CONFIG), path / CONFIG, max_layers=len(state))
+    kind, config = _read_config(
+        parse_json(files[CONFIG], path / CONFIG), path / CONFIG, max_layers=len(state)
+    )
     where = str(path / PARAMETERS)
     model = fill(empty_model(kind, config, state, where), state, where)
     if TOKENIZER in files:
-        model.tokenizer = tokenizer_of(files[TOKENIZER], path / TOKENIZER)
+        model.tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER)
     return model
 
 
@@ -125,14 +129,14 @@ def check_tensors(
             others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
             raise InputError(f"{where}: the tensor '{min(names)}' {fault}{others}. {advice}".rstrip())
     for name, like in expected.items():
+        if state[name].dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            raise InputError(
+                f"{where}: the tensor '{name}' holds {state[name].dtype}, expected decimal numbers."
+            )
         if state[name].shape != like.shape:
             raise InputError(
                 f"{where}: the tensor '{name}' is {sizes_in_words(state[name].shape, '')}, expected "
                 f"{sizes_in_words(like.shape, '')}. {advice}".rstrip()
-            )
-        if not state[name].is_floating_point():
-            raise InputError(
-                f"{where}: the tensor '{name}' holds {state[name].dtype}, expected decimal numbers."
             )
 
 
@@ -140,7 +144,7 @@ def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[type[Model
     """The class and the config of a config.json."""
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("config"), dict):
         raise InputError(f"{where}: not the config of a Headwork model ('format' is not '{FORMAT}').")
-    if data.get("model") not in MODELS:
+    if str(data.get("model")) not in MODELS:
         raise unknown(f"model in {where}", data.get("model"), MODELS)
     kind = MODELS[data["model"]]
     known = [entry.name for entry in fields(kind.config_class)]
@@ -149,32 +153,31 @@ def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[type[Model
         if name not in known:
             raise unknown(f"field of {kind.config_class.__name__} in {where}", name, known)
     depth = settings.get("depth", 1)
-    # Even shapes alone take time to lay out, so a depth that no file could fill is refused first.
-    if isinstance(depth, int) and depth > max_layers:
+    if isinstance(depth, int) and depth > min(max_layers, MAX_DEPTH):
         raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {max_layers} tensors.")
     return kind, kind.config_class(**settings)
 
 
 def tensors(data: bytes, where: Path) -> dict[str, Tensor]:
-    """What a safetensors file holds."""
+    """What a safetensors file holds, every number finite."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
-        return dict(load(data))
-    except (SafetensorError, KeyError, ValueError) as error:
+        state = dict(load(data))
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise InputError(
             f"{where}: not a whole safetensors file ({error}). Fetch or save it again."
         ) from None
-
-
-def tokenizer_of(data: bytes, where: Path) -> Any:
-    from tokenizers import Tokenizer
-
-    try:
-        return Tokenizer.from_str(data.decode())
-    except Exception as error:  # the library raises nothing narrower
-        raise InputError(f"{where}: not a tokenizer that the tokenizers library reads ({error}).") from None
+    for name, value in state.items():
+        decimals = value.is_floating_point() and value.itemsize > 1
+        # The sum is quick, and finite only if all are; that of large numbers may overflow: look closer then.
+        if decimals and not bool(value.sum().isfinite()) and not bool(value.isfinite().all()):
+            raise InputError(
+                f"{where}: the tensor '{name}' holds numbers that are not finite (NaN or infinity), so "
+                "nothing could be predicted. Fetch or train it again."
+            )
+    return state
 
 
 # --- a folder with a manifest -----------------------------------------------------------------
@@ -182,27 +185,27 @@ def as_json(data: Any) -> bytes:
     return (json.dumps(data, indent=2) + "\n").encode()
 
 
-def parsed(data: str | bytes, where: str | Path) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        raise InputError(f"{where}: not valid JSON ({error}).") from None
+def manifest(files: Mapping[str, bytes]) -> bytes:
+    """The size and SHA-256 of each file, as manifest.json lists them."""
+    listed = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
+    }
+    return as_json({"format": FORMAT, "files": listed})
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
     """Write files and their manifest into a new folder, then rename it to its own name in one step."""
+    if os.path.islink(folder):
+        raise InputError(f"{folder}: a link, which is not followed. Choose another folder.")
     target = Path(folder).resolve()
     _check_replaceable(target)
-    listed = {
-        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
-    }
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh.mkdir()
         for name, data in files.items():
             write_atomic(fresh / name, data)
-        write_atomic(fresh / MANIFEST, as_json({"format": FORMAT, "files": listed}))
+        write_atomic(fresh / MANIFEST, manifest(files))
         _sync(fresh)
         _put(fresh, target)
         _sync(target.parent)
@@ -214,9 +217,9 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes]) -> Path:
 
 
 def read_folder(
-    folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()
+    folder: str | Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = (), only: str = ""
 ) -> dict[str, bytes]:
-    """The files of such a folder, each compared with the manifest before anybody looks into it."""
+    """The files of such a folder, or one of them, compared with the manifest before anybody looks inside."""
     path = Path(folder)
     refuse_pickles(path, needed)
     if not path.is_dir():
@@ -230,7 +233,7 @@ def read_folder(
             raise InputError(
                 f"{path / MANIFEST}: {name} is there but not listed: it came from elsewhere. Remove it."
             )
-    return {name: _verified(path / name, entry) for name, entry in listed.items()}
+    return {name: _verified(path / name, entry) for name, entry in listed.items() if only in ("", name)}
 
 
 def refuse_pickles(path: Path, needed: tuple[str, ...] = ()) -> None:
@@ -253,7 +256,7 @@ def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
         raise InputError(
             f"{path}: no {MANIFEST}, so this is no checkpoint of Headwork.{advice * _foreign(path)}"
         )
-    data = parsed(read_text(where), where)
+    data = parse_json(read_text(where, root=path), where)
     whole = isinstance(data, dict) and data.keys() == {"format", "files"}
     if not whole or not isinstance(data["files"], dict):
         raise InputError(f"{where}: expected 'format' and 'files', and nothing else.")
@@ -276,18 +279,22 @@ def _foreign(path: Path) -> bool:
 
 
 def _verified(path: Path, entry: Mapping[str, Any]) -> bytes:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    if not path.exists():
         raise InputError(
             f"{path}: missing, though the manifest lists it. Fetch or save the checkpoint again."
-        ) from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
-    size = entry["bytes"]
-    if len(data) != size:
-        word = "truncated" if isinstance(size, int) and len(data) < size else "the wrong size"
-        raise InputError(f"{path}: {word}: {len(data):,} bytes, the manifest says {size}. Fetch it again.")
+        )
+    expected = entry["bytes"]
+    try:
+        with open_file(path, max_bytes=None, root=path.parent) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != expected:
+                word = "truncated" if isinstance(expected, int) and size < expected else "the wrong size"
+                raise InputError(
+                    f"{path}: {word}: {size:,} bytes, the manifest says {expected}. Fetch it again."
+                )
+            data = file.read()
+    except (OSError, MemoryError) as error:
+        raise InputError(f"{path}: cannot be read: {error or 'too large for the memory'}.") from None
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise InputError(f"{path}: damaged or changed: its SHA-256 is not the manifest's. Fetch it again.")
     return data

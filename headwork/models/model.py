@@ -18,6 +18,7 @@ from headwork.errors import InputError, sizes_in_words, unknown
 from headwork.models.registry import MODELS, Task
 from headwork.note import Input, Note, Step, silent
 
+MAX_COUNT = 2**31  # what no count of a config reaches
 Backend = Literal["plain", "fused"]
 AttentionKind = Literal["softmax", "linear"]
 
@@ -68,8 +69,12 @@ class Config(metaclass=ConfigMeta):
             field = f"{type(self).__name__}: {entry.name}"
             if get_origin(kind) is Literal and value not in get_args(kind):
                 raise unknown(field, value, get_args(kind))
-            if kind is int and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise InputError(f"{field} is {value!r}. Give a whole number, at least {least}.")
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if kind is int and not (whole and least <= value < MAX_COUNT):
+                most = f" and below {MAX_COUNT:,}" if whole and value >= MAX_COUNT else ""
+                raise InputError(f"{field} is {value!r}. Give a whole number, at least {least}{most}.")
+            if kind is bool and not isinstance(value, bool):
+                raise InputError(f"{field} is {value!r}. Give true or false.")
             if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
                 raise InputError(f"{field} is {value!r}. Give a number from 0 up to, not with, 1.")
 

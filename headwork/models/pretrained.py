@@ -15,16 +15,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headwork.errors import InputError, unknown
+from headwork.files import parse_json
 from headwork.models.checkpoints import (
     CONFIG,
     MANIFEST,
     PARAMETERS,
     TOKENIZER,
-    parsed,
     read_folder,
     refuse_pickles,
     tensors,
-    tokenizer_of,
     write_model,
 )
 from headwork.models.model import Model
@@ -32,6 +31,7 @@ from headwork.models.parameter_names import BERT, TORCH, VIT, State, Table, from
 from headwork.models.text import TextEncoder, TextEncoderConfig, mean_of_tokens
 from headwork.models.transformer import Decoder, Encoder, TransformerConfig
 from headwork.models.vision import VisionTransformer, VisionTransformerConfig
+from headwork.tokenizer_files import library_errors, read_tokenizer_json
 
 
 # --- the transformers library -----------------------------------------------------------------
@@ -67,7 +67,7 @@ def from_transformers(
     """
     path = Path(folder)
     files = _files(path)
-    theirs = parsed(files[CONFIG], path / CONFIG)
+    theirs = parse_json(files[CONFIG], path / CONFIG)
     kind = theirs.get("model_type") if isinstance(theirs, dict) else None
     if kind not in FAMILIES:
         raise unknown(f"model_type in {path / CONFIG}", kind, FAMILIES)
@@ -83,9 +83,8 @@ def from_transformers(
         )
     model: Any = from_theirs(family.table, state, family.kind, config, where)
     if TOKENIZER in files:
-        model.tokenizer = tokenizer_of(files[TOKENIZER], path / TOKENIZER)
-        # The file may pad and truncate as its author's last script did; the model's own length counts.
-        model.tokenizer.no_padding()
+        model.tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER)
+        # The file may truncate as its author's last script did; the model's own length counts.
         model.tokenizer.enable_truncation(config.max_length)
     return model  # type: ignore[no-any-return]
 
@@ -261,7 +260,8 @@ def tokens_of(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         raise InputError(
             f"{type(model).__name__}: it has no tokenizer. Load one that has, or set model.tokenizer."
         )
-    rows = [encoding.ids for encoding in model.tokenizer.encode_batch(list(texts))]
+    with library_errors("tokenizer"):
+        rows = [encoding.ids for encoding in model.tokenizer.encode_batch(list(texts))]
     if not rows or not all(rows):
         raise InputError("texts: none given, or one of them has no token. Give at least one word each.")
     length = max(map(len, rows))

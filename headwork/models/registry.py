@@ -3,8 +3,6 @@
 Everything that lists models reads it: checkpoints, recipes, ledgers, the comparison of families, the tests.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, Literal
 
 from headwork.errors import unknown
@@ -14,10 +12,10 @@ if TYPE_CHECKING:
 
 Task = Literal["vision", "text"]
 
-MODELS: dict[str, type[Model]] = {}  # by the name of the class, as saved folders have it
+MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
 
-def find_model(slug: str) -> type[Model]:
+def find_model(slug: str) -> "type[Model]":
     """The model of a short name, such as ``vision``.
 
     >>> find_model("vision").__name__
@@ -29,12 +27,12 @@ def find_model(slug: str) -> type[Model]:
     return models[slug]
 
 
-def classifier_configs() -> dict[str, type[Config]]:
+def classifier_configs() -> "dict[str, type[Config]]":
     """The configs of all classifiers by their names, as saved runs have them."""
     return {model.config_class.__name__: model.config_class for model in MODELS.values() if model.task}
 
 
-def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
+def classifier_config(task: Task, architecture: str, **fields: Any) -> "Config":
     """The config of a classifier of images (``vision``) or of texts by the name of its architecture.
 
     >>> classifier_config("vision", "gru", width=8).cell
@@ -48,6 +46,11 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
     return model.config_class(**{**own, **fields})
 
 
-def build_classifier(config: Config) -> Model:
+def classifier_of(config: "Config") -> "type[Model]":
+    """The classifier that such a config is for."""
+    return next(m for m in MODELS.values() if m.task and m.config_class is type(config))
+
+
+def build_classifier(config: "Config") -> "Model":
     """A new classifier, with random parameters."""
-    return next(m for m in MODELS.values() if m.task and m.config_class is type(config))(config)
+    return classifier_of(config)(config)

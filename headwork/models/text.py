@@ -128,6 +128,8 @@ class SequenceEncoder(Model):
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__(config)
+        if config.encoder == "transformer":
+            raise InputError("SequenceEncoder: encoder is 'transformer', which is a TextEncoder.")
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.body: SequenceConvolution | RecurrentLayer
@@ -137,7 +139,7 @@ class SequenceEncoder(Model):
             self.body = RecurrentLayer(
                 config.width,
                 config.width,
-                cell=config.encoder,  # type: ignore[arg-type]
+                cell=config.encoder,
                 bidirectional=config.bidirectional,
                 backend=config.backend,
             )

@@ -5,8 +5,6 @@ symbol (``beta``, ``k1``, ``x_2``) or an expression of these with ``+ - * / ^`` 
 Everything is limited: length, depth, digits, exponents.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata
@@ -73,7 +71,7 @@ class _Reader:
     """Precedence climbing over the tokens of one entry. ``build`` makes the numbers."""
 
     def __init__(
-        self, text: str, tokens: list[tuple[str, str]], build: ExactNumbers | DecimalNumbers
+        self, text: str, tokens: list[tuple[str, str]], build: "ExactNumbers | DecimalNumbers"
     ) -> None:
         self.text, self.tokens, self.build = text, [*tokens, ("end", "")], build
         self.position = self.depth = 0

@@ -4,8 +4,6 @@ It has the methods of ``HandTensor``, so a mechanism run on it gives the shape o
 of operations, for any size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -44,26 +42,26 @@ class ShapeTensor:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def _new(self, shape: Sequence[int], operations: int = 0) -> ShapeTensor:
+    def _new(self, shape: Sequence[int], operations: int = 0) -> "ShapeTensor":
         self.work.other_operations += operations
         return ShapeTensor(shape, self.work)
 
     # --- constants ----------------------------------------------------------------------------
 
-    def new_tensor(self, values: Any) -> ShapeTensor:
+    def new_tensor(self, values: Any) -> "ShapeTensor":
         return self._new(np.shape(values))
 
-    def new_zeros(self, *shape: int) -> ShapeTensor:
+    def new_zeros(self, *shape: int) -> "ShapeTensor":
         return self._new(shape)
 
     new_ones = new_zeros
 
-    def to(self, other: ShapeTensor) -> ShapeTensor:
+    def to(self, other: "ShapeTensor") -> "ShapeTensor":
         return self
 
     # --- arithmetic ---------------------------------------------------------------------------
 
-    def _with(self, other: Any) -> ShapeTensor:
+    def _with(self, other: Any) -> "ShapeTensor":
         shape = np.broadcast_shapes(
             self.shape, other.shape if isinstance(other, ShapeTensor) else np.shape(other)
         )
@@ -73,12 +71,12 @@ class ShapeTensor:
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __gt__ = __ge__ = _with
     __eq__ = _with  # type: ignore[assignment]
 
-    def _each(self) -> ShapeTensor:
+    def _each(self) -> "ShapeTensor":
         return self._new(self.shape, prod(self.shape))
 
     __neg__ = exp = sqrt = tanh = sigmoid = sin = cos = erf = abs = relu = _each
 
-    def __matmul__(self, other: ShapeTensor) -> ShapeTensor:
+    def __matmul__(self, other: "ShapeTensor") -> "ShapeTensor":
         if len(other.shape) == 1:
             shape: tuple[int, ...] = self.shape[:-1]
         else:
@@ -90,7 +88,7 @@ class ShapeTensor:
         self.work.multiply_adds += prod(shape) * inner
         return self._new(shape)
 
-    def sum(self, dim: int, keepdim: bool = False) -> ShapeTensor:
+    def sum(self, dim: int, keepdim: bool = False) -> "ShapeTensor":
         shape = list(self.shape)
         if keepdim:
             shape[dim] = 1
@@ -100,48 +98,48 @@ class ShapeTensor:
 
     mean = amax = sum
 
-    def cumsum(self, dim: int) -> ShapeTensor:
+    def cumsum(self, dim: int) -> "ShapeTensor":
         return self._each()
 
-    def softmax(self, dim: int) -> ShapeTensor:
+    def softmax(self, dim: int) -> "ShapeTensor":
         return self._new(self.shape, 3 * prod(self.shape))
 
-    def masked_fill(self, mask: ShapeTensor, value: float) -> ShapeTensor:
+    def masked_fill(self, mask: "ShapeTensor", value: float) -> "ShapeTensor":
         return self._new(np.broadcast_shapes(self.shape, mask.shape))
 
-    def tril(self, diagonal: int = 0) -> ShapeTensor:
+    def tril(self, diagonal: int = 0) -> "ShapeTensor":
         return self._new(self.shape)
 
     # --- rearranging: done on an array of this shape that takes no memory ------------------------
 
-    def _rearrange(self, move: Callable[[Any], Any]) -> ShapeTensor:
+    def _rearrange(self, move: Callable[[Any], Any]) -> "ShapeTensor":
         return self._new(np.shape(move(np.broadcast_to(np.zeros((), np.int8), self.shape))))
 
     @property
-    def mT(self) -> ShapeTensor:
+    def mT(self) -> "ShapeTensor":
         return self._rearrange(lambda a: np.swapaxes(a, -1, -2))
 
-    def transpose(self, first: int, second: int) -> ShapeTensor:
+    def transpose(self, first: int, second: int) -> "ShapeTensor":
         return self._rearrange(lambda a: np.swapaxes(a, first, second))
 
-    def unsqueeze(self, dim: int) -> ShapeTensor:
+    def unsqueeze(self, dim: int) -> "ShapeTensor":
         return self._rearrange(lambda a: np.expand_dims(a, dim))
 
-    def squeeze(self, dim: int) -> ShapeTensor:
+    def squeeze(self, dim: int) -> "ShapeTensor":
         return self._rearrange(lambda a: np.squeeze(a, dim))
 
-    def flip(self, dim: int) -> ShapeTensor:
+    def flip(self, dim: int) -> "ShapeTensor":
         return self._new(self.shape)
 
-    def __getitem__(self, key: Any) -> ShapeTensor:
+    def __getitem__(self, key: Any) -> "ShapeTensor":
         return self._rearrange(lambda a: a[key])
 
-    def unfold(self, dim: int, size: int, step: int) -> ShapeTensor:
+    def unfold(self, dim: int, size: int, step: int) -> "ShapeTensor":
         shape = list(self.shape)
         shape[dim] = (shape[dim] - size) // step + 1
         return self._new([*shape, size])
 
-    def reshape(self, *shape: int) -> ShapeTensor:
+    def reshape(self, *shape: int) -> "ShapeTensor":
         known = prod(size for size in shape if size != -1)
         filled = [prod(self.shape) // known if size == -1 else size for size in shape]
         if prod(filled) != prod(self.shape):

@@ -1,7 +1,5 @@
 """A page: one file with its styles and its script inside, and the blocks that go into it."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
@@ -78,7 +76,7 @@ def render(template: str, **data: Any) -> Markup:
 
 
 @cache
-def _templates() -> Environment:
+def _templates() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(

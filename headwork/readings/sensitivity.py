@@ -6,8 +6,6 @@ is at most tanh(|a| / 4), reached where the two weights lie evenly about 1/2. Th
 v_j minus the mean of the others, so |dy_i| <= tanh(beta |q_i . delta| / 4) max_k |v_j - v_k|.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,14 +33,14 @@ class Sensitivity:
     """Weights and outputs before and after, one entry per beta; arrays are beta x query (x ...)."""
 
     changed: int
-    delta: NDArray[Any]
+    delta: "NDArray[Any]"
     betas: tuple[float, ...]
-    before: NDArray[Any]  # weights: beta x query x key
-    after: NDArray[Any]
-    moved: NDArray[Any]  # how far each output moved: beta x query
-    bound: NDArray[Any]  # the most it can move, over all inputs: beta x query
-    alignment: NDArray[Any]  # q . delta, by query
-    flips_at: NDArray[Any]  # the multiple of delta at which key j and the best other tie; nan if never
+    before: "NDArray[Any]"  # weights: beta x query x key
+    after: "NDArray[Any]"
+    moved: "NDArray[Any]"  # how far each output moved: beta x query
+    bound: "NDArray[Any]"  # the most it can move, over all inputs: beta x query
+    alignment: "NDArray[Any]"  # q . delta, by query
+    flips_at: "NDArray[Any]"  # the multiple of delta at which key j and the best other tie; nan if never
     spread: float  # the largest distance from the value of key j to another
 
     def table(self, digits: int = 4) -> Table:

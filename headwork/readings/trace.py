@@ -1,7 +1,5 @@
 """Trace: every step of one problem, by its path, with its card; the thing that all renderers read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -59,7 +57,7 @@ class TraceValue:
         return tuple(self.raw.shape[axis] for axis in self._free_axes)
 
     @property
-    def values(self) -> NDArray[Any]:
+    def values(self) -> "NDArray[Any]":
         """Decimals; an entry with free symbols is None."""
         if not self.raw.exact:
             return self.tensor.array
@@ -78,7 +76,7 @@ class TraceValue:
 
         return map_cells(tidy, self.tensor.array)
 
-    def take(self, axis: str, index: int) -> TraceValue:
+    def take(self, axis: str, index: int) -> "TraceValue":
         """One index along a named axis: ``head 2``."""
         position = self.axes.index(axis)
         if index >= self.shape[position]:
@@ -89,7 +87,7 @@ class TraceValue:
             self, path=f"{axis} {index}/{self.path}", fixed=(*self.fixed, (self._free_axes[position], index))
         )
 
-    def matrices(self) -> Iterator[tuple[str, TraceValue]]:
+    def matrices(self) -> "Iterator[tuple[str, TraceValue]]":
         """The value cut into matrices, each with its caption; heads are fixed before anything else."""
         if len(self.shape) <= 2:
             yield "", self
@@ -108,7 +106,7 @@ class TraceValue:
         """The index, in the whole value as shown, of a cell of ``raw``."""
         return tuple(inner[axis] for axis in self.order)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> "NDArray[Any]":
         return np.asarray(self.values, dtype)
 
 
@@ -138,7 +136,7 @@ class CellArithmetic:
 def _rendered(module: str, name: str) -> Callable[..., str]:
     """A method of Trace that a renderer provides, imported when it is called."""
 
-    def render(trace: Trace, *arguments: Any, **options: Any) -> str:
+    def render(trace: "Trace", *arguments: Any, **options: Any) -> str:
         function = getattr(import_module(f"headwork.readings.{module}"), name)
         return str(function(trace, *arguments, **options))
 
@@ -158,7 +156,7 @@ class Trace:
     digits: int = 4
     title: str = ""
     replaced: Mapping[str, Any] = field(default_factory=dict)
-    again: Callable[..., Trace] | None = field(default=None, repr=False, compare=False)
+    again: "Callable[..., Trace] | None" = field(default=None, repr=False, compare=False)
 
     # --- looking things up --------------------------------------------------------------------
 
@@ -229,14 +227,14 @@ class Trace:
 
     # --- other readings of the same problem -----------------------------------------------------
 
-    def what_if(self, path: str, value: Any) -> Trace:
+    def what_if(self, path: str, value: Any) -> "Trace":
         """The same problem with one step replaced; the later steps follow from it."""
         assert self.again is not None
         if path not in self.steps:
             raise unknown(f"step of {self.mechanism.slug}", path, self.steps)
         return self.again(replacing={**self.replaced, path: value})
 
-    def limit(self, symbol: str, to: Any) -> Trace:
+    def limit(self, symbol: str, to: Any) -> "Trace":
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
         from headwork.numbers.exact import limit
         from headwork.numbers.typed import read_number

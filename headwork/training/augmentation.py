@@ -24,9 +24,11 @@ class Augmentation:
     erase: float = 0.2
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shift, int) or self.shift < 0:
+        if not isinstance(self.flip, bool):
+            raise InputError(f"augmentation: flip is {self.flip!r}. Give true or false.")
+        if not isinstance(self.shift, int) or not 0 <= self.shift < 10_000:
             raise InputError(f"augmentation: shift is {self.shift!r}. Give whole pixels, at least 0.")
-        if not 0 <= self.erase <= 1:
+        if not isinstance(self.erase, (int, float)) or not 0 <= self.erase <= 1:
             raise InputError(f"augmentation: erase is {self.erase!r}. Give a share from 0 to 1.")
 
     @property

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
+from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model
 from headwork.models.checkpoints import (
     MANIFEST,
     PARAMETERS,
     as_json,
-    parsed,
+    check_tensors,
     read_folder,
     tensors,
     write_folder,
@@ -48,20 +49,26 @@ def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim
 
 def restore(files: Files, where: Path, model: Model, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Restore parameters and moments; returns the rest of the state."""
-    parameters = tensors(files[PARAMETERS], where / PARAMETERS)
-    model.load_state_dict(parameters)
+    saved = model.current_parameters(tensors(files[PARAMETERS], where / PARAMETERS))
+    check_tensors(str(where / PARAMETERS), model.state_dict(), saved)
+    model.load_state_dict(saved)
+    parameters = [parameter for entry in optimiser.param_groups for parameter in entry["params"]]
     entries: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors(files[OPTIMISER], where / OPTIMISER).items():
         number, _, moment = name.partition(".")
+        known = number.isdecimal() and int(number) < len(parameters)
+        if not known or value.shape not in ((), parameters[int(number)].shape):
+            raise InputError(f"{where / OPTIMISER}: '{name}' is of no parameter of this model.")
         entries.setdefault(int(number), {})[moment] = value
     optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
-    state: dict[str, Any] = parsed(files[STATE], where / STATE)
+    state: dict[str, Any] = parse_json(files[STATE], where / STATE)
     return state
 
 
 def save(run_folder: Path, step: int, files: Files, *, keep: int) -> Path:
     """Write the checkpoint of a step, then drop all but the last few."""
     target = run_folder / FOLDER / f"step-{step:08d}"
+    refuse_links(target, run_folder)
     if target.exists():
         # Written before, by a run that was killed and resumed from an earlier step: the same to the bit.
         return target
@@ -79,6 +86,7 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
     Only the holder of the run's lock may ``repair``: set damaged ones aside, and remove what a killed process
     left. Others read during training, and must change nothing.
     """
+    refuse_links(run_folder / FOLDER, run_folder)
     for unfinished in (run_folder / FOLDER).glob(".step-*") if repair else ():
         shutil.rmtree(unfinished, ignore_errors=True)
     damaged: list[Path] = []
@@ -90,7 +98,7 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
             if not newest.exists():
                 continue  # dropped meanwhile by the process that trains: there are newer ones
             damaged.append(newest)
-            moved = f" It is now {_set_aside(newest).name}." if repair else ""
+            moved = f" It is now {set_aside(newest).name}." if repair else ""
             log(f"! the checkpoint of step {step_of(newest):,} is damaged and not used: {error}{moved}")
     if damaged:
         raise InputError(
@@ -100,11 +108,21 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
     return None
 
 
-def _read(folder: Path) -> Files:
-    files = read_folder(folder, needed=(STATE, PARAMETERS, OPTIMISER))
+def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
+    """The state.json of the newest checkpoint in which it is whole; None also for a run that is finished."""
+    for folder in () if (run_folder / "result.json").exists() else reversed(step_folders(run_folder)):
+        with suppress(HeadworkError, OSError):
+            state: dict[str, Any] = parse_json(_read(folder, STATE)[STATE], folder / STATE)
+            return state
+    return None
+
+
+def _read(folder: Path, only: str = "") -> Files:
+    refuse_links(folder, folder.parents[1])
+    files = read_folder(folder, needed=(STATE, PARAMETERS, OPTIMISER), only=only)
     # The manifest lists the others but not itself: it must be exactly what is written.
-    manifest = (folder / MANIFEST).read_bytes()
-    if as_json(parsed(manifest, folder / MANIFEST)) != manifest:
+    manifest = read_bytes(folder / MANIFEST, root=folder)
+    if as_json(parse_json(manifest, folder / MANIFEST)) != manifest:
         raise InputError(f"{folder / MANIFEST}: not as it was written.")
     return files
 
@@ -144,7 +162,8 @@ def step_of(folder: Path) -> int:
     return int(folder.name.removeprefix("step-"))
 
 
-def _set_aside(folder: Path) -> Path:
+def set_aside(folder: Path) -> Path:
+    """Rename what is damaged."""
     for count in range(1, 1000):
         aside = folder.with_name(f"damaged-{folder.name}-{count}")
         if not aside.exists():

@@ -34,8 +34,8 @@ from headwork.models import (
     VisionTransformer,
     VisionTransformerConfig,
 )
-from headwork.models.checkpoints import tokenizer_of
 from headwork.models.registry import build_classifier
+from headwork.tokenizer_files import read_tokenizer_json
 from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
 from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
 from headwork.training.log_ratios import set_log_ratios
@@ -193,7 +193,7 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
 
 def tokenizer_from(data: bytes, max_length: int) -> Tokenizer:
     """A tokenizer from its bytes."""
-    return Tokenizer(tokenizer_of(data, Path("tokenizer.json")), max_length)
+    return Tokenizer(read_tokenizer_json(data, "tokenizer.json"), max_length)
 
 
 def tokenizer_bytes(tokenizer: Tokenizer) -> bytes:

@@ -6,12 +6,13 @@ One recipe serves every number of epochs: only ``epochs``, and with it the lengt
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from headwork.data.catalog import CATALOG
 from headwork.errors import InputError, unknown
+from headwork.files import parse_json
 from headwork.models import (
     ConvolutionalConfig,
     RecurrentConfig,
@@ -19,7 +20,6 @@ from headwork.models import (
     TransformerConfig,
     VisionTransformerConfig,
 )
-from headwork.models.checkpoints import parsed
 from headwork.models.model import ConfigMeta, current_names
 from headwork.models.recurrent import CELLS
 from headwork.models.registry import classifier_config, classifier_configs
@@ -44,7 +44,9 @@ INTEGER_MINIMUMS = {
     **dict.fromkeys(("epochs", "batch_size", "save_every", "keep_checkpoints", "max_length"), 1),
     **dict.fromkeys(("seed", "threads", "image_size"), 0),
 }
-UPPER_BOUNDS = {"warm_up": 1, "label_smoothing": 1, "validation": 1, "image_size": 4097}
+UPPER_BOUNDS = {name: 2**31 for name in INTEGER_MINIMUMS if name != "seed"}
+UPPER_BOUNDS |= {"warm_up": 1, "label_smoothing": 1, "validation": 1, "image_size": 4097, "threads": 1025}
+WORDS = {str: "text", bool: "true or false", Augmentation: "flip, shift and erase"}
 POSITIVE = ("learning_rate", "max_grad_norm")
 
 
@@ -86,6 +88,8 @@ class RunConfig(metaclass=ConfigMeta):
             value = getattr(self, name)
             if hint in (int, float):
                 _check_number(name, value)
+            elif hint in (str, bool, Augmentation) and not isinstance(value, hint):
+                raise InputError(f"run: {name} is {value!r}. Expected {WORDS[hint]}.")
             if (choices := literal_choices(hint)) and value not in choices:
                 raise unknown(f"run: {name}", value, choices)
         model = getattr(self, "model", None)
@@ -99,7 +103,7 @@ class RunConfig(metaclass=ConfigMeta):
 def _check_number(name: str, value: Any) -> None:
     least, below, above = INTEGER_MINIMUMS.get(name, 0), UPPER_BOUNDS.get(name, math.inf), name in POSITIVE
     kind, word = (int, "a whole number") if name in INTEGER_MINIMUMS else ((int, float), "a number")
-    number = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    number = isinstance(value, kind) and not isinstance(value, bool) and value < math.inf
     if not number or not least <= value < below or (above and value == 0):
         bounds = (
             f"{'above' if above else 'at least'} {least}{'' if below == math.inf else f', below {below}'}"
@@ -144,6 +148,13 @@ class TextRun(RunConfig):
     encoder: str = ""
     max_length: int = 256
     columns: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.columns is not None and (
+            not isinstance(self.columns, tuple) or [type(name) for name in self.columns] != [str, str]
+        ):
+            raise InputError(f"run: columns is {self.columns!r}. Expected two names, of text and label.")
 
 
 def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: Any) -> VisionRun:
@@ -273,27 +284,36 @@ def as_text(run: RunConfig) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-def read_run(text: str, where: str) -> RunConfig:
+def read_run(text: str | bytes, where: str) -> RunConfig:
     """The run of a config.json; a field that is unknown is refused by its name."""
-    data = parsed(text, where)
+    data = parse_json(text, where)
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise InputError(f"{where}: not the config of a run ('format' is not '{FORMAT}').")
-    kind = RUNS.get(data.pop("task", None))
+    kind = RUNS.get(str(data.pop("task", None)))
     model = data.get("model")
-    if kind is None or not isinstance(model, dict) or model.get("kind") not in classifier_configs():
+    configs = classifier_configs()
+    if kind is None or not isinstance(model, dict) or str(model.get("kind")) not in configs:
         raise InputError(f"{where}: its task or its model is unknown.")
-    data["model"] = _build(classifier_configs()[model.pop("kind")], model, f"{where}: model")
+    data["model"] = _build(configs[model.pop("kind")], model, f"{where}: model")
     if "augmentation" in data:
         data["augmentation"] = _build(Augmentation, data["augmentation"], f"{where}: augmentation")
-    if data.get("columns") is not None:
+    if isinstance(data.get("columns"), list):
         data["columns"] = tuple(data["columns"])
     return _build(kind, data, where)  # type: ignore[no-any-return]
 
 
-def _build(kind: type, data: Mapping[str, Any], where: str) -> Any:
+def _build(kind: type, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise InputError(f"{where} is {data!r}. Expected its fields by name.")
     known = [entry.name for entry in fields(kind)]
-    data = current_names(kind, data)
-    for name in data:
-        if name not in known:
-            raise unknown(f"field in {where}", name, known)
-    return kind(**data)
+    try:
+        data = current_names(kind, data)
+        for name in data:
+            if name not in known:
+                raise unknown("field", name, known)
+        return kind(**data)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except TypeError:
+        missing = ", ".join(name for name in known if name not in data)
+        raise InputError(f"{where}: a field is missing (of {missing}).") from None

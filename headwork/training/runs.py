@@ -1,6 +1,7 @@
 """A run from its beginning, or its last checkpoint, to its end; signals, locks, checks before resuming."""
 
 import json
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -13,18 +14,29 @@ import torch
 
 from headwork.data import Texts
 from headwork.data.fetching import Log, to_stderr
-from headwork.errors import InputError
-from headwork.files import write_atomic
+from headwork.errors import HeadworkError, InputError
+from headwork.files import open_file, refuse_links, write_atomic
 from headwork.libc import keep_freed_memory
-from headwork.models import Model
-from headwork.models.checkpoints import PARAMETERS
-from headwork.models.registry import build_classifier
+from headwork.models import Model, from_pretrained
+from headwork.models.checkpoints import MANIFEST, PARAMETERS, as_json, manifest
 from headwork.training import checkpoints
 from headwork.training.baseline import baseline
 from headwork.training.distributed import Group, group
 from headwork.training.evaluation import evaluate
-from headwork.training.examples import DataInfo
-from headwork.training.folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, Result, load_run
+from headwork.training.examples import DataInfo, as_written
+from headwork.training.folders import (
+    CONFIG,
+    DATA,
+    METRICS,
+    MODEL,
+    RESULT,
+    TOKENIZER,
+    Result,
+    checkpoint_model,
+    empty_classifier,
+    load_run,
+    load_tokenizer,
+)
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_bytes
 from headwork.training.progress import Progress, format_duration, quiet
@@ -63,11 +75,13 @@ def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_p
     first = processes.is_main
     config = as_text(load_run(folder)).encode() if first else None
     if processes.any(first and (folder / RESULT).exists()):
+        if first:
+            _rebuild_model(folder, processes, log)
         log(f"{folder} is finished already.")
         return Result.read(folder) if first else Result(folder, {}, [])
     config = processes.broadcast(config)
-    has_tokenizer = first and (folder / TOKENIZER).exists()
-    tokenizer = processes.broadcast((folder / TOKENIZER).read_bytes() if has_tokenizer else None)
+    texts = first and (folder / TOKENIZER).exists()
+    tokenizer = processes.broadcast(load_tokenizer(folder) if texts else None)
     run = read_run(config.decode(), CONFIG)
     with locked(folder, processes):
         checkpoint = checkpoints.latest(folder, log, repair=True) if first else None
@@ -78,10 +92,12 @@ def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_p
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
             return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
         state = json.loads(files[checkpoints.STATE])
-        check_same(folder, state, json.loads(config), processes, other_processes, log)
+        with as_written(folder / checkpoints.STATE):
+            check_same(folder, state, json.loads(config), processes, other_processes, log)
+            before = DataInfo.read(state["facts"], folder / DATA)
         kept = tokenizer if isinstance(run, TextRun) else None
         prepared = _prepare_in_turn(processes, run, kept, log, data)
-        check_data(folder, DataInfo.read(state["facts"]), prepared.info)
+        check_data(folder, before, prepared.info)
         return run_to_end(prepared, folder, processes, log, files)
 
 
@@ -102,15 +118,22 @@ def run_to_end(
 ) -> Result:
     """Train from the beginning, or from the files of a checkpoint, and write the result."""
     run: Any = prepared.run
-    model = prepared.new_model() if files is None else prepared.complete(build_classifier(run.model))
-    session = Session(prepared, model, processes, log)
-    with threads(run.threads), keep_freed_memory(), _stop_signals() as signals:
+    cuda = [processes.device] if processes.device.type == "cuda" else []
+    with (
+        torch.random.fork_rng(devices=cuda),
+        threads(run.threads),
+        keep_freed_memory(),
+        _stop_signals() as signals,
+    ):
+        model = prepared.new_model() if files is None else empty_classifier(run, files, folder)
+        session = Session(prepared, prepared.complete(model), processes, log)
         state = TrainState()
         if files is not None:
-            saved = checkpoints.restore(files, folder, session.model, session.optimiser)
-            state = TrainState(**{name: saved[name] for name in vars(state)})
+            restored = checkpoints.restore(files, folder, session.model, session.optimiser)
+            state = TrainState(**{name: restored[name] for name in vars(state)})
         elif processes.is_main:
-            _write_start(folder, prepared)
+            for name, data in _start_files(prepared).items():
+                write_atomic(folder / name, data)
             checkpoints.save(folder, 0, session.checkpoint_files(state), keep=run.keep_checkpoints)
 
         def save() -> None:
@@ -120,7 +143,7 @@ def run_to_end(
                     checkpoints.save(
                         folder, state.step, session.checkpoint_files(state), keep=run.keep_checkpoints
                     )
-                    _write_metrics(folder, state)
+                    write_atomic(folder / METRICS, _metrics_lines(state))
                 except InputError as error:
                     raise checkpoints.not_saved(error, folder, state.step, processes.world_size) from None
 
@@ -157,7 +180,6 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     """Save the model, use the test set once, and write the result: with it the run is finished."""
     prepared, data, model = session.prepared, session.prepared.data, session.model.to("cpu")
     model.save_pretrained(folder / MODEL)
-    _write_metrics(folder, state)
     test = prepared.read_test()
     log(f"evaluating the test set, {len(test.labels):,} examples, once ...")
     evaluation = evaluate(model, test, session.run.batch_size)
@@ -179,7 +201,11 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     compared = baseline(data, log) if isinstance(data, Texts) else None
     if compared is not None:
         record["baseline"] = compared
-    write_atomic(folder / RESULT, json.dumps(record, indent=2) + "\n")
+    files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, as_json(record)
+    # The result last: with it the run is finished, and all that the manifest lists is there.
+    listed = manifest({**files, RESULT: result})
+    for name, content in {**files, MANIFEST: listed, RESULT: result}.items():
+        write_atomic(folder / name, content)
     log(
         f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps "
         f"in {format_duration(state.seconds)}."
@@ -210,16 +236,34 @@ def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
             )
 
 
-def _write_start(folder: Path, prepared: PreparedRun) -> None:
-    write_atomic(folder / CONFIG, as_text(prepared.run))
-    write_atomic(folder / DATA, json.dumps(asdict(prepared.info), indent=2) + "\n")
-    if prepared.tokenizer is not None:
-        write_atomic(folder / TOKENIZER, tokenizer_bytes(prepared.tokenizer))
+def _start_files(prepared: PreparedRun) -> dict[str, bytes]:
+    """The files that a run begins with."""
+    files = {CONFIG: as_text(prepared.run).encode(), DATA: as_json(asdict(prepared.info))}
+    return files | ({TOKENIZER: tokenizer_bytes(prepared.tokenizer)} if prepared.tokenizer else {})
 
 
-def _write_metrics(folder: Path, state: TrainState) -> None:
+def _metrics_lines(state: TrainState) -> bytes:
     # Whole every time: nobody ever meets half a line, or lines of steps that were taken back.
-    write_atomic(folder / METRICS, "".join(json.dumps(line) + "\n" for line in state.metrics))
+    return "".join(json.dumps(line) + "\n" for line in state.metrics).encode()
+
+
+def _rebuild_model(folder: Path, processes: Group, log: Log) -> None:
+    """Write a damaged model of a finished run again, from its last checkpoint: the same to the bit."""
+    try:
+        refuse_links(folder / MODEL, folder)
+        from_pretrained(folder / MODEL)
+    except HeadworkError as error:
+        steps, checkpoint = Result.read(folder).record["steps"], checkpoints.latest(folder, log)
+        there = os.path.lexists(folder / MODEL)
+        if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
+            with locked(folder, processes):
+                aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
+                checkpoint_model(folder, *checkpoint).save_pretrained(folder / MODEL)
+            log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
+        elif there:
+            raise InputError(
+                f"{error} This finished run has no checkpoint of its last step to rebuild its model from."
+            ) from None
 
 
 @contextmanager
@@ -233,7 +277,8 @@ def _stop_signals() -> Iterator[list[int]]:
 
     def restore() -> None:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # None: set by C code, which Python can neither see nor set again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def catch(number: int, frame: Any) -> None:
         caught.append(number)
@@ -271,12 +316,11 @@ def locked(folder: Path, processes: Group) -> Iterator[None]:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / ".lock").open("w")
     except OSError as error:
         raise InputError(
             f"cannot write {folder}: {error.strerror}. Choose another folder with --out."
         ) from None
-    with handle:
+    with open_file(folder / ".lock", max_bytes=None, root=folder, lock=True) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -302,15 +346,7 @@ def check_new(folder: Path, processes: int) -> None:
 def check_same(
     folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, log: Log
 ) -> None:
-    """The checkpoint is of this run, and of as many processes."""
-    # Read and written again: fields that are new since then have their defaults.
-    before = json.loads(as_text(read_run(json.dumps(state["config"]), str(folder / CONFIG))))
-    if before != config:
-        names = [name for name in config if config[name] != before.get(name)]
-        raise InputError(
-            f"{folder / CONFIG}: changed since the checkpoint was written ({', '.join(names)}), so it would "
-            "be another run. Undo the change, or train a new run with --set."
-        )
+    """The checkpoint is of as many processes; what else may change the bits is told."""
     if state["processes"] != processes.world_size:
         counts = f"{state['processes']} process(es), now there are {processes.world_size}"
         if not other_processes:

@@ -191,7 +191,7 @@ def bad_npz(path, kind):
     [
         ("object", "cannot be read safely"),
         ("names", "holds pixels. Expected one of: train_images with train_labels"),
-        ("lies", "its header promises"),
+        ("lies", "unpacks to"),
         ("range", "from 1000 to 1000. Expected bytes"),
         ("counts", "3 images but 2 labels"),
         ("one class", "every image is of one class, '0'"),

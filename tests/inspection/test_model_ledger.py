@@ -84,7 +84,7 @@ def test_every_name_has_a_model_and_an_example(name: str) -> None:
         ("vision", {"dropout": "much"}, "dropout is much. Expected a number"),
         ("recurrent", {"bidirectional": "perhaps"}, "Expected true or false"),
         ("vision", {"pooling": "meen"}, "Did you mean 'mean'"),
-        ("vision", {"width": 10**12}, "sizes too large to count"),
+        ("vision", {"width": 10**12}, "at least 1 and below 2,147,483,648"),
         ("vision", {"depth": str(10**9)}, "depth 1,000,000,000; at most 1,000 layers"),
     ],
 )

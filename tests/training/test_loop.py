@@ -194,7 +194,7 @@ def test_old_results_are_read_and_new_ones_hold_no_forecast(finished, tmp_path):
 
     assert "forecast" not in json.loads((finished / "result.json").read_text())
     assert not any("forecast" in line for line in training.load_metrics(finished))
-    old = shutil.copytree(finished, tmp_path / "old")
+    old = shutil.copytree(finished, tmp_path / "old", ignore=shutil.ignore_patterns("manifest.json"))
     record = json.loads((old / "result.json").read_text())
     (old / "result.json").write_text(json.dumps({**record, "forecast": 7.5}))
     (old / "metrics.jsonl").write_text('{"step": 0, "forecast": 7.5}\n' + (old / "metrics.jsonl").read_text())

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
 
 SIZES = ("output-size", "convolution-counts", "sharing-counts")
 WITH_BIASES = ("convolution-counts", "attention-parameters", "feed-forward-parameters")
@@ -22,58 +22,6 @@ SHAPE_EXAMPLE = {"mechanism": "head-shapes", "batch": 1, "tokens": 5, "width": 8
 PARAMETERS_EXAMPLE = {"mechanism": "attention-parameters", "width": 8, "heads": 2}
 SMALL_LAYER = {"mechanism": "feed-forward-parameters", "tokens": 3, "width": 4, "hidden": 8}
 COST_EXAMPLE = {"mechanism": "complexity", "tokens": 5, "width": 4, "kernel": 3}
-
-
-SENTENCES = {
-    "class-token-forgotten": "the class token is forgotten (196 for 197)",
-    "patch-channels-forgotten": "the channels of a patch are forgotten",
-    "patch-side-for-area": "only one side of the patch is counted: a patch has P x P pixels",
-    "patches-of-one-side": "only the patches along one side are counted",
-    "patches-added": "the patches down and across are added; they must be multiplied",
-    "patches-per-channel": "the patches are counted once for each channel",
-    "pixels-over-side": "the pixels are divided by the side of a patch, not by its area",
-    "plus-one-forgotten": "the + 1 is forgotten",
-    "floor-forgotten": "the quotient is not rounded down: the number of outputs is an integer",
-    "ceiling-for-floor": "the quotient is rounded up; it must be rounded down",
-    "size-without-padding": "the padding is forgotten",
-    "padding-once": "the padding is counted on one side only: p for 2p",
-    "size-without-stride": "the stride is forgotten",
-    "input-channels-forgotten": "the input channels are forgotten: a filter reads all of them",
-    "filter-side-for-area": "only one side of the filter is counted: it has k x k taps",
-    "one-filter-counted": "only one filter is counted",
-    "weights-not-shared": "the weights are counted at every output position; a convolution shares them",
-    "dense-without-channels": (
-        "the channels are left out of the dense layer: it connects every input with every output"
-    ),
-    "dense-added": (
-        "the inputs and outputs of the dense layer are added; each input is connected with each output"
-    ),
-    "shared-counted-again": "a shared kernel is counted once for each output",
-    "unshared-counted-once": (
-        "without sharing each output has taps of its own: they are counted once for each output"
-    ),
-    "inputs-for-outputs": "taps are counted at every input position; each output has one set",
-    "width-not-divided": "the width is not divided among the heads",
-    "feature-attention-shape": (
-        "the attention matrix compares features, not tokens: Q K^T with tokens as columns"
-    ),
-    "one-matrix-for-all-heads": "all heads share one attention matrix; each head must have its own",
-    "tokens-by-features": "the attention matrix has a column for each feature; it has one for each token",
-    "joined-as-average": "the heads are averaged; joined side by side they give the whole width again",
-    "whole-width-per-head": (
-        "each head is given the whole width, so a projection has h d^2 weights; the heads share d^2"
-    ),
-    "head-with-whole-width": "each head is given the whole width: d^2 weights per head",
-    "one-head-counted": "only one head is counted",
-    "three-projections": "W_o is forgotten: there are four projections",
-    "projections-forgotten": "the projections are forgotten: attention costs n d^2 as well as n^2 d",
-    "tokens-and-width-swapped": "tokens and width are swapped: n d^2 for n^2 d",
-    "one-projection-counted": "only one projection is counted; queries, keys and values have one each",
-    "depthwise-for-full": (
-        "the convolution is counted as depthwise, k n d; a full one connects all channels, k n d^2"
-    ),
-    "one-recurrence-matrix": "only one of W_x and W_h is counted at each step",
-}
 
 
 # --- patches ----------------------------------------------------------------------------------------

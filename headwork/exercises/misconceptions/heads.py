@@ -7,7 +7,7 @@ import numpy as np
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions import softmax
 from headwork.exercises.misconceptions.attention import ATTENTIONS, BETA_1, TWO_HEADS, TWO_TOKENS
-from headwork.exercises.misconceptions.registry import formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
 
 LINEAR_ATTENTIONS = ("linear-attention", "linear-attention-recurrent")
 SENSITIVITY_EXAMPLE = {**TWO_TOKENS, "mechanism": "sensitivity", "delta": "0 0; 1 1"}
@@ -17,20 +17,6 @@ PADDING_MASK = {**BETA_1, "mask": "[[1, 0]]"}
 ROWS = {"query": "1; 2", "key": "1; 3", "value": "1; 2", "mask": "causal"}
 RECURRENT_EXAMPLE = {"mechanism": "linear-attention-recurrent", **ROWS}
 LINEAR_EXAMPLE = {"mechanism": "linear-attention", **ROWS}
-
-SENTENCES = {
-    "mask-with-zero": "hidden scores are set to 0 instead of minus infinity, and e^0 = 1 still takes weight",
-    "mask-sees-one-more": "the mask is one position too generous: each query sees the next key too",
-    "heads-averaged": "the heads are averaged; they must be put side by side",
-    "heads-added": "the heads are added; they must be put side by side",
-    "join-without-transpose": (
-        "the heads are joined by reshaping alone: tokens and heads are mixed up, swap their axes"
-    ),
-    "output-projection-forgotten": "W_o is left out",
-    "norm-without-root": "the squared length is written; its root is the norm",
-    "norm-as-sum": "the coordinates are added up; the norm is the root of the sum of their squares",
-    "error-not-relative": "the error is not divided by r",
-}
 
 
 # --- masks --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
 
 POSITIONS = ("sinusoidal-positions",)
 NORMALISED = ("layer-normalisation", "add-and-normalise")
@@ -21,25 +21,6 @@ SMALL_LAYER = {
     "W_2": "1 2; 3 1",
     "b_1": "1 -1",
     "b_2": "1 0",
-}
-
-
-SENTENCES = {
-    "sine-and-cosine-swapped": "sine and cosine are swapped: the sine stands first in each pair",
-    "exponent-without-two": "the exponent lacks its 2: w_k = base^(-2k/d) for pair k",
-    "column-for-pair": "the exponent takes the column 2k for the pair k: w_k = base^(-2k/d)",
-    "frequencies-rising": "the exponent has the wrong sign: frequencies fall from pair to pair",
-    "positions-from-one": "the positions are counted from 1; they must be counted from 0",
-    "variance-for-deviation": "the variance is taken for the standard deviation: the root is missing",
-    "sample-deviation": "the squares are divided by d - 1; layer normalisation divides by d",
-    "mean-not-subtracted": "the mean is not subtracted",
-    "deviation-of-sum": "the squares are not divided by d: the deviation is the root of their mean",
-    "scale-and-shift-swapped": "scale and shift are swapped",
-    "affine-forgotten": "scale and shift are left out",
-    "activation-forgotten": "the activation is left out: negative numbers must become 0",
-    "absolute-for-positive": "the absolute value is taken; negative numbers must become 0",
-    "first-bias-forgotten": "the first bias b_1 is left out",
-    "second-bias-forgotten": "the second bias b_2 is left out",
 }
 
 

@@ -5,32 +5,13 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
 
 RECURRENCES = ("recurrence",)
 CLOSED_FORMS = ("recurrence-closed-form",)
 RECURRENCE_EXAMPLE = {"mechanism": "recurrence", "inputs": "1 2 4", "W_x": "2", "W_h": "3", "h_0": "[1]"}
 CLOSED_FORM_EXAMPLE = {"mechanism": "recurrence-closed-form", "inputs": "1 2 4", "W_x": "2", "W_h": "3"}
 ALTERNATION_EXAMPLE = {"mechanism": "alternation", "inputs": "1 2 4 5"}
-
-
-SENTENCES = {
-    "step-function-forgotten": "the step function is left out: the output is 1 or 0",
-    "step-upside-down": "the output is 1 where the state is negative; it must be 1 where it is positive",
-    "powers-reversed": (
-        "the powers run the wrong way: w^t for w^(T-t); the oldest input passes through W_h most often"
-    ),
-    "powers-by-time": "the power is the time, counted from 1: w^t for w^(T-t)",
-    "powers-one-too-high": "the powers are one too high: the last input does not pass through W_h at all",
-    "parity-from-zero": (
-        "the positions are counted from 0, so odd and even are swapped; here they count from 1"
-    ),
-    "difference-backwards": "the difference is taken the wrong way round",
-    "signs-forgotten": "everything is added; w_h = -1 flips the sign at every step",
-    "alternation-upside-down": (
-        "the output is 1 where the state is negative; it must be 1 where it is positive"
-    ),
-}
 
 
 @misconception(on=(*RECURRENCES, *CLOSED_FORMS), counter_example=RECURRENCE_EXAMPLE)

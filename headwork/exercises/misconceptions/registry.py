@@ -1,7 +1,9 @@
 """What a misconception is, and how a case is run with one or two of them."""
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from headwork.exercises.exercise import Exercise
 
 Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
 Change = Callable[[RunView], Any]
+SENTENCES: dict[str, str] = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
