@@ -22,7 +22,8 @@ def run(headwork_command, monkeypatch, tmp_path):
     return partial(headwork_command, "compare")
 
 
-def test_a_budget_too_small_says_so_and_all_is_written(run, tmp_path):
+def test_a_budget_too_small_says_so_and_all_is_written(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(measurements, "SECONDS_BETWEEN_LINES", -1.0)  # a line for every measurement
     code, out, err = run(*SMALL)
     assert code == 0
     assert "2 training steps are too small a budget to say anything" in out
