@@ -31,7 +31,7 @@ def measure(run: training.RunConfig, steps: int) -> tuple[float, float]:
     """Seconds of the input path and of the whole step, as the medians over some steps."""
     prepared = prepare(run, log=to_stderr)
     session = Session(prepared, prepared.new_model(), Group(), to_stderr)
-    order = prepared.training.order(run.batch_size, run.seed, 0)[: steps + 3]
+    order = prepared.training.shuffled_batches(run.batch_size, run.seed, 0)[: steps + 3]
     inputs, whole = [], []
     for number, chosen in enumerate(order):
         begun = time.perf_counter()

@@ -87,7 +87,7 @@ class Contender:
         session = Session(self.prepared, self.model, Group(), to_stderr)
         for epoch in range(run.epochs):
             begun = time.monotonic()
-            for chosen in self.prepared.training.order(run.batch_size, run.seed, epoch):
+            for chosen in self.prepared.training.shuffled_batches(run.batch_size, run.seed, epoch):
                 session.step(chosen, step)
                 step += 1
             self.seconds += time.monotonic() - begun

@@ -160,13 +160,13 @@ def explain(
             raise InputError(f"explain: '{name}' is not an input. Use the option --{option}.")
     settings: dict[str, Any] = {"exact": exact or bool(limit), "digits": digits}
     if slide:
-        from headwork.readings.sliding import slide_frames
+        from headwork.readings.sliding import slider_page
 
         if output.format != "html":
             raise InputError(
                 f"--slide makes a page with a slider: add --as html --out FILE (not {output.format})."
             )
-        output.write(slide_frames(mechanism, slide, settings, inputs))
+        output.write(slider_page(mechanism, slide, settings, inputs))
         return
     trace = readings.explain(mechanism, **settings, **inputs)
     for path, value in (assignment(text, "--what-if") for text in what_if or []):

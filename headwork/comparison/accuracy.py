@@ -54,7 +54,7 @@ def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
     return Accuracy(mean, math.hypot(within, between))
 
 
-def too_small_budget(accuracies: Iterable[Accuracy], chance: float, steps: int) -> str:
+def budget_sentence(accuracies: Iterable[Accuracy], chance: float, steps: int) -> str:
     """A sentence that says so if no accuracy is above chance; otherwise nothing."""
     if any(accuracy.above(Accuracy(chance)) for accuracy in accuracies):
         return ""
@@ -64,11 +64,11 @@ def too_small_budget(accuracies: Iterable[Accuracy], chance: float, steps: int) 
     )
 
 
-def leaders(accuracies: Mapping[str, Accuracy]) -> str:
+def leaders_sentence(accuracies: Mapping[str, Accuracy]) -> str:
     """Which families are best, and which are measurably worse.
 
     >>> half = mean_accuracy([0.5], 400)
-    >>> leaders({"cnn": mean_accuracy([0.9], 400), "lstm": mean_accuracy([0.89], 400), "gru": half})
+    >>> leaders_sentence({"cnn": mean_accuracy([0.9], 400), "lstm": mean_accuracy([0.89], 400), "gru": half})
     'cnn and lstm lead (90.0%, 89.0%: no measurable difference), ahead of gru (50.0%)'
     """
     best = max(accuracies, key=lambda name: accuracies[name].value)
@@ -86,11 +86,11 @@ def leaders(accuracies: Mapping[str, Accuracy]) -> str:
     return f"{leading}, ahead of {join_names(behind)} ({values_behind})"
 
 
-def changes(before: Mapping[str, Accuracy], after: Mapping[str, Accuracy]) -> str:
+def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accuracy]) -> str:
     """For which families the accuracy drops, rises, or does not measurably change.
 
     >>> low, high = mean_accuracy([0.5], 400), mean_accuracy([0.9], 400)
-    >>> changes({"cnn": high, "lstm": low}, {"cnn": low, "lstm": low})
+    >>> changes_sentence({"cnn": high, "lstm": low}, {"cnn": low, "lstm": low})
     'accuracy drops for cnn (-40.0 points); there is no measurable change for lstm (+0.0 points)'
     """
     texts, numbers = {}, {}

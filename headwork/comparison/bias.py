@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from headwork.comparison import accuracy, training
-from headwork.comparison.accuracy import Accuracy, changes, leaders
+from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Row, classify, clauses, dodge_factor
+from headwork.comparison.row import CriterionReport, Plot, Results, classify, clauses, dodge_factor
 from headwork.comparison.training import Settings
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
@@ -217,7 +217,7 @@ def circular_convolution_error() -> dict[str, float]:
     return {"error": equivariance_error(convolve, torch.randn(16, 1, 8, 8, generator=draw), 2)}
 
 
-def report(settings: Settings, results: Results) -> Row:
+def report(settings: Settings, results: Results) -> CriterionReport:
     names, task = settings.families, TASKS[settings.full]
 
     def runs(name: str, count: int = task.counts[-1], shuffle: bool = False) -> list[Mapping[str, Any]]:
@@ -225,7 +225,7 @@ def report(settings: Settings, results: Results) -> Row:
 
     tested = runs(names[0])[0]["tested"]
     sizes = [runs(name)[0]["parameters"] for name in names]
-    row = Row(
+    row = CriterionReport(
         "bias",
         "Inductive bias",
         f"{task.data} on {task.image} x {task.image} with a margin of {task.margin}: "
@@ -257,13 +257,14 @@ def report(settings: Settings, results: Results) -> Row:
     circular = results["bias circular convolution"]["error"]
     row.add_sentence(_equivariance_sentence(errors, circular))
     every = accuracy.all_accuracies(accuracies)
-    row.verdict = accuracy.too_small_budget(every, CHANCE, settings.steps)
+    row.verdict = accuracy.budget_sentence(every, CHANCE, settings.steps)
     if not row.verdict:
-        fewest, *_, most = (f"{label} {leaders(values)}" for label, values in by_count.items())
+        fewest, *_, most = (f"{label} {leaders_sentence(values)}" for label, values in by_count.items())
         row.verdict = f"With {fewest}; with {most}."
-        row.add_sentence(f"Tested on images {task.margin} rows lower, {changes(values, shifted)}.")
+        row.add_sentence(f"Tested on images {task.margin} rows lower, {changes_sentence(values, shifted)}.")
         row.add_sentence(
-            f"Trained and tested with all pixels in one fixed random order, {changes(values, shuffled)}."
+            "Trained and tested with all pixels in one fixed random order, "
+            f"{changes_sentence(values, shuffled)}."
         )
         row.plots.append(_plot(accuracies, shuffled, task.data))
     row.numbers = {

@@ -11,7 +11,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from headwork.comparison import complexity, long_range, parallelism
-from headwork.comparison.accuracy import changes, leaders, mean_accuracy
+from headwork.comparison.accuracy import changes_sentence, leaders_sentence, mean_accuracy
 from headwork.comparison.bias import circular_convolution_error, train_on_images
 from headwork.comparison.families import FAMILIES, definition, flops
 from headwork.comparison.timing import crossing
@@ -87,7 +87,9 @@ def memory_over_a_gap() -> list[Any]:
         "gradient of the last output at the first token is divided by that at the token just before the last."
     ]
     columns = ("family", "gradient at the first token, untrained", f"accuracy after a gap of {GAP}")
-    sentence = f"With this budget, at predicting the first of {GAP + 1} symbols, {leaders(accuracies)}."
+    sentence = (
+        f"With this budget, at predicting the first of {GAP + 1} symbols, {leaders_sentence(accuracies)}."
+    )
     sweep = long_range.sweep_recurrent_weight((0.8, 0.9, 1.0, 1.1, 1.2), 50)
     figure = long_range.recurrent_weight_plot(sweep, wide=True)
     return [Table(f"A gap of {GAP}, measured", columns, rows, notes), sentence, figure, SEE_ALSO]
@@ -113,4 +115,4 @@ def image_shifts() -> list[Any]:
     ]
     columns = ("family", "equivariance error, untrained", "trained", "accuracy", "accuracy when lower")
     table = Table("A shift by 2 rows, measured", columns, rows, notes)
-    return [table, f"Two rows lower, {changes(accuracies, shifted)}.", SEE_ALSO]
+    return [table, f"Two rows lower, {changes_sentence(accuracies, shifted)}.", SEE_ALSO]

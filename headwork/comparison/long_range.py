@@ -21,12 +21,12 @@ from headwork.comparison import accuracy, training
 from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Row, add_legend, classify, clauses, draw, panel
+from headwork.comparison.row import CriterionReport, Plot, Results, add_legend, classify, clauses, draw, panel
 from headwork.comparison.training import Settings
 from headwork.mechanisms import recurrence
 from headwork.models import Encoder, TransformerConfig
 from headwork.models.convolutional import SequenceConvolution
-from headwork.models.layers import Head, Positions, TokenEmbedding
+from headwork.models.layers import ClassifierHead, Positions, TokenEmbedding
 from headwork.models.recurrent import RecurrentLayer
 from headwork.pages.tables import Table
 from headwork.training.runs import threads
@@ -102,7 +102,7 @@ class LastTokenClassifier(nn.Module):
             self.body = SequenceConvolution(width, 2, taps=TAPS, backend="fused")
         else:
             self.body = RecurrentLayer(width, width, cell=family.cell, backend="fused")
-        self.head = Head(width, SYMBOLS)
+        self.head = ClassifierHead(width, SYMBOLS)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.logits(self.embedding(tokens))
@@ -193,10 +193,10 @@ def _first_to_last(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "t
     return float(jacobian.norm() / math.sqrt(STATES))
 
 
-def report(settings: Settings, results: Results) -> Row:
+def report(settings: Settings, results: Results) -> CriterionReport:
     names, seeds, gaps = settings.families, settings.seeds, GAPS[settings.full]
     counts = [results[measurement_name(name, gaps[0], seeds[0])]["parameters"] for name in names]
-    row = Row(
+    row = CriterionReport(
         "long-range",
         "Long range",
         f"{settings.describe_training('sequences', counts)}; {TEST_SEQUENCES:,} test sequences per seed; "
@@ -212,7 +212,7 @@ def report(settings: Settings, results: Results) -> Row:
         at_gap = {name: accuracies[name][gap] for name in names}
         row.add_cells(f"accuracy, gap {gap}", at_gap, json_name=f"gap {gap}: right")
     row.numbers = {"accuracy": accuracy.values_by_size(accuracies), "chance": CHANCE}
-    row.verdict = accuracy.too_small_budget(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
+    row.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
     if not row.verdict:
         row.verdict = reach_sentence(accuracies)
         row.add_sentence(claim_sentence(accuracies))
@@ -252,12 +252,12 @@ def claim_sentence(accuracies: BySize) -> str:
     ahead = any(at_gap[name].above(at_gap["transformer"]) for name in recurrent)
     claim = ", against the usual claim that attention reaches farther" if ahead else ""
     return (
-        f"At a gap of {gap} {accuracy.leaders(at_gap)}{claim}. This holds for this budget: it shows how fast "
-        "a family learns, not what it could learn."
+        f"At a gap of {gap} {accuracy.leaders_sentence(at_gap)}{claim}. This holds for this budget: it shows "
+        "how fast a family learns, not what it could learn."
     )
 
 
-def _add_gradients(row: Row, results: Mapping[str, Any], gap: int) -> None:
+def _add_gradients(row: CriterionReport, results: Mapping[str, Any], gap: int) -> None:
     """How the gradient decays with distance, at the longest gap and the first seed."""
     decays = {
         when: {name: decay_per_position(result[when]) for name, result in results.items()}
@@ -334,7 +334,7 @@ def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
     return figure
 
 
-def _add_recurrent_weight(row: Row, result: Any) -> None:
+def _add_recurrent_weight(row: CriterionReport, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     caption = f"A plain recurrence of {STATES} states; its recurrent matrix is w times a rotation."
     row.plots.append(Plot(recurrent_weight_plot(result), "gradient against the recurrent weight", caption))

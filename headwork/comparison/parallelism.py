@@ -15,8 +15,8 @@ from torch import Tensor
 
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Row, classify, clauses, format_ratio, size_plot
-from headwork.comparison.timing import InterleavedTimer, cores, load, relative
+from headwork.comparison.row import CriterionReport, Plot, Results, classify, clauses, format_ratio, size_plot
+from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative
 from headwork.comparison.training import Settings
 from headwork.pages.tables import Table
 from headwork.sizes.polynomial import Polynomial, interpolated
@@ -106,13 +106,13 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
                 timer.run(1)
     best = relative({(name, k): timer.best[name] for k, timer in timers.items() for name in families})
     times = {name: [best[name, number] for number in sorted(timers)] for name in families}
-    return {"threads": sorted(timers), "times": times, "load": load()}
+    return {"threads": sorted(timers), "times": times, "load": load_average()}
 
 
-def report(settings: Settings, results: Results) -> Row:
+def report(settings: Settings, results: Results) -> CriterionReport:
     names, count = settings.families, cores()
     same, threaded = results["parallelism same tokens"], results["parallelism threads"]
-    row = Row(
+    row = CriterionReport(
         "parallelism",
         "Parallelism",
         f"The longest chain of the plain definition; {TOKENS:,} tokens of width {WIDTH} in sequences of "

@@ -16,7 +16,7 @@ Results = Mapping[str, Mapping[str, Any]]  # of measurements, by their names
 
 
 @dataclass(frozen=True)
-class Cells:
+class TableRow:
     """One line of the large table: a text for each family; programs know the line by ``json_name``."""
 
     label: str
@@ -34,14 +34,14 @@ class Plot:
 
 
 @dataclass
-class Row:
+class CriterionReport:
     """The report on one row: ``budget`` states what was run, ``verdict`` is the row in one sentence."""
 
     name: str
     title: str
     budget: str
     verdict: str = ""
-    cells: list[Cells] = field(default_factory=list)
+    cells: list[TableRow] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Row:
     ) -> None:
         """Add a line of the table, named in JSON like its label unless a name is given."""
         texts = {family: form(value) for family, value in values.items()}
-        self.cells.append(Cells(label, texts, json_name or label))
+        self.cells.append(TableRow(label, texts, json_name or label))
 
     def add_sentence(self, sentence: str) -> None:
         if sentence:

@@ -26,7 +26,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def load() -> float:
+def load_average() -> float:
     """How many threads had a core or waited for one, on average over the last minute; 0 if nobody counts."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from headwork.comparison import bias, training
-from headwork.comparison.accuracy import Accuracy, leaders, mean_accuracy, too_small_budget
+from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracy
 from headwork.comparison.bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Results, Row, format_ratio
+from headwork.comparison.row import CriterionReport, Results, format_ratio
 from headwork.comparison.timing import InterleavedTimer, relative
 from headwork.comparison.training import BATCH_SIZE, Batch, Settings, generator
 from headwork.data import EncodedTexts, load_texts, train_tokenizer
@@ -129,9 +129,9 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     }
 
 
-def report(settings: Settings, results: Results) -> Row:
+def report(settings: Settings, results: Results) -> CriterionReport:
     names, seeds, task = settings.families, settings.seeds, TASKS[settings.full]
-    row = Row(
+    row = CriterionReport(
         "uses",
         "Best use",
         f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
@@ -150,7 +150,12 @@ def report(settings: Settings, results: Results) -> Row:
 
 
 def _add_task(
-    row: Row, task: str, runs: Mapping[str, list[Any]], times: Mapping[str, Any], chance: float, steps: int
+    row: CriterionReport,
+    task: str,
+    runs: Mapping[str, list[Any]],
+    times: Mapping[str, Any],
+    chance: float,
+    steps: int,
 ) -> None:
     accuracies = {
         name: mean_accuracy([run["accuracy"] for run in by_seed], by_seed[0]["tested"])
@@ -164,7 +169,7 @@ def _add_task(
         ("time per prediction", times["answer"], format_ratio, "time an answer"),
     ):
         row.add_cells(f"{task}: {label}", values, form, f"{task}: {json_name}")
-    small = too_small_budget(accuracies.values(), chance, steps)
+    small = budget_sentence(accuracies.values(), chance, steps)
     sentence = small or f"{_summary(accuracies, times['step'])}."
     row.verdict = f"{row.verdict} On {task}, {sentence}".strip()
     row.numbers[task] = {
@@ -178,7 +183,7 @@ def _summary(accuracies: Mapping[str, Accuracy], step_times: Mapping[str, float]
     """Which family leads, and whether the fastest to train is worse."""
     best = max(accuracies, key=lambda name: accuracies[name].value)
     fastest = min(step_times, key=lambda name: step_times[name])
-    text = leaders(accuracies)
+    text = leaders_sentence(accuracies)
     if len(accuracies) == 1:
         return text
     if fastest == best:

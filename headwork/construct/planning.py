@@ -9,9 +9,9 @@ import numpy as np
 
 from headwork.construct import certificate
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import OwnContent
+from headwork.construct.certificate import OwnContentHeads
 from headwork.construct.construction import Construction
-from headwork.construct.reaching import TOLERANCE, Reach, Reached
+from headwork.construct.reaching import TOLERANCE, HeadSearch, RealisedHead
 from headwork.construct.targets import NotFound
 from headwork.errors import TooLarge
 from headwork.mechanisms import attention
@@ -22,10 +22,10 @@ RANDOM_CELLS = 100_000  # the most attention weights over all random inputs
 
 
 @dataclass(eq=False)
-class Plan(Reach):
+class Plan(HeadSearch):
     """One way after the other, until one keeps the tolerance."""
 
-    most: int | None = None  # heads
+    max_heads: int | None = None
 
     def construct(self, delta: float) -> Construction:
         """The first way that keeps the tolerance; where none was given, also the nearest."""
@@ -52,27 +52,27 @@ class Plan(Reach):
             f"heads, a larger tolerance or a larger width{other}."
         )
 
-    def _certify(self, reached: list[Reached]) -> Construction:
-        readers = self.readers()
-        count = len(reached) + sum(self.width + reader.cancelled for reader in readers)
-        if self.most is not None and count > self.most:
-            raise NotFound(f"{count} heads, where at most {self.most} may be used")
+    def _certify(self, reached: list[RealisedHead]) -> Construction:
+        own_content_heads = self.own_content_heads()
+        count = len(reached) + sum(self.width + reader.cancelled for reader in own_content_heads)
+        if self.max_heads is not None and count > self.max_heads:
+            raise NotFound(f"{count} heads, where at most {self.max_heads} may be used")
         if count * self.width * (self.width + self.codes.shape[1]) > MAX_VALUES:
             raise TooLarge(f"{count} heads for content of width {self.width}. Take a smaller width.")
         ideal = [head.scored for head in reached]
-        every = [*ideal, *(reader.base for reader in readers)]
+        every = [*ideal, *(reader.base for reader in own_content_heads)]
         shares = any(scored.F.any() for scored in every)
         beta = 1.0
         if any(scored.S.any() for scored in every) or not shares:
-            bound_at = partial(certificate.bound, ideal, self.M, self.norm, own=readers)
+            bound_at = partial(certificate.bound, ideal, self.M, self.norm, own=own_content_heads)
             beta = certificate.smallest_beta(bound_at, self.allowed)
             beta = max(beta, 1.0) if shares else beta
-        result = self._at(beta, reached, readers)
+        result = self._at(beta, reached, own_content_heads)
         for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
             if self.tolerance is None or result.bound <= self.tolerance or self.too_narrow():
                 break
             beta *= 1 + 2.0 ** (step - 50)
-            result = self._at(beta, reached, readers)
+            result = self._at(beta, reached, own_content_heads)
         if result.bound > self.allowed and not self.too_narrow():
             raise certificate.refusal(self.allowed, result.bound, result.rounding)
         return result
@@ -88,7 +88,9 @@ class Plan(Reach):
             perturbation=self._perturb(result, delta),
         )
 
-    def _at(self, beta: float, reached: list[Reached], readers: list[OwnContent]) -> Construction:
+    def _at(
+        self, beta: float, reached: list[RealisedHead], own_content_heads: list[OwnContentHeads]
+    ) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
         pairs, width = [head.at(beta) for head in reached], self.width
         whole = width + self.codes.shape[1]
@@ -96,7 +98,7 @@ class Plan(Reach):
             ([np.pad(W, ((0, 0), (width, 0))) for W in pair], np.eye(width, whole), one.head.coefficient)
             for pair, one in zip(pairs, reached, strict=True)
         ]
-        for reader in readers:
+        for reader in own_content_heads:
             for dimension in range(width + reader.cancelled):  # the last one takes away their mean
                 query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.at(beta))
                 value = np.zeros((width, whole))
@@ -106,10 +108,10 @@ class Plan(Reach):
                 c = reader.base.coefficient
                 heads.append(([query, key], value, c if dimension < width else -c))
         scored = [self.score(h.head.coefficient, *pair) for h, pair in zip(reached, pairs, strict=True)]
-        own = [replace(r, base=self.score(r.base.coefficient, *r.at(beta))) for r in readers]
+        own = [replace(r, base=self.score(r.base.coefficient, *r.at(beta))) for r in own_content_heads]
         rows = max(len(query) for (query, _), _, _ in heads)
         proved = certificate.bound(scored, self.M, self.norm, beta, own)
-        exact, why = self._why(beta, reached, readers)
+        exact, why = self._why(beta, reached, own_content_heads)
         return Construction(
             True,
             self.goal.title,
@@ -130,12 +132,14 @@ class Plan(Reach):
             matrix=self.M,
             queries=self.goal.queries,
             rotary=self.kind == "rotary",
-            remarks=tuple(self._remarks(beta, reached, readers)),
+            remarks=tuple(self._remarks(beta, reached, own_content_heads)),
         )
 
-    def _why(self, beta: float, reached: list[Reached], readers: list[OwnContent]) -> tuple[str, str]:
+    def _why(
+        self, beta: float, reached: list[RealisedHead], own_content_heads: list[OwnContentHeads]
+    ) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
-        if len(reached) > 1 or readers:
+        if len(reached) > 1 or own_content_heads:
             return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
         S, F, head = reached[0].scored.S, reached[0].scored.F, reached[0].head
         if not S.any():
@@ -150,7 +154,9 @@ class Plan(Reach):
             closed = f"ln({exact})"
         return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
 
-    def _remarks(self, beta: float, reached: list[Reached], readers: list[OwnContent]) -> Iterator[str]:
+    def _remarks(
+        self, beta: float, reached: list[RealisedHead], own_content_heads: list[OwnContentHeads]
+    ) -> Iterator[str]:
         if reached[0].remark:
             yield reached[0].remark
         elif self.goal.head_width is not None and self.kind == "one-hot":
@@ -164,7 +170,7 @@ class Plan(Reach):
             yield f"exact zeros need beta = ∞ or a mask: softmax alone only approaches them{default}"
         if self.kind == "rotary":
             yield "queries and keys are made from a constant 1 after the content and rotated by position"
-        if readers:
+        if own_content_heads:
             yield (
                 f"beyond the ends, heads 0 to {len(reached) - 1} take the token itself; the others read its "
                 "content in their scores and take that away again (two keys move apart, tanh z is nearly z)"

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headwork.construct.targets import Array, Goal, Head, Indices
+from headwork.construct.targets import Array, Head, Indices, Target
 from headwork.errors import InputError, unknown
 from headwork.mechanisms import rotary_positions, sinusoidal_positions
 from headwork.mechanisms.positions import frequencies
@@ -37,7 +37,7 @@ BASE = 10000
 CUTS = (1e-3, 1e-6, 1e-9, 1e-12)  # directions of the codes that are weaker than this share are left out
 
 
-def position_codes(kind: str, goal: Goal, width: int) -> Array:
+def position_codes(kind: str, goal: Target, width: int) -> Array:
     """One row per token."""
     if kind not in POSITIONS:
         raise unknown("positions", kind, POSITIONS)
@@ -64,7 +64,7 @@ def target_scores(head: Head) -> tuple[Array, Array]:
     return inside.astype(float), shares
 
 
-def one_hot_projections(goal: Goal, S: Array, F: Array, beta: float) -> tuple[Array, Array]:
+def one_hot_projections(goal: Target, S: Array, F: Array, beta: float) -> tuple[Array, Array]:
     """W_q and W_k over one-hot codes with beta Q K^T = beta S + F."""
     scores = S + F / beta if F.any() else S
     count, queries = goal.tokens, list(goal.queries) or list(range(goal.tokens))
@@ -97,7 +97,9 @@ def numerical_rank(values: Array) -> int:
     return int(np.sum(values > values[0] * len(values) * 1e-15)) if len(values) and values[0] > 0 else 0
 
 
-def candidates(kind: str, codes: Array, goal: Goal, head: Head, width: int) -> Iterator[tuple[Array, Array]]:
+def candidates(
+    kind: str, codes: Array, goal: Target, head: Head, width: int
+) -> Iterator[tuple[Array, Array]]:
     """W_q and W_k over codes that are not one-hot in closed form, the simplest first.
 
     Rotary ones are a fixed query and a fixed key, columns that multiply the constant 1.
@@ -134,7 +136,7 @@ def pair_frequencies(width: int) -> Array:
 def rotation(width: int, offset: int) -> Array:
     """R with R p_i = p_(i + offset) for sinusoidal codes: each pair (sin, cos) rotated by its angle.
 
-    >>> codes = position_codes("sinusoidal", Goal("", 3), 4)
+    >>> codes = position_codes("sinusoidal", Target("", 3), 4)
     >>> bool(np.allclose(codes[:2] @ rotation(4, 1).T, codes[1:]))
     True
     """
@@ -153,7 +155,7 @@ def _pair_masks(width: int, tokens: int, offset: int) -> Iterator[Array]:
         yield slow.astype(float)
 
 
-def _grid_projections(goal: Goal, picks: Indices) -> Iterator[tuple[Array, Array]]:
+def _grid_projections(goal: Target, picks: Indices) -> Iterator[tuple[Array, Array]]:
     assert goal.grid is not None
     rows, columns = goal.grid
     over, along = picks.reshape(rows, columns) // columns, picks.reshape(rows, columns) % columns

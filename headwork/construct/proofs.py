@@ -21,12 +21,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from headwork.construct.targets import Goal, Impossible
+from headwork.construct.targets import Impossible, Target
 
 ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding
 
 
-def weights_of_one_head(goal: Goal, tolerance: float | None, norm: float) -> Goal:
+def weights_of_one_head(goal: Target, tolerance: float | None, norm: float) -> Target:
     """The goal with rows that are weights; rows that miss this within the tolerance are rounded to some."""
     (head,) = goal.heads
     A = head.target
@@ -51,7 +51,7 @@ def weights_of_one_head(goal: Goal, tolerance: float | None, norm: float) -> Goa
     return replace(goal, heads=(replace(head, target=weights),), asked=A)
 
 
-def check(goal: Goal, kind: str, tolerance: float, norm: float, width: int, most: int | None) -> None:
+def check(goal: Target, kind: str, tolerance: float, norm: float, width: int, most: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
     M, allowed, count = goal.matrix, tolerance / norm, goal.tokens
     queries = np.array(goal.queries or range(count))

@@ -10,15 +10,15 @@ import numpy as np
 
 from headwork.construct import certificate, fitting
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import UNIT_ROUNDOFF, OwnContent, ScoredHead, most_terms, pair_sums
-from headwork.construct.targets import Array, Goal, Head, NotFound, by_sign
+from headwork.construct.certificate import UNIT_ROUNDOFF, OwnContentHeads, ScoredHead, most_terms, pair_sums
+from headwork.construct.targets import Array, Head, NotFound, Target, by_sign
 from headwork.errors import InputError
 
 TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
+class RealisedHead:
     """A head within reach: what the certificate sees of it, and its W_q and W_k over the codes at a beta."""
 
     head: Head
@@ -28,10 +28,10 @@ class Reached:
 
 
 @dataclass(eq=False)
-class Reach:
+class HeadSearch:
     """What is asked of heads over some positions."""
 
-    goal: Goal
+    goal: Target
     kind: str
     norm: float
     width: int
@@ -46,7 +46,7 @@ class Reach:
         self.allowed = TOLERANCE if self.tolerance is None else self.tolerance
         self.basis = cache(self._basis)
 
-    def ways(self) -> Iterator[Callable[[], list[Reached]]]:
+    def ways(self) -> Iterator[Callable[[], list[RealisedHead]]]:
         """Sets of heads that give the target, the simplest first."""
         heads, joined = self.goal.heads, by_sign(self.goal.heads)
         if self.kind == "none":
@@ -63,7 +63,7 @@ class Reach:
             yield lambda: self._reach_all([part for head in joined for part in self._split(head)])
             yield from (partial(self._mix, cut) for cut in fitting.CUTS[:2])
 
-    def _reach_all(self, heads: Sequence[Head]) -> list[Reached]:
+    def _reach_all(self, heads: Sequence[Head]) -> list[RealisedHead]:
         scale = 2 * self.norm * sum(abs(head.coefficient) for head in heads)
         return [self._reach(head, scale) for head in heads]
 
@@ -82,7 +82,7 @@ class Reach:
         size, no_shares = query_size @ key_size.T, np.zeros(self.M.shape)
         return ScoredHead(coefficient, query @ key.T, no_shares, size, 4 * terms * UNIT_ROUNDOFF)
 
-    def _reach(self, head: Head, scale: float) -> Reached:
+    def _reach(self, head: Head, scale: float) -> RealisedHead:
         """The simplest projections whose weights survive rounding, or else those that lose least.
 
         ``scale`` is by how much an error of the weights changes the output.
@@ -90,9 +90,9 @@ class Reach:
         if self.kind == "one-hot":  # every score is possible
             S, F = codes.target_scores(head)
             scored = ScoredHead(head.coefficient, S, F, np.abs(S), 28 * UNIT_ROUNDOFF)
-            return Reached(head, scored, lambda beta: codes.one_hot_projections(self.goal, S, F, beta))
+            return RealisedHead(head, scored, lambda beta: codes.one_hot_projections(self.goal, S, F, beta))
         hardness = math.log(self.goal.tokens * (2 + scale / self.allowed))  # about beta times the margin
-        worse: list[tuple[float, int, Reached]] = []
+        worse: list[tuple[float, int, RealisedHead]] = []
         for pair, sharp in self._options(head, min(0.1, self.allowed / (4 * scale + 1e-300))):
             reached = self._reached(head, pair, sharp)
             if not pair[0].any():
@@ -111,14 +111,14 @@ class Reach:
             )
         return min(worse)[2]
 
-    def _reached(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> Reached:
+    def _reached(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> RealisedHead:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
         scored, (W_q, W_k) = self.score(head.coefficient, *pair), pair
         if sharp:
-            return Reached(head, scored, lambda beta: pair, remark)
+            return RealisedHead(head, scored, lambda beta: pair, remark)
         none = np.zeros_like(scored.S)
         soft = replace(scored, S=none, F=scored.S, size=none, F_size=scored.size)
-        return Reached(head, soft, lambda beta: (W_q / beta, W_k), remark)
+        return RealisedHead(head, soft, lambda beta: (W_q / beta, W_k), remark)
 
     def _basis(self, cut: float) -> fitting.Basis | None:
         rows = np.array(self.goal.queries or range(self.goal.tokens))
@@ -157,7 +157,7 @@ class Reach:
             raise NotFound("a head for each group of rows that one head can have, less the rest")
         return [*parts, Head(head.coefficient * (1 - len(parts)), elsewhere)]
 
-    def _mix(self, cut: float) -> list[Reached]:
+    def _mix(self, cut: float) -> list[RealisedHead]:
         """Random heads that add up to the target."""
         basis = self.basis(cut)
         whole = self.M if self.goal.own is None else self.M + np.diag(self.goal.own)
@@ -180,7 +180,7 @@ class Reach:
             codes.centred_factors(np.add(*codes.target_scores(self.goal.heads[0])))[1]
         )
 
-    def _narrow_ways(self) -> Iterator[Callable[[], list[Reached]]]:
+    def _narrow_ways(self) -> Iterator[Callable[[], list[RealisedHead]]]:
         (head,), width = self.goal.heads, self.goal.head_width or 1
         room = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
         yield lambda: [replace(self._reach(head, 1.0), remark=f"{room}reduced to it by truncated SVD")]
@@ -191,7 +191,7 @@ class Reach:
             for pair in fitting.narrow(head.target, width, self.allowed / (4 * self.norm)):
                 yield partial(self._placed, pair, False, f"{room}found by search")
 
-    def _placed(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[Reached]:
+    def _placed(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[RealisedHead]:
         """A head with these queries and keys, over one-hot codes."""
         query, key = pair
         W_q = np.zeros((query.shape[1], self.goal.tokens))
@@ -200,7 +200,7 @@ class Reach:
 
     # --- the own content, which zero padding takes away -----------------------------------------
 
-    def readers(self) -> list[OwnContent]:
+    def own_content_heads(self) -> list[OwnContentHeads]:
         """Heads for what is too much of the own content: for all tokens at once, or for one each."""
         own = self.goal.own
         if own is None:
@@ -211,7 +211,7 @@ class Reach:
             rows = np.flatnonzero(own)
             return [self._reader(np.where(np.arange(len(own)) == i, own, 0), len(rows)) for i in rows]
 
-    def _reader(self, amounts: Array, parts: int) -> OwnContent:
+    def _reader(self, amounts: Array, parts: int) -> OwnContentHeads:
         """Two keys with values 1 and -1 at least, whose scores move apart with the query's content."""
         top, tokens, r = float(amounts.max()), self.goal.tokens, self.norm
         share, room = amounts / top, self.allowed / (16 * parts)
@@ -242,7 +242,9 @@ class Reach:
                 base = self._reach(Head(c, target), abs(c) * z if cancelled else 4 * size)
             except NotFound:
                 continue
-            return OwnContent(base.scored, base.at, functional, values, slope, self.width, cancelled, lost)
+            return OwnContentHeads(
+                base.scored, base.at, functional, values, slope, self.width, cancelled, lost
+            )
         raise NotFound(
             "heads that read their query's content, for zero padding: no two keys whose weights the "
             f"{self.kind} positions keep equal at the ends and nowhere else"

@@ -24,7 +24,7 @@ from headwork.numbers.typed import nested_array, read_array
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
-SLIDES = ("clamp", "wrap", "zero", "none")
+BOUNDARY_MODES = ("clamp", "wrap", "zero", "none")
 ENDS = {
     "wrap": "wrapped around",
     "clamp": "clamped to the end token",
@@ -58,7 +58,7 @@ class Head:
 
 
 @dataclass(frozen=True, eq=False)
-class Goal:
+class Target:
     """A target, in words and as heads."""
 
     title: str
@@ -168,30 +168,32 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
 
 
 # --- targets: one function each -------------------------------------------------------------------
-def identity(*, tokens: Any = None, grid: Any = None) -> Goal:
+def identity(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token keeps its own content: y_i = x_i."""
     count, shape = _token_grid(tokens, grid)
-    return Goal("identity: y_i = x_i", count, (picking(range(count), count, offset=0),), grid=shape)
+    return Target("identity: y_i = x_i", count, (picking(range(count), count, offset=0),), grid=shape)
 
 
-def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> Goal:
+def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> Target:
     """Any permutation of the tokens; fixed points are allowed."""
     keys = read_order(order, tokens)
     count, shape = _token_grid(len(keys), grid)
     terms = ", ".join(f"y{i + 1} = x{k + 1}" for i, k in enumerate(keys[:8])) + (", ..." if count > 8 else "")
     steps = {k - i for i, k in enumerate(keys)}
     offset = steps.pop() if len(steps) == 1 else None
-    return Goal(f"permutation: {terms}", count, (picking(keys, count, offset=offset),), grid=shape)
+    return Target(f"permutation: {terms}", count, (picking(keys, count, offset=offset),), grid=shape)
 
 
-def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Goal:
+def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Target:
     """y_i = x_(i+by): every token takes the content at that offset."""
     count = token_count(tokens)
     step = whole_number(by, "by", -MAX_TOKENS, MAX_TOKENS)
     return _slide(f"shift: y_i = x_(i{step:+d})", {step: 1.0}, count, ends)
 
 
-def running_mean(*, tokens: Any = None, window: Any = 3, causal: bool = False, ends: str = "shrink") -> Goal:
+def running_mean(
+    *, tokens: Any = None, window: Any = 3, causal: bool = False, ends: str = "shrink"
+) -> Target:
     """The mean of a window around each token, or, causal, of the tokens up to it."""
     count = token_count(tokens)
     size = whole_number(window, "window", 1, count)
@@ -203,10 +205,10 @@ def running_mean(*, tokens: Any = None, window: Any = 3, causal: bool = False, e
     name = f"running mean of {size}" + (" up to each token" if causal else "")
     taps = {first + k: 1.0 / size for k in range(size)}
     title = f"{name}: offsets {first} to {first + size - 1}"
-    return replace(_slide(title, taps, count, ends, (*SLIDES, "shrink")), spreads=True)
+    return replace(_slide(title, taps, count, ends, (*BOUNDARY_MODES, "shrink")), spreads=True)
 
 
-def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Goal:
+def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Target:
     """y_i = sum_j taps_j x_(i+j-middle), stride 1: one head for each nonzero tap."""
     count = token_count(tokens)
     row = numbers(taps, "taps", "tap")
@@ -218,7 +220,7 @@ def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") ->
     return _slide(f"convolution: y_i = {terms}", offsets, count, ends)
 
 
-def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp") -> Goal:
+def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp") -> Target:
     """A kernel over a grid of patches (rows x columns), stride 1: one head for each nonzero tap."""
     rows, columns = _grid(grid)
     taps = numbers(kernel, "kernel", "row column")
@@ -240,27 +242,27 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
     return replace(_looking(title, looks, rows * columns), grid=(rows, columns))
 
 
-def first(*, tokens: Any = None, grid: Any = None) -> Goal:
+def first(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token takes the first one's content."""
     count, shape = _token_grid(tokens, grid)
-    return Goal("first: y_i = x_0", count, (picking([0] * count, count, offset=1 - count),), grid=shape)
+    return Target("first: y_i = x_0", count, (picking([0] * count, count, offset=1 - count),), grid=shape)
 
 
-def last(*, tokens: Any = None, grid: Any = None) -> Goal:
+def last(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token takes the last one's content."""
     count, shape = _token_grid(tokens, grid)
     head = picking([count - 1] * count, count, offset=count - 1)
-    return Goal("last: y_i = x_(n-1)", count, (head,), grid=shape)
+    return Target("last: y_i = x_(n-1)", count, (head,), grid=shape)
 
 
-def mean(*, tokens: Any = None, grid: Any = None) -> Goal:
+def mean(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token takes the mean of all."""
     count, shape = _token_grid(tokens, grid)
     everywhere = Head(1.0, np.full((count, count), 1.0 / count))
-    return Goal("mean: y_i = (x_0 + ... + x_(n-1)) / n", count, (everywhere,), grid=shape)
+    return Target("mean: y_i = (x_0 + ... + x_(n-1)) / n", count, (everywhere,), grid=shape)
 
 
-def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
+def matrix(*, matrix: Any = None, head_width: Any = None) -> Target:
     """The weights of one head, given: rows that sum to 1, entries positive (zeros are limits)."""
     A = numbers(matrix, "matrix", "query key")
     queries, keys = A.shape
@@ -273,10 +275,10 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Goal:
     width = keys if head_width is None else whole_number(head_width, "head_width", 1, MAX_TOKENS)
     title = f"given weights of {queries} queries over {keys} keys"
     some = () if queries == keys else tuple(range(queries))
-    return Goal(title, keys, (Head(1.0, A),), queries=some, head_width=width)
+    return Target(title, keys, (Head(1.0, A),), queries=some, head_width=width)
 
 
-_FUNCTIONS: tuple[Callable[..., Goal], ...] = (
+_FUNCTIONS: tuple[Callable[..., Target], ...] = (
     *(identity, permutation, shift, running_mean, convolution),
     *(convolution_2d, first, last, mean, matrix),
 )
@@ -315,14 +317,16 @@ def _inside(position: int, count: int, ends: str) -> int | None:
     return None if ends == "zero" and clamped != position else clamped
 
 
-def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = SLIDES) -> Goal:
+def _slide(
+    name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = BOUNDARY_MODES
+) -> Target:
     """One row of taps along the tokens."""
     if ends not in known:
         raise unknown("ends", ends, known)
     title = f"{name}; ends: {ENDS[ends]}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
-        return Goal(title, count, (Head(1.0, window / window.sum(axis=1, keepdims=True)),))
+        return Target(title, count, (Head(1.0, window / window.sum(axis=1, keepdims=True)),))
     inside = [i for i in range(count) if all(0 <= i + offset < count for offset in taps)]
     queries = inside if ends == "none" else list(range(count))
     if not queries:
@@ -338,7 +342,7 @@ def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequ
     return replace(_looking(title, looks, count), queries=some)
 
 
-def _looking(title: str, looks: Sequence[tuple[float, list[int | None], int | None]], count: int) -> Goal:
+def _looking(title: str, looks: Sequence[tuple[float, list[int | None], int | None]], count: int) -> Target:
     """A head for each tap; where it has nothing to look at, it takes the token itself, noted in ``own``."""
     if not looks:
         raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
@@ -351,7 +355,7 @@ def _looking(title: str, looks: Sequence[tuple[float, list[int | None], int | No
         heads, own = [*heads, picking(range(count), count, -float(own.min()), 0)], own - own.min()
     if own.all() and len(heads) == 1:  # a shift beyond the ends leaves nothing
         heads, own = [Head(0.0, np.full((count, count), 1.0 / count))], np.zeros(count)
-    return Goal(title, count, tuple(heads), own if own.any() else None)
+    return Target(title, count, tuple(heads), own if own.any() else None)
 
 
 def by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.mechanisms.attention import ROWS, Number, Tensor, attention
+from headwork.mechanisms.attention import QKV_CARDS, Number, Tensor, attention
 from headwork.mechanisms.layers import layer_normalisation
 from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
 
@@ -208,7 +208,7 @@ def complexity(tokens: int, width: int, kernel: int, *, note: Note = silent) -> 
 
 
 # --- composed of mechanisms -------------------------------------------------------------------------
-@formula(*ROWS, *steps_of(attention, scope="beta 0"), *steps_of(attention, scope="beta oo"))
+@formula(*QKV_CARDS, *steps_of(attention, scope="beta 0"), *steps_of(attention, scope="beta oo"))
 def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silent) -> Tensor:
     """Attention in both limits: beta = 0 takes a plain mean, beta = infinity the best key, ties shared.
 
@@ -221,7 +221,7 @@ def beta_limits(query: Tensor, key: Tensor, value: Tensor, *, note: Note = silen
 
 
 @formula(
-    *ROWS,
+    *QKV_CARDS,
     Input("delta", r"\Delta", "key width", "added to the keys: one row is not zero"),
     *steps_of(attention, scope="before"),
     *steps_of(attention, scope="after"),

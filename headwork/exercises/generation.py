@@ -16,8 +16,8 @@ from headwork.exercises.checking import detect
 from headwork.exercises.draws import Draws
 from headwork.exercises.exercise import Exercise
 
-Problem = tuple[dict[str, Any], dict[str, Any]]  # inputs, options
-Draw = Callable[[Draws, int], Problem]  # from a stream of numbers and a difficulty
+InputsAndOptions = tuple[dict[str, Any], dict[str, Any]]  # inputs, options
+Draw = Callable[[Draws, int], InputsAndOptions]  # from a stream of numbers and a difficulty
 TRIES = 40  # draws at most for one exercise
 PATIENCE = 10  # and at most this many without a better one
 LARGEST_SCORE = 6  # a larger score leaves weights too small to write

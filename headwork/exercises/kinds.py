@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from headwork.exercises.draws import Draws, matrix_text
-from headwork.exercises.generation import Problem, kind
+from headwork.exercises.generation import InputsAndOptions, kind
 
 # --- attention --------------------------------------------------------------------------------------
 BETA = ("1", "1/2", "2")
@@ -24,7 +24,7 @@ STEPS = "query, key, value, scores, weights, output"
 
 
 @kind("self-attention", STEPS)
-def self_attention(draws: Draws, difficulty: int) -> Problem:
+def self_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The tokens attend to each other by softmax(beta Q K^T) V. Work out the queries, keys and values, the
     scores, the attention weights and the output.
     """
@@ -33,7 +33,7 @@ def self_attention(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("cross-attention", STEPS)
-def cross_attention(draws: Draws, difficulty: int) -> Problem:
+def cross_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The tokens X attend to the memory M by softmax(beta Q K^T) V. Work out the queries, keys and values,
     the scores, the attention weights and the output.
     """
@@ -42,7 +42,7 @@ def cross_attention(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("self-attention", "scores, weights, output")
-def masked_attention(draws: Draws, difficulty: int) -> Problem:
+def masked_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The tokens attend to each other under a mask: 1 means that a query (row) may attend to a key (column),
     0 that it may not; causal means that it may attend to itself and to earlier tokens. Work out the scores
     before masking, the attention weights and the output.
@@ -57,7 +57,7 @@ def masked_attention(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("multi-head-attention", "query, key, value, scores, weights, per head, joined, output")
-def multi_head_attention(draws: Draws, difficulty: int) -> Problem:
+def multi_head_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Two heads attend side by side: each matrix is cut into two blocks of rows, one for each head; the heads
     are joined and mixed by W_o. Work out every step. Write the queries, keys, values and the outputs per head
     with one row per token, head 0 first; write scores and weights with the rows of head 0 above those of head
@@ -69,7 +69,7 @@ def multi_head_attention(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("beta-limits", "beta 0/weights, beta 0/output, beta oo/weights, beta oo/output")
-def beta_limits(draws: Draws, difficulty: int) -> Problem:
+def beta_limits(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Attention is softmax(beta Q K^T) V. Work out the weights and the output in the limits beta -> 0 and
     beta -> infinity.
     """
@@ -79,7 +79,7 @@ def beta_limits(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("sensitivity", "before/weights, before/output, after/scores, after/weights, change")
-def sensitivity(draws: Draws, difficulty: int) -> Problem:
+def sensitivity(draws: Draws, difficulty: int) -> InputsAndOptions:
     """One key is moved: Delta is added to the keys. Work out the weights and the output before, the scores
     and the weights after, and the change of the output.
     """
@@ -90,7 +90,7 @@ def sensitivity(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("copying", "norms, scores, weights, output, errors")
-def copying(draws: Draws, difficulty: int) -> Problem:
+def copying(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The vectors a, b, c, d are orthogonal and have norm r = {norm}. Each row of X is a sum of some of them,
     in coordinates along a/r, b/r, c/r, d/r. With q = k = v = x and beta = 1, work out the norms of the
     tokens, the scores, the weights, the output, and the error |y - x|/r of each token.
@@ -101,7 +101,7 @@ def copying(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("linear-attention", "scores, sums, weights, output")
-def linear_attention(draws: Draws, difficulty: int) -> Problem:
+def linear_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Linear attention omits the exponential: the dot products of queries and keys are divided by their sum
     over the keys. Work out the scores, their sums, the weights and the output.
     """
@@ -110,7 +110,7 @@ def linear_attention(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("linear-attention-recurrent", "step */state, step */key sum, output")
-def linear_attention_recurrent(draws: Draws, difficulty: int) -> Problem:
+def linear_attention_recurrent(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Causal linear attention as a recurrence: the state adds up k_t^T v_t and the key sum adds up k_t, token
     by token; each output is q_t C_t / (q_t . c_t). Work out both after every token (step 0 is the first), and
     the output.
@@ -122,7 +122,7 @@ def linear_attention_recurrent(draws: Draws, difficulty: int) -> Problem:
 
 # --- the rest of the transformer: positions, normalisation, feed-forward, shapes, counts ------------
 @kind("sinusoidal-positions", "frequencies, angles, output")
-def sinusoidal_positions(draws: Draws, difficulty: int) -> Problem:
+def sinusoidal_positions(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Work out the frequencies, the angles and the sinusoidal encoding (a sine and a cosine for each
     frequency, angles in radians) of the positions t = {places}, width {width}, base {base}.
     """
@@ -144,7 +144,7 @@ def _row(draws: Draws, difficulty: int) -> list[int]:
 
 
 @kind("layer-normalisation", "mean, centred, deviation, normalised, output")
-def layer_normalisation(draws: Draws, difficulty: int) -> Problem:
+def layer_normalisation(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Normalise each token (epsilon = 0). Work out the mean, the centred tokens, the standard deviation, the
     normalised tokens and the output.
     """
@@ -154,7 +154,7 @@ def layer_normalisation(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("add-and-normalise", "residual, mean, deviation, output")
-def add_and_normalise(draws: Draws, difficulty: int) -> Problem:
+def add_and_normalise(draws: Draws, difficulty: int) -> InputsAndOptions:
     """X is the input of a sublayer and F its output. Add the residual connection and normalise each token
     (epsilon = 0, no scale or shift). Work out the sum, the mean, the standard deviation and the output.
     """
@@ -165,7 +165,7 @@ def add_and_normalise(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("feed-forward", "hidden, activated, output")
-def feed_forward(draws: Draws, difficulty: int) -> Problem:
+def feed_forward(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The feed-forward layer max(0, x W_1 + b_1) W_2 + b_2 is applied to every token. Work out the input of
     the activation, its output, and the output of the layer.
     """
@@ -180,7 +180,7 @@ def feed_forward(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("head-shapes", "head width, query, weights, per head, joined")
-def head_shapes(draws: Draws, difficulty: int) -> Problem:
+def head_shapes(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Multi-head attention with batch {batch}, {tokens} tokens of width {width} and {heads} heads. Give the
     width of one head and the shapes of the queries, of the attention matrices, of the outputs per head and of
     the joined output.
@@ -196,7 +196,7 @@ def biases(draws: Draws) -> dict[str, int]:
 
 
 @kind("attention-parameters", "head width, one head, projection, total")
-def attention_parameters(draws: Draws, difficulty: int) -> Problem:
+def attention_parameters(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Multi-head attention over tokens of width {width} with {heads} heads; biases: {biases} (1 with, 0
     without). Give the width of one head, the weights (without biases) of one head's query projection, the
     parameters of the whole query projection, and the parameters of all four projections.
@@ -206,7 +206,7 @@ def attention_parameters(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("feed-forward-parameters", "first, second, total")
-def feed_forward_parameters(draws: Draws, difficulty: int) -> Problem:
+def feed_forward_parameters(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A feed-forward layer takes {tokens} tokens of width {width} to hidden width {hidden} and back; biases:
     {biases} (1 with, 0 without). Give the parameters of the first and of the second linear layer, and of
     both.
@@ -217,7 +217,7 @@ def feed_forward_parameters(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("complexity", "projections, scores, mixing, attention, convolution, recurrence")
-def complexity(draws: Draws, difficulty: int) -> Problem:
+def complexity(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A sequence of {tokens} tokens of width {width}. Count the multiplications of self-attention with one
     head and no W_o: projections to queries, keys and values; scores; weights times values; and their sum.
     Then those of a 1-D convolution with kernel {kernel} from {width} to {width} channels that keeps the
@@ -229,7 +229,7 @@ def complexity(draws: Draws, difficulty: int) -> Problem:
 
 # --- patches and convolution ------------------------------------------------------------------------
 @kind("patch-counts", "down, across, patches, tokens, numbers")
-def patch_counts(draws: Draws, difficulty: int) -> Problem:
+def patch_counts(draws: Draws, difficulty: int) -> InputsAndOptions:
     """An image of {height} x {width} with {channels} channels is cut into patches of {patch} x {patch}; class
     token: {class_token} (1 with, 0 without). How many patches are there down, across and in all, how many
     tokens, and how many numbers in one patch?
@@ -249,7 +249,7 @@ def _sliding(draws: Draws, difficulty: int) -> dict[str, int]:
 
 
 @kind("convolution-1d", "output")
-def convolution_1d(draws: Draws, difficulty: int) -> Problem:
+def convolution_1d(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Slide the kernel along the signal (cross-correlation: it is not flipped). Work out the output."""
     if difficulty < 3:
         inputs = {"signal": draws.vector(6 + difficulty, -1, 4), "kernel": draws.vector(3, -2, 2)}
@@ -260,7 +260,7 @@ def convolution_1d(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("convolution-2d", "output")
-def convolution_2d(draws: Draws, difficulty: int) -> Problem:
+def convolution_2d(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Slide the kernel over the image (cross-correlation: it is not flipped). Work out the output."""
     if difficulty < 3:
         image, kernel = draws.matrix(2 + difficulty, 2 + difficulty, 0, 4), draws.matrix(2, 2, -1, 2)
@@ -271,7 +271,7 @@ def convolution_2d(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("toeplitz", "matrix, output")
-def toeplitz(draws: Draws, difficulty: int) -> Problem:
+def toeplitz(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Write the convolution of the signal with the kernel (not flipped) as one matrix, a row for each output,
     and work out the output.
     """
@@ -280,7 +280,7 @@ def toeplitz(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("locally-connected", "matrix, output")
-def locally_connected(draws: Draws, difficulty: int) -> Problem:
+def locally_connected(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A locally connected layer: like a convolution, but without sharing; row i of the taps belongs to output
     i. Write it as one matrix, a row for each output, and work out the output.
     """
@@ -290,7 +290,7 @@ def locally_connected(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("output-size", "span, output")
-def output_size(draws: Draws, difficulty: int) -> Problem:
+def output_size(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A convolution with a kernel of {kernel}, stride {stride} and padding {padding} slides along {size}
     positions. Give n + 2p - k and the number of outputs.
     """
@@ -299,7 +299,7 @@ def output_size(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("convolution-counts", "output height, output width, filter, weights, dense")
-def convolution_counts(draws: Draws, difficulty: int) -> Problem:
+def convolution_counts(draws: Draws, difficulty: int) -> InputsAndOptions:
     """{filters} filters of {kernel} x {kernel} slide over an image of {channels} x {height} x {width}
     (channels, height, width) with stride {stride} and padding {padding}; biases: {biases} (1 with, 0
     without). Give the height and width of the output, the weights of one filter, the parameters of the
@@ -313,7 +313,7 @@ def convolution_counts(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("sharing-counts", "outputs, shared, unshared, dense")
-def sharing_counts(draws: Draws, difficulty: int) -> Problem:
+def sharing_counts(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A kernel of {kernel} slides along {size} positions with stride {stride} and padding {padding}. How many
     outputs are there, and how many weights has the convolution, a locally connected layer with the same
     pattern (every tap counted), and a dense layer?
@@ -324,7 +324,7 @@ def sharing_counts(draws: Draws, difficulty: int) -> Problem:
 
 # --- recurrence -------------------------------------------------------------------------------------
 @kind("recurrence", "step */state, output")
-def recurrence(draws: Draws, difficulty: int) -> Problem:
+def recurrence(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A recurrence h_t = W_x x_t + W_h h_(t-1) with the state h_0 before the first step reads the inputs one
     by one (step 0 is the first). Work out every state, and the output W_y h_T.
     """
@@ -336,7 +336,7 @@ def recurrence(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("recurrence-closed-form", "powers, terms, output")
-def recurrence_closed_form(draws: Draws, difficulty: int) -> Problem:
+def recurrence_closed_form(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The linear recurrence h_t = W_x x_t + W_h h_(t-1) starts from 0. Work out its last state in closed
     form: the power of W_h that each input passes through, each input's term, and their sum. Give one row per
     input.
@@ -346,7 +346,7 @@ def recurrence_closed_form(draws: Draws, difficulty: int) -> Problem:
 
 
 @kind("alternation", "odd places, even places, state, output")
-def alternation(draws: Draws, difficulty: int) -> Problem:
+def alternation(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A recurrence h_t = x_t - h_(t-1) from 0 reads an even number of inputs. Give the sum of the inputs at
     odd positions and at even positions (counted from 1), the last state, and the output: 1 where it is
     positive, else 0.

@@ -26,9 +26,9 @@ AXES = {
     **dict.fromkeys(("Attention", "FeedForward", "Normalisation", "TokenEmbedding"), "token width"),
     **dict.fromkeys(("Positions", "ImagePositions"), "token width"),
     **dict.fromkeys(("LanguageModel", "EncoderDecoder"), "token word"),
-    "Head": "class",
+    "ClassifierHead": "class",
     "PatchEmbedding": "patch width",
-    "Recurrence": "time state",
+    "DirectedRecurrence": "time state",
 }
 MODULE_LABELS = {"feed_forward": "feed-forward", "cross_attention": "cross-attention"}
 MAX_LAYERS = 1000

@@ -143,7 +143,7 @@ def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> An
         return None
     prepared = prepare(run, log=quiet, data=data)
     examples = prepared.validation if len(prepared.validation.labels) else prepared.training
-    images = examples.batch(examples.in_order(64)[0])[0][0]
+    images = examples.batch(examples.sequential_batches(64)[0])[0][0]
     start: Any = prepared.new_model()
     end: Any = prepared.complete(load_model(folder, log=quiet))
     return figures.attention_figure(start, end, images)

@@ -60,7 +60,7 @@ def causal(scores: Tensor) -> Tensor:
     return scores.new_ones(queries, keys).tril(keys - queries)
 
 
-ROWS = (
+QKV_CARDS = (
     Input("query", "Q", "query width", "one row per query"),
     Input("key", "K", "key width", "one row per key"),
     Input("value", "V", "key value_width", "one row per value"),
@@ -68,7 +68,7 @@ ROWS = (
 
 
 @mechanism(
-    *ROWS,
+    *QKV_CARDS,
     Step("scores", "S", r"\beta\, Q K^\top", "query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "query key"),
@@ -202,7 +202,7 @@ def _split_step(name: str, rows: str, matrix: str, bias: str, axes: str) -> Step
 
 
 # What every attention with several heads has: its inputs, the split into heads, the joining.
-HEADS = (
+MULTI_HEAD_CARDS = (
     Input("tokens", "X", "token width", "one row per token: these attend"),
     *PROJECTIONS,
     W_O,
@@ -212,7 +212,7 @@ HEADS = (
     _split_step("key", "{memory}", "{W_k}", "b_k", "key head head_width"),
     _split_step("value", "{memory}", "{W_v}", "b_v", "key head value_width"),
 )
-JOINED = (
+JOINED_STEPS = (
     Step("per head", "H", r"A V", "token head value_width", columns=r"V A"),
     Step("joined", "J", r"[H_0, H_1, \ldots]", "token joined_width"),
     Step("output", "Y", r"J {W_o} + b_o", "token width", columns=r"{W_o} J + b_o"),
@@ -220,11 +220,11 @@ JOINED = (
 
 
 @mechanism(
-    *HEADS,
+    *MULTI_HEAD_CARDS,
     Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
     Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "head query key", when="mask"),
     Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "head query key"),
-    *JOINED,
+    *JOINED_STEPS,
 )
 def multi_head_attention(
     tokens: Tensor,

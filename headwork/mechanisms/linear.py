@@ -11,9 +11,9 @@ from typing import Literal
 
 from headwork.errors import InputError
 from headwork.mechanisms.attention import (
-    HEADS,
-    JOINED,
-    ROWS,
+    JOINED_STEPS,
+    MULTI_HEAD_CARDS,
+    QKV_CARDS,
     Convention,
     Mask,
     Parameters,
@@ -27,8 +27,8 @@ from headwork.numbers import cat, stack
 
 Features = Literal["none", "elu+1"]
 
-FEATURES = (
-    *ROWS,
+FEATURE_CARDS = (
+    *QKV_CARDS,
     Step("query features", r"\Phi_Q", r"\phi(Q)", "query width"),
     Step("key features", r"\Phi_K", r"\phi(K)", "key width"),
 )
@@ -47,7 +47,7 @@ def _note_features(query: Tensor, key: Tensor, features: Features, note: Note) -
 
 
 @mechanism(
-    *FEATURES,
+    *FEATURE_CARDS,
     Step("scores", "S", r"\Phi_Q \Phi_K^\top", "query key", columns=r"\Phi_K^\top \Phi_Q"),
     Step("sums", "z", r"\textstyle\sum_j S_{ij}", "query one"),
     Step("weights", "A", r"S / z", "query key"),
@@ -79,7 +79,7 @@ def linear_attention(
 
 
 @mechanism(
-    *FEATURES,
+    *FEATURE_CARDS,
     Step("step */state", "C_t", r"C_{t-1} + \phi(k_t)^\top v_t", "width value_width"),
     Step("step */key sum", "c_t", r"c_{t-1} + \phi(k_t)", "one width"),
     Step("output", "Y", r"\phi(q_i)\, C / (\phi(q_i) \cdot c)", "query value_width"),
@@ -118,7 +118,7 @@ def linear_attention_recurrent(
 
 
 @mechanism(
-    *FEATURES,
+    *FEATURE_CARDS,
     Step("chunk */state", "C_t", r"C_{t-1} + \Phi_{K,t}^\top V_t", "width value_width"),
     Step("chunk */key sum", "c_t", r"c_{t-1} + \textstyle\sum_{j \in t} \phi(k_j)", "one width"),
     Step(
@@ -186,13 +186,13 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
 
 
 @mechanism(
-    *HEADS,
+    *MULTI_HEAD_CARDS,
     Step("query features", r"\Phi_Q", r"\phi(Q)", "head query head_width"),
     Step("key features", r"\Phi_K", r"\phi(K)", "head key head_width"),
     Step("scores", "S", r"\Phi_Q \Phi_K^\top", "head query key", columns=r"\Phi_K^\top \Phi_Q"),
     Step("sums", "z", r"\textstyle\sum_j S_{ij}", "head query one"),
     Step("weights", "A", r"S / z", "head query key"),
-    *JOINED,
+    *JOINED_STEPS,
 )
 def multi_head_linear_attention(
     tokens: Tensor,

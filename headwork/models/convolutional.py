@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import convolution_1d, convolution_2d, fused, max_pooling, relu
-from headwork.models.layers import Head, Layer, matrix, zeros
+from headwork.models.layers import ClassifierHead, Layer, matrix, zeros
 from headwork.models.model import IMAGES, Backend, Config, Model, check_images
 from headwork.note import Note, Step, inside, silent, steps_of
 
@@ -77,7 +77,7 @@ class ConvolutionalClassifier(Model):
         self.blocks = nn.ModuleList(
             Convolution(a, b, 3, 3, backend=config.backend) for a, b in pairwise(widths)
         )
-        self.head = Head(widths[-1], config.classes)
+        self.head = ClassifierHead(widths[-1], config.classes)
 
     @property
     def steps(self) -> tuple[Step, ...]:

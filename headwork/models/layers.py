@@ -130,7 +130,7 @@ class FeedForward(nn.Module):
         return result
 
 
-class Head(Layer):
+class ClassifierHead(Layer):
     """From a vector to one logit per class: ``matrix``, applied as W x, and ``bias``."""
 
     def __init__(self, width: int, classes: int) -> None:

@@ -15,11 +15,11 @@ from headwork.errors import InputError
 from headwork.models.checkpoints import check_tensors, empty_model, fill
 from headwork.models.model import Model
 
-Table = Mapping[str, tuple[str, ...]]
+NameMap = Mapping[str, tuple[str, ...]]
 State = Mapping[str, Tensor]
 
 
-def with_biases(rows: Mapping[str, str]) -> Table:
+def with_biases(rows: Mapping[str, str]) -> NameMap:
     """Rows for a layer's weight and bias: ``{"dense": "head.matrix head.bias"}``.
 
     >>> with_biases({"dense": "head.matrix head.bias"})
@@ -33,11 +33,11 @@ def with_biases(rows: Mapping[str, str]) -> Table:
     }
 
 
-def in_each_layer(theirs: str, ours: str, rows: Table) -> Table:
+def in_each_layer(theirs: str, ours: str, rows: NameMap) -> NameMap:
     return {f"{theirs}.*.{name}": tuple(f"{ours}.*.{n}" for n in names) for name, names in rows.items()}
 
 
-def encoder_layers(attention: str, first_norm: str, second_norm: str) -> Table:
+def encoder_layers(attention: str, first_norm: str, second_norm: str) -> NameMap:
     """The layers of BERT and ViT, which differ in these three names."""
     rows = {
         f"{attention}.query": "attention.W_q attention.b_q",
@@ -52,14 +52,14 @@ def encoder_layers(attention: str, first_norm: str, second_norm: str) -> Table:
     return in_each_layer("encoder.layer", "transformer.blocks", with_biases(rows))
 
 
-BERT: Table = {
+BERT: NameMap = {
     "embeddings.word_embeddings.weight": ("embedding.table",),
     "embeddings.position_embeddings.weight": ("positions.table",),
     "embeddings.token_type_embeddings.weight": ("types.table",),
     **with_biases({"embeddings.LayerNorm": "normalisation.scale normalisation.shift"}),
     **encoder_layers("attention.self", "attention.output.LayerNorm", "output.LayerNorm"),
 }
-VIT: Table = {
+VIT: NameMap = {
     "embeddings.cls_token": ("class_token",),
     "embeddings.position_embeddings": ("positions.table",),
     **with_biases({"embeddings.patch_embeddings.projection": "patch_embedding.filters patch_embedding.bias"}),
@@ -67,7 +67,7 @@ VIT: Table = {
     **with_biases({"layernorm": "transformer.normalisation.scale transformer.normalisation.shift"}),
     **with_biases({"classifier": "head.matrix head.bias"}),
 }
-TORCH: Table = {
+TORCH: NameMap = {
     **in_each_layer(
         "layers",
         "blocks",
@@ -97,7 +97,7 @@ TRANSPOSED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W 
 LEADING_SINGLETON_AXES = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}
 
 
-def rows_of(table: Table, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+def rows_of(table: NameMap, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     """The rows of a table for each layer, those that a model of ours has."""
     layers = [int(n) for name in ours for n in re.findall(r"blocks\.(\d+)\.", name)]
     rows = []
@@ -109,7 +109,7 @@ def rows_of(table: Table, ours: Mapping[str, Any]) -> list[tuple[str, tuple[str,
     return rows
 
 
-def to_theirs(table: Table, ours: State) -> dict[str, Tensor]:
+def to_theirs(table: NameMap, ours: State) -> dict[str, Tensor]:
     """Our parameters under their names, in their layout."""
     result = {}
     for theirs, names in rows_of(table, ours):
@@ -121,7 +121,7 @@ def to_theirs(table: Table, ours: State) -> dict[str, Tensor]:
     return result
 
 
-def from_theirs(table: Table, theirs: State, kind: type[Model], config: Any, where: str) -> Model:
+def from_theirs(table: NameMap, theirs: State, kind: type[Model], config: Any, where: str) -> Model:
     """A model of ours with their parameters; errors name what is missing or misshapen as they call it."""
     if config.depth > len(theirs):
         raise InputError(f"{where}: {config.depth} layers by its config, but only {len(theirs)} tensors.")

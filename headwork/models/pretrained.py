@@ -27,7 +27,7 @@ from headwork.models.checkpoints import (
     write_model,
 )
 from headwork.models.model import Model
-from headwork.models.parameter_names import BERT, TORCH, VIT, State, Table, from_theirs, to_theirs
+from headwork.models.parameter_names import BERT, TORCH, VIT, NameMap, State, from_theirs, to_theirs
 from headwork.models.text import TextEncoder, TextEncoderConfig, mean_of_tokens
 from headwork.models.transformer import Decoder, Encoder, TransformerConfig
 from headwork.models.vision import VisionTransformer, VisionTransformerConfig
@@ -40,7 +40,7 @@ class Family:
     """One kind of model of the transformers library."""
 
     kind: type[Model]
-    table: Table
+    table: NameMap
     prefix: str
     unused: str
     read_config: Callable[[Mapping[str, Any], str], Any]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headwork.errors import InputError
 from headwork.mechanisms import fused, gru, lstm, recurrence
-from headwork.models.layers import Head, Layer, matrix, zeros
+from headwork.models.layers import ClassifierHead, Layer, matrix, zeros
 from headwork.models.model import IMAGES, Backend, Config, Model, check_images
 from headwork.note import Note, Step, inside, silent, steps_of
 
@@ -141,7 +141,7 @@ class RecurrentClassifier(Model):
             bidirectional=config.bidirectional,
             backend=config.backend,
         )
-        self.head = Head(self.recurrent.output_width, config.classes)
+        self.head = ClassifierHead(self.recurrent.output_width, config.classes)
 
     @property
     def steps(self) -> tuple[Step, ...]:

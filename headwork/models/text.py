@@ -20,7 +20,7 @@ from headwork.mechanisms import layer_normalisation, learned_positions
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
 from headwork.models.convolutional import SequenceConvolution
-from headwork.models.layers import EMBEDDING, Head, PositionKind, Positions, TokenEmbedding
+from headwork.models.layers import EMBEDDING, ClassifierHead, PositionKind, Positions, TokenEmbedding
 from headwork.models.model import MASK, TOKENS, Model, check_tokens
 from headwork.models.recurrent import CELLS, RecurrentLayer
 from headwork.models.transformer import Encoder, TransformerConfig, key_mask, new_normalisation
@@ -242,7 +242,7 @@ class TextClassifier(Model):
             encoder = (TextEncoder if config.encoder == "transformer" else SequenceEncoder)(config)
         self.encoder = encoder
         self.dropout = nn.Dropout(config.dropout)
-        self.head = Head(int(encoder.output_width), config.classes)  # type: ignore[arg-type]
+        self.head = ClassifierHead(int(encoder.output_width), config.classes)  # type: ignore[arg-type]
         self.ngrams = NGrams(config.ngrams, config.vocabulary, config.classes) if config.ngrams else None
 
     @classmethod

@@ -89,16 +89,16 @@ class Block(nn.Module):
         note: Note,
         scope: str,
         *,
-        first: int | None = None,
+        num_outputs: int | None = None,
         **options: object,
     ) -> Tensor:
-        """The tokens after sublayer ``k``; with ``first``, only so many, which still attend to all."""
+        """The tokens after sublayer ``k``; with ``num_outputs``, only so many, which still attend to all."""
         normalisation: Normalisation = getattr(self, f"normalisation_{k}")
         scoped = inside(note, f"normalisation {k}")
         rows = normalisation(tokens, note=scoped) if self.placement == "pre" else tokens
-        if first is not None:
-            tokens, options = tokens[:, :first], {**options, "memory": rows}
-            rows = rows[:, :first]
+        if num_outputs is not None:
+            tokens, options = tokens[:, :num_outputs], {**options, "memory": rows}
+            rows = rows[:, :num_outputs]
         change = self.dropout(sublayer(rows, note=inside(note, scope), **options))
         total: Tensor = note(f"residual {k}", tokens + change)
         return total if self.placement == "pre" else normalisation(total, note=scoped)
@@ -110,7 +110,7 @@ class EncoderBlock(Block):
     sublayers = 2
 
     def forward(self, tokens: Tensor, *, note: Note = silent, **options: Any) -> Tensor:
-        """``options`` are those of the attention (mask, cache), and ``first``."""
+        """``options`` are those of the attention (mask, cache), and ``num_outputs``."""
         tokens = self.residual(tokens, 1, self.attention, note, "attention", **options)
         return note("output", self.residual(tokens, 2, self.feed_forward, note, "feed-forward"))
 
@@ -168,8 +168,8 @@ class Stack(Model):
 class Encoder(Stack):
     """A stack of encoder blocks: vectors in (batch, token, width), as many vectors out.
 
-    With ``first``, only that many come out: the last block does not compute the others, which saves most of
-    its time. A trace shows all of them, and needs ``first`` to be None.
+    With ``num_outputs``, only that many come out: the last block does not compute the others, which saves
+    most of its time. A trace shows all of them, and needs ``num_outputs`` to be None.
 
     >>> import torch
     >>> encoder = Encoder(TransformerConfig(width=8, hidden=16, heads=2, depth=1))
@@ -184,7 +184,7 @@ class Encoder(Stack):
         self,
         tokens: Tensor,
         *,
-        first: int | None = None,
+        num_outputs: int | None = None,
         mask: Mask = None,
         caches: list[Cache] | None = None,
         note: Note = silent,
@@ -192,9 +192,9 @@ class Encoder(Stack):
         self.check_note(note)
         check_vectors(self.config, tokens)
         for i, block in enumerate(self.blocks):
-            last = first if i == len(self.blocks) - 1 else None
+            last = num_outputs if i == len(self.blocks) - 1 else None
             cache = None if caches is None else caches[i]
-            tokens = block(tokens, first=last, mask=mask, cache=cache, note=inside(note, f"block {i}"))
+            tokens = block(tokens, num_outputs=last, mask=mask, cache=cache, note=inside(note, f"block {i}"))
         return self.normalise(tokens, note)
 
 

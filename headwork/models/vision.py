@@ -14,7 +14,7 @@ from headwork.errors import InputError
 from headwork.mechanisms import convolution_2d, fused, learned_positions, sinusoidal_positions_2d
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.layers import Placement
-from headwork.models.layers import Head, PositionKind, Positions, matrix, zeros
+from headwork.models.layers import ClassifierHead, PositionKind, Positions, matrix, zeros
 from headwork.models.model import IMAGES, Model, check_images
 from headwork.models.transformer import Encoder, TransformerConfig
 from headwork.note import Note, Step, inside, silent, steps_of
@@ -92,7 +92,7 @@ class VisionTransformer(Model):
         self.positions = ImagePositions(config)
         self.dropout = nn.Dropout(config.dropout)
         self.transformer = Encoder(config)
-        self.head = Head(config.width, config.classes)
+        self.head = ClassifierHead(config.width, config.classes)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -113,7 +113,7 @@ class VisionTransformer(Model):
             tokens = torch.cat([self.class_token.expand(tokens.shape[0], 1, -1), tokens], 1)
         tokens = self.dropout(self.positions(tokens, note=inside(note, "positions")))
         only_class = self.class_token is not None and self.config.backend == "fused"
-        tokens = self.transformer(tokens, first=1 if only_class else None, note=note)
+        tokens = self.transformer(tokens, num_outputs=1 if only_class else None, note=note)
         pooled = note("pooled", tokens.mean(1) if self.class_token is None else tokens[:, 0])
         return note("scores", self.head(pooled))
 

@@ -235,17 +235,21 @@ def decimal(value: Any) -> float | None:
     return float(sympy.N(value, 20) if number is None else number)
 
 
-FEWER, MORE = mpmath.MPContext(), mpmath.MPContext()
-FEWER.dps, MORE.dps = 50, 80
+LOW_PRECISION, HIGH_PRECISION = mpmath.MPContext(), mpmath.MPContext()
+LOW_PRECISION.dps, HIGH_PRECISION.dps = 50, 80
 
 
 def _decimal_if_certain(value: Any) -> Any:
     """The number on which two precisions agree; None where digits cancel or a function is unknown here."""
     try:
-        first, second = _evaluate(value, FEWER), _evaluate(value, MORE)
+        first, second = _evaluate(value, LOW_PRECISION), _evaluate(value, HIGH_PRECISION)
     except (TypeError, ValueError, ArithmeticError, NotImplementedError):
         return None
-    return second if abs(MORE.convert(first) - second) <= abs(second) * MORE.mpf("1e-25") else None
+    return (
+        second
+        if abs(HIGH_PRECISION.convert(first) - second) <= abs(second) * HIGH_PRECISION.mpf("1e-25")
+        else None
+    )
 
 
 @lru_cache(maxsize=200_000)

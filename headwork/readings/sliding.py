@@ -20,10 +20,10 @@ AROUND_ZERO = ["-5", "-2", "-1", "-0.5", "0", "0.5", "1", "2", "5"]
 MAX_FRAMES = 40
 
 
-def slide_frames(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
+def slider_page(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     """A page with a slider. ``slide`` is a name, or a name with its values: ``beta=0,1,oo``.
 
-    >>> slide_frames("softmax", "x=0,1", {"exact": True}, {"scores": "0 x"}).count('type="range"')
+    >>> slider_page("softmax", "x=0,1", {"exact": True}, {"scores": "0 x"}).count('type="range"')
     1
     """
     chosen = get_mechanism(mechanism)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from headwork.errors import unknown
 from headwork.mechanisms.attention import project
 from headwork.numbers import OperationCount, ShapeTensor, cat
-from headwork.sizes.counting import check_heads_divide_width, check_sizes, part
+from headwork.sizes.counting import check_heads_divide_width, check_sizes, mechanism_row
 from headwork.sizes.layers import Size, grid, sides
 from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
 
@@ -127,7 +127,7 @@ def vit(
     rows = (
         *_patch_embedding(sides("vit", "image", image), patch, channels, width, class_token),
         *_stack("encoder", depth, tokens, None, **layer),
-        part("last normalisation", "layer-normalisation", {"token": tokens, "width": width}),
+        mechanism_row("last normalisation", "layer-normalisation", {"token": tokens, "width": width}),
         _head(tokens, width, classes, class_token),
     )
     return _model_ledger(
@@ -172,11 +172,11 @@ def _stack(
     sizes = dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
     sizes |= {"token": tokens, "hidden": hidden}
     mask = None if memory is None else "causal"
-    parts = [part(f"{name}/self-attention", "multi-head-attention", sizes, heads=heads, mask=mask)]
+    parts = [mechanism_row(f"{name}/self-attention", "multi-head-attention", sizes, heads=heads, mask=mask)]
     if memory:
         crossing = sizes | {"key": memory, "memory": 1}
-        parts.append(part(f"{name}/cross-attention", "multi-head-attention", crossing, heads=heads))
-    parts.append(part(f"{name}/feed-forward", "feed-forward", sizes, activation=activation))
+        parts.append(mechanism_row(f"{name}/cross-attention", "multi-head-attention", crossing, heads=heads))
+    parts.append(mechanism_row(f"{name}/feed-forward", "feed-forward", sizes, activation=activation))
     rows = []
     for i, row in enumerate(parts, 1):
         words = "normalise and add" if first else "add and normalise"
@@ -188,7 +188,7 @@ def _stack(
 def _add_and_normalise(name: str, sizes: dict[str, int]) -> Row:
     shape = (sizes["token"], sizes["width"])
     residual = _count("residual", lambda x: x + x, shape)
-    return replace(sum_rows(name, [part(name, "layer-normalisation", sizes), residual]), shape=shape)
+    return replace(sum_rows(name, [mechanism_row(name, "layer-normalisation", sizes), residual]), shape=shape)
 
 
 def _count(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **fields: Any) -> Row:
@@ -219,7 +219,7 @@ def _patch_embedding(
 ) -> list[Row]:
     sizes = {"channel": channels, "height": image[0], "width": image[1], "output_channel": width}
     sizes |= {"kernel_height": patch, "kernel_width": patch}
-    embedded = part("patch embedding", "convolution-2d", sizes, stride=patch)
+    embedded = mechanism_row("patch embedding", "convolution-2d", sizes, stride=patch)
     count = image[0] // patch * (image[1] // patch)
     rows = [embedded]
     if class_token:

@@ -150,10 +150,10 @@ def axes_of(axes: str, shape: Sequence[int]) -> str:
     return " ".join(["batch"] * (len(shape) - len(words)) + words)
 
 
-def part(name: str, mechanism: str, sizes: Mapping[str, int], **settings: Any) -> Row:
+def mechanism_row(name: str, mechanism: str, sizes: Mapping[str, int], **settings: Any) -> Row:
     """A whole mechanism as one row: the shape of its output, all its parameters, all its work.
 
-    >>> part("feed-forward", "feed-forward", {"token": 5, "width": 4, "hidden": 16}).parameters
+    >>> mechanism_row("feed-forward", "feed-forward", {"token": 5, "width": 4, "hidden": 16}).parameters
     148
     """
     rows = count_rows(mechanism, sizes, **settings)

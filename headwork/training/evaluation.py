@@ -92,7 +92,7 @@ def evaluate(
     processes = processes or Group()
     model.eval()
     loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
-    for chosen in examples.in_order(batch_size)[processes.batch_slice]:
+    for chosen in examples.sequential_batches(batch_size)[processes.batch_slice]:
         inputs, labels = examples.batch(chosen)
         logits = model(*processes.to_device(inputs))
         loss += losses(logits, labels.to(logits.device))[1].sum().item()

@@ -67,10 +67,10 @@ class Examples:
     labels: Tensor
     lengths: Indices | None = None
 
-    def order(self, size: int, seed: int, epoch: int) -> list[Indices]:
+    def shuffled_batches(self, size: int, seed: int, epoch: int) -> list[Indices]:
         return batches(len(self.labels), size, seed=seed, epoch=epoch, lengths=self.lengths)
 
-    def in_order(self, size: int) -> list[Indices]:
+    def sequential_batches(self, size: int) -> list[Indices]:
         return batches_in_order(len(self.labels), size, self.lengths)
 
     def batch(self, chosen: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:

@@ -19,7 +19,7 @@ def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
     assert model.ngrams is not None
     rows, classes = model.ngrams.table.shape
     counts = torch.zeros(classes, rows, dtype=torch.float64)
-    for chosen in examples.in_order(CHUNK_SIZE):
+    for chosen in examples.sequential_batches(CHUNK_SIZE):
         (tokens, mask), labels = examples.batch(chosen)
         hashed = model.ngrams.rows(tokens, mask).flatten(1)
         texts = torch.arange(len(labels))[:, None].expand_as(hashed)

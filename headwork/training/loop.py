@@ -166,7 +166,7 @@ def train_loop(
     while state.step < session.total:
         epoch, number = divmod(state.step, session.per_epoch)
         if epoch != epoch_of_order:
-            order, epoch_of_order = training.order(run.batch_size, run.seed, epoch), epoch
+            order, epoch_of_order = training.shuffled_batches(run.batch_size, run.seed, epoch), epoch
         loss, correct = session.step(order[number], state.step)
         loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
         state.step += 1

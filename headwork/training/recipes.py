@@ -115,9 +115,8 @@ def _check_number(name: str, value: Any) -> None:
 class VisionRun(RunConfig):
     """A classifier of images.
 
-    ``image_size`` is the side to which the images of a folder are scaled, 0 is their own; ``start`` how a
-    vision transformer is initialised: at random, or with heads that attend to their neighbours as a
-    convolution does.
+    ``image_size`` is the side to which the images of a folder are scaled, 0 is their own. A vision
+    transformer may start at random, or with heads that attend to their neighbours as a convolution does.
     """
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"size": "image_size", "start": "initialisation"}

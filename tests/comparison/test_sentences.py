@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwork.comparison import complexity, long_range, parallelism
-from headwork.comparison.accuracy import Accuracy, leaders, mean_accuracy
+from headwork.comparison.accuracy import Accuracy, leaders_sentence, mean_accuracy
 from headwork.comparison.row import format_ratio
 from headwork.comparison.timing import PowerLaw, crossing, fit_power_law
 
@@ -108,10 +108,10 @@ def test_a_busy_machine_is_named_beside_its_speed_up():
 
 def test_a_difference_within_the_margin_is_no_difference():
     best = mean_accuracy([0.92], 359)
-    assert leaders({"cnn": best, "gru": mean_accuracy([0.90], 359)}).startswith(
+    assert leaders_sentence({"cnn": best, "gru": mean_accuracy([0.90], 359)}).startswith(
         "there is no measurable difference"
     )
-    ahead = leaders({"cnn": best, "gru": mean_accuracy([0.60], 359)})
+    ahead = leaders_sentence({"cnn": best, "gru": mean_accuracy([0.60], 359)})
     assert ahead == "cnn leads (92.0%), ahead of gru (60.0%)"
 
 

@@ -11,7 +11,7 @@ import pytest
 from headwork import explain
 from headwork.pages import Table
 from headwork.pages import page as page_of
-from headwork.readings.sliding import slide_frames
+from headwork.readings.sliding import slider_page
 
 pytestmark = pytest.mark.real("chromium", "playwright")
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
@@ -119,7 +119,7 @@ def test_exact_and_decimal(opened: Any) -> None:
 
 
 def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
-    page = opened(slide_frames("self-attention", "beta", {"exact": True}, A2))
+    page = opened(slider_page("self-attention", "beta", {"exact": True}, A2))
     cell, panel, slider = (
         _cell(page, "weights", 0, 1),
         page.locator(".arithmetic"),
@@ -145,7 +145,7 @@ def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
 
 def test_many_values_and_a_limit_on_the_slider(opened: Any) -> None:
     values = ",".join(f"{i}/7" for i in range(1, 30)) + ",oo"
-    page = opened(slide_frames("softmax", f"x={values}", {"exact": True}, {"scores": "0 x"}), width=390)
+    page = opened(slider_page("softmax", f"x={values}", {"exact": True}, {"scores": "0 x"}), width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".ticks span").all_inner_texts() == ["1/7", "∞"]
     slider = page.get_by_role("slider")

@@ -14,7 +14,7 @@ import pytest
 from headwork import explain
 from headwork.errors import InputError
 from headwork.readings.html import html, notebook_fragment, trace_block
-from headwork.readings.sliding import slide_frames
+from headwork.readings.sliding import slider_page
 from headwork.readings.trace import Trace
 
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
@@ -214,7 +214,7 @@ def test_two_traces_on_one_page_have_their_own_data() -> None:
 def _frames(
     slide: str, given: dict[str, Any], mechanism: str = "self-attention", **settings: Any
 ) -> tuple[Shown, str]:
-    page = slide_frames(mechanism, slide, settings, given)
+    page = slider_page(mechanism, slide, settings, given)
     return Shown(page), page
 
 
@@ -302,7 +302,7 @@ def test_usual_values_that_cannot_be_are_left_out_and_told() -> None:
 )
 def test_what_cannot_slide_is_told(slide: str, mechanism: str, given: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        slide_frames(mechanism, slide, {}, given)
+        slider_page(mechanism, slide, {}, given)
 
 
 def test_warnings_belong_to_their_frame() -> None:
