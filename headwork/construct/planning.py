@@ -53,26 +53,26 @@ class Plan(HeadSearch):
         )
 
     def _certify(self, reached: list[RealisedHead]) -> Construction:
-        own_content_heads = self.own_content_heads()
-        count = len(reached) + sum(self.width + reader.cancelled for reader in own_content_heads)
+        own = self.own_content_heads()
+        count = len(reached) + sum(self.width + reader.cancelled for reader in own)
         if self.max_heads is not None and count > self.max_heads:
             raise NotFound(f"{count} heads, where at most {self.max_heads} may be used")
         if count * self.width * (self.width + self.codes.shape[1]) > MAX_VALUES:
             raise TooLarge(f"{count} heads for content of width {self.width}. Take a smaller width.")
         ideal = [head.scored for head in reached]
-        every = [*ideal, *(reader.base for reader in own_content_heads)]
+        every = [*ideal, *(reader.base for reader in own)]
         shares = any(scored.F.any() for scored in every)
         beta = 1.0
         if any(scored.S.any() for scored in every) or not shares:
-            bound_at = partial(certificate.bound, ideal, self.M, self.norm, own=own_content_heads)
+            bound_at = partial(certificate.bound, ideal, self.M, self.norm, own=own)
             beta = certificate.smallest_beta(bound_at, self.allowed)
             beta = max(beta, 1.0) if shares else beta
-        result = self._at(beta, reached, own_content_heads)
+        result = self._at(beta, reached, own)
         for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
             if self.tolerance is None or result.bound <= self.tolerance or self.too_narrow():
                 break
             beta *= 1 + 2.0 ** (step - 50)
-            result = self._at(beta, reached, own_content_heads)
+            result = self._at(beta, reached, own)
         if result.bound > self.allowed and not self.too_narrow():
             raise certificate.refusal(self.allowed, result.bound, result.rounding)
         return result
@@ -88,9 +88,7 @@ class Plan(HeadSearch):
             perturbation=self._perturb(result, delta),
         )
 
-    def _at(
-        self, beta: float, reached: list[RealisedHead], own_content_heads: list[OwnContentHeads]
-    ) -> Construction:
+    def _at(self, beta: float, reached: list[RealisedHead], own: list[OwnContentHeads]) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
         pairs, width = [head.at(beta) for head in reached], self.width
         whole = width + self.codes.shape[1]
@@ -98,7 +96,7 @@ class Plan(HeadSearch):
             ([np.pad(W, ((0, 0), (width, 0))) for W in pair], np.eye(width, whole), one.head.coefficient)
             for pair, one in zip(pairs, reached, strict=True)
         ]
-        for reader in own_content_heads:
+        for reader in own:
             for dimension in range(width + reader.cancelled):  # the last one takes away their mean
                 query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.at(beta))
                 value = np.zeros((width, whole))
@@ -108,10 +106,10 @@ class Plan(HeadSearch):
                 c = reader.base.coefficient
                 heads.append(([query, key], value, c if dimension < width else -c))
         scored = [self.score(h.head.coefficient, *pair) for h, pair in zip(reached, pairs, strict=True)]
-        own = [replace(r, base=self.score(r.base.coefficient, *r.at(beta))) for r in own_content_heads]
+        own = [replace(r, base=self.score(r.base.coefficient, *r.at(beta))) for r in own]
         rows = max(len(query) for (query, _), _, _ in heads)
         proved = certificate.bound(scored, self.M, self.norm, beta, own)
-        exact, why = self._why(beta, reached, own_content_heads)
+        exact, why = self._why(beta, reached, own)
         return Construction(
             True,
             self.goal.title,
@@ -132,14 +130,12 @@ class Plan(HeadSearch):
             matrix=self.M,
             queries=self.goal.queries,
             rotary=self.kind == "rotary",
-            remarks=tuple(self._remarks(beta, reached, own_content_heads)),
+            remarks=tuple(self._remarks(beta, reached, own)),
         )
 
-    def _why(
-        self, beta: float, reached: list[RealisedHead], own_content_heads: list[OwnContentHeads]
-    ) -> tuple[str, str]:
+    def _why(self, beta: float, reached: list[RealisedHead], own: list[OwnContentHeads]) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
-        if len(reached) > 1 or own_content_heads:
+        if len(reached) > 1 or own:
             return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
         S, F, head = reached[0].scored.S, reached[0].scored.F, reached[0].head
         if not S.any():
@@ -154,9 +150,7 @@ class Plan(HeadSearch):
             closed = f"ln({exact})"
         return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
 
-    def _remarks(
-        self, beta: float, reached: list[RealisedHead], own_content_heads: list[OwnContentHeads]
-    ) -> Iterator[str]:
+    def _remarks(self, beta: float, reached: list[RealisedHead], own: list[OwnContentHeads]) -> Iterator[str]:
         if reached[0].remark:
             yield reached[0].remark
         elif self.goal.head_width is not None and self.kind == "one-hot":
@@ -170,7 +164,7 @@ class Plan(HeadSearch):
             yield f"exact zeros need beta = ∞ or a mask: softmax alone only approaches them{default}"
         if self.kind == "rotary":
             yield "queries and keys are made from a constant 1 after the content and rotated by position"
-        if own_content_heads:
+        if own:
             yield (
                 f"beyond the ends, heads 0 to {len(reached) - 1} take the token itself; the others read its "
                 "content in their scores and take that away again (two keys move apart, tanh z is nearly z)"
