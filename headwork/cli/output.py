@@ -18,7 +18,7 @@ from typer import Option
 from headwork.errors import InputError, unknown
 
 # Our own sequences, or else signs that command a terminal or turn the direction of reading.
-CONTROL_CHARACTERS = re.compile(
+CONTROLS = re.compile(
     r"(\A\r(?:\x1b\[K)?|\x1b\[(?:[012]|3[12])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 # For an encoding that lacks them: what can be typed instead.
@@ -131,9 +131,7 @@ class Screen:
 
     def write(self, text: str) -> int:
         ours = self.stream.isatty()
-        text = CONTROL_CHARACTERS.sub(
-            lambda m: m[1] if m[1] and ours else f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text
-        )
+        text = CONTROLS.sub(lambda m: m[1] if m[1] and ours else f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
         encoding = self.stream.encoding or "utf-8"
         try:
             text.encode(encoding)

@@ -6,5 +6,5 @@ comparison.table(), comparison.rows[0].sentences
 
 from headwork.comparison.measurements import StoppedError
 from headwork.comparison.report import Comparison, compare
-from headwork.comparison.row import CriterionReport
+from headwork.comparison.row import Section
 from headwork.comparison.training import ROWS, Settings

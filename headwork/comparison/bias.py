@@ -23,7 +23,7 @@ from headwork.comparison import accuracy, training
 from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import CriterionReport, Plot, Results, classify, clauses, dodge_factor
+from headwork.comparison.row import Plot, Results, Section, classify, clauses, dodge_factor
 from headwork.comparison.training import Settings
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
@@ -217,7 +217,7 @@ def circular_convolution_error() -> dict[str, float]:
     return {"error": equivariance_error(convolve, torch.randn(16, 1, 8, 8, generator=draw), 2)}
 
 
-def report(settings: Settings, results: Results) -> CriterionReport:
+def report(settings: Settings, results: Results) -> Section:
     names, task = settings.families, TASKS[settings.full]
 
     def runs(name: str, count: int = task.counts[-1], shuffle: bool = False) -> list[Mapping[str, Any]]:
@@ -225,7 +225,7 @@ def report(settings: Settings, results: Results) -> CriterionReport:
 
     tested = runs(names[0])[0]["tested"]
     sizes = [runs(name)[0]["parameters"] for name in names]
-    row = CriterionReport(
+    row = Section(
         "bias",
         "Inductive bias",
         f"{task.data} on {task.image} x {task.image} with a margin of {task.margin}: "

@@ -17,9 +17,9 @@ from torch import Tensor
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import (
-    CriterionReport,
     Plot,
     Results,
+    Section,
     add_legend,
     clauses,
     draw,
@@ -156,10 +156,10 @@ def saved_bytes(layer: Layer, n: int) -> int:
     return sum(t.untyped_storage().nbytes() for address, t in saved.items() if address not in excluded)
 
 
-def report(settings: Settings, results: Results) -> CriterionReport:
+def report(settings: Settings, results: Results) -> Section:
     names = settings.families
     rounds = results["complexity time by n"]["rounds"]
-    row = CriterionReport(
+    row = Section(
         "complexity",
         "Complexity",
         f"One layer, forward pass, CPU time on one thread, best of up to {rounds} rounds taken in turns; "
@@ -261,7 +261,7 @@ def time_figure(result: Any, laws: Mapping[str, PowerLaw], variable: str, *, wid
     return size_plot(lines, title, xlabel, "time (shortest = 1)", labels=labels, wide=wide)
 
 
-def _add_crossings(row: CriterionReport, names: Sequence[str], results: Results) -> None:
+def _add_crossings(row: Section, names: Sequence[str], results: Results) -> None:
     """Where the n^2 part of attention overtakes the n part, and attention the other families."""
     parts, by_n = results["complexity parts of attention"], results["complexity time by n"]
     attention, projections = parts["times"]["attention"], parts["times"]["projections"]
@@ -302,7 +302,7 @@ def _crossing_sentence(crossings: Mapping[int, float], parts: Any) -> str:
     return f"{start}; measured, it takes longer than they do from {text}."
 
 
-def _add_memory(row: CriterionReport, names: Sequence[str], result: Any) -> None:
+def _add_memory(row: Section, names: Sequence[str], result: Any) -> None:
     lengths = result["lengths"]
     laws = {name: fit_power_law(lengths[1:], values[1:]) for name, values in result["bytes"].items()}
     row.add_cells("memory against n", {name: f"n^{laws[name].exponent:.2f}" for name in names})

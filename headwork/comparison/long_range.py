@@ -21,7 +21,7 @@ from headwork.comparison import accuracy, training
 from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import CriterionReport, Plot, Results, add_legend, classify, clauses, draw, panel
+from headwork.comparison.row import Plot, Results, Section, add_legend, classify, clauses, draw, panel
 from headwork.comparison.training import Settings
 from headwork.mechanisms import recurrence
 from headwork.models import Encoder, TransformerConfig
@@ -193,10 +193,10 @@ def _first_to_last(inputs: Tensor, W_h: Tensor, activation: Literal["linear", "t
     return float(jacobian.norm() / math.sqrt(STATES))
 
 
-def report(settings: Settings, results: Results) -> CriterionReport:
+def report(settings: Settings, results: Results) -> Section:
     names, seeds, gaps = settings.families, settings.seeds, GAPS[settings.full]
     counts = [results[measurement_name(name, gaps[0], seeds[0])]["parameters"] for name in names]
-    row = CriterionReport(
+    row = Section(
         "long-range",
         "Long range",
         f"{settings.describe_training('sequences', counts)}; {TEST_SEQUENCES:,} test sequences per seed; "
@@ -257,7 +257,7 @@ def claim_sentence(accuracies: BySize) -> str:
     )
 
 
-def _add_gradients(row: CriterionReport, results: Mapping[str, Any], gap: int) -> None:
+def _add_gradients(row: Section, results: Mapping[str, Any], gap: int) -> None:
     """How the gradient decays with distance, at the longest gap and the first seed."""
     decays = {
         when: {name: decay_per_position(result[when]) for name, result in results.items()}
@@ -334,7 +334,7 @@ def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
     return figure
 
 
-def _add_recurrent_weight(row: CriterionReport, result: Any) -> None:
+def _add_recurrent_weight(row: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     caption = f"A plain recurrence of {STATES} states; its recurrent matrix is w times a rotation."
     row.plots.append(Plot(recurrent_weight_plot(result), "gradient against the recurrent weight", caption))

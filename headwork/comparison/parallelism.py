@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import CriterionReport, Plot, Results, classify, clauses, format_ratio, size_plot
+from headwork.comparison.row import Plot, Results, Section, classify, clauses, format_ratio, size_plot
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative
 from headwork.comparison.training import Settings
 from headwork.pages.tables import Table
@@ -109,10 +109,10 @@ def time_threads(families: Sequence[str], count: int) -> dict[str, Any]:
     return {"threads": sorted(timers), "times": times, "load": load_average()}
 
 
-def report(settings: Settings, results: Results) -> CriterionReport:
+def report(settings: Settings, results: Results) -> Section:
     names, count = settings.families, cores()
     same, threaded = results["parallelism same tokens"], results["parallelism threads"]
-    row = CriterionReport(
+    row = Section(
         "parallelism",
         "Parallelism",
         f"The longest chain of the plain definition; {TOKENS:,} tokens of width {WIDTH} in sequences of "

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from headwork.comparison import bias, complexity, long_range, parallelism, uses
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
-from headwork.comparison.row import CriterionReport, Results, join_names
+from headwork.comparison.row import Results, Section, join_names
 from headwork.comparison.training import ROWS, Settings
 from headwork.data.fetching import to_stderr
 from headwork.errors import InputError
@@ -48,7 +48,7 @@ class Comparison(Reported):
     """The settings, the report on each row, and all results by the names of their measurements."""
 
     settings: Settings
-    rows: list[CriterionReport]
+    rows: list[Section]
     results: Results
 
     @property

@@ -34,7 +34,7 @@ class Plot:
 
 
 @dataclass
-class CriterionReport:
+class Section:
     """The report on one row: ``budget`` states what was run, ``verdict`` is the row in one sentence."""
 
     name: str

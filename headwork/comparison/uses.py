@@ -14,7 +14,7 @@ from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sent
 from headwork.comparison.bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import CriterionReport, Results, format_ratio
+from headwork.comparison.row import Results, Section, format_ratio
 from headwork.comparison.timing import InterleavedTimer, relative
 from headwork.comparison.training import BATCH_SIZE, Batch, Settings, generator
 from headwork.data import EncodedTexts, load_texts, train_tokenizer
@@ -129,9 +129,9 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     }
 
 
-def report(settings: Settings, results: Results) -> CriterionReport:
+def report(settings: Settings, results: Results) -> Section:
     names, seeds, task = settings.families, settings.seeds, TASKS[settings.full]
-    row = CriterionReport(
+    row = Section(
         "uses",
         "Best use",
         f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
@@ -150,12 +150,7 @@ def report(settings: Settings, results: Results) -> CriterionReport:
 
 
 def _add_task(
-    row: CriterionReport,
-    task: str,
-    runs: Mapping[str, list[Any]],
-    times: Mapping[str, Any],
-    chance: float,
-    steps: int,
+    row: Section, task: str, runs: Mapping[str, list[Any]], times: Any, chance: float, steps: int
 ) -> None:
     accuracies = {
         name: mean_accuracy([run["accuracy"] for run in by_seed], by_seed[0]["tested"])

@@ -68,7 +68,7 @@ class ScoredHead:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnContentHeads:
+class ContentHeads:
     """Heads that read their query's content, one for each of ``width`` dimensions; base is without it."""
 
     base: ScoredHead  # its coefficient is c
@@ -104,7 +104,7 @@ class Bound:
 
 
 def bound(
-    heads: Sequence[ScoredHead], M: Array, norm: float, beta: float, own: Sequence[OwnContentHeads] = ()
+    heads: Sequence[ScoredHead], M: Array, norm: float, beta: float, own: Sequence[ContentHeads] = ()
 ) -> Bound:
     """r max_i sum_j |E_ij|, and what rounding and the content that is read in scores add."""
     E = np.sum([h.coefficient * softmax(h.logits(beta)) for h in heads], axis=0) - M

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwork.construct import certificate
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import OwnContentHeads
+from headwork.construct.certificate import ContentHeads
 from headwork.construct.construction import Construction
 from headwork.construct.reaching import TOLERANCE, HeadSearch, RealisedHead
 from headwork.construct.targets import NotFound
@@ -53,7 +53,7 @@ class Plan(HeadSearch):
         )
 
     def _certify(self, reached: list[RealisedHead]) -> Construction:
-        own = self.own_content_heads()
+        own = self.content_heads()
         count = len(reached) + sum(self.width + reader.cancelled for reader in own)
         if self.max_heads is not None and count > self.max_heads:
             raise NotFound(f"{count} heads, where at most {self.max_heads} may be used")
@@ -88,7 +88,7 @@ class Plan(HeadSearch):
             perturbation=self._perturb(result, delta),
         )
 
-    def _at(self, beta: float, reached: list[RealisedHead], own: list[OwnContentHeads]) -> Construction:
+    def _at(self, beta: float, reached: list[RealisedHead], own: list[ContentHeads]) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
         pairs, width = [head.at(beta) for head in reached], self.width
         whole = width + self.codes.shape[1]
@@ -133,7 +133,7 @@ class Plan(HeadSearch):
             remarks=tuple(self._remarks(beta, reached, own)),
         )
 
-    def _why(self, beta: float, reached: list[RealisedHead], own: list[OwnContentHeads]) -> tuple[str, str]:
+    def _why(self, beta: float, reached: list[RealisedHead], own: list[ContentHeads]) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
         if len(reached) > 1 or own:
             return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
@@ -150,7 +150,7 @@ class Plan(HeadSearch):
             closed = f"ln({exact})"
         return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
 
-    def _remarks(self, beta: float, reached: list[RealisedHead], own: list[OwnContentHeads]) -> Iterator[str]:
+    def _remarks(self, beta: float, reached: list[RealisedHead], own: list[ContentHeads]) -> Iterator[str]:
         if reached[0].remark:
             yield reached[0].remark
         elif self.goal.head_width is not None and self.kind == "one-hot":

@@ -10,7 +10,7 @@ import numpy as np
 
 from headwork.construct import certificate, fitting
 from headwork.construct import position_codes as codes
-from headwork.construct.certificate import UNIT_ROUNDOFF, OwnContentHeads, ScoredHead, most_terms, pair_sums
+from headwork.construct.certificate import UNIT_ROUNDOFF, ContentHeads, ScoredHead, most_terms, pair_sums
 from headwork.construct.targets import Array, Head, NotFound, Target, by_sign
 from headwork.errors import InputError
 
@@ -200,7 +200,7 @@ class HeadSearch:
 
     # --- the own content, which zero padding takes away -----------------------------------------
 
-    def own_content_heads(self) -> list[OwnContentHeads]:
+    def content_heads(self) -> list[ContentHeads]:
         """Heads for what is too much of the own content: for all tokens at once, or for one each."""
         own = self.goal.own
         if own is None:
@@ -211,7 +211,7 @@ class HeadSearch:
             rows = np.flatnonzero(own)
             return [self._reader(np.where(np.arange(len(own)) == i, own, 0), len(rows)) for i in rows]
 
-    def _reader(self, amounts: Array, parts: int) -> OwnContentHeads:
+    def _reader(self, amounts: Array, parts: int) -> ContentHeads:
         """Two keys with values 1 and -1 at least, whose scores move apart with the query's content."""
         top, tokens, r = float(amounts.max()), self.goal.tokens, self.norm
         share, room = amounts / top, self.allowed / (16 * parts)
@@ -242,9 +242,7 @@ class HeadSearch:
                 base = self._reach(Head(c, target), abs(c) * z if cancelled else 4 * size)
             except NotFound:
                 continue
-            return OwnContentHeads(
-                base.scored, base.at, functional, values, slope, self.width, cancelled, lost
-            )
+            return ContentHeads(base.scored, base.at, functional, values, slope, self.width, cancelled, lost)
         raise NotFound(
             "heads that read their query's content, for zero padding: no two keys whose weights the "
             f"{self.kind} positions keep equal at the ends and nowhere else"

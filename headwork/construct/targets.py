@@ -24,7 +24,7 @@ from headwork.numbers.typed import nested_array, read_array
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
-BOUNDARY_MODES = ("clamp", "wrap", "zero", "none")
+EDGES = ("clamp", "wrap", "zero", "none")
 ENDS = {
     "wrap": "wrapped around",
     "clamp": "clamped to the end token",
@@ -205,7 +205,7 @@ def running_mean(
     name = f"running mean of {size}" + (" up to each token" if causal else "")
     taps = {first + k: 1.0 / size for k in range(size)}
     title = f"{name}: offsets {first} to {first + size - 1}"
-    return replace(_slide(title, taps, count, ends, (*BOUNDARY_MODES, "shrink")), spreads=True)
+    return replace(_slide(title, taps, count, ends, (*EDGES, "shrink")), spreads=True)
 
 
 def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Target:
@@ -317,9 +317,7 @@ def _inside(position: int, count: int, ends: str) -> int | None:
     return None if ends == "zero" and clamped != position else clamped
 
 
-def _slide(
-    name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = BOUNDARY_MODES
-) -> Target:
+def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = EDGES) -> Target:
     """One row of taps along the tokens."""
     if ends not in known:
         raise unknown("ends", ends, known)

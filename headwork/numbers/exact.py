@@ -235,21 +235,17 @@ def decimal(value: Any) -> float | None:
     return float(sympy.N(value, 20) if number is None else number)
 
 
-LOW_PRECISION, HIGH_PRECISION = mpmath.MPContext(), mpmath.MPContext()
-LOW_PRECISION.dps, HIGH_PRECISION.dps = 50, 80
+LOW, HIGH = mpmath.MPContext(), mpmath.MPContext()
+LOW.dps, HIGH.dps = 50, 80
 
 
 def _decimal_if_certain(value: Any) -> Any:
     """The number on which two precisions agree; None where digits cancel or a function is unknown here."""
     try:
-        first, second = _evaluate(value, LOW_PRECISION), _evaluate(value, HIGH_PRECISION)
+        first, second = _evaluate(value, LOW), _evaluate(value, HIGH)
     except (TypeError, ValueError, ArithmeticError, NotImplementedError):
         return None
-    return (
-        second
-        if abs(HIGH_PRECISION.convert(first) - second) <= abs(second) * HIGH_PRECISION.mpf("1e-25")
-        else None
-    )
+    return second if abs(HIGH.convert(first) - second) <= abs(second) * HIGH.mpf("1e-25") else None
 
 
 @lru_cache(maxsize=200_000)

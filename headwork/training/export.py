@@ -52,10 +52,7 @@ def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the exporter's warnings, which are for its developers, and without onnxruntime's telemetry.
-
-    Unless it is switched off first, importing onnxruntime writes a device ID and looks up a host.
-    """
+    """Without the exporter's warnings, and without onnxruntime's telemetry, which starts on import."""
     disabled, telemetry = logging.root.manager.disable, os.environ.get(NO_TELEMETRY)
     logging.disable(logging.WARNING)
     os.environ[NO_TELEMETRY] = "1"
