@@ -1,0 +1,91 @@
+"""Small files that would become large: refused before they do."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headwork.data import load
+from headwork.errors import InputError
+from headwork.tokenizer_files import read_tokenizer_json
+
+WORD_PIECE: dict[str, Any] = {
+    "version": "1.0",
+    "normalizer": {"type": "Lowercase"},
+    "pre_tokenizer": {"type": "WhitespaceSplit"},
+    "post_processor": {
+        "type": "TemplateProcessing",
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {},
+    },
+    "model": {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": {"[UNK]": 0, "fine": 1, "film": 2},
+    },
+}
+
+
+def changed(**parts: Any) -> bytes:
+    return json.dumps({**copy.deepcopy(WORD_PIECE), **parts}).encode()
+
+
+def replacing(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def several(*normalizers: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "Sequence", "normalizers": list(normalizers)}
+
+
+HOSTILE = {
+    "a letter becomes two, ten times": changed(normalizer=several(*[replacing({"String": "a"}, "aa")] * 10)),
+    "a letter becomes a megabyte": changed(normalizer=replacing({"String": "a"}, "a" * 1_000_000)),
+    "text between all letters": changed(normalizer=several(*[replacing({"Regex": ""}, "xx")] * 5)),
+    "a long beginning": changed(normalizer={"type": "Prepend", "prepend": "a b " * 10_000}),
+    "many beginnings": changed(normalizer=several(*[{"type": "Prepend", "prepend": "abc"}] * 14)),
+    "a deep sequence": b'{"normalizer":' + b'{"type":"Sequence","normalizers":[' * 2000 + b"]}" * 2000 + b"}",
+    "deep brackets": changed()[:-1] + b',"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "a panic of the library": changed(
+        normalizer={"type": "Precompiled", "precompiled_charsmap": "//8AAAAAAAA="}
+    ),
+    "no tokenizer": b"[]",
+    "no JSON": b"\xff{",
+}
+
+
+def test_an_ordinary_tokenizer_is_read() -> None:
+    inner = read_tokenizer_json(changed(), "tokenizer.json")
+    assert inner.encode("Fine film").tokens == ["fine", "film"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_tokenizer_is_refused_in_words(name: str) -> None:
+    with pytest.raises(InputError, match=r"^tokenizer\.json: not a tokenizer") as error:
+        read_tokenizer_json(HOSTILE[name], "tokenizer.json")
+    assert len(str(error.value)) < 5000
+
+
+def test_a_member_that_is_not_needed_is_not_unpacked(tmp_path: Path) -> None:
+    labels = np.arange(8) % 2
+    unused = np.zeros(200_000_000, np.uint8)
+    np.savez_compressed(
+        tmp_path / "a.npz", images=np.zeros((8, 4, 4), np.uint8), labels=labels, unused=unused
+    )
+    tracemalloc.start()
+    try:
+        data = load(tmp_path / "a.npz")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(data.classes) == 2
+    assert peak < 20_000_000
