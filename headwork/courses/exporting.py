@@ -304,7 +304,7 @@ def vendored_files() -> Files:
     return {
         f"headwork/{path.relative_to(package).as_posix()}": path.read_bytes()
         for path in paths
-        if path.suffix in (".py", ".html", ".css", ".js", ".sh")
+        if path.suffix in (".py", ".toml", ".html", ".css", ".js", ".sh")
     }
 
 

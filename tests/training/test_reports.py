@@ -83,6 +83,7 @@ def test_several_runs_on_one_picture(finished, tmp_path, monkeypatch):
     assert written.read_text().startswith("<?xml")
     legend = legend_of([finished, other], monkeypatch)
     assert [entry.partition(":")[0] for entry in legend] == ["finished", "other"]
+    shutil.rmtree(other / "checkpoints")  # which would tell that the config was changed
     changed = json.loads((other / "config.json").read_text()) | {"epochs": 7, "learning_rate": 0.5}
     (other / "config.json").write_text(json.dumps(changed))
     legend = legend_of([finished, other], monkeypatch)
