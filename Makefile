@@ -17,7 +17,7 @@ run:
 	@$(PY) -m headwork run
 
 test: dev
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 -m "not real"
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not real"
 
 test-real: dev
 	@$(PY) setup/real_parts.py

@@ -78,6 +78,20 @@ def test_quick_commands_open_no_connection_and_write_where_they_are_told_to(tmp_
     assert names == {"a2.html", "softmax.ipynb", "exercise"}
 
 
+def test_telemetry_is_off_while_onnxruntime_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headwork.training import export
+
+    def imported(library: str) -> None:
+        raise ImportError(f"{library}, telemetry off: {os.environ.get('ORT_DISABLE_TELEMETRY')}")
+
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    monkeypatch.setattr(export, "import_module", imported)
+    with pytest.raises(ImportError, match="telemetry off: 1"):
+        export.export_onnx(None, "model.onnx")  # type: ignore[arg-type]
+    assert "ORT_DISABLE_TELEMETRY" not in os.environ
+
+
+@pytest.mark.soak
 def test_training_and_exporting_report_to_nobody(tmp_path: Path) -> None:
     watch(tmp_path, TRAINING)
     assert {path.name for path in (tmp_path / "work").iterdir()} == {"run"}
