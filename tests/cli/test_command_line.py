@@ -171,7 +171,9 @@ def test_sensitivity_draws_and_tabulates(tmp_path):
     assert "one number per column" in wrong.stderr
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(name, marks=pytest.mark.soak) for name in ("cp1252", "utf-8"))]
+)
 def test_what_is_shown_commands_no_terminal_and_fits_any_encoding(encoding, tmp_path):
     name = "a\\u001b]0;x\\u0007\\u009b2J\\u202e β"
     (tmp_path / "answer.toml").write_text(f'student = "{name}"\n[answers."{name}"]\nweights = "1"')

@@ -29,6 +29,7 @@ def test_every_mistake_has_a_sentence_and_a_counter_example(slug: str) -> None:
     assert not same(right, wrong), path
 
 
+@pytest.mark.soak
 def test_every_mistake_can_be_made_in_some_exercise() -> None:
     applied = set()
     for kind in KINDS:

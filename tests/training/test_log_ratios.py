@@ -86,6 +86,7 @@ def test_a_run_starts_with_them_and_keeps_them(tmp_path):
     assert result.test_accuracy == 1
 
 
+@pytest.mark.soak
 def test_onnx_hashes_alike(tmp_path):
     from headwork.training.export import export_onnx
 
