@@ -284,7 +284,7 @@ def listing() -> str:
 
 def summary(solutions: dict[str, Solution]) -> Table:
     """Problem, answer, verdict: the short table of the whole book."""
-    rows = [(slug, s.answer.partition(". ")[0], s.verdict) for slug, s in solutions.items()]
+    rows = [(n, s.answer.replace("...", "…").partition(". ")[0], s.verdict) for n, s in solutions.items()]
     checks = sum(len(solution.findings) for solution in solutions.values())
     wrong = sum(not solution.right for solution in solutions.values())
     outcome = f"{_plural(wrong, 'problem')} with a mismatch" if wrong else "no mismatch"

@@ -133,3 +133,9 @@ def test_summary_counts_mismatches():
     bad.check("x", 1, 2)
     good = Problem("X", "x", "x", lambda solution: solution.check("x", 1, 1)).solve()
     assert "1 problem with a mismatch" in summary({"a": bad, "b": good}).notes[0]
+
+
+def test_an_ellipsis_does_not_end_an_answer_in_the_summary():
+    solution = Solution()
+    solution.answer = "1 if the inputs at 2, 4, ... sum to more. The rest follows."
+    assert summary({"a": solution}).rows[0][1] == "1 if the inputs at 2, 4, … sum to more"
