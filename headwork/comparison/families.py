@@ -127,10 +127,10 @@ def parameter_count(model: nn.Module) -> int:
 
 
 # --- one layer: n tokens of width d ---------------------------------------------------------------
-def attention_layer(tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, *, note: Note = silent) -> Any:
+def linear_attention_layer(tokens: Any, *matrices: Any, note: Note = silent) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")
-    parameters = Parameters((W_q, W_k, W_v, W_o))
+    parameters = Parameters(matrices)
     return attend_per_head(tokens, parameters, None, attend=attend, heads=1, convention="W x", note=note)
 
 
@@ -144,7 +144,7 @@ def definition(
             lambda n, d: ((d, IMAGE_ROWS, n // IMAGE_ROWS), (d, d, kernel, kernel)),
         )
     if family.kind == "attention":
-        plain = attention_layer if family.name == "linear" else partial(multi_head_attention, heads=1)
+        plain = linear_attention_layer if family.name == "linear" else partial(multi_head_attention, heads=1)
         return plain, lambda n, d: ((n, d), *(((d, d),) * 4))
     gates = GATES[family.cell]
     cells: dict[str, Any] = {"plain": partial(recurrence, activation="tanh"), "lstm": lstm, "gru": gru}
