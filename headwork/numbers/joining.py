@@ -6,28 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from headwork.numbers.hand import HandTensor, join_tensors
-from headwork.numbers.shapes import ShapeTensor, join_shapes
+from headwork.numbers.hand import HandTensor
+from headwork.numbers.methods import TensorMethods
+from headwork.numbers.shapes import ShapeTensor
 
 
 def cat(tensors: Sequence[Any], dim: int) -> Any:
     """Tensors one after another along an axis that they have."""
-    return _join(tensors, dim, "cat", np.concatenate)
+    if isinstance(tensors[0], TensorMethods):
+        return tensors[0]._apply("cat", tuple(tensors), {"axis": dim})
+    import torch
+
+    return torch.cat(list(tensors), dim=dim)
 
 
 def stack(tensors: Sequence[Any], dim: int) -> Any:
     """Tensors side by side along a new axis."""
-    return _join(tensors, dim, "stack", np.stack)
-
-
-def _join(tensors: Sequence[Any], dim: int, name: str, join: Any) -> Any:
-    if isinstance(tensors[0], HandTensor):
-        return join_tensors(tensors, dim, join)
-    if isinstance(tensors[0], ShapeTensor):
-        return join_shapes(tensors, dim, join)
+    if isinstance(tensors[0], TensorMethods):
+        return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
     import torch
 
-    return getattr(torch, name)(list(tensors), dim=dim)
+    return torch.stack(list(tensors), dim=dim)
 
 
 def exponentials_may_overflow(scores: Any) -> bool:
@@ -38,7 +37,7 @@ def exponentials_may_overflow(scores: Any) -> bool:
     if isinstance(scores, ShapeTensor) or (isinstance(scores, HandTensor) and scores.exact):
         return False
     if isinstance(scores, HandTensor):
-        peaks, largest = np.max(scores.array, -1), float(np.finfo(float).max)
+        peaks, largest = np.max(scores.array, -1), float(np.finfo(scores.array.dtype).max)
     else:
         import torch
 

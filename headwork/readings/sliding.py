@@ -5,7 +5,7 @@ from typing import Any
 
 from headwork.errors import InputError
 from headwork.note import Mechanism, get_mechanism
-from headwork.numbers.hand import map_cells
+from headwork.numbers.operations import map_cells
 from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings.explaining import explain
 from headwork.readings.html import html

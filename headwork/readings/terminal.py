@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headwork.errors import sizes_in_words
-from headwork.numbers.hand import map_cells
+from headwork.numbers.operations import map_cells
 from headwork.pages.formulas import plain_formula
 from headwork.pages.matrices import visible_indices
 from headwork.pages.style import PLAIN, Style

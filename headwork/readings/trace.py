@@ -12,7 +12,7 @@ from headwork.errors import InputError, sizes_in_words, unknown
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
-from headwork.numbers.hand import map_cells
+from headwork.numbers.operations import map_cells
 from headwork.pages.formulas import plain_formula
 from headwork.readings.writing import number_latex, number_text, with_infinity
 

@@ -1,0 +1,106 @@
+"""Readings of the operation graph: evaluate a value again, and change how a step is worked out.
+
+The graph knows which operations were done, not why: where a body chooses by its numbers (a shift against
+overflow), an evaluation with other numbers keeps the choice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from headwork.numbers.hand import HandTensor
+from headwork.numbers.operations import Node
+
+Key = str | Node  # a tensor by its label, or by how it came about
+
+
+class OperationEdit(NamedTuple):
+    """One operation of a step, by its number, and what stands there ``instead``.
+
+    That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation) or
+    labels of known tensors; or one of these by itself. In place of a ``matmul``, 0 leaves the product out,
+    ``Node("matmul", (1, 0), {})`` exchanges its operands, ``Node("matmul", (0, "key"), {})`` takes another.
+    """
+
+    number: int
+    instead: Any
+
+
+def operations_between(step: HandTensor) -> list[HandTensor]:
+    """The results of all operations from the labelled tensors up to a step, operands first, the step last.
+
+    >>> import numpy as np
+    >>> x = HandTensor(np.ones((2, 2))).labelled("x")
+    >>> [result.node.operation for result in operations_between((x @ x.mT) / 2)]
+    ['transpose', 'matmul', 'divide']
+    """
+    return _operations(step, lambda tensor: bool(tensor.label))
+
+
+def _operations(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
+    """Each operation below the result once, operands first, without what is known or was given."""
+    order, seen, waiting = [], {result.node}, [(result, iter(result.node.operands))]
+    while waiting:  # a stack of its own: a model is deeper than Python's
+        tensor, operands = waiting[-1]
+        for operand in operands:
+            if operand.node.operands and operand.node not in seen and not known(operand):
+                seen.add(operand.node)
+                waiting.append((operand, iter(operand.node.operands)))
+                break
+        else:
+            order.append(tensor)
+            waiting.pop()
+    return order
+
+
+def evaluate(result: HandTensor, replacing: Mapping[Key, HandTensor]) -> HandTensor:
+    """The result with some tensors below it replaced, by label or by node; what depends on them follows.
+
+    >>> import numpy as np
+    >>> x = HandTensor(np.array([1.0, 2.0])).labelled("x")
+    >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
+    [11.0, 1.0]
+    """
+    return rebuild(_operations(result, lambda t: t.label in replacing or t.node in replacing), (), replacing)
+
+
+def rebuild(
+    operations: Sequence[HandTensor],
+    edits: Sequence[OperationEdit] = (),
+    replacing: Mapping[Key, HandTensor] | None = None,
+) -> HandTensor:
+    """The last of the operations with some of them edited, worked out from other tensors where given.
+
+    ``replacing`` also holds what an edit names and the step itself does not read. The result has a graph of
+    its own, so its arithmetic can be shown. Sizes that do not fit raise ValueError, IndexError or InputError.
+
+    >>> import numpy as np
+    >>> x = HandTensor(np.array([[1.0, 3.0]])).labelled("x")
+    >>> operations = operations_between(x.softmax(-1))
+    >>> rebuild(operations, [OperationEdit(0, Node("softmax", (0,), {"axis": 0}))]).array.tolist()
+    [[1.0, 1.0]]
+    """
+    replacing, instead, new = replacing or {}, dict(edits), dict[Node, HandTensor]()
+    labelled = {o.label: o for tensor in operations for o in tensor.node.operands if o.label}
+
+    def current(tensor: HandTensor) -> HandTensor:
+        key: Key = tensor.label if tensor.label in replacing else tensor.node
+        value = replacing[key] if key in replacing else new.get(tensor.node, tensor)
+        return value if value.label == tensor.label else value.labelled(tensor.label)
+
+    def work_out(part: Any, operands: Sequence[HandTensor]) -> HandTensor:
+        if isinstance(part, Node):
+            parts = tuple(work_out(inner, operands) for inner in part.operands)
+            return parts[0]._apply(part.operation, parts, part.options)
+        if isinstance(part, int):
+            return operands[part]
+        return current(labelled[part]) if part in labelled else replacing[part]
+
+    for number, tensor in enumerate(operations):
+        result, operands = current(tensor), [current(operand) for operand in tensor.node.operands]
+        if number in instead:
+            result = work_out(instead[number], operands)
+        elif any(a is not b for a, b in zip(operands, tensor.node.operands, strict=True)):
+            result = tensor._apply(tensor.node.operation, tuple(operands), tensor.node.options)
+        if result is not tensor:
+            new[tensor.node] = result
+    return result

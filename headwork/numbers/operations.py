@@ -1,0 +1,363 @@
+"""The one table of operations: how each is computed, and what one cell of its result reads.
+
+A ``Node`` says how a ``HandTensor`` came about; nodes form the operation graph, which ``graph.py`` evaluates
+again and changes. Operations are called as in torch or numpy, their options as in numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from headwork.errors import InputError
+from headwork.numbers.arithmetic import Number, Tree, operation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from headwork.numbers.hand import HandTensor
+
+Index = tuple[int, ...]
+Axes = int | tuple[int, ...]
+Compute = Callable[..., Any]
+BESIDE_ANY = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operation with its operands and options. Numbers that were given have no operands.
+
+    In an edit (``numbers/graph.py``) an operand may also be a number, a label or another node.
+    """
+
+    operation: str
+    operands: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the array of a result comes from the arrays of its operands, and the arithmetic of one cell, from
+    the result and the index of the cell. ``exact`` computes with SymPy numbers where that needs another way;
+    ``rearranges`` marks operations that only move the cells of one operand.
+    """
+
+    decimal: Compute
+    cell: Callable[[HandTensor, Index], Tree]
+    exact: Compute | None = None
+    rearranges: bool = False
+
+
+def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any]) -> NDArray[Any]:
+    """The array that the operation gives. What is undefined becomes nan, which is shown."""
+    rule = OPERATIONS[name]
+    exact = arrays[0].dtype == object
+    if name not in BESIDE_ANY and any((array.dtype == object) != exact for array in arrays[1:]):
+        raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
+    with np.errstate(all="ignore"):
+        if not exact:
+            return np.asarray(rule.decimal(*arrays, **options))
+        # numpy takes a single exact cell out of its array: this puts it back.
+        return np.asarray((rule.exact or rule.decimal)(*arrays, **options), object)
+
+
+def map_cells(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
+    """A function applied to every cell, as an array of objects."""
+    result = np.empty(array.size, object)
+    result[:] = [function(x) for x in array.flat]
+    return result.reshape(array.shape)
+
+
+def numbers_of(values: Any, dtype: Any) -> NDArray[Any]:
+    """The values as SymPy numbers (dtype object) or as decimals of that dtype."""
+    array = np.asarray(values)
+    if np.dtype(dtype) != object:
+        return array.astype(dtype)
+    import sympy
+
+    return map_cells(lambda x: sympy.sympify(x.item() if isinstance(x, np.generic) else x), array)
+
+
+def _exactly(name: str) -> Compute:
+    """Our own exact function of that name or SymPy's, for every cell."""
+
+    def function(array: NDArray[Any]) -> NDArray[Any]:
+        from headwork.numbers import exact
+
+        return map_cells(getattr(exact, name, None) or getattr(exact.sympy, name), array)
+
+    return function
+
+
+# --- cell by cell -------------------------------------------------------------------------------
+
+
+def _broadcast_cell(operand: HandTensor, index: Index) -> Tree:
+    """The cell of an operand, broadcast, that one cell of the result reads."""
+    shape = operand.array.shape
+    trailing = index[len(index) - len(shape) :]
+    return operand.cell(tuple([0 if size == 1 else i for i, size in zip(trailing, shape, strict=True)]))
+
+
+def _operand_cells(tensor: HandTensor, index: Index) -> list[Tree]:
+    return [_broadcast_cell(operand, index) for operand in tensor.node.operands]
+
+
+def _cellwise(kind: str, decimal: Compute, exact: str = "") -> Rule:
+    """An operation on each cell: ``kind`` is its name in the arithmetic, ``exact`` SymPy's name of it."""
+
+    def cell(tensor: HandTensor, index: Index) -> Tree:
+        return operation(kind, *_operand_cells(tensor, index))
+
+    return Rule(decimal, cell, _exactly(exact) if exact else None)
+
+
+def _value_cell(tensor: HandTensor, index: Index) -> Tree:
+    """A number that no arithmetic explains."""
+    return Number(tensor.array[index])
+
+
+def _comparison(decimal: Compute, test: Callable[[int], bool]) -> Rule:
+    """1 where the comparison holds and 0 where not; ``test`` takes the sign of the difference."""
+
+    def exact(a: Any, b: Any) -> Any:
+        from headwork.numbers.exact import sign, sympy
+
+        difference = 0 if a == b else a - b
+        # As with decimals, no comparison with an undefined number (oo - oo) holds.
+        holds = difference is not sympy.nan and test(sign(difference) if difference else 0)
+        return sympy.Integer(int(holds))
+
+    return Rule(
+        lambda left, right: decimal(left, right).astype(left.dtype), _value_cell, np.frompyfunc(exact, 2, 1)
+    )
+
+
+def _sigmoid_cell(tensor: HandTensor, index: Index) -> Tree:
+    one = Number(numbers_of(1, tensor.array.dtype)[()])
+    power = operation("exp", operation("negative", *_operand_cells(tensor, index)))
+    return operation("quotient", one, operation("sum", one, power))
+
+
+def _exact_sigmoid(array: NDArray[Any]) -> Any:
+    return 1 / (1 + _exactly("exp")(np.asarray(-array, object)))
+
+
+def _relu_cell(tensor: HandTensor, index: Index) -> Tree:
+    return operation("max", Number(0), *_operand_cells(tensor, index))
+
+
+def _filled(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDArray[Any]:
+    return np.where(mask.astype(bool), numbers_of(value, array.dtype), array)
+
+
+def _filled_cell(tensor: HandTensor, index: Index) -> Tree:
+    hidden = np.broadcast_to(tensor.node.operands[1].array, tensor.shape)[index]
+    return Number(tensor.array[index]) if hidden else tensor.node.operands[0].cell(index)
+
+
+def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
+    rows, columns = array.shape[-2:]
+    return np.where(np.tri(rows, columns, diagonal, dtype=bool), array, numbers_of(0, array.dtype))
+
+
+def _tril_cell(tensor: HandTensor, index: Index) -> Tree:
+    above = index[-1] > index[-2] + tensor.node.options["diagonal"]
+    return Number(tensor.array[index]) if above else tensor.node.operands[0].cell(index)
+
+
+# --- products and sums --------------------------------------------------------------------------
+
+
+def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    import sympy
+
+    if a.ndim == 1 or b.ndim == 1:
+        whole = _exact_matmul(a if a.ndim > 1 else a[None, :], b if b.ndim > 1 else b[:, None])
+        whole = whole if b.ndim > 1 else whole[..., 0]
+        return whole if a.ndim > 1 else np.take(whole, 0, axis=-2 if b.ndim > 1 else -1)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
+    if a.shape[-1] != b.shape[-2]:
+        raise InputError(
+            f"product of {a.shape[-2]} x {a.shape[-1]} and {b.shape[-2]} x {b.shape[-1]}: widths differ."
+        )
+    result = np.empty((*batch, a.shape[-2], b.shape[-1]), object)
+    for index in np.ndindex(result.shape):
+        *lead, row, column = index
+        left, right = a[(*lead, row)], b[(*lead, slice(None), column)]
+        result[index] = sympy.Add(*(x * y for x, y in zip(left, right, strict=True)))
+    return result
+
+
+def _matmul_cell(tensor: HandTensor, index: Index) -> Tree:
+    left, right = tensor.node.operands
+    column = index[-1:] if len(right.shape) > 1 else ()
+    row = index[: len(index) - len(column)]
+    batch = row[:-1] if len(left.shape) > 1 else row
+    products = (
+        operation("product", _broadcast_cell(left, (*row, k)), _broadcast_cell(right, (*batch, k, *column)))
+        for k in range(left.shape[-1])
+    )
+    return operation("sum", *products)
+
+
+def axes_of(axis: Axes, count: int) -> list[int]:
+    """One axis or several, counted from the first, in order."""
+    return sorted(normalize_axis_tuple(axis, count))
+
+
+def _cells_along(tensor: HandTensor, index: Index) -> list[Tree]:
+    """All cells of the operand that differ from a cell of the result only along the operation's axes."""
+    (operand,), options = tensor.node.operands, tensor.node.options
+    axes = axes_of(options["axis"], len(operand.shape))
+    place = list(index)
+    for axis in () if options.get("keepdims", True) else axes:
+        place.insert(axis, 0)
+    ranges = (range(n) if axis in axes else (place[axis],) for axis, n in enumerate(operand.shape))
+    return [operand.cell(source) for source in product(*ranges)]
+
+
+def _larger(a: Any, b: Any) -> Any:
+    from headwork.numbers.exact import sign
+
+    # Equal ones first: minus infinity less itself is undefined.
+    return b if b != a and sign(b - a) > 0 else a
+
+
+def _cumsum_cell(tensor: HandTensor, index: Index) -> Tree:
+    return operation("sum", *_cells_along(tensor, index)[: index[tensor.node.options["axis"]] + 1])
+
+
+def _softmax(array: NDArray[Any], *, axis: int) -> Any:
+    powers = np.exp(array - np.max(array, axis=axis, keepdims=True))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _exact_softmax(array: NDArray[Any], *, axis: int) -> Any:
+    powers = _exactly("exp")(array)
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _softmax_cell(tensor: HandTensor, index: Index) -> Tree:
+    powers = [operation("exp", part) for part in _cells_along(tensor, index)]
+    return operation("quotient", powers[index[tensor.node.options["axis"]]], operation("sum", *powers))
+
+
+# --- rearranging cells --------------------------------------------------------------------------
+
+
+def _rearranging(move: Compute) -> Rule:
+    """Cells of the first operand in other places; the other operands and the options say where."""
+
+    def cell(tensor: HandTensor, index: Index) -> Tree:
+        operand, *others = tensor.node.operands
+        source = []
+        for axis, size in enumerate(operand.shape):
+            # The places along one axis, as an array of the operand's shape that takes no memory.
+            places = np.arange(size).reshape(-1, *[1] * (len(operand.shape) - axis - 1))
+            arrays = (np.broadcast_to(places, operand.shape), *(other.array for other in others))
+            source.append(int(np.asarray(move(*arrays, **tensor.node.options))[index]))
+        return _broadcast_cell(operand, tuple(source))
+
+    return Rule(move, cell, rearranges=True)
+
+
+def _reshaped_cell(tensor: HandTensor, index: Index) -> Tree:
+    (operand,) = tensor.node.operands
+    number, source = 0, []
+    for place, size in zip(index, tensor.shape, strict=True):
+        number = number * size + place
+    for size in reversed(operand.shape):
+        number, place = divmod(number, size)
+        source.append(place)
+    return _broadcast_cell(operand, tuple(reversed(source)))
+
+
+def _windows(array: NDArray[Any], *, axis: int, size: int, step: int) -> NDArray[Any]:
+    windows = np.lib.stride_tricks.sliding_window_view(array, size, axis=axis)
+    keep = [slice(None)] * windows.ndim
+    keep[axis % array.ndim] = slice(None, None, step)
+    return windows[tuple(keep)]
+
+
+def _expanded(array: NDArray[Any], *, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Repeated without a copy; -1 keeps the size of an axis."""
+    kept = (1,) * (len(shape) - array.ndim) + array.shape
+    return np.broadcast_to(array, tuple(k if n == -1 else n for n, k in zip(shape, kept, strict=True)))
+
+
+def _row_numbers(array: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers, which may have been typed, and read as decimals or exactly."""
+    numbers = array if array.dtype.kind in "iu" else array.astype(float)
+    if not np.array_equal(numbers, np.floor(numbers)):
+        raise InputError("an index is not a whole number. Give the numbers of the rows, counted from 0.")
+    return numbers.astype(int, copy=False)
+
+
+def _cat_cell(tensor: HandTensor, index: Index) -> Tree:
+    axis = tensor.node.options["axis"] % len(index)
+    place = index[axis]
+    for operand in tensor.node.operands:
+        if place < operand.shape[axis]:
+            break
+        place -= operand.shape[axis]
+    return _broadcast_cell(operand, (*index[:axis], place, *index[axis + 1 :]))
+
+
+OPERATIONS: dict[str, Rule] = {
+    "add": _cellwise("sum", np.add),
+    "subtract": _cellwise("difference", np.subtract),
+    "multiply": _cellwise("product", np.multiply),
+    "divide": _cellwise("quotient", np.divide),
+    "power": _cellwise("power", np.power),
+    "negative": _cellwise("negative", np.negative),
+    "exp": _cellwise("exp", np.exp, "exp"),
+    "log": _cellwise("ln", np.log, "log"),
+    "sqrt": _cellwise("sqrt", np.sqrt, "sqrt"),
+    "tanh": _cellwise("tanh", np.tanh, "tanh"),
+    "sin": _cellwise("sin", np.sin, "sin"),
+    "cos": _cellwise("cos", np.cos, "cos"),
+    # Python's own erf is right to the last bit, and at 0.1 us per cell little beside the products around it.
+    "erf": _cellwise("erf", lambda x: np.vectorize(math.erf, otypes=[x.dtype])(x), "erf"),
+    "abs": _cellwise("abs", np.abs, "Abs"),
+    "sigmoid": Rule(lambda x: 1 / (1 + np.exp(-x)), _sigmoid_cell, _exact_sigmoid),
+    "relu": Rule(lambda x: np.maximum(x, 0), _relu_cell, _exactly("positive_part")),
+    "equal": _comparison(np.equal, lambda sign: sign == 0),
+    "not_equal": _comparison(np.not_equal, lambda sign: sign != 0),
+    "greater": _comparison(np.greater, lambda sign: sign > 0),
+    "greater_equal": _comparison(np.greater_equal, lambda sign: sign >= 0),
+    "masked_fill": Rule(_filled, _filled_cell),
+    "tril": Rule(_tril, _tril_cell),
+    "matmul": Rule(np.matmul, _matmul_cell, _exact_matmul),
+    "sum": Rule(np.sum, lambda tensor, index: operation("sum", *_cells_along(tensor, index))),
+    "amax": Rule(
+        np.max,
+        lambda tensor, index: operation("max", *_cells_along(tensor, index)),
+        np.frompyfunc(_larger, 2, 1).reduce,
+    ),
+    "cumsum": Rule(np.cumsum, _cumsum_cell),
+    "softmax": Rule(_softmax, _softmax_cell, _exact_softmax),
+    "transpose": _rearranging(np.swapaxes),
+    "reshape": Rule(lambda x, *, shape: x.reshape(shape), _reshaped_cell, rearranges=True),
+    "unsqueeze": _rearranging(np.expand_dims),
+    "squeeze": _rearranging(np.squeeze),
+    "flip": _rearranging(np.flip),
+    "getitem": _rearranging(lambda x, *, key: x[key]),
+    "unfold": _rearranging(_windows),
+    "expand": _rearranging(_expanded),
+    "lookup": _rearranging(lambda table, rows: table[_row_numbers(rows)]),
+    "gather": _rearranging(lambda x, rows, *, axis: np.take_along_axis(x, _row_numbers(rows), axis)),
+    "cat": Rule(lambda *parts, axis: np.concatenate(parts, axis), _cat_cell),
+    "constant": Rule(lambda like, *, value: numbers_of(value, like.dtype), _value_cell),
+    "to": Rule(
+        lambda x, *, dtype: numbers_of(x, dtype), lambda tensor, index: _operand_cells(tensor, index)[0]
+    ),
+}
