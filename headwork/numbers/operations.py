@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -26,19 +26,25 @@ if TYPE_CHECKING:
 Index = tuple[int, ...]
 Axes = int | tuple[int, ...]
 Compute = Callable[..., Any]
+PYTHONS_ERF = np.frompyfunc(math.erf, 1, 1)
 BESIDE_ANY = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(NamedTuple):
     """One operation with its operands and options. Numbers that were given have no operands.
 
-    In an edit (``numbers/graph.py``) an operand may also be a number, a label or another node.
+    In an edit (``graph.py``) an operand may also be a number, a label or another node.
     """
 
     operation: str
     operands: tuple[Any, ...]
     options: Mapping[str, Any]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # the same operation done twice is two nodes
+
+    def __hash__(self) -> int:
+        return id(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +62,16 @@ class Rule:
 
 def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any]) -> NDArray[Any]:
     """The array that the operation gives. What is undefined becomes nan, which is shown."""
-    rule = OPERATIONS[name]
-    exact = arrays[0].dtype == object
-    if name not in BESIDE_ANY and any((array.dtype == object) != exact for array in arrays[1:]):
+    rule, exact = OPERATIONS[name], arrays[0].dtype.kind == "O"
+    if len(arrays) > 1 and name not in BESIDE_ANY and (arrays[1].dtype.kind == "O") != exact:
         raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
-    with np.errstate(all="ignore"):
-        if not exact:
-            return np.asarray(rule.decimal(*arrays, **options))
+    if exact:
         # numpy takes a single exact cell out of its array: this puts it back.
         return np.asarray((rule.exact or rule.decimal)(*arrays, **options), object)
+    if rule.rearranges:
+        return np.asarray(rule.decimal(*arrays, **options))
+    with np.errstate(all="ignore"):
+        return np.asarray(rule.decimal(*arrays, **options))
 
 
 def map_cells(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
@@ -76,11 +83,11 @@ def map_cells(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[An
 
 def numbers_of(values: Any, dtype: Any) -> NDArray[Any]:
     """The values as SymPy numbers (dtype object) or as decimals of that dtype."""
-    array = np.asarray(values)
-    if np.dtype(dtype) != object:
-        return array.astype(dtype)
+    if dtype.kind != "O":
+        return np.array(values, dtype)
     import sympy
 
+    array = np.asarray(values)
     return map_cells(lambda x: sympy.sympify(x.item() if isinstance(x, np.generic) else x), array)
 
 
@@ -326,7 +333,7 @@ OPERATIONS: dict[str, Rule] = {
     "sin": _cellwise("sin", np.sin, "sin"),
     "cos": _cellwise("cos", np.cos, "cos"),
     # Python's own erf is right to the last bit, and at 0.1 us per cell little beside the products around it.
-    "erf": _cellwise("erf", lambda x: np.vectorize(math.erf, otypes=[x.dtype])(x), "erf"),
+    "erf": _cellwise("erf", lambda x: np.asarray(PYTHONS_ERF(x), x.dtype), "erf"),
     "abs": _cellwise("abs", np.abs, "Abs"),
     "sigmoid": Rule(lambda x: 1 / (1 + np.exp(-x)), _sigmoid_cell, _exact_sigmoid),
     "relu": Rule(lambda x: np.maximum(x, 0), _relu_cell, _exactly("positive_part")),
