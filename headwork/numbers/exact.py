@@ -219,6 +219,10 @@ def positive_part(value: Any) -> Any:
     return value if sign(value) > 0 else sympy.S.Zero
 
 
+def sigmoid(value: Any) -> Any:
+    return 1 / (1 + sympy.exp(-value))
+
+
 def decimal(value: Any) -> float | None:
     """The float64 nearest to an exact number; None where symbols remain.
 

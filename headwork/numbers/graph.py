@@ -70,8 +70,8 @@ def rebuild(
 ) -> HandTensor:
     """The last of the operations with some of them edited, worked out from other tensors where given.
 
-    ``replacing`` also holds what an edit names and the step itself does not read. The result has a graph of
-    its own, so its arithmetic can be shown. Sizes that do not fit raise ValueError, IndexError or InputError.
+    ``replacing`` also holds the tensors that an edit names. The result has a graph of its own, so that its
+    arithmetic can be shown. Sizes that do not fit raise ValueError, IndexError or InputError.
 
     >>> import numpy as np
     >>> x = HandTensor(np.array([[1.0, 3.0]])).labelled("x")
@@ -80,7 +80,6 @@ def rebuild(
     [[1.0, 1.0]]
     """
     replacing, instead, new = replacing or {}, dict(edits), dict[Node, HandTensor]()
-    labelled = {o.label: o for tensor in operations for o in tensor.node.operands if o.label}
 
     def current(tensor: HandTensor) -> HandTensor:
         key: Key = tensor.label if tensor.label in replacing else tensor.node
@@ -93,7 +92,7 @@ def rebuild(
             return parts[0]._apply(part.operation, parts, part.options)
         if isinstance(part, int):
             return operands[part]
-        return current(labelled[part]) if part in labelled else replacing[part]
+        return replacing[part].labelled(part)
 
     for number, tensor in enumerate(operations):
         result, operands = current(tensor), [current(operand) for operand in tensor.node.operands]

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.numbers.hand import HandTensor
-from headwork.numbers.methods import TensorMethods
+from headwork.numbers.hand import HandTensor, TensorMethods
 from headwork.numbers.shapes import ShapeTensor
 
 

@@ -126,8 +126,11 @@ def _cellwise(kind: str, decimal: Compute, exact: str = "") -> Rule:
 
 
 def _value_cell(tensor: HandTensor, index: Index) -> Tree:
-    """A number that no arithmetic explains."""
-    return Number(tensor.array[index])
+    return Number(tensor.array[index])  # no arithmetic explains it
+
+
+def _first_cell(tensor: HandTensor, index: Index) -> Tree:
+    return _operand_cells(tensor, index)[0]
 
 
 def _comparison(decimal: Compute, test: Callable[[int], bool]) -> Rule:
@@ -152,10 +155,6 @@ def _sigmoid_cell(tensor: HandTensor, index: Index) -> Tree:
     return operation("quotient", one, operation("sum", one, power))
 
 
-def _exact_sigmoid(array: NDArray[Any]) -> Any:
-    return 1 / (1 + _exactly("exp")(np.asarray(-array, object)))
-
-
 def _relu_cell(tensor: HandTensor, index: Index) -> Tree:
     return operation("max", Number(0), *_operand_cells(tensor, index))
 
@@ -166,7 +165,7 @@ def _filled(array: NDArray[Any], mask: NDArray[Any], *, value: Any) -> NDArray[A
 
 def _filled_cell(tensor: HandTensor, index: Index) -> Tree:
     hidden = np.broadcast_to(tensor.node.operands[1].array, tensor.shape)[index]
-    return Number(tensor.array[index]) if hidden else tensor.node.operands[0].cell(index)
+    return _value_cell(tensor, index) if hidden else _first_cell(tensor, index)
 
 
 def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
@@ -176,32 +175,24 @@ def _tril(array: NDArray[Any], *, diagonal: int) -> NDArray[Any]:
 
 def _tril_cell(tensor: HandTensor, index: Index) -> Tree:
     above = index[-1] > index[-2] + tensor.node.options["diagonal"]
-    return Number(tensor.array[index]) if above else tensor.node.operands[0].cell(index)
+    return _value_cell(tensor, index) if above else _first_cell(tensor, index)
 
 
 # --- products and sums --------------------------------------------------------------------------
 
 
-def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> Any:
     import sympy
 
-    if a.ndim == 1 or b.ndim == 1:
-        whole = _exact_matmul(a if a.ndim > 1 else a[None, :], b if b.ndim > 1 else b[:, None])
-        whole = whole if b.ndim > 1 else whole[..., 0]
-        return whole if a.ndim > 1 else np.take(whole, 0, axis=-2 if b.ndim > 1 else -1)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
-    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
-    if a.shape[-1] != b.shape[-2]:
-        raise InputError(
-            f"product of {a.shape[-2]} x {a.shape[-1]} and {b.shape[-2]} x {b.shape[-1]}: widths differ."
-        )
-    result = np.empty((*batch, a.shape[-2], b.shape[-1]), object)
+    rows, columns = a if a.ndim > 1 else a[None, :], b if b.ndim > 1 else b[:, None]
+    if rows.shape[-1] != columns.shape[-2]:
+        (n, k), (m, p) = rows.shape[-2:], columns.shape[-2:]
+        raise InputError(f"product of {n} x {k} and {m} x {p}: widths differ.")
+    products = rows[..., :, None, :] * np.swapaxes(columns, -1, -2)[..., None, :, :]
+    result = np.empty(products.shape[:-1], object)
     for index in np.ndindex(result.shape):
-        *lead, row, column = index
-        left, right = a[(*lead, row)], b[(*lead, slice(None), column)]
-        result[index] = sympy.Add(*(x * y for x, y in zip(left, right, strict=True)))
-    return result
+        result[index] = sympy.Add(*products[index])
+    return result[(..., slice(None) if a.ndim > 1 else 0, slice(None) if b.ndim > 1 else 0)]
 
 
 def _matmul_cell(tensor: HandTensor, index: Index) -> Tree:
@@ -230,6 +221,10 @@ def _cells_along(tensor: HandTensor, index: Index) -> list[Tree]:
         place.insert(axis, 0)
     ranges = (range(n) if axis in axes else (place[axis],) for axis, n in enumerate(operand.shape))
     return [operand.cell(source) for source in product(*ranges)]
+
+
+def _along(kind: str) -> Callable[[HandTensor, Index], Tree]:
+    return lambda tensor, index: operation(kind, *_cells_along(tensor, index))
 
 
 def _larger(a: Any, b: Any) -> Any:
@@ -335,7 +330,7 @@ OPERATIONS: dict[str, Rule] = {
     # Python's own erf is right to the last bit, and at 0.1 us per cell little beside the products around it.
     "erf": _cellwise("erf", lambda x: np.asarray(PYTHONS_ERF(x), x.dtype), "erf"),
     "abs": _cellwise("abs", np.abs, "Abs"),
-    "sigmoid": Rule(lambda x: 1 / (1 + np.exp(-x)), _sigmoid_cell, _exact_sigmoid),
+    "sigmoid": Rule(lambda x: 1 / (1 + np.exp(-x)), _sigmoid_cell, _exactly("sigmoid")),
     "relu": Rule(lambda x: np.maximum(x, 0), _relu_cell, _exactly("positive_part")),
     "equal": _comparison(np.equal, lambda sign: sign == 0),
     "not_equal": _comparison(np.not_equal, lambda sign: sign != 0),
@@ -344,12 +339,8 @@ OPERATIONS: dict[str, Rule] = {
     "masked_fill": Rule(_filled, _filled_cell),
     "tril": Rule(_tril, _tril_cell),
     "matmul": Rule(np.matmul, _matmul_cell, _exact_matmul),
-    "sum": Rule(np.sum, lambda tensor, index: operation("sum", *_cells_along(tensor, index))),
-    "amax": Rule(
-        np.max,
-        lambda tensor, index: operation("max", *_cells_along(tensor, index)),
-        np.frompyfunc(_larger, 2, 1).reduce,
-    ),
+    "sum": Rule(np.sum, _along("sum")),
+    "amax": Rule(np.max, _along("max"), np.frompyfunc(_larger, 2, 1).reduce),
     "cumsum": Rule(np.cumsum, _cumsum_cell),
     "softmax": Rule(_softmax, _softmax_cell, _exact_softmax),
     "transpose": _rearranging(np.swapaxes),
@@ -364,7 +355,5 @@ OPERATIONS: dict[str, Rule] = {
     "gather": _rearranging(lambda x, rows, *, axis: np.take_along_axis(x, _row_numbers(rows), axis)),
     "cat": Rule(lambda *parts, axis: np.concatenate(parts, axis), _cat_cell),
     "constant": Rule(lambda like, *, value: numbers_of(value, like.dtype), _value_cell),
-    "to": Rule(
-        lambda x, *, dtype: numbers_of(x, dtype), lambda tensor, index: _operand_cells(tensor, index)[0]
-    ),
+    "to": Rule(lambda x, *, dtype: numbers_of(x, dtype), _first_cell),
 }

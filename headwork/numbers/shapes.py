@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.numbers.methods import TensorMethods
+from headwork.numbers.hand import TensorMethods
 from headwork.numbers.operations import OPERATIONS, Axes, axes_of
 
 Shape = tuple[int, ...]
