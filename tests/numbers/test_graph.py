@@ -267,6 +267,19 @@ def test_an_edit_starts_from_the_given_numbers() -> None:
     np.testing.assert_allclose(plain.array, (Q + 1) @ K.T / ROOT, rtol=1e-14)
 
 
+def test_the_arithmetic_of_an_edited_step_names_what_it_reads() -> None:
+    edit = OperationEdit(0, Node("matmul", (0, "key"), {}))
+    result = rebuild(operations_between(STEPS["output"]), [edit], STEPS)
+    assert {leaf.label for leaf in leaves(result.derivation((0, 0)))} == {"weights", "key"}
+
+
+def test_a_value_that_is_used_twice_is_one_operation() -> None:
+    value = HandTensor(np.ones(1)).labelled("x")
+    for _ in range(60):
+        value = value + value
+    assert len(operations_between(value)) == 60
+
+
 def test_two_edits_at_once() -> None:
     edits = [OperationEdit(0, 0), OperationEdit(3, 0)]
     assert rebuild(operations_between(STEPS["scores"]), edits).array.tolist() == (Q @ K).tolist()
