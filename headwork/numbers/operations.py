@@ -272,6 +272,13 @@ def _rearranging(move: Compute) -> Rule:
     return Rule(move, cell, rearranges=True)
 
 
+def _transposed_cell(tensor: HandTensor, index: Index) -> Tree:
+    options, source = tensor.node.options, list(index)
+    first, second = options["axis1"], options["axis2"]
+    source[first], source[second] = source[second], source[first]
+    return _broadcast_cell(tensor.node.operands[0], tuple(source))
+
+
 def _reshaped_cell(tensor: HandTensor, index: Index) -> Tree:
     (operand,) = tensor.node.operands
     number, source = 0, []
@@ -343,7 +350,7 @@ OPERATIONS: dict[str, Rule] = {
     "amax": Rule(np.max, _along("max"), np.frompyfunc(_larger, 2, 1).reduce),
     "cumsum": Rule(np.cumsum, _cumsum_cell),
     "softmax": Rule(_softmax, _softmax_cell, _exact_softmax),
-    "transpose": _rearranging(np.swapaxes),
+    "transpose": Rule(np.swapaxes, _transposed_cell, rearranges=True),
     "reshape": Rule(lambda x, *, shape: x.reshape(shape), _reshaped_cell, rearranges=True),
     "unsqueeze": _rearranging(np.expand_dims),
     "squeeze": _rearranging(np.squeeze),
