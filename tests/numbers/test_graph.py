@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -293,18 +293,6 @@ def test_an_edit_that_does_not_fit_says_so() -> None:
         rebuild(operations_between(wide["scores"]), [OperationEdit(0, "nothing")])
 
 
-def test_a_hundred_edits_take_little_time() -> None:
-    operations, edit = operations_between(STEPS["scores"]), OperationEdit(0, 0)
-    best = min(_seconds(lambda: rebuild(operations, [edit], STEPS)) for _ in range(200))
-    assert best < 0.001
-
-
-def _seconds(action: Any) -> float:
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
-
-
 def test_tokens_take_their_rows_of_a_table() -> None:
     table = np.arange(30522 * 4, dtype=np.float32).reshape(30522, 4)
     words = np.array([[7592, 2088, 0]])
@@ -337,9 +325,15 @@ def test_tokens_take_their_rows_of_a_table() -> None:
     ],
     ids=["heads", "weights", "embedding", "product", "cat", "stack"],
 )
-def test_a_cell_of_a_large_tensor_is_quick(result: HandTensor) -> None:
+def test_a_cell_of_a_large_tensor_needs_no_array_of_its_size(result: HandTensor) -> None:
     last = tuple(size - 1 for size in result.shape)
-    assert min(_seconds(lambda: result.derivation(last)) for _ in range(3)) < 0.1
+    tracemalloc.start()
+    try:
+        result.derivation(last)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**21
 
 
 def test_a_node_is_small_and_holds_no_arrays() -> None:
