@@ -15,19 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, write_folder
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model
-from headwork.models.checkpoints import (
-    MANIFEST,
-    PARAMETERS,
-    as_json,
-    check_tensors,
-    read_folder,
-    tensors,
-    write_folder,
-)
+from headwork.models.checkpoints import check_tensors, tensors
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"

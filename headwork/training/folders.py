@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, read_folder
 from headwork.data.fetching import Log, to_stderr
 from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model, from_pretrained
-from headwork.models.checkpoints import MANIFEST, PARAMETERS, empty_model, fill, read_folder, tensors
+from headwork.models.checkpoints import empty_model, fill, tensors
 from headwork.models.registry import classifier_of
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, manifest
 from headwork.data import Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.errors import HeadworkError, InputError
 from headwork.files import open_file, refuse_links, write_atomic
 from headwork.libc import keep_freed_memory
 from headwork.models import Model, from_pretrained
-from headwork.models.checkpoints import MANIFEST, PARAMETERS, as_json, manifest
 from headwork.training import checkpoints
 from headwork.training.baseline import baseline
 from headwork.training.distributed import Group, group

@@ -129,7 +129,7 @@ def test_a_tokenizer_goes_along(bert: Any, tmp_path: Path) -> None:
     _, folder = bert
     words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", *dict.fromkeys(" ".join(TEXTS).split())])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.enable_padding(length=40)
     tokenizer.enable_truncation(4)
     for name in ("config.json", "model.safetensors"):

@@ -16,9 +16,9 @@ from PIL import Image
 from safetensors.torch import load, save
 
 from headwork import training
+from headwork.checkpoint_files import manifest
 from headwork.errors import InputError
 from headwork.inspection.predictions import evaluate_run, predict
-from headwork.models.checkpoints import manifest
 from headwork.training.progress import quiet
 from headwork.training.recipes import read_run
 

@@ -88,7 +88,7 @@ def rewrite(place: Path, state: object) -> None:
     """A checkpoint with another state, its manifest right."""
     import shutil
 
-    from headwork.models.checkpoints import as_json, write_folder
+    from headwork.checkpoint_files import as_json, write_folder
 
     files = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
     shutil.rmtree(place)
