@@ -67,10 +67,8 @@ def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
     """Each tensor as it lies in the file; a ValueError says what is wrong."""
     length = int.from_bytes(data[:8], "little")
     start = 8 + length
-    if len(data) < 8 or start > len(data):
-        raise ValueError(f"{len(data):,} bytes, too few for its header")
-    if length > MAX_HEADER:
-        raise ValueError(f"a header of {length:,} bytes; at most {MAX_HEADER:,} are read")
+    if len(data) < 8 or start > min(len(data), MAX_HEADER):
+        raise ValueError(f"{len(data):,} bytes with a header of {length:,}; at most {MAX_HEADER:,} are read")
     header = json.loads(data[8:start].decode(), object_pairs_hook=_without_repetition)
     if not isinstance(header, dict):
         raise ValueError("the header is no table")
@@ -83,7 +81,9 @@ def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
         kind, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
         if not isinstance(kind, str) or kind not in KINDS:
             raise ValueError(f"{what} has the dtype {cut(repr(kind), 100)}; known are {', '.join(KINDS)}")
-        if not _sizes(shape, MAX_AXES) or not _sizes(span, 2) or len(span) != 2:
+        sizes = [*shape, *span] if isinstance(shape, list) and isinstance(span, list) else [None]
+        whole = all(type(size) is int and 0 <= size < 2**63 for size in sizes)
+        if not whole or len(span) != 2 or len(shape) > MAX_AXES:
             raise ValueError(f"{what}: its shape or its data_offsets are no sizes")
         dtype, count = np.dtype(KINDS[kind]), math.prod(shape)
         if count * dtype.itemsize != span[1] - span[0] or start + span[1] > len(data):
@@ -94,11 +94,6 @@ def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
     if [begin for begin, _ in sorted(spans)] != ends[:-1] or ends[-1] != len(data) - start:
         raise ValueError("its tensors overlap or leave gaps")
     return result
-
-
-def _sizes(values: Any, most: int) -> bool:
-    whole = isinstance(values, list) and len(values) <= most
-    return whole and all(type(size) is int and 0 <= size < 2**63 for size in values)
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -99,8 +99,8 @@ class PlainTokenizer:
         self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
         self.normalizers = _normalizers(data.get("normalizer"))
         self.split, in_bytes = _pre_tokenizer(data.get("pre_tokenizer"))
-        pieces = _model(model, vocabulary)
-        self.words = Remembered(lambda word: pieces(_letters(word) if in_bytes else word))
+        pieces, letter = _model(model, vocabulary), LETTERS.__getitem__
+        self.words = Remembered(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
         self.shows_bytes = (
             _kind("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel") == "ByteLevel"
         )
@@ -264,10 +264,6 @@ def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
         return [text[match.start() : match.end()] for match in pattern.finditer(text.translate(table))]
 
     return words, kind == "ByteLevel"
-
-
-def _letters(word: str) -> str:
-    return "".join(LETTERS[byte] for byte in word.encode())
 
 
 # --- from a word to tokens ------------------------------------------------------------------------------

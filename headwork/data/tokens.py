@@ -104,21 +104,13 @@ class Tokenizer:
         return [self.inner.word(number).strip() or self.inner.names[number] for number in self._ids(text)]
 
     def _ids(self, text: str) -> list[int]:
-        return _without_middle(self.inner.encode(text, whole=True), self.max_length)
+        """Both ends of what is too long."""
+        ids, half = self.inner.encode(text, whole=True), self.max_length // 2
+        return ids if len(ids) <= self.max_length else ids[: self.max_length - half] + ids[-half:]
 
     def save(self, path: str | Path) -> Path:
         """Write it as a tokenizer.json."""
         return write_atomic(path, self.inner.to_str(pretty=True))
-
-
-def _without_middle(items: list[int], max_length: int) -> list[int]:
-    """Both ends of what is too long.
-
-    >>> _without_middle([1, 2, 3, 4, 5], 4)
-    [1, 2, 4, 5]
-    """
-    half = max_length // 2
-    return items if len(items) <= max_length else items[: max_length - half] + items[-half:]
 
 
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length: int = 256) -> Tokenizer:
