@@ -1,8 +1,9 @@
 """A tokenizer.json, read and used in plain Python: BERT's word pieces, and the byte pairs that ours train.
 
 Token by token as the tokenizers library does it, and faster, since each word is worked out once. A part that
-is not written here is refused by its name. The two differ only in characters that Python's ``unicodedata``
-does not know yet: here these are neither letters nor digits, and have no lower case.
+is not written here is refused by its name. The two differ only where their Unicode does: in letters and
+digits that Python's ``unicodedata`` does not know yet, and in the normal forms (NFC, NFD) of characters that
+came after the library's tables for these, such as the order of two marks.
 """
 
 import json

@@ -142,6 +142,18 @@ def test_a_hostile_file_is_refused_in_words(name: str) -> None:
     assert len(str(error.value)) < 1000
 
 
+def test_what_would_take_long_is_refused_before() -> None:
+    for name, told in (
+        ("a header above the limit", "at most 4,000,000 are read"),
+        ("an endless header", "at most 4,000,000 are read"),
+        ("a shape of ten thousand axes", "the tensor 'x': its shape or its data_offsets are no sizes"),
+        ("a dtype that is no word", "the tensor 'x' has the dtype [1]; known are F64, F32"),
+    ):
+        with pytest.raises(InputError) as error:
+            read_tensors(HOSTILE[name], "here")
+        assert told in str(error.value)
+
+
 def test_a_file_cut_off_anywhere_is_refused() -> None:
     data = save({"x": torch.ones(3), "y": torch.zeros(2, 2, dtype=torch.bfloat16)})
     for length in range(len(data)):
