@@ -8,15 +8,13 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headwork.courses.parallel import pool, progress
+from headwork.courses.parallel import MAX_SECONDS, limited, progress
 from headwork.courses.sheets import Sheet, check_count, read_key
 from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.exercise import Exercise
@@ -28,6 +26,7 @@ from headwork.grading.marking import grade
 from headwork.grading.marks import Mark
 from headwork.pages.style import PLAIN, Style
 
+TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor time) or was killed."
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
@@ -147,31 +146,15 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
     if not files:
         raise InputError(f"{folder}: no answer files.")
     results: list[StudentMarks] = []
-    for graded in _grade_files(files, str(key)):
-        results.append(graded)
+    for path, graded in zip(files, limited(partial(grade_file, key=str(key)), files), strict=True):
+        killed = StudentMarks(str(path), path.stem, problem=f"{path}: {TOO_LONG}")
+        results.append(graded or killed)
         progress(len(results), len(files), "marked")
     results = _refuse_duplicates(results)
     if Path(key).is_dir():
         absent = sorted({file.stem for file in Path(key).glob("*.toml")} - {g.student for g in results})
         results += [StudentMarks("", student, problem="no answer submitted") for student in absent]
     return results
-
-
-def _grade_files(files: list[Path], key: str) -> Iterator[StudentMarks]:
-    done = 0
-    try:
-        with pool(len(files)) as parallel_map:
-            for graded in parallel_map(partial(grade_file, key=key), files):
-                done += 1
-                yield graded
-    except BrokenProcessPool:
-        # A process was killed: continue with one process per file, so that only one file is lost.
-        for path in files[done:]:
-            try:
-                with ProcessPoolExecutor(1) as executor:
-                    yield executor.submit(grade_file, path, key).result()
-            except BrokenProcessPool:
-                yield StudentMarks(str(path), path.stem, problem=f"{path}: marking it was killed.")
 
 
 def _refuse_duplicates(results: list[StudentMarks]) -> list[StudentMarks]:

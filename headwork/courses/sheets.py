@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.courses.answer_page import answer_page
-from headwork.courses.parallel import pool, progress
+from headwork.courses.parallel import limited, progress
 from headwork.errors import InputError
 from headwork.exercises import reading
 from headwork.exercises.exercise import Exercise, toml_lines
@@ -158,14 +158,15 @@ def write_sheets(course: Course, roster: Mapping[str, str], out: str | Path) -> 
     """Write a folder for each student, the key and the marking scheme, with progress on stderr."""
     folder = Path(out)
     students = list(roster)
-    with pool(len(students)) as parallel_map:
-        for done, _ in enumerate(parallel_map(partial(_write_one, course, roster, folder), students), 1):
-            progress(done, len(students), "sheets")
+    for done, written in enumerate(limited(partial(_write_one, course, roster, folder), students), 1):
+        if not written:
+            raise InputError(f"student {students[done - 1]}: writing the sheet took too long or was killed.")
+        progress(done, len(students), "sheets")
     write_atomic(folder / "key" / "marking.md", marking_scheme(course, sheet_for(course, students[0])))
     (folder / "answers").mkdir(parents=True, exist_ok=True)
 
 
-def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student: str) -> None:
+def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student: str) -> Path:
     sheet = sheet_for(course, student, roster[student])
     target, file = folder / "students" / student, f"{student}.toml"
     origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
@@ -173,7 +174,7 @@ def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student:
     write_atomic(target / "question.md", question_text(sheet))
     write_atomic(target / file, answer_sheet(sheet.exercises, **origin))
     write_atomic(target / "answer.html", page)
-    write_atomic(folder / "key" / file, key_text(sheet))
+    return write_atomic(folder / "key" / file, key_text(sheet))
 
 
 def question_text(sheet: Sheet) -> str:

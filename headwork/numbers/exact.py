@@ -4,22 +4,28 @@
 never called. Limits come from comparing exponents, not from a general algorithm.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache, reduce
-from math import comb, prod
+from math import comb, lcm, prod
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import sympy
+from sympy.core.exprtools import decompose_power
 from sympy.printing.str import StrPrinter
 
-from headwork.errors import InputError
+from headwork.errors import InputError, TooLarge
 
 MAX_TERMS_TO_FACTOR = 8
 MAX_TERMS_TO_EXPAND = 200
 HIGHEST_DEGREE_TO_FACTOR = 16
+MAX_COEFFICIENTS_TO_FACTOR = 10_000
 MAX_OPERATIONS_TO_TIDY = 400
 LARGEST_FRACTION = 5000
 MAX_DIGITS_TO_COMPARE = 400
+MAX_ROOT_ORDER = 27_720  # of the first twelve roots together
+LONGEST_POWER = 10_000  # bits
 
 
 class _Text(StrPrinter):  # type: ignore[misc]
@@ -148,24 +154,46 @@ def _fraction_size(value: Any) -> tuple[int, int]:
     return (above + (len(sizes) - 1) * below if value.is_Add else above), below
 
 
-def _size(value: Any) -> tuple[int, int]:
-    """At most how many terms, and of which degree, there are once all is multiplied out."""
+def _size(value: Any) -> int:
+    """At most how many terms there are once all is multiplied out."""
     if value.is_Add or value.is_Mul:
-        counts, degrees = zip(*(_size(part) for part in value.args), strict=True)
-        return (sum(counts), max(degrees)) if value.is_Add else (prod(counts), sum(degrees))
+        return (sum if value.is_Add else prod)(_size(part) for part in value.args)
     if value.is_Pow and value.exp.is_Integer and value.base is not sympy.E:
-        terms, degree = _size(value.base)
-        times = abs(int(value.exp))
+        terms, times = _size(value.base), abs(int(value.exp))
         # Beyond the limit the number itself does not matter; it would only grow.
         small = times <= 100 and terms <= 1000
-        return comb(terms + times - 1, times) if small or terms == 1 else 10**9, degree * times
-    return 1, 0 if value.is_number else 1
+        return comb(terms + times - 1, times) if small or terms == 1 else 10**9
+    return 1
 
 
 def _expandable(value: Any) -> bool:
     """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
     nodes = [node for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul)]
-    return all(_size(p)[0] <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args)))
+    return all(_size(p) <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args)))
+
+
+def _factorable(value: Any) -> bool:
+    """Whether it is a small polynomial: few terms, and few coefficients if all are written, as SymPy does.
+
+    12^(17/97) is of degree 17 in 12^(1/97), as SymPy sees it.
+    """
+    if not _expandable(value):
+        return False
+    terms = sympy.Add.make_args(value.expand())
+    degrees: Counter[Any] = Counter()
+    highest = 0
+    for term in terms:
+        factors = [decompose_power(factor) for factor in sympy.Mul.make_args(term) if not factor.is_Number]
+        degrees |= Counter({unit: abs(degree) for unit, degree in factors})
+        highest = max(highest, sum(abs(degree) for _, degree in factors))
+    size = prod(degree + 1 for degree in degrees.values())
+    roots = [part.base for part in sympy.Mul.make_args(value) if part.is_Pow and not part.exp.is_Integer]
+    small = (
+        len(terms) <= MAX_TERMS_TO_FACTOR
+        and highest <= HIGHEST_DEGREE_TO_FACTOR
+        and size <= MAX_COEFFICIENTS_TO_FACTOR
+    )
+    return small and all(map(_factorable, roots))  # SymPy factors below a root as well
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
@@ -190,10 +218,28 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
 def _factored(value: Any, bases: dict[Any, Any]) -> Any:
     swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in bases.items()})
     back = {stand_in: unit for stand_in, _, unit in bases.values()}
-    if _expandable(swapped) and _size(swapped)[1] <= HIGHEST_DEGREE_TO_FACTOR:
-        terms = sympy.Add.make_args(sympy.expand_mul(swapped))
-        swapped = sympy.factor(swapped) if len(terms) <= MAX_TERMS_TO_FACTOR else swapped
+    swapped = sympy.factor(swapped) if _factorable(swapped) else swapped
     return swapped.xreplace(back)
+
+
+def root_order(values: Iterable[Any]) -> int:
+    """The order of all their roots together. In products exponents add, so that no root becomes higher."""
+    powers = (power.exp for value in values for power in value.atoms(sympy.Pow))
+    return lcm(*(exponent.q for exponent in powers if exponent.is_Rational))
+
+
+def exponential(value: Any) -> Any:
+    """e^value, unless that is too long. SymPy makes 12^c of e^(c ln 12) and multiplies it out."""
+    # Also as it would be after multiplying out, which SymPy does by itself.
+    sums = sympy.expand_mul(value) if value.has(sympy.log) and _expandable(value) else value
+    for term in sympy.Add.make_args(sums):
+        factor, rest = term.as_coeff_Mul()
+        if isinstance(rest, sympy.log) and factor.is_Rational:
+            base = rest.args[0]
+            bits = max(base.p, base.q).bit_length() if base.is_Rational else 1
+            if bits * max(abs(factor.p), factor.q) > LONGEST_POWER:
+                raise TooLarge(f"e^({exact_text(term)}) is too long to be exact. Write fewer digits.")
+    return sympy.exp(value)
 
 
 def sign(value: Any) -> int:
@@ -288,6 +334,11 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
         return value
     if to == -sympy.oo:
         return limit(value.xreplace({symbol: -symbol}), symbol, sympy.oo)
+    powers = [power for power in value.atoms(sympy.Pow, sympy.exp) if symbol in power.free_symbols]
+    for power in (
+        sorted(powers, key=lambda p: p.count_ops()) if to != sympy.oo else ()
+    ):  # the inner ones first
+        exponential((power.exp * sympy.log(power.base)).subs(symbol, to))  # or it is refused
     try:
         result = _at_infinity(value, symbol) if to == sympy.oo else value.xreplace({symbol: to})
         if to != sympy.oo and result.has(sympy.nan, sympy.zoo):

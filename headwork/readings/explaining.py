@@ -167,6 +167,14 @@ def _check_size(
         raise _misfit(mechanism, inputs) from None
     done = work.multiply_adds + work.other_operations
     limit = MAX_EXACT_OPERATIONS if exact else MAX_DECIMAL_OPERATIONS
+    if exact:
+        from headwork.numbers.exact import MAX_ROOT_ORDER, root_order
+
+        numbers = [value for value in {**inputs, **options}.values() if isinstance(value, HandTensor)]
+        if root_order(cell for tensor in numbers for cell in tensor.array.flat) > MAX_ROOT_ORDER:
+            raise TooLarge(
+                f"{mechanism.slug}: roots of too many orders. Leave out --exact to work in decimals."
+            )
     if done > limit:
         kind, advice = ("exact ", "Leave out --exact to work in decimals, or take") if exact else ("", "Take")
         raise TooLarge(
