@@ -18,7 +18,7 @@ from headwork.courses.parallel import MAX_SECONDS, limited, progress
 from headwork.courses.sheets import Sheet, check_count, read_key
 from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.reading import exercise_from, read_exercise
+from headwork.exercises.reading import exercise_from, read_exercise, read_points
 from headwork.files import file_name, read_toml, write_atomic
 from headwork.grading.answers import AnswerFile, read_answers
 from headwork.grading.feedback import feedback, feedback_page
@@ -179,10 +179,7 @@ def read_overrides(path: str | Path) -> list[dict[str, Any]]:
         where = f"{path}, override {number}"
         if not isinstance(entry, dict) or not {"student", "exercise", "points"} <= set(entry):
             raise InputError(f"{where}: expected student, exercise and points (and step, reason).")
-        try:
-            float(entry["points"])
-        except (TypeError, ValueError):
-            raise InputError(f"{where}: points is {entry['points']!r}. Expected a number.") from None
+        read_points({str(entry.get("step", "the exercise")): entry["points"]}, where)
     return entries
 
 

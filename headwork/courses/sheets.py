@@ -75,7 +75,7 @@ def read_course(path: str | Path) -> Course:
         where = f"{path}, exercise {number}"
         reading.check_known("entry", part, ENTRIES, where)
         reading.read_integer(part, "difficulty", 1, where)
-        reading.read_points({"points": part.get("points", 1)}, where)
+        reading.read_points({"the exercise": part.get("points", 1)}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
@@ -147,6 +147,8 @@ def sheet_for(course: Course, student: str, name: str = "") -> Sheet:
             exercise = replace(generate(str(part["kind"]), seed, int(part.get("difficulty", 1))), hints=2)
         settings = dict(course.settings) if "kind" in part else {}
         exercise = replace(exercise, **settings, seed=None)
+        if "points" in part and not exercise.max_points:
+            raise InputError(f"exercise {number}: {part['file']} gives no step a point. Give one there.")
         if "points" in part:
             share = float(part["points"]) / exercise.max_points
             exercise = replace(exercise, points={path: p * share for path, p in exercise.asked.items()})

@@ -264,21 +264,31 @@ def read_image(
     with _opened(Path(path)) as file:
         try:
             file.load()
-            image = ImageOps.exif_transpose(file)
+            ImageOps.exif_transpose(file, in_place=True)
+            image: Image.Image = file
             if image.mode in ("I;16", "I;16B", "I"):
-                high_bytes = np.asarray(image).astype(np.int64) >> 8
+                high_bytes = np.asarray(image) >> 8
                 image = Image.fromarray(high_bytes.clip(0, 255).astype(np.uint8))
             if image.has_transparency_data:
                 # What is transparent shows the paper behind it.
-                layer = image.convert("RGBA")
+                layer = image if image.mode == "RGBA" else image.convert("RGBA")
                 image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-            image = image.convert("L" if channels == 1 else "RGB")
+            mode = "L" if channels == 1 else "RGB"
+            image = image if image.mode == mode else image.convert(mode)
             if size is not None and (image.height, image.width) != size:
                 image = ImageOps.fit(image, (size[1], size[0]))
         except Exception as error:  # a damaged file can raise nearly anything from within a decoder
             raise InputError(f"{path}: damaged: {error}. Repair or delete it.") from None
         array = np.asarray(image, np.uint8)
     return np.ascontiguousarray(array[None] if channels == 1 else array.transpose(2, 0, 1))
+
+
+def _memory_of_a_pixel(image: "Image") -> int:
+    """How much more memory a pixel takes than an opaque one of 8 bits, until the image is read."""
+    if image.format == "WEBP":  # its decoder keeps whole pictures of its own
+        return 4
+    plain = image.mode in ("1", "L", "P", "RGB") and image.format != "GIF" and not image.has_transparency_data
+    return 1 if plain else 3
 
 
 def _opened(path: Path) -> "Image":
@@ -297,8 +307,9 @@ def _opened(path: Path) -> "Image":
         raise InputError(f"{path}: there is no such file.") from None
     except Exception as error:  # as above: headers are damaged too
         raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}): {error}.") from None
-    if image.width * image.height > MAX_PIXELS:
+    most = MAX_PIXELS // _memory_of_a_pixel(image)
+    if image.width * image.height > most:
         shape = f"{image.height} x {image.width}"
         image.close()
-        raise TooLarge(f"{path}: {shape} pixels; at most {MAX_PIXELS:,} are decoded. Make it smaller.")
+        raise TooLarge(f"{path}: {shape} pixels; of this kind at most {most:,} are decoded. Make it smaller.")
     return image

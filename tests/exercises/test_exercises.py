@@ -139,7 +139,7 @@ def test_a_question_contains_no_answers() -> None:
         ),
         (
             {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "points": {"weights": "many"}},
-            "one number per step",
+            "Expected a number from 0",
         ),
         (
             {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "rounding": "maybe"},
