@@ -266,7 +266,7 @@ def positive_part(value: Any) -> Any:
 
 
 def sigmoid(value: Any) -> Any:
-    return 1 / (1 + sympy.exp(-value))
+    return 1 / (1 + exponential(-value))
 
 
 def decimal(value: Any) -> float | None:

@@ -53,6 +53,12 @@ def test_the_key_gets_full_marks_for_a_hundred_seeds(kind: str) -> None:
             assert mark.points == mark.max_points, (seed, form, mark.first_wrong)
 
 
+def test_infinity_where_things_are_counted_is_marked() -> None:
+    exercise = generate("complexity", 2, 1)
+    mark = grade(exercise, {"projections": "oo", "scores": "oo", "mixing": "nan", "attention": "oo"})
+    assert [step.state for step in mark.steps][:3] == ["wrong", "wrong", "unreadable"]
+
+
 def test_the_courses_problem_with_decimals_fractions_and_exact_forms() -> None:
     assert grade(A2, ANSWER).points == 5
 
