@@ -16,7 +16,7 @@ import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.errors import InputError, unknown
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
-from headwork.numbers.exact import limit
+from headwork.numbers.limits import limit
 from headwork.numbers.typed import read_array, read_number
 from headwork.pages.tables import Table
 from headwork.readings import Trace, recorder

@@ -206,8 +206,7 @@ class ExactNumbers:
             # SymPy multiplies out 12^(17/97) as (12^17)^(1/97), and takes y^(17/97) for a polynomial in
             # y^(1/97).
             root = exponent.is_Rational and not exponent.is_Integer and base is not self.sympy.E
-            long = root and exponent.q > 12 and abs(exponent.p) * _bits(base) > MAX_BITS
-            if root and (long or max(abs(exponent.p), exponent.q) > LARGEST_EXPONENT):
+            if root and max(abs(exponent.p), exponent.q) > LARGEST_EXPONENT:
                 raise unreadable(text, "a root of too high an order. Leave out --exact for decimals.")
         if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
             raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")

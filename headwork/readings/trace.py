@@ -236,7 +236,7 @@ class Trace:
 
     def limit(self, symbol: str, to: Any) -> "Trace":
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
-        from headwork.numbers.exact import limit
+        from headwork.numbers.limits import limit
         from headwork.numbers.typed import read_number
 
         name = read_number(symbol, exact=True)
