@@ -60,11 +60,14 @@ def _add(name: str, summary: str, defaults: dict[str, Any], *examples: str, func
 
     def count(output: Output, **arguments: Any) -> None:
         from headwork import sizes
+        from headwork.readings.notebook_cells import call_text
 
         for size in ("image", "inputs", "kernel"):
             if size in arguments:
                 arguments[size] = _sizes(f"--{size.removesuffix('s')}", arguments[size])
-        output.show(getattr(sizes, function or name)(**arguments))
+        code = call_text(f"sizes.{function or name}", arguments)
+        ledger = getattr(sizes, function or name)(**arguments)
+        output.show(ledger.with_code(f"from headwork import sizes\n\n{code}"))
 
     count.__doc__ = summary
     options = {option: (OPTIONS[option], default) for option, default in defaults.items()}
@@ -186,18 +189,11 @@ def sensitivity(
 
     Shows weights and output for several beta, the worst case over all inputs, and where the winner flips.
     """
-    from headwork.pages.plots import save_plot
+    from headwork.documents import save_plot
     from headwork.readings.sensitivity import sensitivity as measure
 
     result = measure(query, key, value, change=change, delta=delta, betas=betas)
-    table = result.table(digits)
-    if output.format == "html":
-        from headwork.pages import figure, page, plot_svg
-
-        curve = figure(plot_svg(result.figure(), "how far the output moves, by beta"))
-        output.write(page("Sensitivity", table, curve))
-    else:
-        output.show(table)
+    output.show(result.document(digits))
     if plot is not None:
         save_plot(result.figure(), plot)
 

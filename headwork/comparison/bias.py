@@ -23,10 +23,11 @@ from headwork.comparison import accuracy, training
 from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Section, classify, clauses, dodge_factor
+from headwork.comparison.row import Results, Section, classify, clauses, dodge_factor
 from headwork.comparison.training import Settings
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
+from headwork.documents import Figure
 from headwork.models import ConvolutionalClassifier, Model, RecurrentClassifier, VisionTransformer
 from headwork.training.runs import threads
 
@@ -292,7 +293,7 @@ def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: 
     )
 
 
-def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Plot:
+def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Figure:
     title = f"Accuracy by training images ({data})"
     figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, title, "training images")
     for index, (name, one) in enumerate(shuffled.items()):
@@ -300,4 +301,4 @@ def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: s
         style = {**FAMILIES[name].style, "linestyle": "", "markerfacecolor": "white", "markersize": 6}
         axes.plot([x], [100 * one.value], **style)
     caption = f"{margins} Hollow markers on the right: all pixels shuffled."
-    return Plot(figure, "accuracy against the number of training images", caption)
+    return Figure(figure, "accuracy against the number of training images", caption)

@@ -17,7 +17,6 @@ from torch import Tensor
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import (
-    Plot,
     Results,
     Section,
     add_legend,
@@ -30,8 +29,8 @@ from headwork.comparison.row import (
 )
 from headwork.comparison.timing import InterleavedTimer, PowerLaw, crossing, fit_power_law, relative
 from headwork.comparison.training import Settings
+from headwork.documents import Figure, Table
 from headwork.mechanisms import fused
-from headwork.pages.tables import Table
 from headwork.training.runs import threads
 
 WIDTH, TOKENS = 64, 1024  # fixed while the other grows
@@ -177,7 +176,7 @@ def report(settings: Settings, results: Results) -> Section:
         row.add_sentence(_compare_growth(measured, counted, variable))
         alt = f"time of a layer against {variable} on logarithmic scales"
         caption = f"Exponents are fitted over the {FITTED} largest sizes, with their standard errors."
-        row.plots.append(Plot(time_figure(result, measured, variable), alt, caption))
+        row.plots.append(Figure(time_figure(result, measured, variable), alt, caption))
         row.numbers[variable] = {name: vars(law) for name, law in measured.items()}
         for name in names:
             exponents[name] += [str(measured[name]), f"{counted[name]:.2f}"]
@@ -320,7 +319,7 @@ def _add_memory(row: Section, names: Sequence[str], result: Any) -> None:
         "Everything autograd saves in a forward pass, divided by n: level lines grow linearly, rising ones "
         "faster. The exponents are those of the total, not of the bytes per token."
     )
-    row.plots.append(Plot(figure, "memory of a layer against n", caption))
+    row.plots.append(Figure(figure, "memory of a layer against n", caption))
     row.add_sentence(memory_sentence(laws))
     row.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 

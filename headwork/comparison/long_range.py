@@ -21,14 +21,14 @@ from headwork.comparison import accuracy, training
 from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Section, add_legend, classify, clauses, draw, panel
+from headwork.comparison.row import Results, Section, add_legend, classify, clauses, draw, panel
 from headwork.comparison.training import Settings
+from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
 from headwork.models import Encoder, TransformerConfig
 from headwork.models.convolutional import SequenceConvolution
 from headwork.models.layers import ClassifierHead, Positions, TokenEmbedding
 from headwork.models.recurrent import RecurrentLayer
-from headwork.pages.tables import Table
 from headwork.training.runs import threads
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark
@@ -219,7 +219,7 @@ def report(settings: Settings, results: Results) -> Section:
         title, xlabel = "Predicting the first symbol after a gap", "gap (symbols in between)"
         figure, _, margins = accuracy.plot_by_size(accuracies, CHANCE, title, xlabel)
         caption = f"{margins} Markers of one gap stand side by side."
-        row.plots.append(Plot(figure, "accuracy against the gap", caption))
+        row.plots.append(Figure(figure, "accuracy against the gap", caption))
     norms = {name: results[measurement_name(name, gaps[-1], seeds[0])] for name in names}
     _add_gradients(row, norms, gaps[-1])
     _add_recurrent_weight(row, results["long-range recurrent weight"])
@@ -269,7 +269,7 @@ def _add_gradients(row: Section, results: Mapping[str, Any], gap: int) -> None:
         row.add_cells(f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name)
         figure = _gradient_plot(norms, gap, state)
         caption = "Where a line ends, the gradient is zero or below the axis."
-        row.plots.append(Plot(figure, f"gradient norm by distance, {state.lower()}", caption))
+        row.plots.append(Figure(figure, f"gradient norm by distance, {state.lower()}", caption))
         row.add_sentence(decay_sentence(norms, gap, state))
     for name, result in results.items():
         if result["after"][0] == 0:
@@ -337,7 +337,7 @@ def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
 def _add_recurrent_weight(row: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     caption = f"A plain recurrence of {STATES} states; its recurrent matrix is w times a rotation."
-    row.plots.append(Plot(recurrent_weight_plot(result), "gradient against the recurrent weight", caption))
+    row.plots.append(Figure(recurrent_weight_plot(result), "gradient against the recurrent weight", caption))
     rows = [
         (f"{w:g}", f"{w ** (steps - 1):.3g}", f"{linear:.3g}", f"{tanh:.3g}")
         for w, linear, tanh in zip(weights, norms["linear"], norms["tanh"], strict=True)

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Section, classify, clauses, format_ratio, size_plot
+from headwork.comparison.row import Results, Section, classify, clauses, format_ratio, size_plot
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative
 from headwork.comparison.training import Settings
-from headwork.pages.tables import Table
+from headwork.documents import Figure, Table
 from headwork.sizes.polynomial import Polynomial, interpolated
 from headwork.training.runs import threads
 
@@ -147,7 +147,7 @@ def report(settings: Settings, results: Results) -> Section:
     lines = {name: (same["lengths"], values) for name, values in ratios.items()}
     figure = size_plot(lines, title, "tokens n per sequence", ylabel)
     caption = "The number of tokens is constant; only the length of the sequences grows."
-    row.plots.append(Plot(figure, "time per token against the length of the sequences", caption))
+    row.plots.append(Figure(figure, "time per token against the length of the sequences", caption))
     row.numbers = {
         "chain": {
             name: {"fixed": float(chain.coefficient()), "each token": _slope(chain)}

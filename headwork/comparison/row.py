@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwork.comparison.families import FAMILIES
-from headwork.pages.tables import Table
+from headwork.documents import Figure, Table
 
 SIZE, WIDE = (5.4, 4.6), (9.0, 3.5)
 Line = tuple[Sequence[float], Sequence[float]]
@@ -24,15 +24,6 @@ class TableRow:
     json_name: str
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A matplotlib figure, its description for those who cannot see it, and its caption."""
-
-    figure: Any
-    alt: str
-    caption: str
-
-
 @dataclass
 class Section:
     """The report on one row: ``budget`` states what was run, ``verdict`` is the row in one sentence."""
@@ -44,7 +35,7 @@ class Section:
     cells: list[TableRow] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    plots: list[Plot] = field(default_factory=list)
+    plots: list[Figure] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def add_cells(

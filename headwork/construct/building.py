@@ -12,6 +12,7 @@ from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
 from headwork.construct.planning import TOLERANCE, Plan
 from headwork.construct.targets import TARGETS, Impossible, NotFound, whole_number
+from headwork.documents import Document, Item, Items
 from headwork.errors import InputError, unknown
 
 
@@ -66,17 +67,18 @@ def build(
         return Construction(None, name, reason=str(reason), tolerance=tolerance, norm=norm)
 
 
-def target_list() -> str:
+def target_list() -> Document:
     """Every target with its inputs.
 
-    >>> print(target_list().splitlines()[0])
-    identity        Every token keeps its own content: y_i = x_i. [tokens, grid]
+    >>> print(target_list().to_text().splitlines()[2])
+      identity        Every token keeps its own content: y_i = x_i. [tokens, grid]
     """
     functions: dict[str, Any] = {**TARGETS, "copy": copy}
-    return "\n".join(
-        f"{name:<15} {(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(function))}]"
+    items = (
+        Item(f"{(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(function))}]", name)
         for name, function in functions.items()
     )
+    return Document("Targets", (Items(tuple(items)),))
 
 
 def _positive(value: Any, name: str) -> float:

@@ -8,12 +8,11 @@ import numpy as np
 from headwork.construct.certificate import Perturbation
 from headwork.construct.position_codes import BASE, rotate
 from headwork.construct.targets import Array
+from headwork.documents import Document, Shown, Table
 from headwork.errors import InputError
 from headwork.mechanisms import attention, multi_head_attention
 from headwork.numbers import HandTensor
-from headwork.pages.tables import Table
 from headwork.readings import Trace, explain
-from headwork.readings.report import Report, Reported
 
 MATRICES = ("W_q", "W_k", "W_v", "W_o")
 CERTIFICATE = (
@@ -27,7 +26,7 @@ def _empty() -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Construction(Reported):
+class Construction(Shown):
     """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
 
     Where ``possible`` is false, ``reason`` proves it; where it is None, none were found, and ``reason`` says
@@ -182,11 +181,11 @@ class Construction(Reported):
             "remarks": list(self.remarks),
         }
 
-    def report(self) -> Report:
+    def document(self) -> Document:
         """The setting, the certificate, and the trace of an example; or why there is none."""
         if not self.possible:
             verdict = "none found" if self.possible is None else "impossible"
-            return Report(f"{self.target}: {verdict}", (self.reason,))
+            return Document(f"{self.target}: {verdict}", (self.reason,), data=self.as_data)
         parts: list[Any] = [self._setting(), self._certificate()]
         if (move := self.perturbation) is not None:
             parts.append(
@@ -202,7 +201,7 @@ class Construction(Reported):
             parts.append(f"The worst input (first column of the content, the others are 0): {numbers}")
         several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
         example = f"An example{', head 0' if self.rotary else ''}.{several if self.heads > 1 else ''}"
-        return Report(self.target, (*parts, example, self.trace()))
+        return Document(self.target, (*parts, example, self.trace()), data=self.as_data)
 
     @property
     def _reads_content(self) -> bool:

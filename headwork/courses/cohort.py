@@ -16,15 +16,16 @@ from typing import Any
 
 from headwork.courses.parallel import MAX_SECONDS, limited, progress
 from headwork.courses.sheets import Sheet, check_count, read_key
+from headwork.documents import Document, Item, Items, Table
+from headwork.documents.style import PLAIN, Style
 from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from, read_exercise, read_points
 from headwork.files import file_name, read_toml, write_atomic
 from headwork.grading.answers import AnswerFile, read_answers
-from headwork.grading.feedback import feedback, feedback_page
+from headwork.grading.feedback import feedback, feedback_document
 from headwork.grading.marking import grade
 from headwork.grading.marks import Mark
-from headwork.pages.style import PLAIN, Style
 
 TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor time) or was killed."
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
@@ -226,7 +227,7 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
         taken.add(stem.lower())
         write_atomic(folder / "feedback" / f"{stem}.txt", feedback_text(graded, hint), root=folder)
         if graded.marks:
-            page = feedback_page(graded.marks, title=graded.summary, hint=hint)
+            page = feedback_document(graded.marks, title=graded.summary, hint=hint).to_html()
             write_atomic(folder / "feedback" / f"{stem}.html", page, root=folder)
     return results
 
@@ -250,6 +251,21 @@ def marks_csv(results: list[StudentMarks]) -> str:
         row = [graded.student, graded.name, graded.state, *totals, *each, graded.file, graded.problem]
         rows.append(row)
     return _csv_text(rows)
+
+
+def cohort_document(results: list[StudentMarks]) -> Document:
+    """The marks of every student, and the most common causes."""
+    names = ("student", "state", "points", "of", "problem")
+    rows = [(g.student, g.state, f"{g.points:g}", f"{g.max_points:g}", g.problem) for g in results]
+    causes = [{"exercise": e, "step": s, "cause": c, "students": n} for e, s, c, n in common_causes(results)]
+    items = tuple(
+        Item(f"{c['exercise']}. {c['step']}: {c['cause']}", f"{c['students']:>4}") for c in causes[:10]
+    )
+    marks = [{"student": g.student, "state": g.state, "points": g.points} for g in results]
+    more = [{"of": g.max_points, "problem": g.problem} for g in results]
+    data = {"marks": [a | b for a, b in zip(marks, more, strict=True)], "causes": causes}
+    common = ("most common causes:", Items(items)) if items else ()
+    return Document("Marks", (Table("", names, list(rows)), *common), data=lambda: data)
 
 
 def _csv_text(rows: Iterable[Iterable[Any]]) -> str:

@@ -21,18 +21,18 @@ import numpy as np
 from headwork.courses.answer_page import answer_page
 from headwork.courses.autograder import variables
 from headwork.courses.sheets import Sheet, key_text, read_key
+from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, unknown
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.generation import generate
-from headwork.exercises.questions import Blank, answer_sheet, build_question, markdown
+from headwork.exercises.questions import Blank, answer_sheet, build_question
 from headwork.exercises.reading import read_exercise
 from headwork.files import read_text, read_toml, write_atomic
 from headwork.grading.marking import PART
-from headwork.pages.notebooks import NotebookCell, notebook_text
-from headwork.readings.notebook import array_text
+from headwork.readings.notebook_cells import array_text
 
 # What marking needs of this package and of others; no torch.
-PACKAGES = ("numbers", "mechanisms", "pages", "readings", "sizes", "exercises", "grading", "courses")
+PACKAGES = ("numbers", "mechanisms", "documents", "readings", "sizes", "exercises", "grading", "courses")
 MODULES = ("__init__.py", "errors.py", "files.py", "note.py")
 REQUIREMENTS = "numpy>=2.0\nmarkupsafe>=2.1\n"
 INSTRUCTIONS = (
@@ -140,7 +140,7 @@ Files = dict[str, str | bytes]
 def _question(part: AssignmentPart) -> str:
     """The question in Markdown, with the variables to assign."""
     names = ", ".join(f"`{name}`" for name in part.names.values())
-    return f"{markdown(build_question(part.exercise))}\n{INSTRUCTIONS}\n\nVariables: {names}."
+    return f"{build_question(part.exercise).to_markdown()}\n{INSTRUCTIONS}\n\nVariables: {names}."
 
 
 def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
@@ -287,7 +287,7 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         "key.toml": key_text(Sheet(slug, exercises)),
         **vendored_files(),
     }
-    questions = "\n".join(markdown(build_question(part.exercise)) for part in parts)
+    questions = "\n".join(build_question(part.exercise).to_markdown() for part in parts)
     return {
         "autograder.zip": _zip(archive),
         "student/question.md": questions,

@@ -17,14 +17,14 @@ from typing import Any
 
 from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import limited, progress
+from headwork.documents import Document, Heading
 from headwork.errors import InputError
 from headwork.exercises import reading
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
-from headwork.exercises.questions import answer_sheet, build_question, markdown
+from headwork.exercises.questions import answer_sheet, build_question
 from headwork.files import file_name, read_text, read_toml, write_atomic
-from headwork.pages.notebooks import safe_markdown
-from headwork.readings.notebook import array_text
+from headwork.readings.notebook_cells import array_text
 
 SHORTEST_SECRET = 12
 MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100
@@ -181,11 +181,11 @@ def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student:
 
 def question_text(sheet: Sheet) -> str:
     """All questions of a sheet as Markdown."""
-    parts = [f"# {sheet.title}\n\n{sheet.student}" + (f", {sheet.name}" if sheet.name else "") + "\n"]
+    parts: list[Any] = [sheet.student + (f", {sheet.name}" if sheet.name else "")]
     for number, exercise in sheet.exercises.items():
         question = build_question(replace(exercise, title=f"{number}. {exercise.name}"))
-        parts.append(markdown(question, level=2))
-    return safe_markdown("\n".join(parts))
+        parts += [Heading(question.title), *question.document().parts]
+    return Document(sheet.title, tuple(parts)).to_markdown()
 
 
 def key_text(sheet: Sheet) -> str:

@@ -13,9 +13,9 @@ from headwork.data import CATALOG, Tokenizer, read_image
 from headwork.data.datasets import normalise
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
+from headwork.documents import Table
 from headwork.errors import InputError, cut
 from headwork.models import Model
-from headwork.pages import Table
 from headwork.training.evaluation import Evaluation, evaluate, interval, probabilities_of
 from headwork.training.examples import DataInfo, Examples, ImageExamples
 from headwork.training.folders import RESULT, check_run, load_data_info, load_model, load_run, load_tokenizer

@@ -34,12 +34,6 @@ class ModelTrace(Trace):
 
     result: Any = field(default=None, repr=False, compare=False)
 
-    def to_notebook(self) -> str:
-        raise InputError(
-            "a model's trace has no notebook: a notebook solves a typed problem again, and a model is not "
-            "typed. Take text, markdown, latex, html or json."
-        )
-
 
 def trace(
     model: Model,

@@ -13,6 +13,7 @@ from typing import Any
 import mpmath  # type: ignore[import-untyped]
 import sympy
 from sympy.core.exprtools import decompose_power
+from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 from headwork.errors import InputError, TooLarge
@@ -62,15 +63,25 @@ class _Text(StrPrinter):  # type: ignore[misc]
         return f"max({', '.join(self._print(a) for a in sorted(expr.args, key=sympy.default_sort_key))})"
 
     def _print_Add(self, expr: Any, order: str | None = None) -> str:
-        # Largest first, as people write it: e + 1, not 1 + e.
-        terms = sorted(expr.args, key=lambda t: (bool(t.is_number and t.is_Rational), t.sort_key()))
         text = ""
-        for term in terms:
+        for term in _ordered_terms(expr):
             part = self._print(term)
             negative = part.startswith("-")
             part = part[1:] if negative else part
             text += (" - " if negative else " + ") + part if text else ("-" if negative else "") + part
         return text
+
+
+class _Latex(LatexPrinter):  # type: ignore[misc]
+    """SymPy's LaTeX, terms in the order of the text."""
+
+    def _as_ordered_terms(self, expr: Any, order: str | None = None) -> Any:
+        return _ordered_terms(expr)
+
+
+def _ordered_terms(expr: Any) -> Any:
+    """The terms of a sum, largest first, as people write it: e + 1, not 1 + e."""
+    return sorted(expr.args, key=lambda t: (bool(t.is_number and t.is_Rational), t.sort_key()))
 
 
 def _atomic(text: str) -> bool:
@@ -101,7 +112,7 @@ def exact_text(value: Any) -> str:
 
 @lru_cache(maxsize=20_000)
 def exact_latex(value: Any) -> str:
-    return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(sympy.latex(value))
+    return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(_Latex().doprint(value))
 
 
 @lru_cache(maxsize=20_000)  # every renderer asks for the same cells

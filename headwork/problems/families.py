@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from headwork import sizes
+from headwork.documents import Table
 from headwork.mechanisms import convolution_1d, recurrence, self_attention
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.pages.tables import Table
 from headwork.problems.book import Solution, tensor
 
 NEEDED = ("torch", "sklearn")  # the latter brings the digits

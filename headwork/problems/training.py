@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headwork.pages.tables import Table
+from headwork.documents import Table
 from headwork.problems.book import Solution, problem
 
 EPOCHS = (1, 2, 3, 5, 10, 20, 30, 40, 50)  # the lines of the table of a curve

@@ -5,23 +5,23 @@ from textwrap import fill
 from typing import Any, Literal, get_args, get_origin
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
+from headwork.documents import Document, Item, Items
+from headwork.documents.formulas import formula_for, plain_formula
 from headwork.note import MECHANISMS, Mechanism
-from headwork.pages.formulas import formula_for, plain_formula
 from headwork.readings.assembling import TOKEN_AXES, effective_options
 
 
-def mechanism_list() -> str:
-    """Each mechanism in a few lines of text."""
-    return "\n".join(line for mechanism in MECHANISMS.values() for line in _lines(mechanism))
+def mechanism_list() -> Document:
+    """Each mechanism in a few lines."""
+    return Document("Mechanisms", (Items(tuple(map(_item, MECHANISMS.values()))),))
 
 
-def _lines(mechanism: Mechanism) -> Iterator[str]:
-    yield f"{mechanism.slug}"
-    yield f"    {mechanism.about}"
-    yield f"    inputs   {', '.join(_inputs(mechanism))}"
+def _item(mechanism: Mechanism) -> Item:
+    lines = [f"inputs   {', '.join(_inputs(mechanism))}"]
     if options := list(_options(mechanism)):
-        yield f"    options  {', '.join(options)}"
-    yield f"    steps    {', '.join(step.name for step in mechanism.steps)}"
+        lines.append(f"options  {', '.join(options)}")
+    lines.append(f"steps    {', '.join(step.name for step in mechanism.steps)}")
+    return Item(mechanism.about, mechanism.slug, more=tuple(lines))
 
 
 def _inputs(mechanism: Mechanism) -> Iterator[str]:

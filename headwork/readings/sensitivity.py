@@ -7,19 +7,18 @@ v_j minus the mean of the others, so |dy_i| <= tanh(beta |q_i . delta| / 4) max_
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwork.documents import Document, Figure, Table
+from headwork.documents.writing import number_text
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_tensor
-from headwork.pages.tables import Table
-from headwork.readings.json import plain
 from headwork.readings.recording import recorder
-from headwork.readings.writing import number_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,6 +56,12 @@ class Sensitivity:
         title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
         return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
 
+    def document(self, digits: int = 4) -> Document:
+        """The table and the curves."""
+        table = self.table(digits)
+        curves = Figure(self.figure(), "how far the output moves, by beta")
+        return Document(table.title, (replace(table, title=""), curves), data=table.as_data)
+
     def sentences(self, digits: int = 4) -> list[str]:
         """What the numbers mean, query by query."""
         sentences = [
@@ -90,7 +95,7 @@ class Sensitivity:
         return {
             "key": self.changed,
             "delta": self.delta.tolist(),
-            "betas": plain(list(self.betas)),
+            "betas": list(self.betas),
             "weights_before": self.before.tolist(),
             "weights_after": self.after.tolist(),
             "output_moved": self.moved.tolist(),

@@ -11,10 +11,10 @@ from operator import index
 from typing import Any
 
 import headwork.mechanisms  # noqa: F401  (registers the cards)
+from headwork.documents.formulas import formula_for
 from headwork.errors import InputError, TooLarge
 from headwork.note import Input, Mechanism, get_mechanism
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.pages.formulas import formula_for
 from headwork.sizes.ledger import Row, sum_rows
 
 MOST = 10**9  # for one size: their products stay within what ShapeTensor can move about

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from headwork.data.catalog import CATALOG
+from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
 from headwork.models import (
@@ -281,6 +282,12 @@ def as_text(run: RunConfig) -> str:
     data = {"format": FORMAT, "task": run.task, **asdict(run)}
     data["model"] = {"kind": type(run.model).__name__, **data["model"]}  # type: ignore[attr-defined]
     return json.dumps(data, indent=2) + "\n"
+
+
+def recipe_document(run: RunConfig) -> Document:
+    """The whole recipe, as its config.json holds it."""
+    text = as_text(run)
+    return Document("", (Code(text),), data=lambda: json.loads(text))
 
 
 def read_run(text: str | bytes, where: str) -> RunConfig:

@@ -17,7 +17,7 @@ from headwork.courses.autograder import autograde
 from headwork.courses.cohort import grade_cohort, grade_file, marks_csv, write_marks
 from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for
 from headwork.errors import InputError
-from headwork.exercises.questions import build_question, markdown, notebook
+from headwork.exercises.questions import build_question
 from headwork.exercises.reading import exercise_from, read_exercise
 from headwork.grading.answers import read_answers
 
@@ -117,8 +117,8 @@ def test_markdown_and_notebooks_hold_no_tags_and_no_scripts() -> None:
     words = "<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![y]( data:text/html,z)\n\n[r]: vbscript:a"
     data = {"mechanism": "softmax", "inputs": {"scores": "0 0"}, "question": words, "title": "<script>"}
     question = build_question(exercise_from(data, "here"))
-    cells = json.loads(notebook(question))["cells"]
-    for text in (markdown(question), "".join(line for cell in cells[:1] for line in cell["source"])):
+    cells = json.loads(question.to_notebook())["cells"]
+    for text in (question.to_markdown(), "".join(line for cell in cells[:1] for line in cell["source"])):
         assert "&lt;img" in text
         assert not any(bad in text for bad in ("<img", "<script", "](javascript", "]( data", "[r]:"))
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.grading import right_answers, texts
+from headwork.documents.style import Style
 from headwork.exercises import Exercise, generate
 from headwork.exercises.generation import KINDS
 from headwork.grading import feedback, grade
-from headwork.pages.style import Style
 
 # The course's own problem: see A2 of the problem book.
 A2 = Exercise(
@@ -186,7 +186,7 @@ def test_colour_only_where_it_is_asked_for() -> None:
     assert "\x1b" not in feedback(mark)
     coloured = feedback(mark, style=Style(colour=True))
     assert "\x1b[1mweights\x1b[0m  \x1b[32mcorrect\x1b[0m  2 of 2" in coloured
-    assert "output \x1b[0m  missing" in coloured
+    assert "output\x1b[0m   missing" in coloured
 
 
 @given(st.dictionaries(st.sampled_from(["scores", "weights", "output"]), st.text(max_size=60)))

@@ -1,63 +1,59 @@
-"""A trace as a notebook that runs from top to bottom: the same problem, its steps, and what to try next."""
+"""A trace for a reader who can run code: the same problem, its steps, and what to try next."""
 
 import json
 import math
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwork.errors import HeadworkError, InputError, sizes_in_words
+from headwork.documents import Block, Code, Formula, Heading, Prose
+from headwork.errors import InputError
+from headwork.note import MECHANISMS
 from headwork.numbers import HandTensor
-from headwork.pages.notebooks import NotebookCell, notebook_text
-from headwork.readings.terminal import options_text
-from headwork.readings.trace import Trace, TraceValue
+
+if TYPE_CHECKING:
+    from headwork.readings.trace import Trace, TraceValue
 
 LONGEST_LINE = 88
 MAX_STEPS = 40  # with cells of their own; the trace shows them all
 LIMIT = re.compile(r"limit as (\S+) -> (\S+)")  # the title that Trace.limit gives
-Cell = tuple[str, str]  # markdown or code, and its text
 
 
-def notebook(trace: Trace) -> str:
-    r"""The whole notebook as JSON text (nbformat 4.5).
-
-    >>> from headwork.readings import explain
-    >>> json.loads(notebook(explain("softmax", scores="0 1", exact=True)))["cells"][1]["source"][2]
-    'problem = dict(scores="0 1")\n'
-    """
-    return notebook_text((NotebookCell(*cell) for cell in _cells(trace)), trace.mechanism.slug)
-
-
-def _cells(trace: Trace) -> Iterator[Cell]:
+def notebook_cells(trace: "Trace") -> Iterator[Block]:
+    """The problem worked again, the arithmetic of one cell of each step, and what to try next."""
     replaced = _replaced(trace)
-    head = [f"# {trace.mechanism.slug}", trace.mechanism.about, options_text(trace)]
-    yield "markdown", "\n\n".join(part for part in head if part)
-    yield "code", _problem_code(trace, replaced)
+    yield Code(_problem_code(trace, replaced), (trace,))
+    yield Heading("Cell by cell")
     for value in list(trace.steps.values())[:MAX_STEPS]:
-        equation = f"${value.symbol} = {value.formula}$: {sizes_in_words(value.shape, ' '.join(value.axes))}."
-        heading = f"## {value.path}\n\n{equation}\n\nThe arithmetic of one cell, and all values:"
-        yield "markdown", heading
-        path, index = _literal(value.path), "".join(f", {i}" for i in _example_cell(value))
-        yield "code", f"print(trace.cell({path}{index}))\ntrace[{path}].values"
-    for warning in trace.warnings:
-        yield "markdown", f"> **Note:** {warning}"
+        equation = Formula(f"{value.symbol} = {value.formula}")
+        yield Prose((f"{value.path}: ", equation))
+        index = _example_cell(value)
+        yield _prints(
+            f"trace.cell({', '.join([_literal(value.path), *map(str, index)])})",
+            str(trace.cell(value.path, *index)),
+        )
     if not trace.title and not replaced:
         yield from _what_if(trace)
         yield from _hard_attention(trace)
 
 
+def _prints(expression: str, result: Any, before: str = "") -> Code:
+    """A cell that prints an expression."""
+    return Code(f"{before}print({expression})", (f"{result}\n",))
+
+
 # --- the problem, typed in again -----------------------------------------------------------------
-def _problem_code(trace: Trace, replaced: dict[str, str]) -> str:
+def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
     """Code that works the same problem again."""
     mechanism, settings, passed = _arguments(trace)
     arguments = {name: _typed(trace, name, value) for name, value in passed.items() if value is not None}
     chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
     usual = {"exact": False, "tokens_as": "rows", "digits": 4}
     more = "".join(f", {name}={_literal(value)}" for name, value in chosen.items() if value != usual[name])
-    lines = ["import headwork", "", f"problem = {_call('dict', arguments)}"]
+    lines = ["import headwork", "", f"problem = {call_text('dict', arguments)}"]
     if replaced:
         swaps = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
         lines.append(f"replacing = {{{swaps}}}")
@@ -69,15 +65,19 @@ def _problem_code(trace: Trace, replaced: dict[str, str]) -> str:
     )
 
 
-def _arguments(trace: Trace) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def can_be_typed(trace: "Trace") -> bool:
+    """Whether the trace holds its problem, so that there is code for it; that of a model does not."""
+    return trace.again is not None and trace.mechanism.slug in MECHANISMS
+
+
+def _arguments(trace: "Trace") -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The mechanism, settings and arguments of the trace."""
-    if not isinstance(trace.again, partial):
-        raise HeadworkError("this trace does not hold its problem, so there is no code for it.")
+    assert isinstance(trace.again, partial)
     mechanism, settings, arguments = trace.again.args
     return mechanism, settings, arguments
 
 
-def _replaced(trace: Trace) -> dict[str, str]:
+def _replaced(trace: "Trace") -> dict[str, str]:
     """The steps that were replaced, by comparison with the same problem worked again."""
     replaced: dict[str, str] = {}
     if trace.again is None or LIMIT.fullmatch(trace.title):
@@ -91,7 +91,7 @@ def _replaced(trace: Trace) -> dict[str, str]:
     return replaced
 
 
-def _typed(trace: Trace, name: str, value: Any) -> Any:
+def _typed(trace: "Trace", name: str, value: Any) -> Any:
     """A value as it was typed, or as it can be typed."""
     if isinstance(value, (str, int)):
         return value
@@ -133,7 +133,7 @@ def _number(value: Any) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
 
 
-def _call(name: str, arguments: dict[str, Any]) -> str:
+def call_text(name: str, arguments: dict[str, Any]) -> str:
     """A call on one line, or one argument per line where that is too long."""
     parts = [f"{argument}={_literal(value)}" for argument, value in arguments.items()]
     one_line = f"{name}({', '.join(parts)})"
@@ -150,48 +150,52 @@ def _literal(value: Any) -> str:
 
 
 # --- what to try next ----------------------------------------------------------------------------
-def _example_cell(value: TraceValue) -> tuple[int, ...]:
+def _example_cell(value: "TraceValue") -> tuple[int, ...]:
     """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
     return (*(0 for _ in value.shape[:-1]), min(1, value.shape[-1] - 1)) if value.shape else ()
 
 
-def _what_if(trace: Trace) -> Iterator[Cell]:
+def _what_if(trace: "Trace") -> Iterator[Block]:
     """One cell of an early step raised by 1; the later steps follow."""
     early = list(trace.steps.values())[:-1]
     finite = [value for value in early if value.values.dtype == object or np.all(np.isfinite(value.values))]
     if not finite:
         return
     value = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
-    path, index = _literal(value.path), ", ".join(map(str, _example_cell(value))) or "()"
-    words = f"Raise one cell of `{value.path}` by 1. Every later step follows from it."
-    yield "markdown", f"## What if?\n\n{words}"
-    copied = f"changed = trace[{path}].{'exact' if trace.exact else 'values'}.copy()"
-    result = f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values"
-    yield "code", f"{copied}\nchanged[{index}] += 1\n{result}"
+    index = _example_cell(value)
+    path, place = _literal(value.path), ", ".join(map(str, index)) or "()"
+    yield Heading("What if?")
+    yield Prose(f"Raise one cell of {value.path} by 1. Every later step follows from it.")
+    numbers = "exact" if trace.exact else "values"
+    changed = getattr(value, numbers).copy()
+    changed[index] += 1
+    result = trace.what_if(value.path, changed)[trace.output.path].values
+    before = f"changed = trace[{path}].{numbers}.copy()\nchanged[{place}] += 1\n"
+    yield _prints(f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values", result, before)
 
 
-def _hard_attention(trace: Trace) -> Iterator[Cell]:
+def _hard_attention(trace: "Trace") -> Iterator[Block]:
     """Hard attention: the limit of every step, or the same problem with beta at infinity."""
     weights = [path for path in trace.steps if path.rpartition("/")[2] == "weights"]
     if "beta" not in trace.options or not weights:
         return
     path = _literal(weights[0])
     mechanism, settings, _ = _arguments(trace)
-    if trace.exact and _succeeds(lambda: trace.limit("beta", "oo")):
-        code = f'trace.limit("beta", "oo")[{path}].exact'
-    elif _succeeds(lambda: trace.again(beta="oo")):  # type: ignore[misc]
+    if trace.exact and (limit := _attempt(lambda: trace.limit("beta", "oo"))):
+        code, result = f'trace.limit("beta", "oo")[{path}].exact', limit[weights[0]].exact
+    elif hard := _attempt(lambda: trace.again(beta="oo")):  # type: ignore[misc]
         more = f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
         code = f'headwork.explain({_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more})[{path}].values'
+        result = hard[weights[0]].values
     else:  # hard attention compares scores, which symbols do not allow
         return
-    words = "As beta grows, each query looks only at the key that fits it best; ties share."
-    yield "markdown", f"## In the limit\n\n{words}"
-    yield "code", code
+    yield Heading("In the limit")
+    yield Prose("As beta grows, each query looks only at the key that fits it best; ties share.")
+    yield _prints(code, result)
 
 
-def _succeeds(make: Callable[[], Trace]) -> bool:
+def _attempt(make: "Callable[[], Trace]") -> "Trace | None":
     try:
-        make()
+        return make()
     except InputError:
-        return False
-    return True
+        return None

@@ -21,7 +21,7 @@ def plot_svg(plot: Any, alt: str = "") -> Markup:
     >>> str(plot_svg(Figure(), "nothing")).startswith('<svg role="img" aria-label="nothing"')
     True
     """
-    text = _draw(plot, "svg").decode()
+    text = draw(plot, "svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     # Ids of several plots in one page must not meet.
     mark = sha256(text.encode()).hexdigest()[:8]
@@ -35,10 +35,11 @@ def save_plot(plot: Any, path: str | Path) -> Path:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in NO_METADATA:
         raise unknown("kind of picture", Path(path).suffix or path, [".png", ".svg"])
-    return write_atomic(path, _draw(plot, kind))
+    return write_atomic(path, draw(plot, kind))
 
 
-def _draw(plot: Any, kind: str) -> bytes:
+def draw(plot: Any, kind: str) -> bytes:
+    """A figure as the bytes of an SVG or PNG file."""
     import matplotlib
 
     written = io.BytesIO()

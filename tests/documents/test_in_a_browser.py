@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from headwork import explain
-from headwork.pages import Table
-from headwork.pages import page as page_of
-from headwork.readings.sliding import slider_page
+from headwork.documents import Table
+from headwork.readings import sliding
 
 pytestmark = pytest.mark.real("chromium", "playwright")
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
@@ -119,7 +118,7 @@ def test_exact_and_decimal(opened: Any) -> None:
 
 
 def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
-    page = opened(slider_page("self-attention", "beta", {"exact": True}, A2))
+    page = opened(sliding.slider("self-attention", "beta", {"exact": True}, A2).to_html())
     cell, panel, slider = (
         _cell(page, "weights", 0, 1),
         page.locator(".arithmetic"),
@@ -145,7 +144,9 @@ def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
 
 def test_many_values_and_a_limit_on_the_slider(opened: Any) -> None:
     values = ",".join(f"{i}/7" for i in range(1, 30)) + ",oo"
-    page = opened(slider_page("softmax", f"x={values}", {"exact": True}, {"scores": "0 x"}), width=390)
+    page = opened(
+        sliding.slider("softmax", f"x={values}", {"exact": True}, {"scores": "0 x"}).to_html(), width=390
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".ticks span").all_inner_texts() == ["1/7", "∞"]
     slider = page.get_by_role("slider")
@@ -168,6 +169,6 @@ def test_only_tables_scroll_sideways(opened: Any, width: int) -> None:
         explain("rotary-positions", vectors="1 x; sqrt(2) 3"),
     ]
     table = Table("wide", tuple(f"column_{i}" for i in range(30)), [tuple(range(30))])
-    for text in (page_of("a table", table), *(trace.to_html() for trace in traces)):
+    for text in (table.to_html(), *(trace.to_html() for trace in traces)):
         page = opened(text, width=width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width

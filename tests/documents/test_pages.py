@@ -7,27 +7,18 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
+from headwork.documents import Arithmetic, Document, Heading, Table, Value, Values, save_plot
+from headwork.documents import Figure as Picture
+from headwork.documents.formats.html import read_asset, script_data
+from headwork.documents.formulas import mathml
+from headwork.documents.plots import plot_svg
 from headwork.errors import InputError
 from headwork.note import MECHANISMS
-from headwork.pages import (
-    Entry,
-    Grid,
-    Table,
-    figure,
-    heading,
-    mathml,
-    matrix_table,
-    page,
-    plot_svg,
-    save_plot,
-    script_data,
-)
-from headwork.pages.page import read_asset
 
 FORMULAS = sorted(
     {c.symbol for m in MECHANISMS.values() for c in (*m.inputs, *m.steps)}
@@ -71,16 +62,9 @@ def test_data_for_the_script_cannot_end_it() -> None:
 
 
 def test_a_page_is_whole_escaped_and_asks_for_nothing() -> None:
-    drawn = figure(plot_svg(_plot(), 'a "plot"'), "below <it>")
-    table = Table("t", ("a",), [("<td>",)])
-    text = page(
-        "A < B",
-        "1 < 2",
-        heading("H", name="h"),
-        table,
-        drawn,
-        about="<about>",
-    )
+    drawn = Picture(_plot(), 'a "plot"', "below <it>")
+    parts = ("1 < 2", Heading("H", anchor="h"), Table("t", ("a",), [("<td>",)]), drawn)
+    text = Document("A < B", parts, about="<about>").to_html()
     assert text.startswith("<!doctype html>")
     assert text.count("<html") == text.count("</html>") == 1
     for escaped in (
@@ -126,21 +110,19 @@ def test_a_plot_is_saved_as_png_or_svg(tmp_path: Path) -> None:
 
 
 def test_a_matrix_has_its_indices_axes_and_tints() -> None:
-    cells = [
-        [Entry("1", heat=1.0), None, Entry("-2", heat=-0.5)],
-        [Entry("<b>"), None, Entry("0.5", Markup("<math/>"), 0.25)],
-    ]
-    text = str(
-        matrix_table(Grid(cells, (0, 1), (0, None, 7), "query", "key", label="weights", caption="head 0"))
-    )
+    numbers = np.arange(2.0 * 20).reshape(1, 2, 20) - 20
+    numbers[0, 0, 1] = -np.inf
+    value = Value("weights", "A", numbers, axes=("head", "query", "key"))
+    text = Document("", (Values((("", (value,)),), arithmetic=lambda *_: Arithmetic("", "", ())),)).to_html()
     assert "query ↓" in text
     assert "key →" in text
-    assert re.findall(r'<th scope="(?:col|row)">(.*?)</th>', text) == ["0", "…", "7", "0", "1"]
-    assert '<td style="--heat:1.0">1</td>' in text
-    assert '<td class="below" style="--heat:0.5">-2</td>' in text
-    assert '<span class="exact"><math/></span><span class="decimal">0.5</span>' in text
+    heads = re.findall(r'<th scope="(?:col|row)">(.*?)</th>', text)
+    assert heads == [*map(str, range(9)), "…", "18", "19", "0", "1"]
+    assert '<td class="below" style="--heat:1.0">-20</td>' in text
+    assert '<td class="odd">-∞</td>' in text
+    assert '<td style="--heat:0.95">19</td>' in text
     assert text.count('<td class="gap">') == 2
-    assert "&lt;b&gt;" in text
+    assert '<p class="caption">head 0</p>' in text
 
 
 # --- can it be read? ------------------------------------------------------------------------------
