@@ -23,8 +23,8 @@ from torch.overrides import TorchFunctionMode
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
 from headwork.files import open_file, parse_json, read_text, write_atomic
 from headwork.libc import swap_directories
-from headwork.models.model import Model, current_names
-from headwork.models.registry import MODELS
+from headwork.mechanisms.configs import current_names
+from headwork.models.model import MODELS, Model
 from headwork.tokenizer_files import read_tokenizer_json
 
 FORMAT = "headwork checkpoint 1"

@@ -18,7 +18,7 @@ from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import MANIFEST, PARAMETERS, empty_model, fill, read_folder, tensors
-from headwork.models.registry import classifier_of
+from headwork.models.model import classifier_of
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints
 from headwork.training.examples import DataInfo
