@@ -111,8 +111,11 @@ class LastTokenClassifier(nn.Module):
         self.body = Parameters(template)
         self.head = Parameters(head_parameters(width, SYMBOLS))
 
+    def embed(self, tokens: Tensor) -> Tensor:
+        return FUSED.look_up(self.embedding.table, tokens)
+
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.logits(FUSED.look_up(self.embedding.table, tokens))
+        return self.logits(self.embed(tokens))
 
     def logits(self, vectors: Tensor) -> Tensor:
         """Logits from embedded tokens, with respect to which gradients are taken."""
@@ -166,7 +169,7 @@ def gradient_norms(model: LastTokenClassifier, gap: int, seed: int) -> list[floa
     # In float32 a vanishing gradient would soon be exactly zero, as if there were no path at all.
     model = copy.deepcopy(model).double()
     with threads(1):
-        vectors = model.embedding(tokens).detach().requires_grad_()
+        vectors = model.embed(tokens).detach().requires_grad_()
         logits = model.logits(vectors)
         squares = torch.zeros(gap + 2, dtype=torch.float64)
         for k in range(SYMBOLS):

@@ -15,7 +15,7 @@ class Encoder(Model):
 
     With ``num_outputs``, only that many come out: the last block does not compute the others.
 
-    >>> import torch
+    >>> import torch; from headwork.models import TransformerConfig
     >>> encoder = Encoder(TransformerConfig(width=8, hidden=16, heads=2, depth=1))
     >>> tuple(encoder(torch.zeros(1, 5, 8)).shape)
     (1, 5, 8)
@@ -32,7 +32,7 @@ class Encoder(Model):
 class Decoder(Model):
     """A stack of decoder blocks: each token attends to itself, the tokens before it, and the memory.
 
-    >>> import torch
+    >>> import torch; from headwork.models import TransformerConfig
     >>> decoder = Decoder(TransformerConfig(width=8, hidden=16, heads=2, depth=1))
     >>> tuple(decoder(torch.zeros(1, 3, 8), torch.zeros(1, 5, 8)).shape)
     (1, 3, 8)
