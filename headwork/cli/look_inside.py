@@ -144,16 +144,23 @@ def model(
 
     With shapes, parameters and FLOPs. --set changes a field of its config.
     """
-    from headwork.inspection.ledger import example, ledger, named_model
-    from headwork.models import from_pretrained
+    from headwork.sizes.architectures import input_shapes, model_ledger, named_config
 
     settings = dict(assignment(text, "--set", "width=64") for text in set_ or [])
     if Path(name).exists() and settings:
         raise InputError(
             f"{name} is a checkpoint, whose config is settled. Leave out --set, or give a model's name."
         )
-    counted = from_pretrained(name) if Path(name).exists() else named_model(name, settings)
-    output.show(ledger(counted, **example(counted, tokens=tokens, batch=batch)))
+    if Path(name).exists():
+        from headwork.models import from_pretrained
+
+        saved = from_pretrained(name)
+        definition, config = saved.definition, saved.config
+    else:
+        definition, config = named_config(name, settings)
+    output.show(
+        model_ledger(definition, config, input_shapes(definition, config, tokens=tokens, batch=batch))
+    )
 
 
 def _sizes(option: str, text: str) -> int | tuple[int, ...]:

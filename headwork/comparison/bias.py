@@ -28,17 +28,13 @@ from headwork.comparison.training import Settings
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
 from headwork.documents import Figure
-from headwork.models import ConvolutionalClassifier, Model, RecurrentClassifier, VisionTransformer
+from headwork.models import ConvolutionalClassifier, Model, VisionTransformer
+from headwork.readings import recorder
 from headwork.training.runs import threads
 
 CLASSES, CHANCE = 10, 0.1
 PROBE_IMAGES = 200  # test images on which the equivariance error is measured
 SHUFFLE_SEED = 7  # of the one fixed order of the pixels
-BEFORE_POOLING: dict[type[Model], str] = {
-    VisionTransformer: "transformer",
-    RecurrentClassifier: "recurrent",
-    ConvolutionalClassifier: "blocks",
-}
 
 
 @dataclass(frozen=True)
@@ -170,20 +166,16 @@ def train_on_images(
 
 def features(model: Model, images: Tensor) -> Tensor:
     """The vectors at all positions before pooling: (image, channel, row, column)."""
-    outputs: list[Tensor] = []
-    part = getattr(model, BEFORE_POOLING[type(model)])
-    layer = part[-1] if isinstance(part, torch.nn.ModuleList) else part
-    hook = layer.register_forward_hook(lambda module, inputs, output: outputs.append(output))
-    try:
-        model(images)
-    finally:
-        hook.remove()
-    vectors = outputs[0]
-    if vectors.dim() == 4:
-        return vectors
-    # Patches stand on a square grid; a recurrence reads one vector per row of the image.
-    columns = math.isqrt(vectors.shape[1]) if isinstance(model, VisionTransformer) else 1
-    return vectors.mT.reshape(*vectors.mT.shape[:-1], -1, columns)
+    steps: dict[str, Tensor] = {}
+    model.with_backend("plain")(images, note=recorder(steps))
+    if isinstance(model, ConvolutionalClassifier):
+        return steps[f"block {model.config.depth - 1}/output"]
+    if isinstance(model, VisionTransformer):
+        vectors = steps["normalisation/output"].mT  # patches stand on a square grid
+        return vectors.reshape(*vectors.shape[:-1], math.isqrt(vectors.shape[-1]), -1)
+    # A recurrence reads one vector per row of the image.
+    states = [value for path, value in steps.items() if path.endswith("state")]
+    return torch.stack(states, -1).unsqueeze(-1)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ with respect to the first input is w^(n-1).
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -25,10 +25,13 @@ from headwork.comparison.row import Results, Section, add_legend, classify, clau
 from headwork.comparison.training import Settings
 from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
-from headwork.models import Encoder, TransformerConfig
-from headwork.models.convolutional import SequenceConvolution
-from headwork.models.layers import ClassifierHead, Positions, TokenEmbedding
-from headwork.models.recurrent import RecurrentLayer
+from headwork.mechanisms.configs import TransformerConfig
+from headwork.mechanisms.fused import FUSED
+from headwork.mechanisms.images import directions, directions_parameters, head_parameters
+from headwork.mechanisms.parameters import TableParameters, new
+from headwork.mechanisms.texts import sliding_convolutions, sliding_parameters
+from headwork.mechanisms.transformer import add_positions, encoder, encoder_parameters, position_parameters
+from headwork.models.model import Parameters
 from headwork.training.runs import threads
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark
@@ -79,13 +82,14 @@ class LastTokenClassifier(nn.Module):
 
     def __init__(self, family: Family, size: int, max_length: int) -> None:
         super().__init__()
-        is_attention = family.kind == "attention"
-        width = WIDTH if is_attention else size
-        self.embedding = TokenEmbedding(SYMBOLS + 1, width)
-        # The other families know the order of the tokens anyway.
-        self.positions = Positions("learned", max_length, width) if is_attention else None
-        self.body: nn.Module
-        if is_attention:
+        width = WIDTH if family.kind == "attention" else size
+        self.embedding = Parameters(new(TableParameters, row=SYMBOLS + 1, width=width))
+        self.positions: Parameters | None = None
+        self.read: Callable[..., Tensor]
+        template: Any
+        if family.kind == "attention":
+            # The other families know the order of the tokens anyway.
+            self.positions = Parameters(position_parameters("learned", max_length, width))
             config = TransformerConfig(
                 width=width,
                 hidden=size,
@@ -95,22 +99,30 @@ class LastTokenClassifier(nn.Module):
                 activation="gelu",
                 dropout=0.0,
                 attention=family.attention,
-                backend="fused",
             )
-            self.body = Encoder(config)
+            template = encoder_parameters(config)
+            self.read = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
         elif family.kind == "convolution":
-            self.body = SequenceConvolution(width, 2, taps=TAPS, backend="fused")
+            template = sliding_parameters(width, 2, TAPS)
+            self.read = partial(sliding_convolutions, kernels=FUSED)
         else:
-            self.body = RecurrentLayer(width, width, cell=family.cell, backend="fused")
-        self.head = ClassifierHead(width, SYMBOLS)
+            template = directions_parameters(width, width, family.cell, both=False)
+            self.read = partial(directions, cell=family.cell, kernels=FUSED)
+        self.body = Parameters(template)
+        self.head = Parameters(head_parameters(width, SYMBOLS))
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return FUSED.look_up(self.embedding.table, tokens)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.logits(self.embedding(tokens))
+        return self.logits(self.embed(tokens))
 
     def logits(self, vectors: Tensor) -> Tensor:
         """Logits from embedded tokens, with respect to which gradients are taken."""
-        vectors = vectors if self.positions is None else self.positions(vectors)
-        logits: Tensor = self.head(self.body(vectors)[:, -1])
+        if self.positions is not None:
+            vectors = add_positions(vectors, self.positions.table)
+        last = self.read(self.body.tree(), vectors)[:, -1]
+        logits: Tensor = FUSED.linear(last, self.head.matrix, self.head.bias)
         return logits
 
 
@@ -157,7 +169,7 @@ def gradient_norms(model: LastTokenClassifier, gap: int, seed: int) -> list[floa
     # In float32 a vanishing gradient would soon be exactly zero, as if there were no path at all.
     model = copy.deepcopy(model).double()
     with threads(1):
-        vectors = model.embedding(tokens).detach().requires_grad_()
+        vectors = model.embed(tokens).detach().requires_grad_()
         logits = model.logits(vectors)
         squares = torch.zeros(gap + 2, dtype=torch.float64)
         for k in range(SYMBOLS):

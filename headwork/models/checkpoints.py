@@ -24,8 +24,8 @@ from headwork.checkpoint_files import (
 )
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
 from headwork.files import parse_json
-from headwork.models.model import Model, current_names
-from headwork.models.registry import MODELS
+from headwork.mechanisms.configs import current_names
+from headwork.models.model import MODELS, Model
 from headwork.tokenizer_files import read_tokenizer_json
 
 MAX_UNSAVED_VALUES = 2**24  # numbers in tables that a config asks for and no file holds, such as sinusoids

@@ -17,12 +17,14 @@ from torch.nn import functional
 from headwork.checkpoint_files import CONFIG, PARAMETERS, TOKENIZER, read_foreign_folder
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
+from headwork.mechanisms.configs import TextEncoderConfig, TransformerConfig, VisionTransformerConfig
+from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models.checkpoints import tensors, write_model
 from headwork.models.model import Model
 from headwork.models.parameter_names import BERT, TORCH, VIT, NameMap, State, from_theirs, to_theirs
-from headwork.models.text import TextEncoder, TextEncoderConfig, mean_of_tokens
-from headwork.models.transformer import Decoder, Encoder, TransformerConfig
-from headwork.models.vision import VisionTransformer, VisionTransformerConfig
+from headwork.models.text import TextEncoder
+from headwork.models.transformer import Decoder, Encoder
+from headwork.models.vision import VisionTransformer
 from headwork.tokenizer_files import read_tokenizer_json
 
 
@@ -247,7 +249,8 @@ def sentence_vectors(model: TextEncoder, texts: Sequence[str]) -> Tensor:
     """One vector per text: the mean over its tokens."""
     tokens, mask = tokens_of(model, texts)
     with torch.no_grad():
-        return mean_of_tokens(model(tokens, mask), mask)
+        vectors: Tensor = mean_of_tokens(model(tokens, mask), mask)
+        return vectors
 
 
 # --- torch's own transformer -------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
-from headwork.note import Mechanism, get_mechanism, silent
+from headwork.note import Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import SymbolFound, read_tensor
@@ -96,7 +96,7 @@ def _work(
         name: value.labelled(name) if name in inputs or getattr(value, "shape", None) == () else value
         for name, value in {**inputs, **options}.items()
     }
-    mechanism.function(**labelled, note=note)
+    mechanism.run(labelled, note)
     trace = assemble(
         Trace,
         mechanism,
@@ -160,7 +160,7 @@ def _check_size(
         for name, value in {**inputs, **options}.items()
     }
     try:
-        mechanism.function(**shapes, note=silent)
+        mechanism.run(shapes)
     except InputError:
         raise
     except (ValueError, IndexError):

@@ -19,7 +19,7 @@ from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import empty_model, fill, tensors
-from headwork.models.registry import classifier_of
+from headwork.models.model import classifier_of
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints
 from headwork.training.examples import DataInfo

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headwork.models import TextClassifier
+from headwork.models.text import ngram_rows
 from headwork.training.examples import Examples
 
 CHUNK_SIZE = 256  # texts
@@ -21,7 +22,7 @@ def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
     counts = torch.zeros(classes, rows, dtype=torch.float64)
     for chosen in examples.sequential_batches(CHUNK_SIZE):
         (tokens, mask), labels = examples.batch(chosen)
-        hashed = model.ngrams.rows(tokens, mask).flatten(1)
+        hashed = ngram_rows(tokens, mask, model.config).flatten(1)
         texts = torch.arange(len(labels))[:, None].expand_as(hashed)
         # Once per text, however often it occurs in it.
         once = torch.unique((texts * rows + hashed)[mask.repeat_interleave(3, 1)])

@@ -34,7 +34,7 @@ from headwork.models import (
     VisionTransformer,
     VisionTransformerConfig,
 )
-from headwork.models.registry import build_classifier
+from headwork.models.model import build_classifier
 from headwork.tokenizer_files import read_tokenizer_json
 from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
 from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples

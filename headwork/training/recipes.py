@@ -14,6 +14,9 @@ from headwork.data.catalog import CATALOG
 from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
+from headwork.mechanisms.configs import ConfigMeta, current_names
+from headwork.mechanisms.definitions import classifier_config, classifier_configs
+from headwork.mechanisms.images import CELLS
 from headwork.models import (
     ConvolutionalConfig,
     RecurrentConfig,
@@ -21,9 +24,6 @@ from headwork.models import (
     TransformerConfig,
     VisionTransformerConfig,
 )
-from headwork.models.model import ConfigMeta, current_names
-from headwork.models.recurrent import CELLS
-from headwork.models.registry import classifier_config, classifier_configs
 from headwork.numbers.options import literal_choices, read_option
 from headwork.training.augmentation import Augmentation
 

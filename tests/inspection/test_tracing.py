@@ -191,10 +191,6 @@ def test_fused_and_compiled_models_are_refused(language: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"fused kernel keeps no steps. Trace model.with_backend\('plain'\)"):
         trace(fused, TOKENS)
     assert trace(fused.with_backend("plain"), TOKENS).steps
-    language.transformer.blocks[1].attention.backend = "fused"
-    with pytest.raises(InputError, match=r"blocks.1.attention is fused"):
-        trace(language, TOKENS)
-    language.transformer.blocks[1].attention.backend = "plain"
     compiled: Any = torch.compile(language)
     with pytest.raises(InputError, match=r"compiled model keeps no steps.*_orig_mod"):
         trace(compiled, TOKENS)
@@ -223,7 +219,7 @@ def test_other_things_are_refused(language: LanguageModel) -> None:
 
 def test_a_step_noted_twice_is_refused(language: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "headwork.models.transformer.inside", lambda note, scope: inside(note, scope.split(" ")[0])
+        "headwork.mechanisms.transformer.inside", lambda note, scope: inside(note, scope.split(" ")[0])
     )
     with pytest.raises(Exception, match="was noted twice"):
         trace(language, TOKENS)

@@ -212,7 +212,7 @@ def test_a_config_cannot_ask_for_all_memory(tmp_path: Path) -> None:
     told = json.loads((folder / "config.json").read_text())
     told["config"]["max_length"] = 10**9
     with_manifest(folder, config=json.dumps(told).encode())
-    with pytest.raises(InputError, match="the config asks for 1,000,000,000 numbers"):
+    with pytest.raises(InputError, match="the config asks for 4,000,000,000 numbers"):
         from_pretrained(folder)
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from headwork.errors import InputError
+from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models import (
     Encoder,
     LanguageModel,
@@ -34,7 +35,6 @@ from headwork.models.pretrained import (
     to_transformers,
     tokens_of,
 )
-from headwork.models.text import mean_of_tokens
 
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
