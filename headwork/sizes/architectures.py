@@ -128,8 +128,8 @@ def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any])
     """
     rows = tuple(model_rows(definition, config, shapes))
     total = sum_rows("total", rows)
-    told = {name: shape for name, shape in shapes.items() if isinstance(shape, tuple)}
-    words = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in told.items())
+    given = {name: shape for name, shape in shapes.items() if isinstance(shape, tuple)}
+    words = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
     slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", definition.name).lower()
     return Ledger(
         title=f"{slug}: {words}",
