@@ -144,6 +144,37 @@ def export(
     print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
 
 
+course = group(
+    "course",
+    "Practise",
+    "Write course notebooks: with blanks and checks, or solved.",
+    "headwork course new transformer --out hw1/",
+    "headwork course new by-hand --as nbgrader --out hw1/",
+)
+
+
+@command(
+    "headwork course new transformer --out hw1/",
+    "headwork course new by-hand --as nbgrader --out hw1/",
+    to=course,
+    name="new",
+)
+def new_notebook(
+    notebook: Annotated[str, Argument(help="by-hand, transformer, vit or sentiment.")],
+    out: Annotated[Path, Option(help="The folder to write into.")],
+    version: Annotated[str, Option("--as", help="student, solution, otter or nbgrader.")] = "student",
+    force: Annotated[bool, Option("--force", help="Overwrite what is there.")] = False,
+) -> None:
+    """Write a course notebook.
+
+    A student's has blanks, and after each a check that draws fresh numbers and names the cause of a mistake.
+    """
+    from headwork.courses.notebooks import write_notebook
+
+    files = write_notebook(notebook, version, out, force=force)
+    print(f"wrote {out}: {NEXT.get(version, f'open {files[0].name}')}", file=sys.stderr)
+
+
 @command(
     "headwork grade ex7/answer.toml",
     "headwork grade ex7/answer.toml --hint 3",

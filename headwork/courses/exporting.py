@@ -192,22 +192,32 @@ def otter_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 def _otter_cells(
     parts: Sequence[AssignmentPart], slug: str, *, solved: bool = False
 ) -> Iterator[NotebookCell]:
-    yield NotebookCell("code", f'import otter\n\ngrader = otter.Notebook("{slug}.ipynb")')
+    yield otter_start(slug)
     for part in parts:
         yield NotebookCell("markdown", _question(part))
         yield from _answers(part, solved=solved)
         yield NotebookCell("code", f'grader.check("{part.label}")')
 
 
-def _otter_public(part: AssignmentPart) -> str:
-    shapes = {part.names[b.name]: _shape(part, b) for b in part.blanks}
+def otter_start(slug: str) -> NotebookCell:
+    """The first cell of a notebook with questions of otter."""
+    return NotebookCell("code", f'import otter\n\ngrader = otter.Notebook("{slug}.ipynb")')
+
+
+def otter_test(label: str, case: str, points: float, module: str, call: str) -> str:
+    """A test file with one case that students see: a call of a function of a module here."""
     return (
         "from otter.test_files import test_case\n\n"
-        "from headwork.courses.autograder import require_readable\n\n"
-        f'OK_FORMAT = False\nname = "{part.label}"\npoints = None\n\n\n'
-        '@test_case(name="can be read", points=0, hidden=False)\n'
-        f"def can_be_read(env):\n    require_readable({shapes!r}, env)\n"
+        f"from headwork.courses.{module} import {call.partition('(')[0]}\n\n"
+        f'OK_FORMAT = False\nname = "{label}"\npoints = None\n\n\n'
+        f"@test_case(name={case!r}, points={points:g}, hidden=False)\n"
+        f"def {_identifier(case).replace('-', '_')}(env):\n    {call}\n"
     )
+
+
+def _otter_public(part: AssignmentPart) -> str:
+    shapes = {part.names[b.name]: _shape(part, b) for b in part.blanks}
+    return otter_test(part.label, "can be read", 0, "autograder", f"require_readable({shapes!r}, env)")
 
 
 def _shape(part: AssignmentPart, blank: Blank) -> tuple[int, ...] | None:
@@ -239,19 +249,19 @@ def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 
 
 def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
-    yield _nbgrader_cell("markdown", part.label, _question(part), locked=True)
+    yield nbgrader_cell("markdown", part.label, _question(part), locked=True)
     for blank in part.blanks:
         key = _assignment(part.names[blank.name], part.key(blank.name))
         key = "# Any answer that works is right." if part.exercise.challenge else key
         source = f"{_answer(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
-        yield _nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
+        yield nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
     for path, points in part.exercise.asked.items():
         call = f"points({_literal(part.data)},\n       {path!r}, globals(), {part.settings})"
         source = (
             f"# {path}: marked after submission\n### BEGIN HIDDEN TESTS\n"
             f"from headwork.courses.autograder import points\n\n{call}\n### END HIDDEN TESTS"
         )
-        yield _nbgrader_cell(
+        yield nbgrader_cell(
             "code", f"{part.label}-{_identifier(path)}-points", source, grade=True, locked=True, points=points
         )
 
@@ -260,7 +270,7 @@ def _identifier(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", path)
 
 
-def _nbgrader_cell(
+def nbgrader_cell(
     kind: str, grade_id: str, source: str, *, points: float | None = None, **flags: bool
 ) -> NotebookCell:
     """A cell with nbgrader's metadata of schema version 3."""

@@ -1,0 +1,166 @@
+"""Course notebooks: one Markdown source each (``notebook_sources/``), written as four versions.
+
+Text becomes Markdown cells and ```` ```python ```` fences become code. A word after the language says more:
+
+- ``python blank``: code to complete. Students get ``...`` for what is assigned or returned on each line that
+  ends in ``# blank``, and one ``...`` for other such lines.
+- ``python check``: one call ``headwork.check("name", function)``, a question of one point in a course system.
+- ``markdown answer``: what only the solution shows; students get an empty answer.
+
+``python -m headwork.courses.notebooks [NAME ...]`` executes the solutions into ``notebooks/``.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from headwork.courses.exporting import (
+    NBGRADER_CONFIG,
+    REQUIREMENTS,
+    Files,
+    nbgrader_cell,
+    otter_start,
+    otter_test,
+    vendored_files,
+)
+from headwork.errors import InputError, unknown
+from headwork.files import read_text, write_atomic
+from headwork.pages.notebooks import NotebookCell, notebook_text
+
+SOURCES = {path.stem: path for path in sorted(Path(__file__).with_name("notebook_sources").glob("*.md"))}
+VERSIONS = ("student", "solution", "otter", "nbgrader")
+FENCE = re.compile(r"^```(python|markdown)(?: (blank|check|answer))?\n(.*?)^```\n", re.M | re.S)
+MARK = re.compile(r"  # blank$", re.M)
+CALL = re.compile(r'headwork\.check\("([\w-]+)", (\w+)\)')
+ANSWER = "*Your answer:*"
+
+
+class Part(NamedTuple):
+    """A cell of the source: ``markdown`` or ``python``, what it is for, and its text."""
+
+    kind: str
+    role: str
+    text: str
+
+    @property
+    def solution(self) -> NotebookCell:
+        return NotebookCell("code" if self.kind == "python" else "markdown", MARK.sub("", self.text))
+
+    @property
+    def student(self) -> NotebookCell:
+        if self.role == "answer":
+            return NotebookCell("markdown", ANSWER)
+        return NotebookCell(self.solution.kind, blanked(self.text))
+
+
+def blanked(code: str) -> str:
+    """The code with ``...`` in the lines that are marked.
+
+    >>> print(blanked("y = 2 * x  # blank"))
+    y = ...
+    """
+    lines: list[str] = []
+    for line in code.splitlines():
+        if MARK.search(line):
+            start = re.match(r"\s*(?:\w+ = |return )?", line)
+            line = (start[0] if start else "") + "..."
+        if not (line.strip() == "..." and lines and lines[-1] == line):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def read_source(name: str) -> list[Part]:
+    """The cells of a source, in order."""
+    if name not in SOURCES:
+        raise unknown("notebook", name, SOURCES)
+    parts, end, text = [], 0, read_text(SOURCES[name])
+    for fence in FENCE.finditer(text):
+        parts += [Part("markdown", "", text[end : fence.start()].strip())]
+        parts += [Part(fence[1], fence[2] or "", fence[3].rstrip("\n"))]
+        end = fence.end()
+    parts.append(Part("markdown", "", text[end:].strip()))
+    return [part for part in parts if part.text]
+
+
+def notebook_files(name: str, version: str) -> Files:
+    """The files of one version of a notebook, by their path."""
+    parts = read_source(name)
+    if version == "student":
+        return {f"{name}.ipynb": notebook_text((part.student for part in parts), name)}
+    if version == "solution":
+        return {f"{name}-solution.ipynb": notebook_text((part.solution for part in parts), name)}
+    if version == "nbgrader":
+        config = NBGRADER_CONFIG.replace("Fill in the question marks.", "Replace each ... above.")
+        cells = notebook_text(_nbgrader_cells(parts), name)
+        return {"nbgrader_config.py": config, f"source/{name}/{name}.ipynb": cells}
+    if version == "otter":
+        return _otter_files(name, parts)
+    raise unknown("--as", version, VERSIONS)
+
+
+def write_notebook(name: str, version: str, out: str | Path, *, force: bool = False) -> list[Path]:
+    """Write a version into a folder; what is there is left alone unless ``force``."""
+    files = {Path(out) / path: content for path, content in notebook_files(name, version).items()}
+    there = next((path for path in files if path.exists()), None)
+    if there and not force:
+        raise InputError(f"{there} exists. Name another folder with --out, or overwrite it with --force.")
+    return [write_atomic(path, content) for path, content in files.items()]
+
+
+def _checks(parts: list[Part]) -> dict[str, re.Match[str]]:
+    """The checks by label; each match has the name of the check and of the function."""
+    calls = [CALL.search(part.text) for part in parts if part.role == "check"]
+    return {f"q{number}": call for number, call in enumerate(filter(None, calls), 1)}
+
+
+def _otter_files(name: str, parts: list[Part]) -> Files:
+    files: Files = {"autograder/requirements.txt": REQUIREMENTS + "torch\n"}
+    for folder, solved in (("student", False), ("autograder", True)):
+        labels = iter(_checks(parts))
+        cells = [part.solution if solved else part.student for part in parts]
+        for index, part in enumerate(parts):
+            if part.role == "check":
+                cells[index] = NotebookCell("code", f'grader.check("{next(labels)}")')
+        file = f"{name}-solution.ipynb" if solved else f"{name}.ipynb"
+        files[f"{folder}/{file}"] = notebook_text([otter_start(name), *cells], name)
+        for label, call in _checks(parts).items():
+            test = otter_test(label, call[1], 1, "checks", f"require({call[1]!r}, env.get({call[2]!r}))")
+            files[f"{folder}/tests/{label}.py"] = test
+    return files | {f"autograder/{path}": content for path, content in vendored_files().items()}
+
+
+def _nbgrader_cells(parts: list[Part]) -> Iterator[NotebookCell]:
+    labels = iter(_checks(parts).items())
+    for number, part in enumerate(parts):
+        kind, source = part.solution.kind, part.solution.source
+        if part.role == "check":
+            label, call = next(labels)
+            source = f"from headwork.courses.checks import require\n\nrequire({call[1]!r}, {call[2]})"
+            yield nbgrader_cell(kind, label, source, grade=True, locked=True, points=1)
+        elif part.role == "blank":
+            source = f"{part.student.source}\n### BEGIN SOLUTION\n{source}\n### END SOLUTION"
+            yield nbgrader_cell(kind, f"cell-{number}", source, solution=True)
+        else:
+            answer = part.role == "answer"
+            yield nbgrader_cell(kind, f"cell-{number}", source, solution=answer, locked=not answer)
+
+
+def execute(name: str, folder: str | Path) -> Path:
+    """The solution with its outputs, as ``notebooks/`` keeps it."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    (text,) = notebook_files(name, "solution").values()
+    notebook = nbformat.reads(text, as_version=4)
+    metadata = dict(notebook.metadata)
+    NotebookClient(notebook, timeout=3600, record_timing=False).execute()
+    notebook.metadata = metadata  # without this machine's version of Python
+    return write_atomic(Path(folder) / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
+
+
+if __name__ == "__main__":
+    for notebook_name in sys.argv[1:] or SOURCES:
+        print(execute(notebook_name, "notebooks"))
