@@ -314,7 +314,7 @@ def vendored_files() -> Files:
     return {
         f"headwork/{path.relative_to(package).as_posix()}": path.read_bytes()
         for path in paths
-        if path.suffix in (".py", ".toml", ".html", ".css", ".js", ".sh")
+        if path.suffix in (".py", ".toml", ".html", ".css", ".js", ".sh", ".md")
     }
 
 
