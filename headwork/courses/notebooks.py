@@ -119,7 +119,7 @@ def _checks(parts: list[Part]) -> dict[str, re.Match[str]]:
 
 
 def _otter_files(name: str, parts: list[Part]) -> Files:
-    files: Files = {"autograder/requirements.txt": REQUIREMENTS + "torch\n"}
+    files: Files = {"autograder/requirements.txt": REQUIREMENTS + "matplotlib\nsympy\ntorch\n"}
     for folder, solved in (("student", False), ("autograder", True)):
         labels = iter(_checks(parts))
         cells = [part.solution if solved else part.student for part in parts]
@@ -145,9 +145,11 @@ def _nbgrader_cells(parts: list[Part]) -> Iterator[NotebookCell]:
         elif part.role == "blank":
             source = f"{part.student.source}\n### BEGIN SOLUTION\n{source}\n### END SOLUTION"
             yield nbgrader_cell(kind, f"cell-{number}", source, solution=True)
+        elif part.role == "answer":
+            # nbgrader wants text to be marked by hand; 0 points leave the marks to the checks.
+            yield nbgrader_cell(kind, f"cell-{number}", source, grade=True, solution=True, points=0)
         else:
-            answer = part.role == "answer"
-            yield nbgrader_cell(kind, f"cell-{number}", source, solution=answer, locked=not answer)
+            yield nbgrader_cell(kind, f"cell-{number}", source, locked=True)
 
 
 @cache

@@ -2,8 +2,10 @@
 
 import ast
 import contextlib
+import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -364,3 +366,64 @@ def test_encoder_and_decoder_layers_equal_those_of_torch(parts):
     copy(decoder, theirs, [(decoder.attention, "self_attn"), (decoder.cross_attention, "multihead_attn")])
     causal = torch.nn.Transformer.generate_square_subsequent_mask(5)
     assert close(decoder(tokens, memory), theirs(tokens, memory, tgt_mask=causal))
+
+
+# --- course systems ---------------------------------------------------------------------------------------
+def handed_in(text, name, right):
+    """A notebook as a student hands it in: the blanks of the first checks filled rightly, the others not."""
+    notebook, seen = json.loads(text), 0
+    solutions = {defined(part.text): part.solution.source for part in codes(name) if part.role == "blank"}
+    for cell in notebook["cells"]:
+        function = defined(source(cell))
+        if cell["cell_type"] == "code" and "..." in source(cell) and function in solutions and seen < right:
+            cell["source"], seen = solutions[function], seen + 1
+    assert seen == right
+    return json.dumps(notebook)
+
+
+def environment(tmp_path, python):
+    """The course systems' own Python, with this package; it has no torch."""
+    folders = {"JUPYTER_CONFIG_DIR": str(tmp_path / "jupyter"), "IPYTHONDIR": str(tmp_path / "ipython")}
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, **folders, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.real("otter")
+def test_otter_itself_gives_a_point_for_each_right_blank(tmp_path, part):
+    write_notebook("by-hand", "otter", tmp_path / "hw")
+    place, call = tmp_path / "hw" / "autograder", [part("otter"), "-m", "otter"]
+    make_zip = [*call, "generate", "-t", "tests", "-o", "autograder.zip", "headwork"]
+    subprocess.run(make_zip, cwd=place, check=True, capture_output=True)
+    text = (tmp_path / "hw" / "student" / "by-hand.ipynb").read_text()
+    for right in (4, 2, 0):
+        (tmp_path / "by-hand.ipynb").write_text(handed_in(text, "by-hand", right))
+        marked = [*call, "run", str(tmp_path / "by-hand.ipynb"), "-a", str(place / "autograder.zip")]
+        settings = {**environment(tmp_path, part("otter")), "PYTHONPATH": ""}  # the zip file has the package
+        subprocess.run([*marked, "-o", str(tmp_path)], env=settings, check=True, capture_output=True)
+        tests = json.loads((tmp_path / "results.json").read_text())["tests"]
+        assert sum(test.get("score", 0) for test in tests) == right
+        assert sum(test.get("max_score", 0) for test in tests) == 4
+
+
+@pytest.mark.real("nbgrader")
+def test_nbgrader_itself_gives_a_point_for_each_right_blank(tmp_path, part):
+    write_notebook("by-hand", "nbgrader", tmp_path / "hw")
+    place, python = tmp_path / "hw", part("nbgrader")
+
+    def nbgrader(*arguments):
+        command = [python, "-m", "nbgrader", *arguments]
+        subprocess.run(command, cwd=place, env=environment(tmp_path, python), check=True, capture_output=True)
+
+    nbgrader("generate_assignment", "by-hand")
+    release = (place / "release" / "by-hand" / "by-hand.ipynb").read_text()
+    assert "SOLUTION" not in release
+    assert "np.exp(" not in release
+    for right in (4, 2, 0):
+        student = place / "submitted" / f"right{right}" / "by-hand"
+        student.mkdir(parents=True)
+        (student / "by-hand.ipynb").write_text(handed_in(release, "by-hand", right))
+    nbgrader("autograde", "by-hand")
+    nbgrader("export", "--to", "grades.csv")
+    rows = list(csv.DictReader((place / "grades.csv").read_text().splitlines()))
+    assert {row["student_id"]: float(row["score"]) for row in rows} == {"right4": 4, "right2": 2, "right0": 0}
+    assert {float(row["max_score"]) for row in rows} == {4.0}
