@@ -144,21 +144,14 @@ def export(
     print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
 
 
-course = group(
-    "course",
-    "Practise",
-    "Write course notebooks: with blanks and checks, or solved.",
+NOTEBOOKS = (
     "headwork course new transformer --out hw1/",
     "headwork course new by-hand --as nbgrader --out hw1/",
 )
+course = group("course", "Practise", "Write course notebooks: with blanks and checks, or solved.", *NOTEBOOKS)
 
 
-@command(
-    "headwork course new transformer --out hw1/",
-    "headwork course new by-hand --as nbgrader --out hw1/",
-    to=course,
-    name="new",
-)
+@command(*NOTEBOOKS, to=course, name="new")
 def new_notebook(
     notebook: Annotated[str, Argument(help="by-hand, transformer, vit or sentiment.")],
     out: Annotated[Path, Option(help="The folder to write into.")],

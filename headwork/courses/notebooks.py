@@ -53,9 +53,7 @@ class Part(NamedTuple):
 
     @property
     def student(self) -> NotebookCell:
-        if self.role == "answer":
-            return NotebookCell("markdown", ANSWER)
-        return NotebookCell(self.solution.kind, blanked(self.text))
+        return NotebookCell(self.solution.kind, ANSWER if self.role == "answer" else blanked(self.text))
 
 
 def blanked(code: str) -> str:
@@ -112,36 +110,29 @@ def write_notebook(name: str, version: str, out: str | Path, *, force: bool = Fa
     return [write_atomic(path, content) for path, content in files.items()]
 
 
-def _checks(parts: list[Part]) -> dict[str, re.Match[str]]:
-    """The checks by label; each match has the name of the check and of the function."""
-    calls = [CALL.search(part.text) for part in parts if part.role == "check"]
-    return {f"q{number}": call for number, call in enumerate(filter(None, calls), 1)}
-
-
 def _otter_files(name: str, parts: list[Part]) -> Files:
     files: Files = {"autograder/requirements.txt": REQUIREMENTS + "matplotlib\nsympy\ntorch\n"}
-    for folder, solved in (("student", False), ("autograder", True)):
-        labels = iter(_checks(parts))
-        cells = [part.solution if solved else part.student for part in parts]
-        for index, part in enumerate(parts):
-            if part.role == "check":
-                cells[index] = NotebookCell("code", f'grader.check("{next(labels)}")')
-        file = f"{name}-solution.ipynb" if solved else f"{name}.ipynb"
-        files[f"{folder}/{file}"] = notebook_text([otter_start(name), *cells], name)
-        for label, call in _checks(parts).items():
-            test = otter_test(label, call[1], 1, "checks", f"require({call[1]!r}, env.get({call[2]!r}))")
-            files[f"{folder}/tests/{label}.py"] = test
+    cells = [otter_start(name)]
+    for number, part in enumerate(parts):
+        call = CALL.search(part.text)
+        cells.append(NotebookCell("code", f'grader.check("q{number}")') if call else part.student)
+        if call:
+            test = otter_test(
+                f"q{number}", call[1], 1, "checks", f"require('{call[1]}', env.get('{call[2]}'))"
+            )
+            files |= {f"{folder}/tests/q{number}.py": test for folder in ("student", "autograder")}
+    files[f"student/{name}.ipynb"] = notebook_text(cells, name)
     return files | {f"autograder/{path}": content for path, content in vendored_files().items()}
 
 
 def _nbgrader_cells(parts: list[Part]) -> Iterator[NotebookCell]:
-    labels = iter(_checks(parts).items())
     for number, part in enumerate(parts):
         kind, source = part.solution.kind, part.solution.source
         if part.role == "check":
-            label, call = next(labels)
-            source = f"from headwork.courses.checks import require\n\nrequire({call[1]!r}, {call[2]})"
-            yield nbgrader_cell(kind, label, source, grade=True, locked=True, points=1)
+            source = source.replace(
+                "headwork.check", "from headwork.courses.checks import require\n\nrequire"
+            )
+            yield nbgrader_cell(kind, f"cell-{number}", source, grade=True, locked=True, points=1)
         elif part.role == "blank":
             source = f"{part.student.source}\n### BEGIN SOLUTION\n{source}\n### END SOLUTION"
             yield nbgrader_cell(kind, f"cell-{number}", source, solution=True)
