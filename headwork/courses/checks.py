@@ -112,9 +112,15 @@ def _result(name: str, function: Callable[..., Any], arguments: Arguments) -> An
     values = [np.stack([value] * 2) if key in batch else value for key, value in arguments.items()]
     result = function(*(_given(name, value) for value in values))
     array = np.asarray(result.detach() if hasattr(result, "detach") else result, float)
-    if batch and (len(array) != 2 or not np.allclose(array[0], array[1], CLOSE, CLOSE, equal_nan=True)):
-        raise ValueError("the result of two equal sequences of a batch differs between them")
-    return array[0] if batch else array
+    if not batch:
+        return array
+    if array.shape[:1] != (2,):
+        raise ValueError(
+            f"the result is {sizes_in_words(array.shape, '')}, but its first axis is the batch, 2"
+        )
+    if not np.allclose(array[0], array[1], CLOSE, CLOSE, equal_nan=True):
+        raise ValueError("two equal sequences of a batch give different results")
+    return array[0]
 
 
 def _given(name: str, value: Any) -> Any:
@@ -144,7 +150,7 @@ def _cause(name: str, arguments: Arguments, own: Any) -> str:
     for sentence, old, new in CHECKS[name].get("mistakes", ()):
         try:
             wrong = _result(name, solution_function(name, old, new), arguments)
-        except (RuntimeError, ValueError):  # it cannot be made with these sizes
+        except (RuntimeError, ValueError, IndexError):  # it cannot be made with these sizes
             continue
         if wrong.shape == own.shape and np.allclose(wrong, own, rtol=CLOSE, atol=CLOSE):
             sentences.append(sentence)

@@ -5,12 +5,12 @@ import contextlib
 import csv
 import io
 import json
-import os
 import re
 import subprocess
 import sys
 import tomllib
 import warnings
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -381,49 +381,39 @@ def handed_in(text, name, right):
     return json.dumps(notebook)
 
 
-def environment(tmp_path, python):
-    """The course systems' own Python, with this package; it has no torch."""
-    folders = {"JUPYTER_CONFIG_DIR": str(tmp_path / "jupyter"), "IPYTHONDIR": str(tmp_path / "ipython")}
-    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, **folders, "PATH": path, "PYTHONPATH": str(ROOT)}
-
-
 @pytest.mark.real("otter")
-def test_otter_itself_gives_a_point_for_each_right_blank(tmp_path, part):
+def test_otter_itself_gives_a_point_for_each_right_blank(tmp_path, part, course_system):
     write_notebook("by-hand", "otter", tmp_path / "hw")
-    place, call = tmp_path / "hw" / "autograder", [part("otter"), "-m", "otter"]
-    make_zip = [*call, "generate", "-t", "tests", "-o", "autograder.zip", "headwork"]
-    subprocess.run(make_zip, cwd=place, check=True, capture_output=True)
+    otter = partial(course_system, part("otter"), tmp_path / "hw" / "autograder", "otter")
+    otter("generate", "-t", "tests", "-o", "autograder.zip", "headwork")
     text = (tmp_path / "hw" / "student" / "by-hand.ipynb").read_text()
     for right in (4, 2, 0):
-        (tmp_path / "by-hand.ipynb").write_text(handed_in(text, "by-hand", right))
-        marked = [*call, "run", str(tmp_path / "by-hand.ipynb"), "-a", str(place / "autograder.zip")]
-        settings = {**environment(tmp_path, part("otter")), "PYTHONPATH": ""}  # the zip file has the package
-        subprocess.run([*marked, "-o", str(tmp_path)], env=settings, check=True, capture_output=True)
+        submitted = tmp_path / "by-hand.ipynb"
+        submitted.write_text(handed_in(text, "by-hand", right))
+        otter("run", submitted, "-a", "autograder.zip", "-o", tmp_path, package="")  # the zip file has it
         tests = json.loads((tmp_path / "results.json").read_text())["tests"]
         assert sum(test.get("score", 0) for test in tests) == right
         assert sum(test.get("max_score", 0) for test in tests) == 4
 
 
 @pytest.mark.real("nbgrader")
-def test_nbgrader_itself_gives_a_point_for_each_right_blank(tmp_path, part):
-    write_notebook("by-hand", "nbgrader", tmp_path / "hw")
-    place, python = tmp_path / "hw", part("nbgrader")
-
-    def nbgrader(*arguments):
-        command = [python, "-m", "nbgrader", *arguments]
-        subprocess.run(command, cwd=place, env=environment(tmp_path, python), check=True, capture_output=True)
-
+def test_nbgrader_itself_gives_a_point_for_each_right_blank(tmp_path, part, course_system):
+    write_notebook("by-hand", "nbgrader", tmp_path)
+    nbgrader = partial(course_system, part("nbgrader"), tmp_path, "nbgrader")
     nbgrader("generate_assignment", "by-hand")
-    release = (place / "release" / "by-hand" / "by-hand.ipynb").read_text()
+    release = (tmp_path / "release" / "by-hand" / "by-hand.ipynb").read_text()
     assert "SOLUTION" not in release
     assert "np.exp(" not in release
     for right in (4, 2, 0):
-        student = place / "submitted" / f"right{right}" / "by-hand"
+        student = tmp_path / "submitted" / f"right{right}" / "by-hand"
         student.mkdir(parents=True)
         (student / "by-hand.ipynb").write_text(handed_in(release, "by-hand", right))
     nbgrader("autograde", "by-hand")
     nbgrader("export", "--to", "grades.csv")
-    rows = list(csv.DictReader((place / "grades.csv").read_text().splitlines()))
-    assert {row["student_id"]: float(row["score"]) for row in rows} == {"right4": 4, "right2": 2, "right0": 0}
-    assert {float(row["max_score"]) for row in rows} == {4.0}
+    grades = list(csv.DictReader((tmp_path / "grades.csv").read_text().splitlines()))
+    assert {(g["student_id"], float(g["score"])) for g in grades} == {
+        ("right4", 4),
+        ("right2", 2),
+        ("right0", 0),
+    }
+    assert {float(grade["max_score"]) for grade in grades} == {4.0}
