@@ -49,7 +49,8 @@ class Part(NamedTuple):
 
     @property
     def solution(self) -> NotebookCell:
-        return NotebookCell("code" if self.kind == "python" else "markdown", MARK.sub("", self.text))
+        text = f"**Answer.** {self.text}" if self.role == "answer" else MARK.sub("", self.text)
+        return NotebookCell("code" if self.kind == "python" else "markdown", text)
 
     @property
     def student(self) -> NotebookCell:
