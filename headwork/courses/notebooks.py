@@ -30,7 +30,7 @@ from headwork.courses.exporting import (
 )
 from headwork.errors import InputError, unknown
 from headwork.files import read_text, write_atomic
-from headwork.pages.notebooks import NotebookCell, notebook_text
+from headwork.documents.formats.notebook import NotebookCell, notebook_text
 
 SOURCES = {path.stem: path for path in sorted(Path(__file__).with_name("notebook_sources").glob("*.md"))}
 VERSIONS = ("student", "solution", "otter", "nbgrader")
