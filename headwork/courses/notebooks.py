@@ -28,9 +28,9 @@ from headwork.courses.exporting import (
     otter_test,
     vendored_files,
 )
+from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, unknown
 from headwork.files import read_text, write_atomic
-from headwork.documents.formats.notebook import NotebookCell, notebook_text
 
 SOURCES = {path.stem: path for path in sorted(Path(__file__).with_name("notebook_sources").glob("*.md"))}
 VERSIONS = ("student", "solution", "otter", "nbgrader")
@@ -90,12 +90,12 @@ def notebook_files(name: str, version: str) -> Files:
     """The files of one version of a notebook, by their path."""
     parts = read_source(name)
     if version == "student":
-        return {f"{name}.ipynb": notebook_text((part.student for part in parts), name)}
+        return {f"{name}.ipynb": notebook_text(part.student for part in parts)}
     if version == "solution":
-        return {f"{name}-solution.ipynb": notebook_text((part.solution for part in parts), name)}
+        return {f"{name}-solution.ipynb": notebook_text(part.solution for part in parts)}
     if version == "nbgrader":
         config = NBGRADER_CONFIG.replace("Fill in the question marks.", "Replace each ... above.")
-        cells = notebook_text(_nbgrader_cells(parts), name)
+        cells = notebook_text(_nbgrader_cells(parts))
         return {"nbgrader_config.py": config, f"source/{name}/{name}.ipynb": cells}
     if version == "otter":
         return _otter_files(name, parts)
@@ -122,7 +122,7 @@ def _otter_files(name: str, parts: list[Part]) -> Files:
                 f"q{number}", call[1], 1, "checks", f"require('{call[1]}', env.get('{call[2]}'))"
             )
             files |= {f"{folder}/tests/q{number}.py": test for folder in ("student", "autograder")}
-    files[f"student/{name}.ipynb"] = notebook_text(cells, name)
+    files[f"student/{name}.ipynb"] = notebook_text(cells)
     return files | {f"autograder/{path}": content for path, content in vendored_files().items()}
 
 
