@@ -67,7 +67,7 @@ def target_scores(head: Head) -> tuple[Array, Array]:
 def one_hot_projections(goal: Target, S: Array, F: Array, beta: float) -> tuple[Array, Array]:
     """W_q and W_k over one-hot codes with beta Q K^T = beta S + F."""
     scores = S + F / beta if F.any() else S
-    count, queries = goal.tokens, list(goal.queries) or list(range(goal.tokens))
+    count, queries = goal.tokens, goal.query_positions
     if goal.head_width is None:
         if not scores.any():
             return np.zeros((1, count)), np.zeros((1, count))
@@ -120,7 +120,7 @@ def candidates(
                 yield turn, np.eye(width)
     if kind == "sinusoidal" and picks is not None:
         for cut in CUTS:
-            yield (np.linalg.pinv(goal.query_rows(codes), rcond=cut) @ codes[picks]).T, np.eye(width)
+            yield (np.linalg.pinv(codes[goal.query_positions], rcond=cut) @ codes[picks]).T, np.eye(width)
 
 
 def rotate(vectors: Array, positions: tuple[int, ...]) -> Array:

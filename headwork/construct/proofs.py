@@ -53,8 +53,7 @@ def weights_of_one_head(goal: Target, tolerance: float | None, norm: float) -> T
 
 def check(goal: Target, kind: str, tolerance: float, norm: float, width: int, most: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
-    M, allowed, count = goal.matrix, tolerance / norm, goal.tokens
-    queries = np.array(goal.queries or range(count))
+    M, allowed, count, queries = goal.matrix, tolerance / norm, goal.tokens, goal.query_positions
     sums, own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
     largest, smallest = (np.where(own, side, M) for side in (-np.inf, np.inf))
     spread = largest.max(axis=1) - smallest.min(axis=1) if count > 2 else 0.0 * sums

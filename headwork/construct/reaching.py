@@ -17,16 +17,6 @@ from headwork.errors import InputError
 TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class RealisedHead:
-    """A head within reach: what the certificate sees of it, and its W_q and W_k over the codes at a beta."""
-
-    head: Head
-    scored: ScoredHead
-    at: Callable[[float], tuple[Array, Array]]
-    remark: str = ""
-
-
 @dataclass(eq=False)
 class HeadSearch:
     """What is asked of heads over some positions."""
@@ -46,7 +36,7 @@ class HeadSearch:
         self.allowed = TOLERANCE if self.tolerance is None else self.tolerance
         self.basis = cache(self._basis)
 
-    def ways(self) -> Iterator[Callable[[], list[RealisedHead]]]:
+    def ways(self) -> Iterator[Callable[[], list[ScoredHead]]]:
         """Sets of heads that give the target, the simplest first."""
         heads, joined = self.goal.heads, by_sign(self.goal.heads)
         if self.kind == "none":
@@ -63,13 +53,13 @@ class HeadSearch:
             yield lambda: self._reach_all([part for head in joined for part in self._split(head)])
             yield from (partial(self._mix, cut) for cut in fitting.CUTS[:2])
 
-    def _reach_all(self, heads: Sequence[Head]) -> list[RealisedHead]:
+    def _reach_all(self, heads: Sequence[Head]) -> list[ScoredHead]:
         scale = 2 * self.norm * sum(abs(head.coefficient) for head in heads)
         return [self._reach(head, scale) for head in heads]
 
-    def score(self, coefficient: float, W_q: Array, W_k: Array) -> ScoredHead:
+    def score(self, head: Head, W_q: Array, W_k: Array) -> ScoredHead:
         """The scores that these projections really give, in float64."""
-        rows = self.goal.query_rows(self.codes)
+        rows = self.codes[self.goal.query_positions]
         query, key = rows @ W_q.T, self.codes @ W_k.T
         query_size, key_size = np.abs(rows) @ np.abs(W_q).T, np.abs(self.codes) @ np.abs(W_k).T
         angles = 0
@@ -80,25 +70,26 @@ class HeadSearch:
             angles = 16 * self.goal.tokens
         terms = 2 * most_terms(self.codes) + min(most_terms(query), most_terms(key)) + 4 + angles
         size, no_shares = query_size @ key_size.T, np.zeros(self.M.shape)
-        return ScoredHead(coefficient, query @ key.T, no_shares, size, 4 * terms * UNIT_ROUNDOFF)
+        gamma = 4 * terms * UNIT_ROUNDOFF
+        return ScoredHead(head, query @ key.T, no_shares, size, gamma, lambda beta: (W_q, W_k))
 
-    def _reach(self, head: Head, scale: float) -> RealisedHead:
+    def _reach(self, head: Head, scale: float) -> ScoredHead:
         """The simplest projections whose weights survive rounding, or else those that lose least.
 
         ``scale`` is by how much an error of the weights changes the output.
         """
         if self.kind == "one-hot":  # every score is possible
             S, F = codes.target_scores(head)
-            scored = ScoredHead(head.coefficient, S, F, np.abs(S), 28 * UNIT_ROUNDOFF)
-            return RealisedHead(head, scored, lambda beta: codes.one_hot_projections(self.goal, S, F, beta))
+            projections = partial(codes.one_hot_projections, self.goal, S, F)
+            return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections)
         hardness = math.log(self.goal.tokens * (2 + scale / self.allowed))  # about beta times the margin
-        worse: list[tuple[float, int, RealisedHead]] = []
+        worse: list[tuple[float, int, ScoredHead]] = []
         for pair, sharp in self._options(head, min(0.1, self.allowed / (4 * scale + 1e-300))):
             reached = self._reached(head, pair, sharp)
             if not pair[0].any():
                 return reached
-            lead = certificate.margin(reached.scored.S, head.picks) if sharp else 1.0
-            lost = reached.scored.gamma * float((reached.scored.size + reached.scored.F_size).max())
+            lead = certificate.margin(reached.S, head.picks) if sharp else 1.0
+            lost = reached.gamma * float((reached.size + reached.F_size).max())
             if lead > 16 * lost:
                 if scale * (hardness if sharp else 4) * lost / lead < self.allowed / 4:
                     return reached
@@ -111,17 +102,16 @@ class HeadSearch:
             )
         return min(worse)[2]
 
-    def _reached(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> RealisedHead:
+    def _reached(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> ScoredHead:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
-        scored, (W_q, W_k) = self.score(head.coefficient, *pair), pair
+        scored, (W_q, W_k) = replace(self.score(head, *pair), remark=remark), pair
         if sharp:
-            return RealisedHead(head, scored, lambda beta: pair, remark)
-        none = np.zeros_like(scored.S)
-        soft = replace(scored, S=none, F=scored.S, size=none, F_size=scored.size)
-        return RealisedHead(head, soft, lambda beta: (W_q / beta, W_k), remark)
+            return scored
+        none, divided = np.zeros_like(scored.S), lambda beta: (W_q / beta, W_k)
+        return replace(scored, S=none, F=scored.S, size=none, F_size=scored.size, projections=divided)
 
     def _basis(self, cut: float) -> fitting.Basis | None:
-        rows = np.array(self.goal.queries or range(self.goal.tokens))
+        rows = self.goal.query_positions
         if self.kind == "rotary":
             return fitting.rotary_basis(rows, self.goal.tokens, self.code_width, cut)
         return fitting.code_basis(self.codes[rows], self.codes, cut)
@@ -157,7 +147,7 @@ class HeadSearch:
             raise NotFound("a head for each group of rows that one head can have, less the rest")
         return [*parts, Head(head.coefficient * (1 - len(parts)), elsewhere)]
 
-    def _mix(self, cut: float) -> list[RealisedHead]:
+    def _mix(self, cut: float) -> list[ScoredHead]:
         """Random heads that add up to the target."""
         basis = self.basis(cut)
         whole = self.M if self.goal.own is None else self.M + np.diag(self.goal.own)
@@ -180,7 +170,7 @@ class HeadSearch:
             codes.centred_factors(np.add(*codes.target_scores(self.goal.heads[0])))[1]
         )
 
-    def _narrow_ways(self) -> Iterator[Callable[[], list[RealisedHead]]]:
+    def _narrow_ways(self) -> Iterator[Callable[[], list[ScoredHead]]]:
         (head,), width = self.goal.heads, self.goal.head_width or 1
         room = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
         yield lambda: [replace(self._reach(head, 1.0), remark=f"{room}reduced to it by truncated SVD")]
@@ -191,11 +181,11 @@ class HeadSearch:
             for pair in fitting.narrow(head.target, width, self.allowed / (4 * self.norm)):
                 yield partial(self._placed, pair, False, f"{room}found by search")
 
-    def _placed(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[RealisedHead]:
+    def _placed(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[ScoredHead]:
         """A head with these queries and keys, over one-hot codes."""
         query, key = pair
         W_q = np.zeros((query.shape[1], self.goal.tokens))
-        W_q[:, list(self.goal.queries) or slice(None)] = query.T
+        W_q[:, self.goal.query_positions] = query.T
         return [self._reached(self.goal.heads[0], (W_q, key.T), sharp, remark)]
 
     # --- the own content, which zero padding takes away -----------------------------------------
@@ -242,7 +232,7 @@ class HeadSearch:
                 base = self._reach(Head(c, target), abs(c) * z if cancelled else 4 * size)
             except NotFound:
                 continue
-            return ContentHeads(base.scored, base.at, functional, values, slope, self.width, cancelled, lost)
+            return ContentHeads(base, functional, values, slope, self.width, cancelled, lost)
         raise NotFound(
             "heads that read their query's content, for zero padding: no two keys whose weights the "
             f"{self.kind} positions keep equal at the ends and nowhere else"

@@ -79,8 +79,10 @@ class Target:
         total = np.sum([head.coefficient * head.target for head in self.heads], axis=0)
         return np.asarray(total if self.own is None else total - np.diag(self.own))
 
-    def query_rows(self, codes: Array) -> Array:
-        return codes[list(self.queries)] if self.queries else codes
+    @property
+    def query_positions(self) -> Indices:
+        """The tokens that have an output."""
+        return np.array(self.queries or range(self.tokens))
 
 
 def picking(keys: Sequence[int], tokens: int, coefficient: float = 1.0, offset: int | None = None) -> Head:
