@@ -13,7 +13,6 @@ from headwork.errors import InputError
 from headwork.exercises.draws import Draws, matrix_text
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
-from headwork.readings.recording import recorder
 
 ANSWER = "answer"
 TOLERANCE = 0.01  # between the weights and the target
@@ -94,10 +93,8 @@ def _weights(query: Any, key: Any, beta: Any) -> Any:
             raise InputError(f"{name}: only finite numbers; take beta = oo for hard attention.")
     if np.ndim(beta) != 0:
         raise InputError("beta: a single number is expected.")
-    recorded: dict[str, Any] = {}
-    value = HandTensor(np.eye(len(key)))
-    attention(HandTensor(query), HandTensor(key), value, beta=float(beta), note=recorder(recorded))
-    return recorded["weights"].array
+    identity = HandTensor(np.eye(len(key)))  # with these values the output is the weights
+    return attention(HandTensor(query), HandTensor(key), identity, beta=float(beta)).array
 
 
 # --- build --------------------------------------------------------------------------------------------

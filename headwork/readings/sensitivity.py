@@ -194,13 +194,10 @@ def _runs(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[A
 def _flips(query: Any, key: Any, change: int, alignment: Any) -> Any:
     """The multiple of delta at which key ``change`` draws level with the best other key."""
     scores = query @ key.T
-    others = np.delete(scores, change, axis=1)
-    if others.size == 0:
-        return np.full(len(query), np.nan)
-    gap = others.max(axis=1) - scores[:, change]
-    with np.errstate(all="ignore"):
-        at = np.where(alignment == 0, np.nan, gap / np.where(alignment == 0, 1, alignment))
-    return np.where(at > 0, at, np.nan)
+    gap = np.delete(scores, change, axis=1).max(axis=1, initial=-np.inf) - scores[:, change]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = gap / alignment
+    return np.where((at > 0) & np.isfinite(at), at, np.nan)
 
 
 def _finite(value: Any, where: str) -> Any:

@@ -11,7 +11,6 @@ from math import prod
 from typing import Any, Literal
 
 from headwork.errors import InputError, TooLarge, unknown
-from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
 from headwork.sizes.ledger import Ledger, Row, sum_rows
 
@@ -239,6 +238,10 @@ ABOUT = {
 }
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 TOKEN_AXES = ("token", "query", "key")
+COLUMNS_WARNING = (
+    "with tokens as columns Q K^T would be {}: it mixes features instead of tokens. "
+    "The scores are K^T Q, {}, and the output is V A."
+)
 
 
 def attention_ledger(
@@ -299,7 +302,7 @@ def attention_ledger(
             "parameters": sum_rows("total", rows).parameters or 0,
         },
         notes=tuple(text for text, applies in notes.items() if applies),
-        warnings=(_columns_warning(tokens, width),) if columns else (),
+        warnings=(COLUMNS_WARNING.format([width, width], [tokens, tokens]),) if columns else (),
         summed=True,
     )
 
@@ -314,13 +317,3 @@ def _describe(row: Row, columns: bool) -> Row:
     late = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
     order = sorted(range(len(words)), key=lambda axis: words[axis] in late)
     return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(words[i] for i in order))
-
-
-def _columns_warning(tokens: int, width: int) -> str:
-    work = OperationCount()
-    query, key = ShapeTensor((width, tokens), work), ShapeTensor((width, tokens), work)
-    wrong, right = (query @ key.mT).shape, (key.mT @ query).shape
-    return (
-        f"with tokens as columns Q K^T would be {list(wrong)}: it mixes features instead of tokens. "
-        f"The scores are K^T Q, {list(right)}, and the output is V A."
-    )
