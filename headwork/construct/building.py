@@ -23,6 +23,7 @@ from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
 MAX_VALUES = 20_000_000  # entries of all W_v
+FUNCTIONS: dict[str, Any] = {**TARGETS, "copy": copy}  # copy is by content: it builds its own head
 RANDOM_CELLS = 100_000  # the most attention weights over all random inputs
 
 
@@ -52,14 +53,15 @@ def build(
     name = target.replace("_", "-")
     tolerance = None if tolerance is None else _positive(tolerance, "tolerance")
     norm, delta = _positive(norm, "norm"), _positive(delta, "delta")
+    if name not in FUNCTIONS:
+        raise unknown("target", target, FUNCTIONS)
+    for detail in details:
+        if detail not in _inputs(name):
+            raise unknown(f"input of {name}", detail, _inputs(name))
     if name == "copy":
-        _check_details(name, copy, details)
-        return copy(tolerance=TOLERANCE if tolerance is None else tolerance, **details)
-    if name not in TARGETS:
-        raise unknown("target", target, [*TARGETS, "copy"])
-    _check_details(name, TARGETS[name], details)
+        return copy(tolerance=tolerance or TOLERANCE, **details)
     if name != "matrix":
-        tolerance = TOLERANCE if tolerance is None else tolerance
+        tolerance = tolerance or TOLERANCE
     width = whole_number(width, "width", 1, 1024)
     heads = None if heads is None else whole_number(heads, "heads", 1, 512)
     code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
@@ -83,10 +85,9 @@ def target_list() -> Document:
     >>> print(target_list().to_text().splitlines()[2])
       identity        Every token keeps its own content: y_i = x_i. [tokens, grid]
     """
-    functions: dict[str, Any] = {**TARGETS, "copy": copy}
     items = (
-        Item(f"{(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(function))}]", name)
-        for name, function in functions.items()
+        Item(f"{(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(name))}]", name)
+        for name, function in FUNCTIONS.items()
     )
     return Document("Targets", (Items(tuple(items)),))
 
@@ -97,14 +98,8 @@ def _positive(value: Any, name: str) -> float:
     return float(value)
 
 
-def _inputs(function: Any) -> list[str]:
-    return [name for name in inspect.signature(function).parameters if name != "tolerance"]
-
-
-def _check_details(target: str, function: Any, details: dict[str, Any]) -> None:
-    for name in details:
-        if name not in _inputs(function):
-            raise unknown(f"input of {target}", name, _inputs(function))
+def _inputs(target: str) -> list[str]:
+    return [name for name in inspect.signature(FUNCTIONS[target]).parameters if name != "tolerance"]
 
 
 @dataclass(eq=False)

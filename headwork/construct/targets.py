@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
-from headwork.numbers.typed import nested_array, read_array
+from headwork.numbers.typed import read_tensor
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -85,9 +85,9 @@ class Target:
         return np.array(self.queries or range(self.tokens))
 
 
-def picking(keys: Sequence[int], tokens: int, coefficient: float = 1.0, offset: int | None = None) -> Head:
+def gather_head(keys: Sequence[int], tokens: int, factor: float = 1.0, offset: int | None = None) -> Head:
     """A head in which query i takes key ``keys[i]``."""
-    return Head(coefficient, np.eye(tokens)[np.asarray(keys, int)], offset)
+    return Head(factor, np.eye(tokens)[np.asarray(keys, int)], offset)
 
 
 # --- reading what is typed ----------------------------------------------------------------------
@@ -111,15 +111,7 @@ def numbers(value: Any, name: str, axes: str) -> Array:
     """Typed text or nested lists as an array with these axes."""
     if value is None:
         raise InputError(f"{name} missing. Expected {axes.replace(' ', ' x ')}.")
-    try:
-        array = (
-            read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())
-        ).array
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}. Expected numbers, all rows of one length.") from None
-    count = len(axes.split())
+    array, count = read_tensor(value, where=name).array, len(axes.split())
     array = array[(None,) * (count - array.ndim)]
     if array.ndim != count or not np.all(np.isfinite(array)):
         shape = sizes_in_words(array.shape, "")
@@ -173,7 +165,8 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
 def identity(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token keeps its own content: y_i = x_i."""
     count, shape = _token_grid(tokens, grid)
-    return Target("identity: y_i = x_i", count, (picking(range(count), count, offset=0),), grid=shape)
+    head = gather_head(range(count), count, offset=0)
+    return Target("identity: y_i = x_i", count, (head,), grid=shape)
 
 
 def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> Target:
@@ -183,7 +176,7 @@ def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> T
     terms = ", ".join(f"y{i + 1} = x{k + 1}" for i, k in enumerate(keys[:8])) + (", ..." if count > 8 else "")
     steps = {k - i for i, k in enumerate(keys)}
     offset = steps.pop() if len(steps) == 1 else None
-    return Target(f"permutation: {terms}", count, (picking(keys, count, offset=offset),), grid=shape)
+    return Target(f"permutation: {terms}", count, (gather_head(keys, count, offset=offset),), grid=shape)
 
 
 def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Target:
@@ -247,13 +240,14 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
 def first(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token takes the first one's content."""
     count, shape = _token_grid(tokens, grid)
-    return Target("first: y_i = x_0", count, (picking([0] * count, count, offset=1 - count),), grid=shape)
+    head = gather_head([0] * count, count, offset=1 - count)
+    return Target("first: y_i = x_0", count, (head,), grid=shape)
 
 
 def last(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token takes the last one's content."""
     count, shape = _token_grid(tokens, grid)
-    head = picking([count - 1] * count, count, offset=count - 1)
+    head = gather_head([count - 1] * count, count, offset=count - 1)
     return Target("last: y_i = x_(n-1)", count, (head,), grid=shape)
 
 
@@ -350,9 +344,10 @@ def _looking(title: str, looks: Sequence[tuple[float, list[int | None], int | No
     for tap, keys, offset in looks:
         missing = [i for i, key in enumerate(keys) if key is None]
         own[missing] += tap
-        heads.append(picking([i if key is None else key for i, key in enumerate(keys)], count, tap, offset))
+        taken = [i if key is None else key for i, key in enumerate(keys)]
+        heads.append(gather_head(taken, count, tap, offset))
     if own.min() < 0:
-        heads, own = [*heads, picking(range(count), count, -float(own.min()), 0)], own - own.min()
+        heads, own = [*heads, gather_head(range(count), count, -float(own.min()), 0)], own - own.min()
     if own.all() and len(heads) == 1:  # a shift beyond the ends leaves nothing
         heads, own = [Head(0.0, np.full((count, count), 1.0 / count))], np.zeros(count)
     return Target(title, count, tuple(heads), own if own.any() else None)
