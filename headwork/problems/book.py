@@ -217,7 +217,7 @@ def problem(title: str) -> Callable[[Entry], Entry]:
     """Enter a function into the book: its name is the slug, its docstring the question."""
 
     def enter(entry: Entry) -> Entry:
-        slug, question = entry.__name__.upper(), " ".join((entry.__doc__ or "").split())
+        slug, question = entry.__name__.upper(), _one_line(entry.__doc__ or "")
         PROBLEMS[slug] = Problem(slug, title, question, entry)
         return entry
 
