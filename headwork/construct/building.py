@@ -66,12 +66,12 @@ def build(
     heads = None if heads is None else whole_number(heads, "heads", 1, 512)
     code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
     code_width = whole_number(code_width, "position_width", 2, 1024)
-    goal = TARGETS[name](**details)
+    chosen = TARGETS[name](**details)
     try:
         if name == "matrix":
-            goal = proofs.weights_of_one_head(goal, tolerance, norm)
-        plan = Plan(goal, positions, norm, width, code_width, tolerance, heads)
-        proofs.check(goal, positions, plan.allowed, norm, width, heads)
+            chosen = proofs.weights_of_one_head(chosen, tolerance, norm)
+        plan = Plan(chosen, positions, norm, width, code_width, tolerance, heads)
+        proofs.check(chosen, positions, plan.allowed, norm, width, heads)
         return plan.construct(delta)
     except Impossible as proof:
         return Construction(False, name, reason=str(proof), tolerance=tolerance, norm=norm)
@@ -104,19 +104,19 @@ def _inputs(target: str) -> list[str]:
 
 @dataclass(eq=False)
 class Plan(HeadSearch):
-    """One way after the other, until one keeps the tolerance."""
+    """One search after the other, until heads keep the tolerance."""
 
     max_heads: int | None = None
 
     def construct(self, delta: float) -> Construction:
-        """The first way that keeps the tolerance; where none was given, also the nearest."""
+        """The first heads that keep the tolerance; where none was given, also the nearest."""
         nearest: Construction | None = None
         refusals: list[NotFound] = []
-        for way in self.ways():
+        for find_heads in self.searches():
             try:
-                result = self._certify(way())
-            except NotFound as none:
-                refusals.append(none)
+                result = self._certify(find_heads())
+            except NotFound as refusal:
+                refusals.append(refusal)
                 continue
             if result.bound <= self.allowed:
                 return self._measure(result, delta)
@@ -127,39 +127,39 @@ class Plan(HeadSearch):
             refusals.append(NotFound(f"heads of that width, which miss by {nearest.bound:.3g} at best"))
         if fine := [refusal for refusal in refusals if isinstance(refusal, certificate.TooFine)]:
             raise fine[0]
-        other = "" if self.kind == "one-hot" else ", or use one-hot positions"
+        other = "" if self.positions == "one-hot" else ", or use one-hot positions"
         raise NotFound(
             f"no proof that none exist. Searched: {'; '.join(dict.fromkeys(map(str, refusals)))}. Allow more "
             f"heads, a larger tolerance or a larger width{other}."
         )
 
-    def _certify(self, reached: list[ScoredHead]) -> Construction:
+    def _certify(self, heads: list[ScoredHead]) -> Construction:
         readers = self.content_heads()
-        count = len(reached) + sum(self.width + reader.cancelled for reader in readers)
+        count = len(heads) + sum(self.width + reader.cancelled for reader in readers)
         if self.max_heads is not None and count > self.max_heads:
             raise NotFound(f"{count} heads, where at most {self.max_heads} may be used")
         if count * self.width * (self.width + self.codes.shape[1]) > MAX_VALUES:
             raise TooLarge(f"{count} heads for content of width {self.width}. Take a smaller width.")
-        every = [*reached, *(reader.base for reader in readers)]
+        every = [*heads, *(reader.base for reader in readers)]
         shares = any(scored.F.any() for scored in every)
         beta = 1.0
         if any(scored.S.any() for scored in every) or not shares:
-            bound_at = partial(certificate.bound, reached, self.M, self.norm, readers=readers)
+            bound_at = partial(certificate.bound, heads, self.M, self.norm, readers=readers)
             beta = certificate.smallest_beta(bound_at, self.allowed)
             beta = max(beta, 1.0) if shares else beta
-        result = self._at(beta, reached, readers)
+        result = self._at(beta, heads, readers)
         for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
             if self.tolerance is None or result.bound <= self.tolerance or self.too_narrow():
                 break
             beta *= 1 + 2.0 ** (step - 50)
-            result = self._at(beta, reached, readers)
+            result = self._at(beta, heads, readers)
         if result.bound > self.allowed and not self.too_narrow():
             raise certificate.refusal(self.allowed, result.bound, result.rounding)
         return result
 
     def _measure(self, result: Construction, delta: float) -> Construction:
         cases = max(4, min(200, RANDOM_CELLS // (self.M.size * result.heads)))
-        contents = certificate.random_contents(cases, self.goal.tokens, self.width, self.norm, seed=0)
+        contents = certificate.random_contents(cases, self.target.tokens, self.width, self.norm, seed=0)
         return replace(
             result,
             measured=result.error(result.worst_input),
@@ -168,15 +168,15 @@ class Plan(HeadSearch):
             perturbation=self._perturb(result, delta),
         )
 
-    def _at(self, beta: float, reached: list[ScoredHead], readers: list[ContentHeads]) -> Construction:
+    def _at(self, beta: float, heads: list[ScoredHead], readers: list[ContentHeads]) -> Construction:
         """The matrices for this beta, and the bound on what they really do."""
-        real = [self.score(one.head, *one.projections(beta)) for one in reached]
+        real = [self.score(one.head, *one.projections(beta)) for one in heads]
         bases = [self.score(reader.base.head, *reader.base.projections(beta)) for reader in readers]
         width, whole = self.width, self.width + self.codes.shape[1]
-        heads = []
+        matrices = []
         for one in real:
             pair = [np.pad(W, ((0, 0), (width, 0))) for W in one.projections(beta)]
-            heads.append((pair, np.eye(width, whole), one.head.coefficient))
+            matrices.append((pair, np.eye(width, whole), one.head.coefficient))
         for reader in readers:
             for dimension in range(width + reader.cancelled):  # the last one takes away their mean
                 query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.base.projections(beta))
@@ -185,19 +185,19 @@ class Plan(HeadSearch):
                 if dimension < width:
                     query[0, dimension], key[0, width:] = reader.slope / beta, reader.functional
                 c = reader.base.head.coefficient
-                heads.append(([query, key], value, c if dimension < width else -c))
-        rows = max(len(query) for (query, _), _, _ in heads)
+                matrices.append(([query, key], value, c if dimension < width else -c))
+        rows = max(len(query) for (query, _), _, _ in matrices)
         real_readers = [replace(reader, base=base) for reader, base in zip(readers, bases, strict=True)]
         proved = certificate.bound(real, self.M, self.norm, beta, real_readers)
-        exact, why = self._why(beta, reached, readers)
+        exact, why = self._why(beta, heads, readers)
         return Construction(
             True,
-            self.goal.title,
-            self.goal.tokens,
-            W_q=[np.pad(query, ((0, rows - len(query)), (0, 0))) for (query, _), _, _ in heads],
-            W_k=[np.pad(key, ((0, rows - len(key)), (0, 0))) for (_, key), _, _ in heads],
-            W_v=[value for _, value, _ in heads],
-            W_o=[factor * np.eye(width) for _, _, factor in heads],
+            self.target.title,
+            self.target.tokens,
+            W_q=[np.pad(query, ((0, rows - len(query)), (0, 0))) for (query, _), _, _ in matrices],
+            W_k=[np.pad(key, ((0, rows - len(key)), (0, 0))) for (_, key), _, _ in matrices],
+            W_v=[value for _, value, _ in matrices],
+            W_o=[factor * np.eye(width) for _, _, factor in matrices],
             positions=self.codes,
             beta=beta,
             beta_exact=exact,
@@ -208,45 +208,45 @@ class Plan(HeadSearch):
             rounding=proved.rounding,
             worst_input=certificate.worst_content(proved, self.norm, self.width),
             matrix=self.M,
-            queries=self.goal.queries,
-            rotary=self.kind == "rotary",
-            remarks=tuple(self._remarks(reached, readers)),
+            queries=self.target.queries,
+            rotary=self.positions == "rotary",
+            remarks=tuple(self._remarks(heads, readers)),
         )
 
-    def _why(self, beta: float, reached: list[ScoredHead], readers: list[ContentHeads]) -> tuple[str, str]:
+    def _why(self, beta: float, heads: list[ScoredHead], readers: list[ContentHeads]) -> tuple[str, str]:
         """beta in closed form where there is one, and why it is the smallest."""
-        if len(reached) > 1 or readers:
+        if len(heads) > 1 or readers:
             return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
-        S, F, head = reached[0].S, reached[0].F, reached[0].head
+        S, F, head = heads[0].S, heads[0].F, heads[0].head
         if not S.any():
             return "", "the scores need no sharpening"
-        if self.kind != "one-hot" or self.tolerance is None or F.any() or reached[0].remark:
+        if self.positions != "one-hot" or self.tolerance is None or F.any() or heads[0].remark:
             return "", "the smallest for these matrices: the error of one head falls as beta grows"
         r, c, tolerance = (Fraction(str(x)) for x in (self.norm, abs(head.coefficient), self.tolerance))
         fewest = int(S.sum(axis=1).min())
-        exact = Fraction(self.goal.tokens - fewest, fewest) * (2 * r * c / tolerance - 1)
+        exact = Fraction(self.target.tokens - fewest, fewest) * (2 * r * c / tolerance - 1)
         closed = "0" if beta == 0 else ""
         if exact > 1 and len(str(exact)) < 40 and beta > 1:
             closed = f"ln({exact})"
         return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
 
-    def _remarks(self, reached: list[ScoredHead], readers: list[ContentHeads]) -> Iterator[str]:
-        if reached[0].remark:
-            yield reached[0].remark
-        elif self.goal.head_width is not None and self.kind == "one-hot":
+    def _remarks(self, heads: list[ScoredHead], readers: list[ContentHeads]) -> Iterator[str]:
+        if heads[0].remark:
+            yield heads[0].remark
+        elif self.target.head_width is not None and self.positions == "one-hot":
             zeros = " and the zeros" if np.any(self.M == 0) else ""
             yield (
                 f"the row-centred scores have rank {self.rank()}; the head's width allows "
-                f"{self.goal.head_width}: exact except for rounding{zeros}"
+                f"{self.target.head_width}: exact except for rounding{zeros}"
             )
-        if np.any(self.M == 0) and codes.target_scores(reached[0].head)[0].any():
+        if np.any(self.M == 0) and codes.target_scores(heads[0].head)[0].any():
             default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
             yield f"exact zeros need beta = ∞ or a mask: softmax alone only approaches them{default}"
-        if self.kind == "rotary":
+        if self.positions == "rotary":
             yield "queries and keys are made from a constant 1 after the content and rotated by position"
         if readers:
             yield (
-                f"beyond the ends, heads 0 to {len(reached) - 1} take the token itself; the others read its "
+                f"beyond the ends, heads 0 to {len(heads) - 1} take the token itself; the others read its "
                 "content in their scores and take that away again (two keys move apart, tanh z is nearly z)"
             )
 
@@ -269,7 +269,7 @@ class Plan(HeadSearch):
         length = np.linalg.norm(query.array)
         if length == 0:
             return move
-        values = np.full((self.goal.tokens, 1), -spreads[move.head])
+        values = np.full((self.target.tokens, 1), -spreads[move.head])
         values[move.key] = spreads[move.head]
         before = attention(query, key, HandTensor(values), beta=result.beta).array
         changes = []

@@ -79,19 +79,19 @@ class ContentHeads:
     slope: float
     width: int
     cancelled: bool  # whether one more head takes c k1 away
-    lost: float  # rounding of a value
+    value_rounding: float
 
     def terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
         """Per query: the weight of its own content, what is left over, and rounding."""
         weights, c, z = softmax(self.base.logits(beta)), self.base.head.coefficient, self.slope * norm
         mean = weights @ self.values
-        away = self.values - mean[:, None]
-        k2, k3 = (weights * away**2).sum(axis=1), (weights * away**3).sum(axis=1)
+        centred = self.values - mean[:, None]
+        k2, k3 = (weights * centred**2).sum(axis=1), (weights * centred**3).sum(axis=1)
         dimensions = math.sqrt(self.width)
-        left = 0.0 * mean if self.cancelled else dimensions * np.abs(mean)
-        lost = self.base.rounding(beta) + 2 * (1 + z) * (self.lost + 16 * UNIT_ROUNDOFF)
-        rounding = (1 + self.cancelled) * dimensions * lost
-        rest = left + np.abs(k3) * z**2 / 2 + z**3 / 3
+        mean_size = 0.0 * mean if self.cancelled else dimensions * np.abs(mean)
+        rounding = self.base.rounding(beta) + 2 * (1 + z) * (self.value_rounding + 16 * UNIT_ROUNDOFF)
+        rounding = (1 + self.cancelled) * dimensions * rounding
+        rest = mean_size + np.abs(k3) * z**2 / 2 + z**3 / 3
         return c * self.slope * k2, abs(c) * rest, abs(c) * rounding
 
 
@@ -115,9 +115,9 @@ def bound(
     rounding = rounding + norm * scale * sums * UNIT_ROUNDOFF
     rest = np.zeros(len(E))
     for reader in readers:
-        weight, left, rounded = reader.terms(norm, beta)
+        weight, remainder, rounded = reader.terms(norm, beta)
         E[np.diag_indices(len(E))] += weight
-        rest, rounding = rest + left, rounding + rounded
+        rest, rounding = rest + remainder, rounding + rounded
         rounding = rounding + abs(reader.base.head.coefficient) * sums * reader.width * UNIT_ROUNDOFF
     rows = norm * np.abs(E).sum(axis=1) + rest + rounding
     row = int(np.argmax(rows))
@@ -216,11 +216,11 @@ def log_odds(logits: Array) -> Array:
     powers = np.exp(shifted)
     rows = np.arange(len(logits))
     top = np.argmax(logits, axis=1)
-    others = powers.copy()
-    others[rows, top] = 0
-    rest = others.sum(axis=1, keepdims=True)
-    sums = powers[rows, top][:, None] + rest - others
-    sums[rows, top] = rest[:, 0]
+    rest = powers.copy()
+    rest[rows, top] = 0
+    rest_sum = rest.sum(axis=1, keepdims=True)
+    sums = powers[rows, top][:, None] + rest_sum - rest
+    sums[rows, top] = rest_sum[:, 0]
     return np.asarray(shifted - np.log(np.maximum(sums, 1e-320)))
 
 
@@ -239,6 +239,6 @@ def margin(scores: Array, picks: Indices | None) -> float:
     if scores.shape[1] == 1:
         return math.inf
     rows = np.arange(len(scores))
-    others = scores.copy()
-    others[rows, picks] = -math.inf
-    return float((scores[rows, picks] - others.max(axis=1)).min())
+    competitors = scores.copy()
+    competitors[rows, picks] = -math.inf
+    return float((scores[rows, picks] - competitors.max(axis=1)).min())

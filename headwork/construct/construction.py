@@ -92,9 +92,9 @@ class Construction(Shown):
         factor = 1.0 if beta is None else self.beta / beta
         parts = {"W_q": [factor * W for W in self.W_q], "W_k": self.W_k, "W_v": self.W_v, "W_o": self.W_o}
         if width is not None:
-            room, token_width = width // self.heads, self.W_q[0].shape[1]
+            head_width, token_width = width // self.heads, self.W_q[0].shape[1]
             needed = max(max(W.shape[0] for W in self.W_q), self.W_v[0].shape[0])
-            if width % self.heads or room < needed or width < token_width:
+            if width % self.heads or head_width < needed or width < token_width:
                 smallest = self.heads * max(needed, -(-token_width // self.heads))
                 raise InputError(
                     f"stacked: {self.heads} heads of width {needed} over tokens of width {token_width} do "
@@ -102,7 +102,7 @@ class Construction(Shown):
                     f"{smallest}."
                 )
             for name, matrices in parts.items():
-                rows, columns = (width, room) if name == "W_o" else (room, width)
+                rows, columns = (width, head_width) if name == "W_o" else (head_width, width)
                 parts[name] = [
                     np.pad(W, ((0, rows - W.shape[0]), (0, columns - W.shape[1]))) for W in matrices
                 ]

@@ -16,7 +16,7 @@ from headwork.numbers import HandTensor
 
 ANSWER = "answer"
 TOLERANCE = 0.01  # between the weights and the target
-WIDEST = 64
+MAX_SIZE = 64
 SMALL, LARGE = 0.1, 10.0  # lengths of a perturbation
 NOTICEABLE = 0.25  # change of a weight
 BUILD = (
@@ -84,9 +84,9 @@ def _refutation(fields: Mapping[str, str]) -> Callable[[Judge], Judge]:
 def _weights(query: Any, key: Any, beta: Any) -> Any:
     """The attention weights of an answer, sizes checked."""
     for name, rows in (("query", query), ("key", key)):
-        if rows.ndim != 2 or max(rows.shape) > WIDEST:
+        if rows.ndim != 2 or max(rows.shape) > MAX_SIZE:
             raise InputError(
-                f"{name}: expected rows and columns, at most {WIDEST} of each. "
+                f"{name}: expected rows and columns, at most {MAX_SIZE} of each. "
                 "A single row is written [[1, 2]]."
             )
         if not np.isfinite(rows).all():

@@ -164,8 +164,8 @@ def _check_size(
     except InputError:
         raise
     except (ValueError, IndexError):
-        raise _misfit(mechanism, inputs) from None
-    done = work.multiply_adds + work.other_operations
+        raise _size_error(mechanism, inputs) from None
+    operations = work.multiply_adds + work.other_operations
     limit = MAX_EXACT_OPERATIONS if exact else MAX_DECIMAL_OPERATIONS
     if exact:
         from headwork.numbers.exact import MAX_ROOT_ORDER, root_order
@@ -175,15 +175,15 @@ def _check_size(
             raise TooLarge(
                 f"{mechanism.slug}: roots of too many orders. Leave out --exact to work in decimals."
             )
-    if done > limit:
-        kind, advice = ("exact ", "Leave out --exact to work in decimals, or take") if exact else ("", "Take")
+    if operations > limit:
+        form, advice = ("exact ", "Leave out --exact to work in decimals, or take") if exact else ("", "Take")
         raise TooLarge(
-            f"{mechanism.slug}: about {done:,} {kind}operations; at most {limit:,} are done. "
+            f"{mechanism.slug}: about {operations:,} {form}operations; at most {limit:,} are done. "
             f"{advice} fewer or narrower tokens."
         )
 
 
-def _misfit(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputError:
+def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputError:
     """Sizes that do not fit: what was given and expected, and first each axis that has two sizes."""
     cards = [c for c in mechanism.inputs if c.name in inputs]
     sizes: dict[str, dict[int, str]] = {}
@@ -193,9 +193,9 @@ def _misfit(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputErro
             sizes.setdefault(axis, {}).setdefault(size, c.name)
     clash = next(
         (
-            f": {axis} is {' and '.join(f'{n} in {name}' for n, name in by.items())}"
-            for axis, by in sizes.items()
-            if len(by) > 1
+            f": {axis} is {' and '.join(f'{n} in {name}' for n, name in by_size.items())}"
+            for axis, by_size in sizes.items()
+            if len(by_size) > 1
         ),
         "",
     )

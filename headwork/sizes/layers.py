@@ -291,9 +291,9 @@ def attention_ledger(
         "Projections without biases; ask for them to count them.": heads is not None and not biases,
         "Softmax runs down the columns: each column of the weights sums to 1.": columns,
     }
-    named = f", {heads} heads of {width // heads}" if heads else ""
+    per_head = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
-        title=f"{slug}: {tokens} tokens of width {width}{named}"
+        title=f"{slug}: {tokens} tokens of width {width}{per_head}"
         + (f" attending to {memory}" if memory else "")
         + (", tokens as columns" if columns else ""),
         rows=tuple(rows),
@@ -314,6 +314,6 @@ def _describe(row: Row, columns: bool) -> Row:
         return row
     words, shape = row.axes.split(), row.shape
     # One column per query: in scores and weights the keys run down.
-    late = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
-    order = sorted(range(len(words)), key=lambda axis: words[axis] in late)
+    last_axes = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
+    order = sorted(range(len(words)), key=lambda axis: words[axis] in last_axes)
     return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(words[i] for i in order))
