@@ -71,7 +71,7 @@ def build(
         if name == "matrix":
             chosen = proofs.weights_of_one_head(chosen, tolerance, norm)
         plan = Plan(chosen, positions, norm, width, code_width, tolerance, heads)
-        proofs.check(chosen, positions, plan.allowed, norm, width, heads)
+        proofs.check(plan, heads)
         return plan.construct(delta)
     except Impossible as proof:
         return Construction(False, name, reason=str(proof), tolerance=tolerance, norm=norm)

@@ -1,6 +1,7 @@
 """What ``headwork.build`` returns: the weights, the certificate, and the ways to use and to show them."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,6 @@ CERTIFICATE = (
 )
 
 
-def _empty() -> Array:
-    return np.zeros((0, 0))
-
-
 @dataclass(frozen=True, eq=False)
 class Construction(Shown):
     """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
@@ -40,7 +37,7 @@ class Construction(Shown):
     W_k: list[Array] = field(default_factory=list)
     W_v: list[Array] = field(default_factory=list)
     W_o: list[Array] = field(default_factory=list)
-    positions: Array = field(default_factory=_empty)
+    positions: Array = field(default_factory=partial(np.zeros, (0, 0)))
     beta: float = 0.0
     beta_exact: str = ""
     beta_why: str = ""
@@ -52,8 +49,8 @@ class Construction(Shown):
     measured: float = 0.0
     measured_random: float = 0.0
     random_inputs: int = 0
-    worst_input: Array = field(default_factory=_empty)  # content rows
-    matrix: Array = field(default_factory=_empty)  # the target: output = matrix @ content
+    worst_input: Array = field(default_factory=partial(np.zeros, (0, 0)))  # content rows
+    matrix: Array = field(default_factory=partial(np.zeros, (0, 0)))  # the target: output = matrix @ content
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     rotary: bool = False
     relative: bool = False  # whether errors are divided by the norm

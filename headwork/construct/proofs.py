@@ -21,6 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from headwork.construct.reaching import HeadSearch
 from headwork.construct.targets import Impossible, Target
 
 ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding
@@ -51,11 +52,15 @@ def weights_of_one_head(target: Target, tolerance: float | None, norm: float) ->
     return replace(target, heads=(replace(head, weights=weights),), typed=A)
 
 
-def check(
-    target: Target, positions: str, tolerance: float, norm: float, width: int, most: int | None
-) -> None:
+def check(search: HeadSearch, max_heads: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
-    M, allowed, count, queries = target.matrix, tolerance / norm, target.tokens, target.query_positions
+    M, allowed, count, positions = (
+        search.M,
+        search.allowed / search.norm,
+        search.target.tokens,
+        search.positions,
+    )
+    queries = search.target.query_positions
     sums, own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
     largest, smallest = (np.where(own, side, M) for side in (-np.inf, np.inf))
     spread = largest.max(axis=1) - smallest.min(axis=1) if count > 2 else 0.0 * sums
@@ -86,7 +91,7 @@ def check(
             "sinusoidal, grid), or other ends."
         )
     both = (largest.max(axis=1) > allowed) & (smallest.min(axis=1) < -allowed)
-    if most == 1 and width >= (3 if positions == "rotary" else 2) and both.any():
+    if max_heads == 1 and search.width >= (3 if positions == "rotary" else 2) and both.any():
         raise Impossible(
             f"negative weights in one head: output {queries[np.argmax(both)]} adds one token and subtracts "
             "another. Softmax weights are positive, and W_o scales all of a head alike. (Nor can its scores "

@@ -1,6 +1,6 @@
 """``headwork.explain``: a mechanism's name and a person's numbers in, a ``Trace`` out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -43,15 +43,8 @@ def explain(
     if tokens_as not in ("rows", "columns"):
         raise unknown("tokens_as", tokens_as, ["rows", "columns"])
     settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits}
-    work = partial(
-        _work,
-        mechanism,
-        arguments,
-        replacing or {},
-        columns=tokens_as == "columns",
-        digits=digits,
-        again=partial(_again, slug, settings, dict(arguments)),
-    )
+    again = partial(_again, slug, settings, dict(arguments))
+    work = partial(_work, mechanism, arguments, replacing or {}, tokens_as == "columns", digits, again)
     try:
         return work(exact=exact)
     except SymbolFound:
@@ -66,10 +59,11 @@ def _work(
     mechanism: Mechanism,
     arguments: Mapping[str, Any],
     replacing: Mapping[str, Any],
+    columns: bool,
+    digits: int,
+    again: Callable[..., Trace],
     *,
     exact: bool,
-    columns: bool,
-    **settings: Any,
 ) -> Trace:
     present = {name: value for name, value in arguments.items() if value is not None}
     inputs = {
@@ -105,8 +99,9 @@ def _work(
         effective_options(mechanism, options),
         columns=columns,
         exact=exact,
+        digits=digits,
         replaced=replacing,
-        **settings,
+        again=again,
     )
     trace.warnings.extend(cautions(trace, columns=columns))
     return trace
