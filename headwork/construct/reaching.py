@@ -166,9 +166,8 @@ class HeadSearch:
         return self.target.head_width is not None and self.rank() > self.target.head_width
 
     def rank(self) -> int:
-        return codes.numerical_rank(
-            codes.centred_factors(np.add(*codes.target_scores(self.target.heads[0])))[1]
-        )
+        scores = np.add(*codes.target_scores(self.target.heads[0]))
+        return codes.numerical_rank(codes.centred_factors(scores)[1])
 
     def _narrow_searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
         (head,), width = self.target.heads, self.target.head_width or 1

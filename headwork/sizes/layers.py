@@ -131,9 +131,11 @@ def convolution(
     shape, last = kernel_row.shape or (), output.shape or ()
     numbers_in, numbers_out = prod(source.shape or ()), prod(last)
     local, dense = prod(last) * prod(shape[1:]), numbers_in * numbers_out
-    unshared = (
-        ("locally connected", local, output.multiply_adds, "a kernel of its own at each position"),
-        ("as a dense layer", dense, dense, f"a matrix {numbers_out:,} x {numbers_in:,}"),
+    work, matrix = output.multiply_adds, f"a matrix {numbers_out:,} x {numbers_in:,}"
+    forms = (
+        ("as a convolution", kernel_row.weights, bias.biases, work, "one kernel for all positions"),
+        ("locally connected", local, numbers_out, work, "a kernel of its own at each position"),
+        ("as a dense layer", dense, numbers_out, dense, matrix),
     )
     return Ledger(
         title=f"{slug}: {channels} x {' x '.join(map(str, lengths))}, filters {filters}, kernel "
@@ -144,16 +146,9 @@ def convolution(
             Row(name="filter", shape=shape[1:], axes=kernel_row.axes.partition(" ")[2], about="one of them"),
             Row(name="filters", shape=shape, axes=kernel_row.axes, about="all of them"),
             Row(name="output", shape=last, axes=output.axes),
-            Row(
-                name="as a convolution",
-                weights=kernel_row.weights,
-                biases=bias.biases,
-                multiply_adds=output.multiply_adds,
-                about="one kernel for all positions",
-            ),
             *(
-                Row(name=name, weights=weights, biases=numbers_out, multiply_adds=work, about=about)
-                for name, weights, work, about in unshared
+                Row(name=name, weights=weights, biases=biases, multiply_adds=multiply_adds, about=about)
+                for name, weights, biases, multiply_adds, about in forms
             ),
         ),
         facts={
