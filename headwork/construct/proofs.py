@@ -54,12 +54,8 @@ def weights_of_one_head(target: Target, tolerance: float | None, norm: float) ->
 
 def check(search: HeadSearch, max_heads: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
-    M, allowed, count, positions = (
-        search.M,
-        search.allowed / search.norm,
-        search.target.tokens,
-        search.positions,
-    )
+    M, count, positions = search.M, search.target.tokens, search.positions
+    allowed = search.allowed / search.norm
     queries = search.target.query_positions
     sums, own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
     largest, smallest = (np.where(own, side, M) for side in (-np.inf, np.inf))
