@@ -1,6 +1,7 @@
 """What ``headwork.build`` returns: the weights, the certificate, and the ways to use and to show them."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,6 @@ CERTIFICATE = (
 )
 
 
-def _empty() -> Array:
-    return np.zeros((0, 0))
-
-
 @dataclass(frozen=True, eq=False)
 class Construction(Shown):
     """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
@@ -40,7 +37,7 @@ class Construction(Shown):
     W_k: list[Array] = field(default_factory=list)
     W_v: list[Array] = field(default_factory=list)
     W_o: list[Array] = field(default_factory=list)
-    positions: Array = field(default_factory=_empty)
+    positions: Array = field(default_factory=partial(np.zeros, (0, 0)))
     beta: float = 0.0
     beta_exact: str = ""
     beta_why: str = ""
@@ -52,8 +49,8 @@ class Construction(Shown):
     measured: float = 0.0
     measured_random: float = 0.0
     random_inputs: int = 0
-    worst_input: Array = field(default_factory=_empty)  # content rows
-    matrix: Array = field(default_factory=_empty)  # the target: output = matrix @ content
+    worst_input: Array = field(default_factory=partial(np.zeros, (0, 0)))  # content rows
+    matrix: Array = field(default_factory=partial(np.zeros, (0, 0)))  # the target: output = matrix @ content
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     rotary: bool = False
     relative: bool = False  # whether errors are divided by the norm
@@ -92,9 +89,9 @@ class Construction(Shown):
         factor = 1.0 if beta is None else self.beta / beta
         parts = {"W_q": [factor * W for W in self.W_q], "W_k": self.W_k, "W_v": self.W_v, "W_o": self.W_o}
         if width is not None:
-            room, token_width = width // self.heads, self.W_q[0].shape[1]
+            head_width, token_width = width // self.heads, self.W_q[0].shape[1]
             needed = max(max(W.shape[0] for W in self.W_q), self.W_v[0].shape[0])
-            if width % self.heads or room < needed or width < token_width:
+            if width % self.heads or head_width < needed or width < token_width:
                 smallest = self.heads * max(needed, -(-token_width // self.heads))
                 raise InputError(
                     f"stacked: {self.heads} heads of width {needed} over tokens of width {token_width} do "
@@ -102,7 +99,7 @@ class Construction(Shown):
                     f"{smallest}."
                 )
             for name, matrices in parts.items():
-                rows, columns = (width, room) if name == "W_o" else (room, width)
+                rows, columns = (width, head_width) if name == "W_o" else (head_width, width)
                 parts[name] = [
                     np.pad(W, ((0, rows - W.shape[0]), (0, columns - W.shape[1]))) for W in matrices
                 ]

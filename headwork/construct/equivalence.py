@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
+from headwork.construct.targets import whole_number
 from headwork.documents import Document, Item, Items, Shown, Table
-from headwork.errors import InputError, unknown
+from headwork.errors import unknown
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.limits import limit
@@ -212,8 +213,7 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
     pair = EQUIVALENCES.get(name.replace("_", "-"))
     if pair is None:
         raise unknown("equivalence", name, EQUIVALENCES)
-    if isinstance(cases, bool) or not isinstance(cases, int) or not 1 <= cases <= 100_000:
-        raise InputError(f"cases is {cases!r}. Expected a whole number from 1 to 100000.")
+    cases = whole_number(cases, "cases", 1, 100_000)
     rng = np.random.default_rng(seed)
     largest = max(difference(pair, pair.sample(rng)) for _ in range(cases))
     left, right = (cost(one, pair.small) for one in pair.sides)

@@ -149,16 +149,17 @@ def _round_all(value: Any, digits: int) -> list[str]:
 
 def _same(ours: Any, expected: Any) -> bool:
     typed = isinstance(expected, str)
-    right = read_array(expected, exact=True).array if typed else np.asarray(expected, object)
-    mine = np.asarray(ours, object)
-    return mine.shape == right.shape and all(_equal(a, b) for a, b in zip(mine.flat, right.flat, strict=True))
+    correct = read_array(expected, exact=True).array if typed else np.asarray(expected, object)
+    cells = np.asarray(ours, object)
+    pairs = zip(cells.flat, correct.flat, strict=True)
+    return cells.shape == correct.shape and all(_equal(a, b) for a, b in pairs)
 
 
-def _equal(ours: Any, right: Any) -> bool:
-    if hasattr(ours, "free_symbols") and hasattr(right, "free_symbols"):
-        difference = (ours - right).expand()
+def _equal(ours: Any, correct: Any) -> bool:
+    if hasattr(ours, "free_symbols") and hasattr(correct, "free_symbols"):
+        difference = (ours - correct).expand()
         return bool(difference == 0 or (not difference.free_symbols and sign(difference) == 0))
-    number = decimal(right) if hasattr(right, "free_symbols") else float(right)
+    number = decimal(correct) if hasattr(correct, "free_symbols") else float(correct)
     return number is not None and bool(abs(float(ours) - number) <= CLOSE * (1 + abs(number)))
 
 
@@ -217,7 +218,7 @@ def problem(title: str) -> Callable[[Entry], Entry]:
     """Enter a function into the book: its name is the slug, its docstring the question."""
 
     def enter(entry: Entry) -> Entry:
-        slug, question = entry.__name__.upper(), " ".join((entry.__doc__ or "").split())
+        slug, question = entry.__name__.upper(), _one_line(entry.__doc__ or "")
         PROBLEMS[slug] = Problem(slug, title, question, entry)
         return entry
 

@@ -30,22 +30,22 @@ def _inputs(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _options(mechanism: Mechanism) -> Iterator[str]:
-    kinds = mechanism.option_types()
+    hints = mechanism.option_types()
     for name, parameter in mechanism.options.items():
         usual = parameter.default
         default = "" if usual in (parameter.empty, None) else f", {usual} unless given"
-        yield f"{name} ({_kind(kinds[name])}{default})"
+        yield f"{name} ({_type_text(hints[name])}{default})"
     if any(axis in TOKEN_AXES for card in mechanism.inputs for axis in card.axes.split()):
         yield "tokens_as (rows | columns, rows unless given)"
 
 
-def _kind(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return " | ".join(str(choice) for choice in get_args(kind))
-    if marks := getattr(kind, "__metadata__", ()):
+def _type_text(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " | ".join(str(choice) for choice in get_args(hint))
+    if marks := getattr(hint, "__metadata__", ()):
         return "causal | matrix" if "mask" in marks else "number"
-    inner = [k for k in get_args(kind) if k is not type(None)]
-    return _kind(inner[0]) if inner else {"int": "whole number"}.get(getattr(kind, "__name__", ""), "number")
+    inner = [part for part in get_args(hint) if part is not type(None)]
+    return _type_text(inner[0]) if inner else "whole number" if hint is int else "number"
 
 
 def mechanism_table() -> str:
