@@ -21,10 +21,10 @@ from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model
 from headwork.models.checkpoints import check_tensors, tensors
+from headwork.training.distributed import Files
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"
-Files = dict[str, bytes]
 
 
 def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -126,16 +127,18 @@ class Session:
             f"{self.run.learning_rate:g}."
         )
 
-    def checkpoint_files(self, state: TrainState) -> checkpoints.Files:
-        """The files of a checkpoint."""
-        extra = {
+    def save(self, folder: Path, state: TrainState) -> None:
+        """Write the checkpoint of a step into the folder of the run."""
+        content = {
+            **vars(state),
             "config": json.loads(as_text(self.run)),
             "facts": asdict(self.prepared.info),
             "processes": self.processes.world_size,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
         }
-        return checkpoints.checkpoint_files({**vars(state), **extra}, self.model, self.optimiser)
+        files = checkpoints.checkpoint_files(content, self.model, self.optimiser)
+        checkpoints.save(folder, state.step, files, keep=self.run.keep_checkpoints)
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, manifest
+from headwork.checkpoint_files import MANIFEST, as_json, manifest
 from headwork.data import Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.errors import HeadworkError, InputError
@@ -73,30 +73,27 @@ def resume(
 def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_processes: bool) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     first = processes.is_main
-    config = as_text(load_run(folder)).encode() if first else None
+    start_files = {CONFIG: as_text(load_run(folder)).encode()} if first else None
     if processes.any(first and (folder / RESULT).exists()):
         if first:
             _rebuild_model(folder, processes, log)
         log(f"{folder} is finished already.")
         return Result.read(folder) if first else Result(folder, {}, [])
-    config = processes.broadcast(config)
-    texts = first and (folder / TOKENIZER).exists()
-    tokenizer = processes.broadcast(load_tokenizer(folder) if texts else None)
-    run = read_run(config.decode(), CONFIG)
+    if start_files and (folder / TOKENIZER).exists():
+        start_files[TOKENIZER] = load_tokenizer(folder)
+    start_files = processes.broadcast(start_files) or {}
+    run = read_run(start_files[CONFIG], CONFIG)
     with locked(folder, processes):
         checkpoint = checkpoints.latest(folder, log, repair=True) if first else None
-        files = {}
-        for name in (checkpoints.STATE, PARAMETERS, checkpoints.OPTIMISER):
-            files[name] = processes.broadcast(checkpoint[1][name] if checkpoint else None)
-        if not files[checkpoints.STATE]:
+        files = processes.broadcast(checkpoint[1] if checkpoint else None)
+        if files is None:
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
             return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
         state = json.loads(files[checkpoints.STATE])
         with as_written(folder / checkpoints.STATE):
-            check_same(folder, state, json.loads(config), processes, other_processes, log)
+            check_same(folder, state, run.threads, processes, other_processes, log)
             before = DataInfo.read(state["facts"], folder / DATA)
-        kept = tokenizer if isinstance(run, TextRun) else None
-        prepared = _prepare_in_turn(processes, run, kept, log, data)
+        prepared = _prepare_in_turn(processes, run, start_files.get(TOKENIZER), log, data)
         check_data(folder, before, prepared.info)
         return run_to_end(prepared, folder, processes, log, files)
 
@@ -134,15 +131,13 @@ def run_to_end(
         elif processes.is_main:
             for name, data in _start_files(prepared).items():
                 write_atomic(folder / name, data)
-            checkpoints.save(folder, 0, session.checkpoint_files(state), keep=run.keep_checkpoints)
+            session.save(folder, state)
 
         def save() -> None:
             _check_finite(session.model, state, folder)
             if processes.is_main:
                 try:
-                    checkpoints.save(
-                        folder, state.step, session.checkpoint_files(state), keep=run.keep_checkpoints
-                    )
+                    session.save(folder, state)
                     write_atomic(folder / METRICS, _metrics_lines(state))
                 except InputError as error:
                     raise checkpoints.not_saved(error, folder, state.step, processes.world_size) from None
@@ -344,7 +339,7 @@ def check_new(folder: Path, processes: int) -> None:
 
 
 def check_same(
-    folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, log: Log
+    folder: Path, state: Any, threads: int, processes: Group, other_processes: bool, log: Log
 ) -> None:
     """The checkpoint is of as many processes; what else may change the bits is told."""
     if state["processes"] != processes.world_size:
@@ -356,7 +351,7 @@ def check_same(
                 "with --other-processes."
             )
         log(f"! trained so far by {counts}: from here on the run is not to the bit what it would have been.")
-    threads = config["threads"] or torch.get_num_threads()
+    threads = threads or torch.get_num_threads()
     if state["threads"] != threads:
         log(
             f"! trained so far with {state['threads']} threads, now with {threads}: sums may be rounded "
