@@ -99,13 +99,18 @@ CATALOG: dict[str, Entry] = {
 }
 
 
+def known_entry(name: str | Path) -> Entry | None:
+    """The entry of that name, if there is one (underscores are as good as hyphens)."""
+    return CATALOG.get(str(name).replace("_", "-").lower())
+
+
 def find_entry(name: str) -> Entry:
-    """The entry of that name (underscores are as good as hyphens).
+    """The entry of that name.
 
     >>> find_entry("fashion_mnist").size
     54950048
     """
-    slug = name.replace("_", "-").lower()
-    if slug not in CATALOG:
+    entry = known_entry(name)
+    if entry is None:
         raise unknown("data set", name, CATALOG)
-    return CATALOG[slug]
+    return entry

@@ -116,7 +116,7 @@ def _npz_heads(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
             heads[name] = ((), np.dtype("u1"))
             if name in known:
                 with archive.open(f"{name}.npy") as member:
-                    heads[name] = _npy_head(BytesIO(member.read(MAX_NPY_HEAD)))[:2]
+                    heads[name] = _npy_head(BytesIO(member.read(MAX_NPY_HEAD)))
     return heads
 
 
@@ -130,25 +130,22 @@ def _damaged_npz(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: holds an array that cannot be read safely: {error}.") from None
 
 
-def _npy_head(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+def _npy_head(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, columns_first, kind = read(file)
+    shape, _, kind = read(file)
     if kind.hasobject:
         raise ValueError("it holds objects, and to read those can run code")
-    return shape, kind, columns_first
+    return shape, kind
 
 
 def _npy_array(path: Path, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
     """The values of an array, of which no more is unpacked than its header promises."""
     size = math.prod(shape) * kind.itemsize
     with _damaged_npz(path):
-        file = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEAD))
-        columns_first = _npy_head(file)[2]
-        if (rest := file.getbuffer()[file.tell() :]).nbytes != size:
-            raise ValueError(f"the header of {name} promises {shape} of {kind}, {rest.nbytes:,} bytes follow")
-        values: NDArray[Any] = np.frombuffer(rest, kind)
-        return values.reshape(shape[::-1]).T if columns_first else values.reshape(shape)
+        member = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEAD))
+        values: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+        return values
 
 
 def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:

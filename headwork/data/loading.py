@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwork.data.archives import UnreadableError
-from headwork.data.catalog import CATALOG, Entry, File, find_entry
+from headwork.data.catalog import CATALOG, Entry, File, known_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
 from headwork.data.fetching import Log, cached, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
@@ -50,11 +50,11 @@ def load(
     >>> len(data.train), len(data.validation), len(data.test)
     (1293, 145, 359)
     """
-    slug = str(name).replace("_", "-").lower()
-    if slug in CATALOG and not isinstance(name, Path):
+    entry = None if isinstance(name, Path) else known_entry(name)
+    if entry is not None:
         if columns is not None or size is not None:
-            raise InputError(f"{slug}: --columns and --size are for files of your own.")
-        return _load_entry(find_entry(slug), from_folder, log, seed=seed, validation=validation)
+            raise InputError(f"{entry.name}: --columns and --size are for files of your own.")
+        return _load_entry(entry, from_folder, log, seed=seed, validation=validation)
     path = Path(name)
     if from_folder is not None:
         raise InputError(
@@ -82,7 +82,8 @@ def load(
 
 def load_images(name: str | Path, **options: Any) -> Images:
     """``load``, where only images will do; a set known to hold texts is refused before it is fetched."""
-    data = None if _known_kind(name) == "texts" else load(name, **options)
+    entry = known_entry(name)
+    data = None if entry and entry.kind == "texts" else load(name, **options)
     if not isinstance(data, Images):
         raise InputError(f"{name} holds texts; images are needed here, such as fashion-mnist or digits.")
     return data
@@ -90,15 +91,11 @@ def load_images(name: str | Path, **options: Any) -> Images:
 
 def load_texts(name: str | Path, **options: Any) -> Texts:
     """``load``, where only texts will do."""
-    data = None if _known_kind(name) == "images" else load(name, **options)
+    entry = known_entry(name)
+    data = None if entry and entry.kind == "images" else load(name, **options)
     if not isinstance(data, Texts):
         raise InputError(f"{name} holds images; texts are needed here, such as imdb or rotten-tomatoes.")
     return data
-
-
-def _known_kind(name: str | Path) -> str:
-    entry = CATALOG.get(str(name).replace("_", "-").lower())
-    return entry.kind if entry else ""
 
 
 def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **options: Any) -> Images | Texts:
@@ -231,8 +228,7 @@ def _own_images(
     **options: Any,
 ) -> Images:
     for part, split in splits.items():
-        if part == "train" or len(split):
-            check_images(f"{path} ({part})", classes, split, several=part == "train")
+        check_images(f"{path} ({part})", classes, split, several=part == "train")
     return Images.split(path.stem, classes, splits["train"], notes=notes, **_own_parts(splits, options))
 
 

@@ -108,9 +108,13 @@ class Tokenizer:
         ids, half = self.inner.encode(text, whole=True), self.max_length // 2
         return ids if len(ids) <= self.max_length else ids[: self.max_length - half] + ids[-half:]
 
+    def to_bytes(self) -> bytes:
+        """The content of its tokenizer.json."""
+        return self.inner.to_str(pretty=True).encode()
+
     def save(self, path: str | Path) -> Path:
         """Write it as a tokenizer.json."""
-        return write_atomic(path, self.inner.to_str(pretty=True))
+        return write_atomic(path, self.to_bytes())
 
 
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length: int = 256) -> Tokenizer:
@@ -144,10 +148,14 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
     )
     inner.train_from_iterator(iter(texts), trainer)
-    return Tokenizer(read_tokenizer_json(inner.to_str().encode(), "tokenizer.json"), max_length)
+    return parse_tokenizer(inner.to_str().encode(), max_length)
 
 
 def read_tokenizer(path: str | Path, *, max_length: int = 256) -> Tokenizer:
     """A tokenizer.json: one that was saved, or a pretrained encoder's."""
-    inner = read_tokenizer_json(read_bytes(path, max_bytes=MAX_TOKENIZER_BYTES), path)
-    return Tokenizer(inner, max_length)
+    return parse_tokenizer(read_bytes(path, max_bytes=MAX_TOKENIZER_BYTES), max_length, path)
+
+
+def parse_tokenizer(data: bytes, max_length: int, where: str | Path = "tokenizer.json") -> Tokenizer:
+    """The tokenizer of a tokenizer.json's content."""
+    return Tokenizer(read_tokenizer_json(data, where), max_length)

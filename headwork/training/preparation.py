@@ -24,7 +24,9 @@ from headwork.data import (
     read_tokenizer,
     train_tokenizer,
 )
+from headwork.data.catalog import known_entry
 from headwork.data.fetching import Log
+from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError, unknown
 from headwork.models import (
     Model,
@@ -35,7 +37,6 @@ from headwork.models import (
     VisionTransformerConfig,
 )
 from headwork.models.model import build_classifier
-from headwork.tokenizer_files import read_tokenizer_json
 from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
 from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
 from headwork.training.log_ratios import set_log_ratios
@@ -108,8 +109,7 @@ def prepare(
 
 def _full_path(name: str) -> str:
     """A path in full, so that the run can be resumed from any folder; a known name as it is."""
-    known = name.replace("_", "-").lower() in CATALOG
-    return name if known or not Path(name).exists() else str(Path(name).resolve())
+    return name if known_entry(name) or not Path(name).exists() else str(Path(name).resolve())
 
 
 def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
@@ -137,7 +137,7 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
 def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
     pretrained = None
     if saved is not None:
-        tokenizer = tokenizer_from(saved, run.max_length)
+        tokenizer = parse_tokenizer(saved, run.max_length)
     elif run.encoder:
         run = replace(run, encoder=_full_path(run.encoder))
         pretrained, folder = _encoder(run, log)
@@ -154,7 +154,7 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
             run.model, vocabulary=tokenizer.vocabulary, max_length=run.max_length, classes=len(data.classes)
         )
         run = replace(run, model=config)
-    info = _info(data, tokenizer=hashlib.sha256(tokenizer_bytes(tokenizer)).hexdigest())
+    info = _info(data, tokenizer=hashlib.sha256(tokenizer.to_bytes()).hexdigest())
 
     def examples(split: TextSplit) -> TextExamples:
         return TextExamples(tokenizer.encode(split))
@@ -189,12 +189,3 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
         most = encoder.config.max_length
         raise InputError(f"max_length {run.max_length}: the encoder has positions for {most} tokens only.")
     return encoder, folder
-
-
-def tokenizer_from(data: bytes, max_length: int) -> Tokenizer:
-    """A tokenizer from its bytes."""
-    return Tokenizer(read_tokenizer_json(data, "tokenizer.json"), max_length)
-
-
-def tokenizer_bytes(tokenizer: Tokenizer) -> bytes:
-    return str(tokenizer.inner.to_str(pretty=True)).encode()

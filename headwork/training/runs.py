@@ -38,7 +38,7 @@ from headwork.training.folders import (
     load_tokenizer,
 )
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
-from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_bytes
+from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
 
@@ -234,7 +234,7 @@ def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
 def _start_files(prepared: PreparedRun) -> dict[str, bytes]:
     """The files that a run begins with."""
     files = {CONFIG: as_text(prepared.run).encode(), DATA: as_json(asdict(prepared.info))}
-    return files | ({TOKENIZER: tokenizer_bytes(prepared.tokenizer)} if prepared.tokenizer else {})
+    return files | ({TOKENIZER: prepared.tokenizer.to_bytes()} if prepared.tokenizer else {})
 
 
 def _metrics_lines(state: TrainState) -> bytes:
