@@ -93,13 +93,13 @@ def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accurac
     >>> changes_sentence({"cnn": high, "lstm": low}, {"cnn": low, "lstm": low})
     'accuracy drops for cnn (-40.0 points); there is no measurable change for lstm (+0.0 points)'
     """
-    texts, numbers = {}, {}
+    changes = {}
     for name, accuracy in before.items():
         gain = after[name].value - accuracy.value
-        changed = f"accuracy {'rises' if gain > 0 else 'drops'}"
-        texts[name] = changed if accuracy.differs(after[name]) else "there is no measurable change"
-        numbers[name] = f"{100 * gain:+.1f} points"
-    return clauses(texts, numbers)
+        change = f"accuracy {'rises' if gain > 0 else 'drops'}"
+        change = change if accuracy.differs(after[name]) else "there is no measurable change"
+        changes[name] = (change, f"{100 * gain:+.1f} points")
+    return clauses(changes)
 
 
 def all_accuracies(by_size: BySize) -> list[Accuracy]:

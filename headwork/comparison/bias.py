@@ -271,16 +271,16 @@ def report(settings: Settings, results: Results) -> Section:
 
 
 def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: float) -> str:
-    texts, numbers = {}, {}
+    findings = {}
     for name, before in errors["before"].items():
         after = errors["after"][name]
-        numbers[name] = f"error {before:.2f}, trained {after:.2f}"
         degree = classify(before, ((0.05, "almost fully"), (0.7, "partly"), (float("inf"), "hardly")))
         scale = ((-0.05, "more"), (0.05, "neither more nor less"), (float("inf"), "less"))
         change = classify(after - before, scale)
-        texts[name] = f"the output {degree} shifts with it, and {change} so after training,"
+        text = f"the output {degree} shifts with it, and {change} so after training,"
+        findings[name] = (text, f"error {before:.2f}, trained {after:.2f}")
     return (
-        f"When the image is shifted, {clauses(texts, numbers)}. Error 0: the output shifts with the image; "
+        f"When the image is shifted, {clauses(findings)}. Error 0: the output shifts with the image; "
         f"1: the outputs are unrelated. As a check, a convolution with circular padding has {circular:.1g}."
     )
 

@@ -240,18 +240,19 @@ def report(settings: Settings, results: Results) -> Section:
 
 def reach_sentence(accuracies: BySize) -> str:
     """The gaps over which each family remembers the first symbol."""
-    texts, ranges = {}, {}
+    reaches = {}
     for name, by_gap in accuracies.items():
         first, last = min(by_gap), max(by_gap)
-        ranges[name] = f"{by_gap[first].value:.0%} at gap {first}, {by_gap[last].value:.0%} at gap {last}"
         solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED), default=0)
         above = max((gap for gap in by_gap if by_gap[gap].above(Accuracy(CHANCE))), default=0)
-        texts[name] = f"{SOLVED:.0%} or more up to gap {solved}" if solved else f"below {SOLVED:.0%}"
+        reach = f"{SOLVED:.0%} or more up to gap {solved}" if solved else f"below {SOLVED:.0%}"
         if above > solved:
-            texts[name] += f" and above chance up to gap {above}"
+            reach += f" and above chance up to gap {above}"
         elif not above:
-            texts[name] = "at chance at every gap"
-    return f"The accuracy on the first symbol is {clauses(texts, ranges)}."
+            reach = "at chance at every gap"
+        ends = f"{by_gap[first].value:.0%} at gap {first}, {by_gap[last].value:.0%} at gap {last}"
+        reaches[name] = (reach, ends)
+    return f"The accuracy on the first symbol is {clauses(reaches)}."
 
 
 def claim_sentence(accuracies: BySize) -> str:
@@ -328,8 +329,7 @@ def decay_per_position(norms: Sequence[float]) -> float | None:
 def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> str:
     """The gradient at the first token relative to the token just before the last."""
     ratios = {name: values[0] / values[-2] for name, values in norms.items()}
-    texts = {name: classify(ratio, DECAY_SCALE) for name, ratio in ratios.items()}
-    parts = clauses(texts, {name: f"{ratio:.2g}" for name, ratio in ratios.items()})
+    parts = clauses({name: (classify(ratio, DECAY_SCALE), f"{ratio:.2g}") for name, ratio in ratios.items()})
     return f"{state}, over a gap of {gap} the gradient at the first token, relative to a near token, {parts}."
 
 

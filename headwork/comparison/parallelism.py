@@ -131,8 +131,11 @@ def report(settings: Settings, results: Results) -> Section:
     row.add_cells(f"time per token, {label}", per_token, format_ratio, f"time a token, {label}")
     row.add_cells(f"time per FLOP, {label}", per_flop, format_ratio, "time a FLOP, the same")
     by_growth = sorted(names, key=lambda name: not _slope(chains[name]))  # chains that grow come first
-    growth = {name: "grows with n" if _slope(chains[name]) else "does not depend on n" for name in by_growth}
-    row.verdict = f"The longest chain of dependent operations {clauses(growth, row.cells[0].texts)}."
+    growth = {
+        name: ("grows with n" if _slope(chains[name]) else "does not depend on n", str(chains[name]))
+        for name in by_growth
+    }
+    row.verdict = f"The longest chain of dependent operations {clauses(growth)}."
     row.add_sentence(_token_sentence(per_token, per_flop, last // first))
     if count > 1:
         row.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
@@ -180,16 +183,16 @@ def _slope(chain: Polynomial) -> float:
 
 
 def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float], factor: int) -> str:
-    texts, numbers = {}, {}
+    findings = {}
     for name, ratio in per_flop.items():
-        numbers[name] = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
+        text = "a token takes no longer"
         if ratio > UNCHANGED:
-            texts[name] = "cores wait and each FLOP takes longer"
+            text = "cores wait and each FLOP takes longer"
         elif per_token[name] > UNCHANGED:
-            texts[name] = "a token takes longer only because it needs more FLOPs"
-        else:
-            texts[name] = "a token takes no longer"
-    return f"With the same tokens in sequences {factor} times as long, {clauses(texts, numbers)}."
+            text = "a token takes longer only because it needs more FLOPs"
+        ratios = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
+        findings[name] = (text, ratios)
+    return f"With the same tokens in sequences {factor} times as long, {clauses(findings)}."
 
 
 def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: float = 0.0) -> str:
@@ -200,8 +203,7 @@ def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: flo
         (1 + (count - 1) / 2, "the speed-up is small"),
         (math.inf, "the speed-up is good"),
     )
-    texts = {name: classify(speedup, scale) for name, speedup in speedups.items()}
-    parts = clauses(texts, {name: format_ratio(x) for name, x in speedups.items()})
+    parts = clauses({name: (classify(x, scale), format_ratio(x)) for name, x in speedups.items()})
     # This process alone is a load of at most one thread per core.
     busy = (
         f" But the machine was busy (load {machine_load:.1f} on {count} cores), so these speed-ups mean "

@@ -11,6 +11,9 @@ from headwork.comparison.families import FAMILIES
 from headwork.documents import Figure, Table
 
 SIZE, WIDE = (5.4, 4.6), (9.0, 3.5)
+PLAIN_ATTENTION = "plain attention"  # is drawn as its family, with hollow markers on a dotted line
+STYLES = {name: family.style for name, family in FAMILIES.items()}
+STYLES[PLAIN_ATTENTION] = STYLES["transformer"] | {"linestyle": ":", "markerfacecolor": "white"}
 Line = tuple[Sequence[float], Sequence[float]]
 Results = Mapping[str, Mapping[str, Any]]  # of measurements, by their names
 
@@ -60,15 +63,15 @@ def join_names(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def clauses(texts: Mapping[str, str], numbers: Mapping[str, str]) -> str:
-    """One clause for each different text, with the families it is true of and their numbers.
+def clauses(findings: Mapping[str, tuple[str, str]]) -> str:
+    """One clause for each different text, with the families it is true of and the number of each.
 
-    >>> clauses({"cnn": "no", "lstm": "yes", "gru": "no"}, {"cnn": "1", "lstm": "2", "gru": "3"})
+    >>> clauses({"cnn": ("no", "1"), "lstm": ("yes", "2"), "gru": ("no", "3")})
     'no for cnn (1) and gru (3); yes for lstm (2)'
     """
     groups: dict[str, list[str]] = {}
-    for family, text in texts.items():
-        groups.setdefault(text, []).append(f"{family} ({numbers[family]})")
+    for family, (text, number) in findings.items():
+        groups.setdefault(text, []).append(f"{family} ({number})")
     return "; ".join(f"{text} for {join_names(families)}" for text, families in groups.items())
 
 
@@ -129,7 +132,7 @@ def format_size(size: float) -> str:
 
 def draw(axes: Any, family: str, line: Line, label: str = "", **style: Any) -> None:
     """The line of a family, in its own style unless another is given."""
-    style = {**FAMILIES[family].style, "markersize": 5, "linewidth": 1.6, **style}
+    style = {**STYLES[family], "markersize": 5, "linewidth": 1.6, **style}
     axes.plot(*line, label=label or family, **style)
 
 
