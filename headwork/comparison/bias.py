@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from headwork.comparison import accuracy, training
-from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence
+from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence, mean_accuracies
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Results, Section, classify, clauses, dodge_factor
@@ -213,35 +213,32 @@ def circular_convolution_error() -> dict[str, float]:
 def report(settings: Settings, results: Results) -> Section:
     names, task = settings.families, TASKS[settings.full]
 
-    def runs(name: str, count: int = task.counts[-1], shuffle: bool = False) -> list[Mapping[str, Any]]:
-        return [results[measurement_name(name, count, seed, shuffle)] for seed in settings.seeds]
+    def runs(count: int, shuffle: bool = False) -> dict[str, list[Mapping[str, Any]]]:
+        return settings.runs(results, partial(measurement_name, count=count, shuffle=shuffle))
 
-    tested = runs(names[0])[0]["tested"]
-    sizes = [runs(name)[0]["parameters"] for name in names]
+    largest = runs(task.counts[-1])
+    tested = largest[names[0]][0]["tested"]
+    sizes = [by_seed[0]["parameters"] for by_seed in largest.values()]
     row = Section(
         "bias",
         "Inductive bias",
         f"{task.data} on {task.image} x {task.image} with a margin of {task.margin}: "
         f"{settings.describe_training('images', sizes)}; {tested:,} test images; chance is {CHANCE:.0%}.",
     )
-
-    def mean(some_runs: list[Mapping[str, Any]], field: str = "accuracy") -> Accuracy:
-        return accuracy.mean_accuracy([run[field] for run in some_runs], tested)
-
-    accuracies = {name: {count: mean(runs(name, count)) for count in task.counts} for name in names}
-    by_count = {
-        f"{count:,} training images": {name: accuracies[name][count] for name in names}
-        for count in task.counts
-    }
-    shifted = {name: mean(runs(name), "shifted") for name in names}
-    shuffled = {name: mean(runs(name, shuffle=True)) for name in names}
+    accuracies = {count: mean_accuracies(runs(count), tested) for count in task.counts}
+    shifted = mean_accuracies(largest, tested, "shifted")
+    shuffled = mean_accuracies(runs(task.counts[-1], shuffle=True), tested)
     errors = {
-        when: {name: sum(run[f"error {when}"] for run in runs(name)) / len(runs(name)) for name in names}
+        when: {
+            name: sum(run[f"error {when}"] for run in by_seed) / len(by_seed)
+            for name, by_seed in largest.items()
+        }
         for when in ("before", "after")
     }
     for when, state in (("before", "untrained"), ("after", "trained")):
         row.add_cells(f"equivariance error, {state}", errors[when], "{:.2f}".format)
-    for label, values in by_count.items():
+    for count, values in accuracies.items():
+        label = f"{count:,} training images"
         row.add_cells(f"accuracy, {label}", values, json_name=f"right, {label}")
     lower = f"tested {task.margin} rows lower"
     row.add_cells(f"accuracy, {label}, {lower}", shifted, json_name=f"the last, {lower}")
@@ -249,10 +246,12 @@ def report(settings: Settings, results: Results) -> Section:
     row.add_cells(f"accuracy, {label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
     circular = results["bias circular convolution"]["error"]
     row.add_sentence(_equivariance_sentence(errors, circular))
-    every = accuracy.all_accuracies(accuracies)
-    row.verdict = accuracy.budget_sentence(every, CHANCE, settings.steps)
+    row.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
     if not row.verdict:
-        fewest, *_, most = (f"{label} {leaders_sentence(values)}" for label, values in by_count.items())
+        fewest, most = (
+            f"{count:,} training images {leaders_sentence(accuracies[count])}"
+            for count in (task.counts[0], task.counts[-1])
+        )
         row.verdict = f"With {fewest}; with {most}."
         row.add_sentence(f"Tested on images {task.margin} rows lower, {changes_sentence(values, shifted)}.")
         row.add_sentence(
@@ -289,7 +288,7 @@ def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: s
     title = f"Accuracy by training images ({data})"
     figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, title, "training images")
     for index, (name, one) in enumerate(shuffled.items()):
-        x = max(accuracies[name]) * 1.7 * dodge_factor(index, len(shuffled))
+        x = max(accuracies) * 1.7 * dodge_factor(index, len(shuffled))
         style = {**FAMILIES[name].style, "linestyle": "", "markerfacecolor": "white", "markersize": 6}
         axes.plot([x], [100 * one.value], **style)
     caption = f"{margins} Hollow markers on the right: all pixels shuffled."

@@ -214,15 +214,11 @@ def report(settings: Settings, results: Results) -> Section:
         f"{settings.describe_training('sequences', counts)}; {TEST_SEQUENCES:,} test sequences per seed; "
         f"chance is {CHANCE:.0%}.",
     )
-
-    def mean(name: str, gap: int) -> Accuracy:
-        values = [results[measurement_name(name, gap, seed)]["accuracy"] for seed in seeds]
-        return accuracy.mean_accuracy(values, TEST_SEQUENCES * len(seeds))
-
-    accuracies = {name: {gap: mean(name, gap) for gap in gaps} for name in names}
+    accuracies = {}
     for gap in gaps:
-        at_gap = {name: accuracies[name][gap] for name in names}
-        row.add_cells(f"accuracy, gap {gap}", at_gap, json_name=f"gap {gap}: right")
+        runs = settings.runs(results, partial(measurement_name, gap=gap))
+        accuracies[gap] = accuracy.mean_accuracies(runs, TEST_SEQUENCES * len(seeds))
+        row.add_cells(f"accuracy, gap {gap}", accuracies[gap], json_name=f"gap {gap}: right")
     row.numbers = {"accuracy": accuracy.values_by_size(accuracies), "chance": CHANCE}
     row.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
     if not row.verdict:
@@ -241,8 +237,9 @@ def report(settings: Settings, results: Results) -> Section:
 def reach_sentence(accuracies: BySize) -> str:
     """The gaps over which each family remembers the first symbol."""
     reaches = {}
-    for name, by_gap in accuracies.items():
-        first, last = min(by_gap), max(by_gap)
+    first, last = min(accuracies), max(accuracies)
+    for name in accuracies[first]:
+        by_gap = accuracy.of_family(accuracies, name)
         solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED), default=0)
         above = max((gap for gap in by_gap if by_gap[gap].above(Accuracy(CHANCE))), default=0)
         reach = f"{SOLVED:.0%} or more up to gap {solved}" if solved else f"below {SOLVED:.0%}"
@@ -257,11 +254,11 @@ def reach_sentence(accuracies: BySize) -> str:
 
 def claim_sentence(accuracies: BySize) -> str:
     """The usual claim, that attention reaches farther than recurrence, tested at the longest gap."""
-    recurrent = [name for name in accuracies if FAMILIES[name].kind == "recurrence"]
-    if "transformer" not in accuracies or not recurrent:
+    gap, at_gap = max(accuracies.items())
+    recurrent = [name for name in at_gap if FAMILIES[name].kind == "recurrence"]
+    if "transformer" not in at_gap or not recurrent:
         return ""
-    gap = max(accuracies["transformer"])
-    at_gap = {name: accuracies[name][gap] for name in ("transformer", *recurrent)}
+    at_gap = {name: at_gap[name] for name in ("transformer", *recurrent)}
     ahead = any(at_gap[name].above(at_gap["transformer"]) for name in recurrent)
     claim = ", against the usual claim that attention reaches farther" if ahead else ""
     return (

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from headwork.comparison import bias, training
-from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracy
+from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracies
 from headwork.comparison.bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
@@ -123,18 +123,18 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
 
 
 def report(settings: Settings, results: Results) -> Section:
-    names, seeds, task = settings.families, settings.seeds, TASKS[settings.full]
+    task = TASKS[settings.full]
     row = Section(
         "uses",
         "Best use",
         f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
     )
     count = task.counts[-1]
-    runs = {name: [results[measurement_name(name, count, seed)] for seed in seeds] for name in names}
+    runs = settings.runs(results, partial(measurement_name, count=count))
     label = f"{task.data}, {count:,} images"
     _add_task(row, label, runs, results["uses time on images"], bias.CHANCE, settings.steps)
     if settings.full:
-        runs = {name: [results[f"reviews {name} seed {seed}"] for seed in seeds] for name in names}
+        runs = settings.runs(results, "reviews {family} seed {seed}".format)
         times = results["uses time on reviews"]
         _add_task(row, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:
@@ -145,10 +145,7 @@ def report(settings: Settings, results: Results) -> Section:
 def _add_task(
     row: Section, task: str, runs: Mapping[str, list[Any]], times: Any, chance: float, steps: int
 ) -> None:
-    accuracies = {
-        name: mean_accuracy([run["accuracy"] for run in by_seed], by_seed[0]["tested"])
-        for name, by_seed in runs.items()
-    }
+    accuracies = mean_accuracies(runs, next(iter(runs.values()))[0]["tested"])
     counts = {name: by_seed[0]["parameters"] for name, by_seed in runs.items()}
     for label, values, form, json_name in (
         ("accuracy", accuracies, str, "right"),

@@ -6,6 +6,7 @@ The schedule and the position in the epoch follow from the step as well. So a re
 one, to the bit.
 """
 
+import itertools
 import os
 import shutil
 from contextlib import suppress
@@ -157,11 +158,8 @@ def step_of(folder: Path) -> int:
 
 def set_aside(folder: Path) -> Path:
     """Rename what is damaged."""
-    for count in range(1, 1000):
-        aside = folder.with_name(f"damaged-{folder.name}-{count}")
-        if not aside.exists():
-            try:
-                return folder.rename(aside)
-            except OSError as error:
-                raise InputError(f"{folder}: damaged, and cannot be moved aside: {error.strerror}.") from None
-    raise InputError(f"{folder}: damaged, and so were many before it. Is the disk failing?")
+    names = (folder.with_name(f"damaged-{folder.name}-{count}") for count in itertools.count(1))
+    try:
+        return folder.rename(next(path for path in names if not path.exists()))
+    except OSError as error:
+        raise InputError(f"{folder}: damaged, and cannot be moved aside: {error.strerror}.") from None
