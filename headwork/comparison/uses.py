@@ -109,9 +109,9 @@ def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     keys = (seed, family, REVIEWS)
     model = training.build_seeded(lambda: text_model(FAMILIES[family]), *keys)
     train_batches = (
-        train_examples.batch(chosen)
+        train_examples.batch(indices)
         for epoch in range(1 + steps * BATCH_SIZE // len(train_examples.labels))
-        for chosen in train_examples.shuffled_batches(BATCH_SIZE, seed, epoch)
+        for indices in train_examples.shuffled_batches(BATCH_SIZE, seed, epoch)
     )
     training.train(model, train_batches, *keys, steps=steps, rate=TEXT_LEARNING_RATE)
     test_batches = map(test_examples.batch, test_examples.sequential_batches(200))

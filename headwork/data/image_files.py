@@ -101,14 +101,14 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     sizes = {part: split.images.shape[1:] for part, split in parts.items()}
     if len(set(sizes.values())) > 1:
         raise InputError(f"{path}: the parts have images of different sizes: {sizes}.")
-    shape, kind = heads.get("classes", ((), np.dtype("U1")))
-    if len(shape) == 1 and shape[0] * kind.itemsize <= MAX_CLASSES**2:
-        return tuple(str(name) for name in _npy_array(path, "classes", shape, kind)), parts
+    shape, dtype = heads.get("classes", ((), np.dtype("U1")))
+    if len(shape) == 1 and shape[0] * dtype.itemsize <= MAX_CLASSES**2:
+        return tuple(str(name) for name in _npy_array(path, "classes", shape, dtype)), parts
     return tuple(map(str, range(1 + max(int(split.labels.max()) for split in parts.values())))), parts
 
 
 def _npz_heads(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """The shape and kind of each array that could be used, from its first bytes."""
+    """The shape and dtype of each array that could be used, from its first bytes."""
     heads: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
     known = {"classes", *(name for pairs in ARRAY_NAMES.values() for pair in pairs for name in pair)}
     with open_file(path, max_bytes=None) as file, _damaged_npz(path), zipfile.ZipFile(file) as archive:
@@ -133,15 +133,15 @@ def _damaged_npz(path: Path) -> Iterator[None]:
 def _npy_head(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, kind = read(file)
-    if kind.hasobject:
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
         raise ValueError("it holds objects, and to read those can run code")
-    return shape, kind
+    return shape, dtype
 
 
-def _npy_array(path: Path, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+def _npy_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """The values of an array, of which no more is unpacked than its header promises."""
-    size = math.prod(shape) * kind.itemsize
+    size = math.prod(shape) * dtype.itemsize
     with _damaged_npz(path):
         member = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEAD))
         values: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)

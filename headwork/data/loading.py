@@ -16,7 +16,7 @@ from headwork.data.catalog import CATALOG, Entry, File, known_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
 from headwork.data.fetching import Log, cached, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
-from headwork.data.text_files import KINDS, Row, class_names, labelled_rows, text_split
+from headwork.data.text_files import SUFFIXES, Row, class_names, labelled_rows, text_split
 from headwork.errors import InputError, unknown
 
 FASHION_CLASSES = (
@@ -63,19 +63,19 @@ def load(
             f"{unknown('data set', name, CATALOG)} And there is no file or folder of that name: "
             "a folder of images by class, an .npz, .csv, .tsv or .jsonl file."
         )
-    kind = path.suffix.lower()
-    images = path.is_dir() and not any((path / f"train{suffix}").exists() for suffix in KINDS)
+    suffix = path.suffix.lower()
+    images = path.is_dir() and not any((path / f"train{suffix}").exists() for suffix in SUFFIXES)
     if size is not None and not images:
         raise InputError(f"{path}: a size is for a folder of images, which it is not. Leave the size out.")
-    if columns is not None and (images or kind == ".npz"):
+    if columns is not None and (images or suffix == ".npz"):
         raise InputError(f"{path}: holds images; columns are for texts. Leave them out.")
     if images:
         return _own_images(path, *folder_parts(path, size), seed=seed, validation=validation)
-    if kind == ".npz":
+    if suffix == ".npz":
         return _own_images(path, *npz_parts(path), seed=seed, validation=validation)
-    if path.is_dir() or kind in KINDS:
+    if path.is_dir() or suffix in SUFFIXES:
         return _own_texts(path, columns, seed=seed, validation=validation)
-    raise unknown(f"kind of data file ({path})", kind or "without a suffix", [*KINDS, ".npz"])
+    raise unknown(f"kind of data file ({path})", suffix or "without a suffix", [*SUFFIXES, ".npz"])
 
 
 def load_images(name: str | Path, **options: Any) -> Images:
@@ -222,10 +222,10 @@ def _own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -> Tex
     files = {"train": path}
     if path.is_dir():
         files = {
-            part: path / f"{part}{kind}"
-            for kind in KINDS
+            part: path / f"{part}{suffix}"
+            for suffix in SUFFIXES
             for part in ("train", "validation", "test")
-            if (path / f"{part}{kind}").exists()
+            if (path / f"{part}{suffix}").exists()
         }
     rows = {part: labelled_rows(file, columns) for part, file in files.items()}
     classes = class_names(rows["train"], files["train"])

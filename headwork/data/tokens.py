@@ -52,10 +52,10 @@ class EncodedTexts:
         """Tokens and mask (text, token) of the texts at those indices, as long as the longest."""
         starts = self.starts[indices]
         lengths = self.starts[indices + 1] - starts
-        across = np.arange(int(lengths.max(initial=1)))
-        mask = across < lengths[:, None]
+        offsets = np.arange(int(lengths.max(initial=1)))
+        mask = offsets < lengths[:, None]
         tokens = np.full(mask.shape, self.padding, np.int64)
-        tokens[mask] = self.ids[(starts[:, None] + across)[mask]]
+        tokens[mask] = self.ids[(starts[:, None] + offsets)[mask]]
         return tokens, mask
 
     def tensors(self, indices: Indices) -> "tuple[Tensor, Tensor, Tensor]":

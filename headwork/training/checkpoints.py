@@ -134,7 +134,7 @@ def resume_command(run_folder: Path, processes: int) -> str:
     return f"torchrun {nodes}--nproc-per-node {here} -m headwork resume {run_folder}"
 
 
-def not_saved(error: InputError, run_folder: Path, step: int, processes: int) -> InputError:
+def save_error(error: InputError, run_folder: Path, step: int, processes: int) -> InputError:
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)

@@ -103,11 +103,11 @@ def evaluate(
     processes = processes or Group()
     model.eval()
     loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
-    for chosen in examples.sequential_batches(batch_size)[processes.batch_slice]:
-        inputs, labels = examples.batch(chosen)
+    for indices in examples.sequential_batches(batch_size)[processes.batch_slice]:
+        inputs, labels = examples.batch(indices)
         logits = model(*processes.to_device(inputs))
         loss += losses(logits, labels.to(logits.device))[1].sum().item()
-        names = [f"example {index}" for index in chosen]
-        probabilities[torch.from_numpy(chosen)] = probabilities_of(logits.double(), names).cpu()
+        names = [f"example {index}" for index in indices]
+        probabilities[torch.from_numpy(indices)] = probabilities_of(logits.double(), names).cpu()
     (total,) = processes.sum_numbers(loss)
     return Evaluation(processes.all_reduce(probabilities), examples.labels, total / len(examples.labels))

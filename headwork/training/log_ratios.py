@@ -20,8 +20,8 @@ def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
     assert model.ngrams is not None
     rows, classes = model.ngrams.table.shape
     counts = torch.zeros(classes, rows, dtype=torch.float64)
-    for chosen in examples.sequential_batches(CHUNK_SIZE):
-        (tokens, mask), labels = examples.batch(chosen)
+    for indices in examples.sequential_batches(CHUNK_SIZE):
+        (tokens, mask), labels = examples.batch(indices)
         hashed = ngram_rows(tokens, mask, model.config).flatten(1)
         texts = torch.arange(len(labels))[:, None].expand_as(hashed)
         # Once per text, however often it occurs in it.

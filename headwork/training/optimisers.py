@@ -33,12 +33,12 @@ def build_optimiser(model: nn.Module, run: RunConfig) -> torch.optim.Optimizer:
         "sgd": {"params": [], "by": "sgd", "times": NGRAM_FACTOR},
     }
     for name, parameter in model.named_parameters():
-        kind = "decayed" if parameter.dim() > 1 else "free"
+        group_name = "decayed" if parameter.dim() > 1 else "free"
         if name == "ngrams.table":
-            kind = "sgd"
+            group_name = "sgd"
         elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
-            kind = "muon"
-        groups[kind]["params"].append(parameter)
+            group_name = "muon"
+        groups[group_name]["params"].append(parameter)
     filled = [group for group in groups.values() if group["params"]]
     return Optimiser(filled, lr=run.learning_rate, fused=True)
 
@@ -49,17 +49,17 @@ class Optimiser(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            moving = [tensor for tensor in group["params"] if tensor.grad is not None]
+            with_gradient = [tensor for tensor in group["params"] if tensor.grad is not None]
             if group.get("by") == "muon":
-                for alike in _by_shape(moving):
-                    self._muon(alike, group["lr"], group["weight_decay"])
+                for same_shape in _by_shape(with_gradient):
+                    self._muon(same_shape, group["lr"], group["weight_decay"])
             elif group.get("by") == "sgd":
-                for table in moving:
+                for table in with_gradient:
                     momentum = self._momentum(table).mul_(SGD_MOMENTUM).add_(table.grad)
                     table.add_(momentum, alpha=-group["lr"])
             else:
                 continue
-            for tensor in moving:
+            for tensor in with_gradient:
                 tensor.grad = None  # so that AdamW leaves it alone
         super().step()
 
@@ -104,7 +104,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def _by_shape(matrices: Iterable[Tensor]) -> Iterable[list[Tensor]]:
-    alike: dict[Any, list[Tensor]] = {}
+    same_shape: dict[Any, list[Tensor]] = {}
     for matrix in matrices:
-        alike.setdefault(matrix.shape, []).append(matrix)
-    return alike.values()
+        same_shape.setdefault(matrix.shape, []).append(matrix)
+    return same_shape.values()

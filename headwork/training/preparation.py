@@ -100,11 +100,11 @@ def prepare(
     if isinstance(run, VisionRun):
         images = data or load_images(run.data, size=run.image_size or None, **options)
         assert isinstance(images, Images)
-        return _with_images(run, images, log)
+        return _prepare_images(run, images, log)
     assert isinstance(run, TextRun)
     texts = data or load_texts(run.data, columns=run.columns, **options)
     assert isinstance(texts, Texts)
-    return _with_texts(run, texts, tokenizer, log)
+    return _prepare_texts(run, texts, tokenizer, log)
 
 
 def _full_path(name: str) -> str:
@@ -112,14 +112,14 @@ def _full_path(name: str) -> str:
     return name if known_entry(name) or not Path(name).exists() else str(Path(name).resolve())
 
 
-def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
+def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     height, width = data.size
     if height != width:
         raise InputError(
             f"{data.name}: images of {height} x {width} (height, width). The models take square ones: "
             "scale the images of a folder with --set image_size=32, or crop those of an .npz to squares."
         )
-    info = _info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
+    info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
     reason = unsupported_reason(config) if isinstance(config, VisionTransformerConfig) else ""
@@ -134,16 +134,16 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     return PreparedRun(run, info, *parts, data)
 
 
-def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
+def _prepare_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
     pretrained = None
     if saved is not None:
         tokenizer = parse_tokenizer(saved, run.max_length)
     elif run.encoder:
         run = replace(run, encoder=_full_path(run.encoder))
-        pretrained, folder = _encoder(run, log)
+        pretrained, folder = _load_encoder(run, log)
         tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.max_length)
-        chosen = {name: getattr(run.model, name) for name in ("dropout", "pooling", "backend")}
-        sizes = {**asdict(pretrained.config), **chosen, "classes": len(data.classes)}
+        own_choices = {name: getattr(run.model, name) for name in ("dropout", "pooling", "backend")}
+        sizes = {**asdict(pretrained.config), **own_choices, "classes": len(data.classes)}
         run = replace(run, model=TextClassifierConfig(**sizes))
     else:
         log(f"training a tokenizer on the {len(data.train):,} training texts ...")
@@ -154,7 +154,7 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
             run.model, vocabulary=tokenizer.vocabulary, max_length=run.max_length, classes=len(data.classes)
         )
         run = replace(run, model=config)
-    info = _info(data, tokenizer=hashlib.sha256(tokenizer.to_bytes()).hexdigest())
+    info = _data_info(data, tokenizer=hashlib.sha256(tokenizer.to_bytes()).hexdigest())
 
     def examples(split: TextSplit) -> TextExamples:
         return TextExamples(tokenizer.encode(split))
@@ -163,14 +163,14 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
     return PreparedRun(run, info, *parts, data, tokenizer, pretrained)
 
 
-def _info(data: Data, **more: Any) -> DataInfo:
+def _data_info(data: Data, **more: Any) -> DataInfo:
     counts = {"training": len(data.train), "validation": len(data.validation)}
     return DataInfo(
         name=data.name, classes=data.classes, digest=data.digest, notes=data.notes, counts=counts, **more
     )
 
 
-def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
+def _load_encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
     """The pretrained encoder that a run names: a known one, or a folder of the transformers library."""
     from headwork.models.pretrained import from_transformers
 

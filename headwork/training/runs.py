@@ -140,7 +140,7 @@ def run_to_end(
                     session.save(folder, state)
                     write_atomic(folder / METRICS, _metrics_lines(state))
                 except InputError as error:
-                    raise checkpoints.not_saved(error, folder, state.step, processes.world_size) from None
+                    raise checkpoints.save_error(error, folder, state.step, processes.world_size) from None
 
         log(_describe(session, folder, state))
         unit = "texts" if isinstance(run, TextRun) else "images"
@@ -148,7 +148,7 @@ def run_to_end(
             session.total, session.per_epoch, start=state.step, unit=unit, visible=log is not quiet
         )
         try:
-            ended = train_loop(session, state, save=save, stop=lambda: bool(signals), progress=progress)
+            finished = train_loop(session, state, save=save, stop=lambda: bool(signals), progress=progress)
         except DivergedError as error:
             last = checkpoints.step_folders(folder)[-1:]
             kept = (
@@ -159,10 +159,10 @@ def run_to_end(
             if not signals:
                 raise
             # A compiler that is interrupted fails in ways of its own; the last checkpoint stands.
-            ended, state.step = False, checkpoints.step_of(checkpoints.step_folders(folder)[-1])
+            finished, state.step = False, checkpoints.step_of(checkpoints.step_folders(folder)[-1])
         finally:
             progress.clear()
-        if not ended:
+        if not finished:
             command = checkpoints.resume_command(folder, processes.world_size)
             message = f"stopped and saved at step {state.step:,} of {session.total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
@@ -193,9 +193,9 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         "confusion": evaluation.confusion,
         "mistakes": mistakes,
     }
-    compared = baseline(data, log) if isinstance(data, Texts) else None
-    if compared is not None:
-        record["baseline"] = compared
+    baseline_result = baseline(data, log) if isinstance(data, Texts) else None
+    if baseline_result is not None:
+        record["baseline"] = baseline_result
     files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, as_json(record)
     # The result last: with it the run is finished, and all that the manifest lists is there.
     listed = manifest({**files, RESULT: result})
@@ -205,8 +205,8 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps "
         f"in {format_duration(state.seconds)}."
     )
-    if compared is not None:
-        log(f"{compared['name']}, on the same texts: {compared['accuracy']:.2%}")
+    if baseline_result is not None:
+        log(f"{baseline_result['name']}, on the same texts: {baseline_result['accuracy']:.2%}")
     return Result(folder, record, state.metrics, data)
 
 
