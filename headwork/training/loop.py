@@ -164,31 +164,27 @@ def train_loop(
     """Train from a state to the end; False where ``stop`` asked to stop, after saving."""
     run, training, processes = session.run, session.prepared.training, session.processes
     start_time = time.monotonic() - state.seconds
-    order: list[Indices] = []
-    epoch_of_order = -1
     while state.step < session.total:
-        epoch, number = divmod(state.step, session.per_epoch)
-        if epoch != epoch_of_order:
-            order, epoch_of_order = training.shuffled_batches(run.batch_size, run.seed, epoch), epoch
-        loss, correct = session.step(order[number], state.step)
-        loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
-        state.step += 1
-        state.loss += loss
-        state.correct += correct
-        state.seen += len(order[number])
-        state.seconds = time.monotonic() - start_time
-        measured = {"loss": state.loss / state.seen, "accuracy": state.correct / state.seen}
-        progress.step(state.step, len(order[number]), **measured)
-        if state.step % METRICS_EVERY == 0:
-            state.metrics.append(
-                {"step": state.step, "epoch": state.step / session.per_epoch, "training": measured}
-            )
-        if number + 1 == session.per_epoch:
-            _end_epoch(session, state, measured, progress, start_time)
-        if stopping or state.step % run.save_every == 0 or number + 1 == session.per_epoch:
-            save()
-        if stopping and state.step < session.total:
-            return False
+        epoch, done = divmod(state.step, session.per_epoch)
+        for indices in training.shuffled_batches(run.batch_size, run.seed, epoch)[done:]:
+            loss, correct = session.step(indices, state.step)
+            loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
+            state.step += 1
+            state.loss += loss
+            state.correct += correct
+            state.seen += len(indices)
+            state.seconds = time.monotonic() - start_time
+            means = {"loss": state.loss / state.seen, "accuracy": state.correct / state.seen}
+            progress.step(state.step, len(indices), **means)
+            epochs = state.step / session.per_epoch
+            if state.step % METRICS_EVERY == 0:
+                state.metrics.append({"step": state.step, "epoch": epochs, "training": means})
+            if epochs.is_integer():
+                _end_epoch(session, state, means, progress, start_time)
+            if stopping or state.step % run.save_every == 0 or epochs.is_integer():
+                save()
+            if stopping and state.step < session.total:
+                return False
     return True
 
 

@@ -10,7 +10,8 @@ in every batch, and so memorises rare n-grams.
 """
 
 import math
-from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from headwork.training.recipes import RunConfig
 
+shape_of = attrgetter("shape")
 MUON_MOMENTUM, SGD_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
 # Times the learning rate, for n-gram tables: SGD steps are as small as their gradients.
@@ -51,8 +53,8 @@ class Optimiser(torch.optim.AdamW):
         for group in self.param_groups:
             with_gradient = [tensor for tensor in group["params"] if tensor.grad is not None]
             if group.get("by") == "muon":
-                for same_shape in _by_shape(with_gradient):
-                    self._muon(same_shape, group["lr"], group["weight_decay"])
+                for _, matrices in groupby(sorted(with_gradient, key=shape_of), key=shape_of):
+                    self._muon(list(matrices), group["lr"], group["weight_decay"])
             elif group.get("by") == "sgd":
                 for table in with_gradient:
                     momentum = self._momentum(table).mul_(SGD_MOMENTUM).add_(table.grad)
@@ -101,10 +103,3 @@ def orthogonal(matrices: Tensor) -> Tensor:
         x = a * x + (b * square + c * square @ square) @ x
     result: Tensor = x.mT if tall else x
     return result
-
-
-def _by_shape(matrices: Iterable[Tensor]) -> Iterable[list[Tensor]]:
-    same_shape: dict[Any, list[Tensor]] = {}
-    for matrix in matrices:
-        same_shape.setdefault(matrix.shape, []).append(matrix)
-    return same_shape.values()
