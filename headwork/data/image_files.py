@@ -49,7 +49,7 @@ def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
             f"{name}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
         )
     shape = struct.unpack(f">{axes}I", data[4:head])
-    if int(np.prod([int(size) for size in shape], dtype=object)) != len(data) - head:
+    if math.prod(shape) != len(data) - head:
         raise InputError(
             f"{name}: its header promises {' x '.join(map(str, shape))} bytes; {len(data) - head:,} follow. "
             "The file is cut short."
