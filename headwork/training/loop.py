@@ -176,12 +176,13 @@ def train_loop(
             state.seconds = time.monotonic() - start_time
             means = {"loss": state.loss / state.seen, "accuracy": state.correct / state.seen}
             progress.step(state.step, len(indices), **means)
-            epochs = state.step / session.per_epoch
             if state.step % METRICS_EVERY == 0:
+                epochs = state.step / session.per_epoch
                 state.metrics.append({"step": state.step, "epoch": epochs, "training": means})
-            if epochs.is_integer():
+            ends_epoch = state.step % session.per_epoch == 0
+            if ends_epoch:
                 _end_epoch(session, state, means, progress, start_time)
-            if stopping or state.step % run.save_every == 0 or epochs.is_integer():
+            if stopping or state.step % run.save_every == 0 or ends_epoch:
                 save()
             if stopping and state.step < session.total:
                 return False
