@@ -71,7 +71,15 @@ MORE = {  # further ways of some commands
     "build list": "build --list",
     "equal list": "equal --list",
 }
-ACTS = {"run", "practice sheet", "practice export", "data get", "resume", "export"}  # and shows nothing
+ACTS = {
+    "run",
+    "practice sheet",
+    "practice export",
+    "course new",
+    "data get",
+    "resume",
+    "export",
+}  # and shows nothing
 SLOW = {"compare", "curves", "evaluate", "predict", "report"}  # need a run or a measurement
 
 
