@@ -10,7 +10,7 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.documents import Code, Details, Document, Figure, Heading, Table, save_plot
 from headwork.files import write_atomic
 from headwork.inspection import figures
-from headwork.inspection.predictions import format_accuracy
+from headwork.inspection.evaluations import format_accuracy
 from headwork.models import Model, VisionTransformerConfig
 from headwork.training.folders import Result, load_data_info, load_model, load_run
 from headwork.training.preparation import prepare

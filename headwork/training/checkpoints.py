@@ -6,21 +6,25 @@ The schedule and the position in the epoch follow from the step as well. So a re
 one, to the bit.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, write_folder
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
-from headwork.models import Model
-from headwork.models.checkpoints import check_tensors, tensors
+from headwork.loading.saved import fitting
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from headwork.models import Model
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"
@@ -42,9 +46,10 @@ def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim
 
 def restore(files: Files, where: Path, model: Model, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Restore parameters and moments; returns the rest of the state."""
-    saved = model.current_parameters(tensors(files[PARAMETERS], where / PARAMETERS))
-    check_tensors(str(where / PARAMETERS), model.state_dict(), saved)
-    model.load_state_dict(saved)
+    from headwork.models.checkpoints import tensors
+
+    saved = tensors(files[PARAMETERS], where / PARAMETERS)
+    model.load_state_dict(fitting(model.definition, model.config, saved, where / PARAMETERS))
     parameters = [parameter for entry in optimiser.param_groups for parameter in entry["params"]]
     entries: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors(files[OPTIMISER], where / OPTIMISER).items():

@@ -37,7 +37,8 @@ from headwork.models import (
 from headwork.models.model import build_classifier
 from headwork.tokenizer_files import read_tokenizer_json
 from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
-from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
+from headwork.training.examples import Examples, ImageExamples, TextExamples
+from headwork.training.folders import DataInfo
 from headwork.training.log_ratios import set_log_ratios
 from headwork.training.recipes import RunConfig, TextRun, VisionRun
 from headwork.training.seeds import INITIALISATION, mix
@@ -137,7 +138,7 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
 def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
     pretrained = None
     if saved is not None:
-        tokenizer = tokenizer_from(saved, run.max_length)
+        tokenizer = Tokenizer(read_tokenizer_json(saved, "tokenizer.json"), run.max_length)
     elif run.encoder:
         run = replace(run, encoder=_full_path(run.encoder))
         pretrained, folder = _encoder(run, log)
@@ -189,11 +190,6 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
         most = encoder.config.max_length
         raise InputError(f"max_length {run.max_length}: the encoder has positions for {most} tokens only.")
     return encoder, folder
-
-
-def tokenizer_from(data: bytes, max_length: int) -> Tokenizer:
-    """A tokenizer from its bytes."""
-    return Tokenizer(read_tokenizer_json(data, "tokenizer.json"), max_length)
 
 
 def tokenizer_bytes(tokenizer: Tokenizer) -> bytes:

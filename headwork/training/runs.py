@@ -19,11 +19,11 @@ from headwork.errors import HeadworkError, InputError
 from headwork.files import open_file, refuse_links, write_atomic
 from headwork.libc import keep_freed_memory
 from headwork.models import Model, from_pretrained
+from headwork.models.checkpoints import torch_model
 from headwork.training import checkpoints
 from headwork.training.baseline import baseline
 from headwork.training.distributed import Group, group
 from headwork.training.evaluation import evaluate
-from headwork.training.examples import DataInfo, as_written
 from headwork.training.folders import (
     CONFIG,
     DATA,
@@ -31,9 +31,11 @@ from headwork.training.folders import (
     MODEL,
     RESULT,
     TOKENIZER,
+    DataInfo,
     Result,
+    as_written,
     checkpoint_model,
-    empty_classifier,
+    checkpoint_parameters,
     load_run,
     load_tokenizer,
 )
@@ -125,7 +127,10 @@ def run_to_end(
         keep_freed_memory(),
         _stop_signals() as signals,
     ):
-        model = prepared.new_model() if files is None else empty_classifier(run, files, folder)
+        if files is None:
+            model = prepared.new_model()
+        else:
+            model = torch_model(checkpoint_parameters(run, folder, files)).train()
         session = Session(prepared, prepared.complete(model), processes, log)
         state = TrainState()
         if files is not None:

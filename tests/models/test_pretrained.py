@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from headwork.errors import InputError
+from headwork.loading.other_libraries import resize_positions
 from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models import (
     Encoder,
@@ -29,7 +31,6 @@ from headwork.models import (
 from headwork.models.pretrained import (
     from_torch,
     from_transformers,
-    resize_positions,
     sentence_vectors,
     to_torch,
     to_transformers,
@@ -256,7 +257,7 @@ def test_vit_without_a_classifier_needs_classes(tmp_path: Path) -> None:
 
 def test_positions_that_do_not_fit_the_config() -> None:
     with pytest.raises(InputError, match="positions for 5 patches, but the config says 4"):
-        resize_positions(torch.zeros(1, 6, 8), 2, 3)
+        resize_positions(np.zeros((1, 6, 8)), 2, 3)
 
 
 # --- torch ------------------------------------------------------------------------------------
