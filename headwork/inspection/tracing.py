@@ -74,7 +74,7 @@ def trace(
     recording.check(*(replacing or {}))
     definition = model.definition
     slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", definition.name).lower()
-    cards = Mechanism(slug, definition.function, _inputs(model, named), model.steps)
+    cards = Mechanism(slug, definition.function, _inputs(model, named), definition.steps(model.config))
     return assemble(
         ModelTrace,
         cards,

@@ -12,7 +12,7 @@ from headwork.errors import InputError
 from headwork.loading.saved import Saved
 from headwork.mechanisms.definitions import MASK, TOKENS
 from headwork.mechanisms.parameters import flatten, map_tree, paths
-from headwork.note import READINGS, Note, Step
+from headwork.note import READINGS, Note
 from headwork.numbers import HandTensor
 
 OWN = ("parameters", "config", "ngrams", "kept", "start", *READINGS)  # what nobody gives from outside
@@ -57,11 +57,6 @@ class LoadedModel:
             return HandTensor(values.astype(self.dtype, copy=False), label=labels[name])
 
         self.tree = map_tree(filled, template)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The cards of what a forward pass notes; ``block *`` stands for each block."""
-        return self.definition.steps(self.config)
 
     @property
     def parameters(self) -> dict[str, NDArray[Any]]:

@@ -18,7 +18,6 @@ from headwork.checkpoint_files import (
     PARAMETERS,
     TOKENIZER,
     as_json,
-    read_tensors,
     write_folder,
 )
 from headwork.errors import unknown
@@ -71,24 +70,15 @@ class SkipInitialisation(TorchFunctionMode):
         return (torch.empty if func is torch.randn else func)(*args, **(kwargs or {}))
 
 
-def empty_model(name: str, config: Any) -> Model:
-    """A model of that config for parameters to fill."""
-    with SkipInitialisation():
-        return MODELS[name](config)
-
-
 def torch_model(saved: Saved) -> Model:
     """A saved model as a module, in its own precision, in eval mode."""
-    model, state = empty_model(saved.definition.name, saved.config), as_tensors(saved.parameters)
+    with SkipInitialisation():
+        model = MODELS[saved.definition.name](saved.config)
+    state = as_tensors(saved.parameters)
     model.load_state_dict(state, assign=True)
     model.tokenizer = saved.tokenizer
     kinds = {value.dtype for value in state.values()}
     return model.to(kinds.pop()).eval() if len(kinds) == 1 else model.eval()
-
-
-def tensors(data: bytes, where: Path) -> dict[str, Tensor]:
-    """What a safetensors file holds, in its own precision, every number finite."""
-    return as_tensors(read_tensors(data, where))
 
 
 def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:

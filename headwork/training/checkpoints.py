@@ -14,11 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, write_folder
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, read_tensors, write_folder
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
-from headwork.loading.saved import fitting
 
 if TYPE_CHECKING:
     import torch
@@ -44,15 +43,13 @@ def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim
     return {STATE: as_json(state), PARAMETERS: save(parameters), OPTIMISER: save(moments)}
 
 
-def restore(files: Files, where: Path, model: Model, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restore parameters and moments; returns the rest of the state."""
-    from headwork.models.checkpoints import tensors
+def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """Restore the moments; returns the rest of the state."""
+    from headwork.models.checkpoints import as_tensors
 
-    saved = tensors(files[PARAMETERS], where / PARAMETERS)
-    model.load_state_dict(fitting(model.definition, model.config, saved, where / PARAMETERS))
     parameters = [parameter for entry in optimiser.param_groups for parameter in entry["params"]]
     entries: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors(files[OPTIMISER], where / OPTIMISER).items():
+    for name, value in as_tensors(read_tensors(files[OPTIMISER], where / OPTIMISER)).items():
         number, _, moment = name.partition(".")
         known = number.isdecimal() and int(number) < len(parameters)
         if not known or value.shape not in ((), parameters[int(number)].shape):

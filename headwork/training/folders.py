@@ -214,10 +214,11 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> Saved:
         raise InputError(f"{path}: nothing was trained yet. Resume with: headwork resume {path}")
     state = "has lost its model" if (path / RESULT).exists() else "is not finished"
     log(f"! {path} {state}: this is its model at step {checkpoints.step_of(checkpoint[0]):,}.")
-    return _saved_checkpoint(path, *checkpoint)
+    return saved_checkpoint(path, *checkpoint)
 
 
-def _saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) -> Saved:
+def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) -> Saved:
+    """The model of a checkpoint, with its tokenizer."""
     run = load_run(path)
     saved = checkpoint_parameters(run, step_folder, files)
     if not isinstance(run, TextRun):
@@ -231,11 +232,6 @@ def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files)
     definition, where = classifier_definition(run.model), step_folder / PARAMETERS
     state = read_tensors(files[PARAMETERS], where)
     return Saved(definition, run.model, fitting(definition, run.model, state, where))
-
-
-def checkpoint_model(path: Path, step_folder: Path, files: checkpoints.Files) -> Model:
-    """The model of a checkpoint, in eval mode."""
-    return _torch_model(_saved_checkpoint(path, step_folder, files))
 
 
 def new_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:

@@ -34,10 +34,10 @@ from headwork.training.folders import (
     DataInfo,
     Result,
     as_written,
-    checkpoint_model,
     checkpoint_parameters,
     load_run,
     load_tokenizer,
+    saved_checkpoint,
 )
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_bytes
@@ -134,7 +134,7 @@ def run_to_end(
         session = Session(prepared, prepared.complete(model), processes, log)
         state = TrainState()
         if files is not None:
-            restored = checkpoints.restore(files, folder, session.model, session.optimiser)
+            restored = checkpoints.restore(files, folder, session.optimiser)
             state = TrainState(**{name: restored[name] for name in vars(state)})
         elif processes.is_main:
             for name, data in _start_files(prepared).items():
@@ -263,7 +263,7 @@ def _rebuild_model(folder: Path, processes: Group, log: Log) -> None:
         if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
             with locked(folder, processes):
                 aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
-                checkpoint_model(folder, *checkpoint).save_pretrained(folder / MODEL)
+                torch_model(saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
             log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
         elif there:
             raise InputError(
