@@ -80,7 +80,7 @@ class LoadedModel:
         numbers = {card.name for card in self.definition.inputs if card.axes == TOKENS.axes} - {MASK.name}
 
         def tensor(name: str, value: Any) -> Any:
-            array = np.asarray(value)
+            array = value.array if isinstance(value, HandTensor) else np.asarray(value)
             whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, with words
             return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
 
