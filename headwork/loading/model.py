@@ -77,14 +77,19 @@ class LoadedModel:
         for parameter in inspect.signature(self.definition.function).parameters.values():
             if parameter.default is parameter.empty and parameter.name not in (*OWN, *named):
                 raise InputError(f"{self.definition.name}: no {parameter.name}. Give an array.")
-        numbers = {card.name for card in self.definition.inputs if card.axes == TOKENS.axes} - {MASK.name}
+        cards = {card.name: card.axes for card in self.definition.inputs}
+        numbers = {name for name, axes in cards.items() if axes == TOKENS.axes} - {MASK.name}
 
         def tensor(name: str, value: Any) -> Any:
-            array = value.array if isinstance(value, HandTensor) else np.asarray(value)
-            whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, with words
-            return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
+            try:
+                array = value.array if isinstance(value, HandTensor) else np.asarray(value)
+                whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
+                return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
+            except (TypeError, ValueError):
+                raise InputError(f"{self.definition.name}: {name} is no array of numbers.") from None
 
-        return {n: v if isinstance(v, str) else tensor(n, v) for n, v in named.items()}
+        # A mask of attention may be a word.
+        return {n: v if isinstance(v, str) and n not in cards else tensor(n, v) for n, v in named.items()}
 
     def run(self, named: Mapping[str, Any], note: Note) -> HandTensor:
         """The body of the definition on these tensors."""

@@ -207,7 +207,7 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
 
     >>> rows, new = hashed_ngrams(TextClassifierConfig(ngrams=100), np.array([[7, 7]]))["ngrams"]
     >>> rows.shape, new.tolist()
-    ((1, 2, 3), [[[1, 1, 1], [0, 1, 1]]])
+    ((1, 2, 3), [[[1, 1, 0], [0, 1, 1]]])
     """
     if not config.ngrams:
         return {}
