@@ -132,6 +132,8 @@ def test_heads_cells_and_filters(cases: dict[str, Any], tmp_path: Path) -> None:
     assert ("images", (0, 1, 4, 0)) in pixels
     some = headwork.trace(loaded, arrays[0], only="block 0/*")
     assert set(some.steps) == {path for path in trace.steps if path.startswith("block 0/")}
+    first = some.cell("block 0/normalisation 1/mean", 0, 0, 0).sources[0]
+    assert first == ("positions/output", (0, 0, 0)), "a step ends the line also where it is not kept"
     with pytest.raises(TooLarge, match="steps take"):
         headwork.trace(loaded, arrays[0], budget=1000)
 
