@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from headwork.courses.checks import check
     from headwork.inspection import trace
     from headwork.readings import Trace, explain
+    from headwork.training.folders import load
 
 __version__ = "0.1.0"
-__all__ = ["Construction", "Equality", "Trace", "build", "check", "equal", "explain", "trace"]
+__all__ = ["Construction", "Equality", "Trace", "build", "check", "equal", "explain", "load", "trace"]
 
 # The module of each public name: it is imported when the name is first used.
 MODULES = {
@@ -26,6 +27,7 @@ MODULES = {
     "equal": "headwork.construct",
     "Trace": "headwork.readings",
     "explain": "headwork.readings",
+    "load": "headwork.training.folders",
     "trace": "headwork.inspection",
 }
 

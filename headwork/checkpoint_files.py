@@ -33,10 +33,8 @@ KINDS |= {"I64": "<i8", "I32": "<i4", "I16": "<i2", "U64": "<u8", "U32": "<u4", 
 
 
 # --- safetensors --------------------------------------------------------------------------------
-def read_tensors(data: bytes, where: str | Path, *, widen: bool = True) -> dict[str, NDArray[Any]]:
+def read_tensors(data: bytes, where: str | Path) -> dict[str, NDArray[Any]]:
     """What a safetensors file holds, every number finite: views of ``data``, which cannot be written.
-
-    Half precision becomes float32, or with ``widen=False`` stays as it is (``BFLOAT16``, float16).
 
     >>> header = b'{"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
     >>> read_tensors(len(header).to_bytes(8, "little") + header + bytes(8), "zeros")
@@ -56,11 +54,14 @@ def read_tensors(data: bytes, where: str | Path, *, widen: bool = True) -> dict[
                 f"{where}: the tensor '{cut(name, 200)}' holds numbers that are not finite (NaN or "
                 "infinity), so nothing could be predicted. Fetch or train it again."
             )
-        if widen and bits is not None:
-            stored[name] = (bits.astype("<u4") << 16).view("<f4")
-        elif widen and values.dtype == np.float16:
-            stored[name] = values.astype(np.float32)
     return stored
+
+
+def widened(values: NDArray[Any]) -> NDArray[Any]:
+    """Half precision as float32, everything else as it is."""
+    if values.dtype == BFLOAT16:
+        return (values["bits"].astype("<u4") << 16).view("<f4")
+    return values.astype(np.float32) if values.dtype == np.float16 else values
 
 
 def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
@@ -175,10 +176,7 @@ def refuse_pickles(path: Path, needed: tuple[str, ...] = ()) -> None:
 def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
     where = path / MANIFEST
     if not where.exists():
-        advice = " It looks like one of the transformers library: read it with from_transformers."
-        raise InputError(
-            f"{path}: no {MANIFEST}, so this is no checkpoint of Headwork.{advice * _foreign(path)}"
-        )
+        raise InputError(f"{path}: no {MANIFEST}, so this is no checkpoint of Headwork.")
     data = parse_json(read_text(where, root=path), where)
     whole = isinstance(data, dict) and data.keys() == {"format", "files"}
     if not whole or not isinstance(data["files"], dict):
@@ -192,13 +190,6 @@ def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(entry, dict) or entry.keys() != {"bytes", "sha256"}:
             raise InputError(f"{where}: {name} needs 'bytes' and 'sha256', and nothing else.")
     return listed
-
-
-def _foreign(path: Path) -> bool:
-    try:
-        return "model_type" in json.loads(read_text(path / CONFIG))
-    except (HeadworkError, ValueError, TypeError):
-        return False
 
 
 def _verified(path: Path, entry: Mapping[str, Any]) -> bytes:
@@ -269,6 +260,14 @@ def _sync(folder: Path) -> None:
 
 
 # --- a folder of the transformers library --------------------------------------------------------
+def is_foreign(path: Path) -> bool:
+    """Whether the config is one of the transformers library."""
+    try:
+        return "model_type" in json.loads(read_text(path / CONFIG))
+    except (HeadworkError, ValueError, TypeError, RecursionError):
+        return False
+
+
 def read_foreign_folder(path: Path) -> dict[str, bytes]:
     """The files of a folder of the transformers library, verified if it has a manifest of ours."""
     if (path / MANIFEST).exists():

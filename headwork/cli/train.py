@@ -222,7 +222,7 @@ def evaluate(
     """Evaluate a run again, class by class."""
     if part not in ("", "validation", "test"):
         raise unknown("--part", part, ["validation", "test"])
-    from headwork.inspection.predictions import class_table, evaluate_run
+    from headwork.inspection.run_report import class_table, evaluate_run
 
     evaluation, info, label = evaluate_run(run, part=part, data=data, columns=names(columns))
     output.show(class_table(evaluation, info.classes, f"{run}: {label}"))

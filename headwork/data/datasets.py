@@ -188,22 +188,25 @@ class Images(Dataset[ImageSplit]):
 
     def normalise(self, images: "Tensor") -> "Tensor":
         """A batch of uint8 images as float32 with mean 0 and deviation 1, by the training images' moments."""
-        return normalise(images, self.mean, self.std)
+        tensor: Tensor = normalise(images, self.mean, self.std)
+        return tensor
 
 
-def normalise(images: "Tensor", mean: tuple[float, ...], std: tuple[float, ...]) -> "Tensor":
-    """uint8 images (batch, channel, height, width) as float32 with these moments taken out.
+def normalise(images: Any, mean: tuple[float, ...], std: tuple[float, ...]) -> Any:
+    """uint8 images (batch, channel, height, width), an array or a tensor, as float32 without these moments.
 
-    >>> import torch
-    >>> normalise(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8), (0.5,), (0.25,)).item()
+    >>> normalise(np.full((1, 1, 1, 1), 255, np.uint8), (0.5,), (0.25,)).item()
     2.0
     """
-    import torch
-
     # A channel that never changes has no deviation: it becomes 0.
-    shift = torch.tensor(mean, device=images.device).view(-1, 1, 1)
-    scale = torch.tensor([value or 1.0 for value in std], device=images.device).view(-1, 1, 1)
-    return (images.float() / 255 - shift) / scale
+    moments: Any = [np.array(m, np.float32).reshape(-1, 1, 1) for m in (mean, [s or 1.0 for s in std])]
+    if isinstance(images, np.ndarray):
+        decimals: Any = images.astype(np.float32)
+    else:
+        import torch
+
+        decimals, moments = images.float(), [torch.from_numpy(m).to(images.device) for m in moments]
+    return (decimals / 255 - moments[0]) / moments[1]
 
 
 def check_images(name: str, classes: tuple[str, ...], split: ImageSplit, *, several: bool = True) -> None:

@@ -42,7 +42,7 @@ def predictions(folder: Path, data: Images) -> tuple[Any, str]:
     """The first test images with their predictions, and a caption."""
     images, labels = data.test.images[:COUNT], data.test.labels[:COUNT]
     info = load_data_info(folder)
-    probabilities = image_probabilities(load_model(folder), images, info).numpy()
+    probabilities = image_probabilities(load_model(folder), images, info)
     predicted = probabilities.argmax(-1)
     captions = []
     for row, label, choice in zip(probabilities, labels, predicted, strict=True):

@@ -100,7 +100,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 rows.append(text_probabilities(self.model_, list(batch), run))
             else:
                 rows.append(image_probabilities(self.model_, batch, self.info_))
-        return np.concatenate([row.double().numpy() for row in rows])
+        return np.concatenate(rows)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of each."""

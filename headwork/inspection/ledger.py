@@ -1,15 +1,14 @@
 """The ledger of a model: each part that owns parameters or does work, in the order in which it runs."""
 
-from torch import Tensor
+from typing import Any
 
 from headwork.errors import InputError
 from headwork.inspection.tracing import inputs_by_name
-from headwork.models import Model
 from headwork.sizes import Ledger
 from headwork.sizes.architectures import model_ledger
 
 
-def ledger(model: Model, /, *inputs: Tensor, **more: Tensor) -> Ledger:
+def ledger(model: Any, /, *inputs: Any, **more: Any) -> Ledger:
     """What each part of a model holds and does, on an input of this shape; nothing is computed.
 
     >>> import torch; from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
@@ -18,10 +17,8 @@ def ledger(model: Model, /, *inputs: Tensor, **more: Tensor) -> Ledger:
     >>> [(row.name, row.parameters, row.flops) for row in counted.rows]
     [('block 0', 40, 56448), ('head', 50, 80)]
     """
-    if not isinstance(model, Model):
+    if not hasattr(model, "definition"):
         raise InputError(f"ledger: {type(model).__name__} is not a model of Headwork.")
     named = inputs_by_name(model, inputs, more)
-    shapes = {
-        name: tuple(value.shape) if isinstance(value, Tensor) else value for name, value in named.items()
-    }
+    shapes = {name: value if isinstance(value, str) else tuple(value.shape) for name, value in named.items()}
     return model_ledger(model.definition, model.config, shapes)

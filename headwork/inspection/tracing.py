@@ -1,29 +1,41 @@
 """``headwork.trace``: a model of ours and its input in, the ``Trace`` of one whole forward pass out.
 
+A model that ``headwork.load`` gives is worked by hand: each cell has its arithmetic, down to the inputs and
+the parameters. A torch model gives the values of the steps alone.
+
 Paths are those that the model notes: ``block 0/attention/weights``; ``block 0/attention/head 2/weights``
 takes one head along its axis. A fused or compiled model keeps no steps and is refused rather than traced
 empty; so is a filter that matches nothing, and a trace larger than its budget.
 """
 
 import inspect
+import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from headwork.errors import HeadworkError, InputError, TooLarge
-from headwork.models import Model
+from headwork.loading import LoadedModel
+from headwork.loading.model import named_inputs
 from headwork.note import Input, Mechanism, Note
+from headwork.numbers import HandTensor
 from headwork.readings import Trace, replacer
 from headwork.readings.assembling import assemble
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from headwork.models import Model
+
+    AnyModel = Model | LoadedModel
 
 BUDGET = 2**28  # bytes of recorded numbers
 
@@ -36,20 +48,20 @@ class ModelTrace(Trace):
 
 
 def trace(
-    model: Model,
+    model: "AnyModel",
     /,
-    *inputs: Tensor,
+    *inputs: Any,
     only: str | Sequence[str] = "*",
     budget: int = BUDGET,
     replacing: Mapping[str, Any] | None = None,
-    **more: Tensor,
+    **more: Any,
 ) -> ModelTrace:
     """Every step of one forward pass, with dropout off.
 
     ``only`` keeps the steps whose paths match one of these shell patterns (``*`` matches slashes too). The
     recorded numbers take at most ``budget`` bytes. ``replacing`` replaces the values of some steps.
 
-    >>> from headwork.models import LanguageModel, LanguageModelConfig
+    >>> import torch; from headwork.models import LanguageModel, LanguageModelConfig
     >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=8, hidden=16, heads=2, depth=1))
     >>> steps = trace(model, torch.tensor([[1, 2, 3]]), only="block 0/attention/*")
     >>> steps["block 0/attention/weights"].shape, steps["block 0/attention/head 1/weights"].shape
@@ -57,18 +69,16 @@ def trace(
     """
     check_traceable(model)
     named = inputs_by_name(model, inputs, more)
-    like = next(model.parameters())
-    swaps = {path: torch.as_tensor(np.asarray(value)).to(like) for path, value in (replacing or {}).items()}
     recording = Recording([only] if isinstance(only, str) else list(only), budget)
-    note: Note = recording.note  # type: ignore[assignment]
-    with evaluating(model):
-        result = model(**named, note=replacer(note, swaps) if swaps else note)
-    recording.check(*swaps)
-    cards = Mechanism(slug(model), type(model), _inputs(model, named), model.steps)
+    result = _run(model, named, recording.note, replacing or {})
+    recording.check(*(replacing or {}))
+    definition = model.definition
+    slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", definition.name).lower()
+    cards = Mechanism(slug, definition.function, _inputs(model, named), definition.steps(model.config))
     return assemble(
         ModelTrace,
         cards,
-        {c.name: to_numpy(named[c.name]) for c in cards.inputs},
+        {c.name: recorded(named[c.name]) for c in cards.inputs},
         recording.values,
         {},
         exact=False,
@@ -76,6 +86,20 @@ def trace(
         again=partial(trace, model, only=only, budget=budget, **named),
         result=result,
     )
+
+
+def _run(model: Any, named: Mapping[str, Any], note: Note, replacing: Mapping[str, Any]) -> Any:
+    """The output of the model, whose steps are noted, and some of them replaced."""
+    arrays = {path: np.asarray(value) for path, value in replacing.items()}
+    if isinstance(model, LoadedModel):
+        swaps: dict[str, Any] = {p: HandTensor(array.astype(model.dtype)) for p, array in arrays.items()}
+        return model.run(named, replacer(note, swaps)).array
+    import torch
+
+    like = next(model.parameters())
+    swaps = {path: torch.as_tensor(array).to(like) for path, array in arrays.items()}
+    with evaluating(model):
+        return model(**named, note=replacer(note, swaps) if swaps else note)
 
 
 @dataclass
@@ -89,20 +113,21 @@ class Recording:
     others: set[str] = field(default_factory=set)
     total: int = 0
 
-    def note(self, name: str, value: Tensor, /) -> Tensor:
+    def note(self, name: str, value: Any, /) -> Any:
         if name in self.taken or name in self.others:
             raise HeadworkError(f"the step '{name}' was noted twice: give the second a scope of its own.")
         if not any(fnmatchcase(name, pattern) for pattern in self.patterns):
             self.others.add(name)
-            return value
-        self.taken[name] = value.numel() * max(value.element_size(), 4)
+            return labelled(value, name)
+        kind = value.array.dtype if isinstance(value, HandTensor) else value.dtype
+        self.taken[name] = math.prod(value.shape) * max(kind.itemsize, 4)
         self.total += self.taken[name]
         if self.total <= self.budget:
-            self.values[name] = to_numpy(value)
-        else:
-            # Keep nothing from here on, but count: the error gives the whole size.
-            self.values.clear()
-        return value
+            self.values[name] = recorded(value)
+            return labelled(value, name)
+        # Keep nothing from here on, but count: the error gives the whole size.
+        self.values.clear()
+        return HandTensor(value.array) if isinstance(value, HandTensor) else value
 
     @property
     def title(self) -> str:
@@ -138,8 +163,16 @@ def _no_match(pattern: str, paths: Sequence[str]) -> InputError:
 
 def check_traceable(model: Any) -> None:
     """Refuse a model that would record nothing, and say what to do."""
-    if not isinstance(model, nn.Module):
-        raise InputError(f"trace: {type(model).__name__} is not a model. Give a model of headwork.models.")
+    if isinstance(model, LoadedModel):
+        return
+    torch = sys.modules.get("torch")  # where nobody imported it, nobody has a model of it
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise InputError(
+            f"trace: {type(model).__name__} is not a model. Give one of headwork.models, or what "
+            "headwork.load gives."
+        )
+    from headwork.models import Model
+
     parts = list(model.modules())
     if any(hasattr(part, "_orig_mod") or part._compiled_call_impl is not None for part in parts):
         raise InputError(
@@ -161,8 +194,10 @@ def check_traceable(model: Any) -> None:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: "nn.Module") -> Iterator[None]:
     """Without gradients and dropout; each part is afterwards as it was."""
+    import torch
+
     training = [part for part in model.modules() if part.training]
     model.eval()
     try:
@@ -173,41 +208,43 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             part.training = True
 
 
-def inputs_by_name(model: Model, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs by the names that ``forward`` gives them."""
-    parameters = [name for name in inspect.signature(model.forward).parameters if name != "note"]
-    kind, listed = type(model).__name__, ", ".join(parameters)
-    if len(inputs) > len(parameters):
-        raise InputError(f"trace: {len(inputs)} inputs, but {kind} takes {listed}.")
-    named = {**dict(zip(parameters, inputs, strict=False)), **more}
+def inputs_by_name(model: Any, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs by the names that the model gives them."""
+    if isinstance(model, LoadedModel):
+        named = named_inputs("trace", model.definition.name, model.input_names, inputs, more)
+        return model.tensors(named)
+    names = [name for name in inspect.signature(model.forward).parameters if name != "note"]
+    named = named_inputs("trace", type(model).__name__, names, inputs, more)
     for name, value in named.items():
-        if name not in parameters:
-            raise InputError(f"trace: {kind} takes no '{name}'. It takes {listed}.")
-        if value is not None and not isinstance(value, (Tensor, str)):
+        if not hasattr(value, "is_meta") and not isinstance(value, str):
             raise InputError(f"trace: {name} is a {type(value).__name__}. Give a tensor.")
-    return {name: value for name, value in named.items() if value is not None}
+    return named
 
 
 def _megabytes(count: int) -> str:
     return f"{count / 2**20:,.1f} MiB"
 
 
-def to_numpy(value: Tensor) -> Any:
-    """A copy as an array, in its own precision (at least single): no later step can change it."""
-    single = value.detach().float() if value.dtype in (torch.float16, torch.bfloat16) else value.detach()
-    return single.cpu().numpy().copy()
+def labelled(value: Any, name: str) -> Any:
+    """A step as the model goes on with it: the arithmetic of a later cell stops here."""
+    return value.labelled(name) if isinstance(value, HandTensor) else value
 
 
-def slug(model: Model) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(model).__name__).lower()
+def recorded(value: Any) -> Any:
+    """A torch tensor as a copy, in its own precision (at least single): no later step can change it."""
+    if isinstance(value, HandTensor):
+        return value
+    detached: Tensor = value.detach()
+    half = detached.is_floating_point() and detached.element_size() < 4
+    return (detached.float() if half else detached).cpu().numpy().copy()
 
 
-def _inputs(model: Model, named: Mapping[str, Any]) -> tuple[Input, ...]:
+def _inputs(model: "AnyModel", named: Mapping[str, Any]) -> tuple[Input, ...]:
     """Cards of the inputs: the model's own, and for others (masks of attention) their axes from the right."""
-    cards = {card.name: card for card in model.inputs}
+    cards = {card.name: card for card in model.definition.inputs}
     axes = ["batch", "head", "query", "key"]
     return tuple(
-        cards.get(name) or Input(name, name[0], " ".join(axes[-value.dim() :]))
+        cards.get(name) or Input(name, name[0], " ".join(axes[-len(value.shape) :]))
         for name, value in named.items()
-        if isinstance(value, Tensor)
+        if not isinstance(value, str)
     )

@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headwork.errors import unknown
+from headwork.errors import InputError, sizes_in_words, unknown
 from headwork.mechanisms.configs import Config
 from headwork.note import Input, Step
 
 Task = Literal["vision", "text"]
+Tensor = Any
 
 IMAGES = Input("images", "I", "batch channel height width")
 VECTORS = Input("tokens", "x", "batch token width")
 TOKENS = Input("tokens", "x", "batch token")
 MASK = Input("mask", "m", "batch token", "1 for each token, 0 for padding")
+Check = Callable[..., None]  # (name of the model, config, *inputs, look=whether their values may be read)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,17 @@ class Definition:
     # A classifier's: the name of an architecture -> the fields of its config.
     architectures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     old_parameters: Mapping[str, str] = field(default_factory=dict)  # prefixes of names: earlier -> current
+    check: Check  # refuses inputs that do not fit
+    # The rest of what the body takes, from a config and arrays of inputs: whole numbers, hashed.
+    hashed: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
+
+    def current_parameters(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters of a file under their current names."""
+        names, renamed = self.old_parameters, {}
+        for name, value in state.items():
+            old = next((old for old in names if name.startswith(old)), "")
+            renamed[names.get(old, "") + name.removeprefix(old)] = value
+        return renamed
 
 
 DEFINITIONS: dict[str, Definition] = {}  # by name
@@ -71,6 +84,11 @@ def _classifiers(task: Task | None = None) -> list[Definition]:
     return [entry for entry in DEFINITIONS.values() if entry.task and task in (None, entry.task)]
 
 
+def classifier_definition(config: Config) -> Definition:
+    """The classifier that such a config is for."""
+    return next(entry for entry in _classifiers() if entry.config_class is type(config))
+
+
 def classifier_configs() -> dict[str, type[Config]]:
     """The configs of all classifiers by their names, as saved runs have them."""
     return {entry.config_class.__name__: entry.config_class for entry in _classifiers()}
@@ -90,3 +108,62 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
     entry, own = settings[architecture]
     config: Config = entry.config_class(**{**own, **fields})
     return config
+
+
+# --- inputs that fit --------------------------------------------------------------------------------
+def check_tokens(
+    name: str, config: Any, tokens: Tensor, mask: Tensor = None, types: Tensor = None, *, look: bool = True
+) -> None:
+    """Whole numbers, batch x token, inside the vocabulary; a mask of that shape leaves each row a token."""
+
+    def shape(tensor: Tensor) -> str:
+        return sizes_in_words(tensor.shape, TOKENS.axes)
+
+    whole = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
+    if len(tokens.shape) != 2 or not whole:
+        raise InputError(
+            f"{name}: tokens are {shape(tokens)} of {tokens.dtype}. Give whole numbers, one row per sequence."
+        )
+    if 0 in tokens.shape:
+        raise InputError(f"{name}: tokens are {shape(tokens)}: empty. Give at least one.")
+    if mask is not None and mask.shape != tokens.shape:
+        raise InputError(
+            f"{name}: the mask is {shape(mask)}, the tokens are {shape(tokens)}. "
+            "Give 1 for each token and 0 for padding."
+        )
+    if not look:
+        return
+    least, most = int(tokens.min()), int(tokens.max())
+    if least < 0 or most >= config.vocabulary:
+        wrong = most if most >= config.vocabulary else least
+        raise InputError(
+            f"{name}: token {wrong} is beyond the vocabulary of {config.vocabulary}, counted from 0."
+        )
+    if mask is not None and not bool((mask != 0).any(-1).all()):
+        raise InputError(f"{name}: the mask hides every token of a sequence. Leave it at least one.")
+    recurrent = getattr(config, "encoder", "") in ("plain", "lstm", "gru")
+    if recurrent and mask is not None and bool(((mask[:, 1:] != 0) & (mask[:, :-1] == 0)).any()):
+        raise InputError(
+            "a recurrent model reads from left to right: put the padding after the tokens, not before."
+        )
+
+
+def check_images(name: str, config: Any, images: Tensor, *, look: bool = True) -> None:
+    channels, size = config.channels, config.image_size
+    expected = f"batch x {channels} x {size} x {size} (batch, channel, height, width)"
+    if len(images.shape) != 4 or tuple(images.shape[1:]) != (channels, size, size):
+        raise InputError(
+            f"{name}: images are {sizes_in_words(images.shape, IMAGES.axes)}. Expected {expected}: "
+            "resize or crop them, or build the model for their size."
+        )
+    if images.shape[0] == 0:
+        raise InputError(f"{name}: an empty batch. Expected {expected} with at least one image.")
+
+
+def check_vectors(name: str, config: Any, *vectors: Tensor, look: bool = True) -> None:
+    for tokens in vectors:
+        if len(tokens.shape) != 3 or tokens.shape[-1] != config.width or 0 in tokens.shape:
+            raise InputError(
+                f"{type(config).__name__}: tokens are {sizes_in_words(tokens.shape, VECTORS.axes)}. "
+                f"Expected batch x token x {config.width}, none of them empty."
+            )

@@ -13,7 +13,7 @@ from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.configs import ConvolutionalConfig, RecurrentConfig, VisionTransformerConfig
 from headwork.mechanisms.convolution import convolution_2d, max_pooling
-from headwork.mechanisms.definitions import IMAGES, model
+from headwork.mechanisms.definitions import IMAGES, check_images, model
 from headwork.mechanisms.kernels import PLAIN, Cell, Kernels
 from headwork.mechanisms.layers import encoder_layer
 from headwork.mechanisms.parameters import Initial, new, parameter, part
@@ -92,6 +92,7 @@ def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
     _vision_parameters,
     _vision_steps,
     IMAGES,
+    check=check_images,
     task="vision",
     architectures={"transformer": {}},
 )
@@ -150,6 +151,7 @@ def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
     _convolutional_parameters,
     _convolutional_steps,
     IMAGES,
+    check=check_images,
     task="vision",
     architectures={"cnn": {}},
 )
@@ -255,6 +257,7 @@ def _recurrent_classifier_steps(config: RecurrentConfig) -> tuple[Step, ...]:
     _recurrent_classifier_parameters,
     _recurrent_classifier_steps,
     IMAGES,
+    check=check_images,
     task="vision",
     architectures={name: {"cell": cell} for name, cell in CELLS.items()},
 )

@@ -10,11 +10,13 @@ counts. A classifier may add the logits of n-grams (single tokens, pairs and tri
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.configs import TextClassifierConfig, TextEncoderConfig
 from headwork.mechanisms.convolution import convolution_1d
-from headwork.mechanisms.definitions import MASK, TOKENS, model
+from headwork.mechanisms.definitions import MASK, TOKENS, check_tokens, model
 from headwork.mechanisms.images import (
     CELLS,
     SCORES,
@@ -86,6 +88,7 @@ def at_positions(values: Tensor, positions: Tensor | None) -> Tensor:
     TOKENS,
     MASK,
     Input("types", "u", "batch token"),
+    check=check_tokens,
 )
 def text_encoder(
     parameters: TextEncoderParameters,
@@ -191,6 +194,34 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
     return (*steps, pooled, ngrams, total)
 
 
+# --- n-grams: whole numbers, hashed outside of what is computed ------------------------------------
+FACTORS, PRIME = (1_540_483_477, 1_103_515_245), 2**31 - 1  # below 2^31, so that no product leaves 64 bits
+
+
+def hash_pair(first: Any, second: Any) -> Any:
+    return (first * FACTORS[0] + second * FACTORS[1]) % PRIME
+
+
+def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -> dict[str, Any]:
+    """What ``TextClassifier.ngrams_of`` gives on torch, from arrays: ``ngrams`` of the body below.
+
+    >>> rows, new = hashed_ngrams(TextClassifierConfig(ngrams=100), np.array([[7, 7]]))["ngrams"]
+    >>> rows.shape, new.tolist()
+    ((1, 2, 3), [[[1, 1, 0], [0, 1, 1]]])
+    """
+    if not config.ngrams:
+        return {}
+    real = np.ones_like(tokens) if mask is None else mask != 0
+    before = np.pad(tokens * real, ((0, 0), (2, 0)))
+    earlier, before = before[:, :-2], before[:, 1:-1]
+    firsts = (np.full_like(tokens, config.vocabulary), before, hash_pair(earlier, before))
+    rows = np.stack([hash_pair(first, tokens) for first in firsts], -1) % config.ngrams
+    new = np.zeros((len(rows), rows[0].size), np.int64)
+    for row, seen, count in zip(new, rows.reshape(new.shape), np.repeat(real, 3, -1), strict=True):
+        row[np.unique(np.where(count, seen, -1), return_index=True)[1]] = 1
+    return {"ngrams": (rows, new.reshape(rows.shape) * real[..., None])}
+
+
 @model(
     "TextClassifier",
     "text",
@@ -199,6 +230,8 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
     _text_classifier_steps,
     TOKENS,
     MASK,
+    check=check_tokens,
+    hashed=hashed_ngrams,
     task="text",
     architectures={
         name: {"encoder": kind}
@@ -253,7 +286,7 @@ def ngram_logits(
 
     The divisor (batch, class) is the norm of the text's ratios: long texts get no larger logits.
     """
-    weights = kernels.look_up(parameters.ratios, rows) * new[..., None]
+    weights = kernels.look_up(parameters.ratios, rows) * new[..., None].to(parameters.ratios)
     by_token = (kernels.look_up(parameters.table, rows) * weights).sum(-2)
     squares = (weights * weights).reshape(*weights.shape[:-3], -1, weights.shape[-1])
     return by_token, squares.sum(-2).sqrt() + 1e-6

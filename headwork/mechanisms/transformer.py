@@ -20,7 +20,7 @@ from headwork.mechanisms.configs import (
     PositionKind,
     TransformerConfig,
 )
-from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, model
+from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, check_tokens, check_vectors, model
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, encoder_layer
 from headwork.mechanisms.linear import multi_head_linear_attention
@@ -113,7 +113,13 @@ def _stack(
 
 
 @model(
-    "Encoder", "encoder", TransformerConfig, encoder_parameters, partial(stack_steps, encoder_layer), VECTORS
+    "Encoder",
+    "encoder",
+    TransformerConfig,
+    encoder_parameters,
+    partial(stack_steps, encoder_layer),
+    VECTORS,
+    check=check_vectors,
 )
 def encoder(
     parameters: trees.StackParameters,
@@ -142,6 +148,7 @@ def encoder(
     partial(stack_steps, decoder_layer),
     VECTORS,
     Input("memory", "M", "batch key width"),
+    check=check_vectors,
 )
 def decoder(
     parameters: trees.StackParameters,
@@ -202,6 +209,7 @@ def _language_model_steps(config: LanguageModelConfig) -> tuple[Step, ...]:
     _language_model_parameters,
     _language_model_steps,
     TOKENS,
+    check=check_tokens,
 )
 def language_model(
     parameters: LanguageModelParameters,
@@ -248,6 +256,13 @@ def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
     )
 
 
+def _check_pair(
+    name: str, config: Any, source: Tensor, target: Tensor, mask: Tensor = None, *, look: bool = True
+) -> None:
+    check_tokens("source", config, source, mask, look=look)
+    check_tokens("target", config, target, look=look)
+
+
 @model(
     "EncoderDecoder",
     "encoder-decoder",
@@ -257,6 +272,7 @@ def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
     Input("source", "s", "batch token"),
     Input("target", "t", "batch token"),
     MASK,
+    check=_check_pair,
 )
 def encoder_decoder(
     parameters: EncoderDecoderParameters,

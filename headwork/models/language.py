@@ -9,7 +9,7 @@ from torch import Tensor
 from headwork.errors import InputError
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import Kernels
-from headwork.models.model import Model, check_tokens
+from headwork.models.model import Model
 from headwork.note import Note, silent
 
 Cache = dict[str, Tensor]
@@ -51,8 +51,7 @@ class LanguageModel(Model):
 
     def forward(self, tokens: Tensor, *, caches: list[Cache] | None = None, note: Note = silent) -> Tensor:
         """Scores (batch, token, word). With ``caches`` the tokens continue those of earlier calls."""
-        check_tokens(type(self).__name__, tokens, self.config.vocabulary)
-        self.check_note(note)
+        self.check(tokens, note=note)
         if caches is None:
             return self.run(tokens, note=note)
         start = caches[0]["key"].shape[-3] if caches and "key" in caches[0] else 0
@@ -75,7 +74,7 @@ class LanguageModel(Model):
         >>> tuple(model.generate(torch.tensor([[1, 2, 3]]), 4).shape)
         (1, 7)
         """
-        check_tokens(type(self).__name__, tokens, self.config.vocabulary)
+        self.check(tokens)
         if count < 0 or temperature < 0:
             raise InputError(f"generate: count {count}, temperature {temperature}. Neither may be negative.")
         if tokens.shape[1] + count > self.config.max_length:

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError
 from headwork.mechanisms.configs import Backend, Config
-from headwork.mechanisms.definitions import DEFINITIONS, IMAGES, TOKENS, Definition, Task
+from headwork.mechanisms.definitions import DEFINITIONS, Definition, Task, classifier_definition
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import Kernels, keep
 from headwork.mechanisms.parameters import Initial, is_node
@@ -140,19 +140,10 @@ class Model(Parameters):
                 part.config = replace(part.config, backend=backend)
         return twin
 
-    @classmethod
-    def current_parameters(cls, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters under their current names."""
-        names, renamed = cls.definition.old_parameters, {}
-        for name, value in state.items():
-            old = next((old for old in names if name.startswith(old)), "")
-            renamed[names.get(old, "") + name.removeprefix(old)] = value
-        return renamed
-
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        return super().load_state_dict(self.current_parameters(state_dict), strict, assign)
+        return super().load_state_dict(self.definition.current_parameters(state_dict), strict, assign)
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write config, parameters, tokenizer and manifest into a folder (``models.checkpoints``)."""
@@ -172,8 +163,11 @@ class Model(Parameters):
             )
         return model
 
-    def check_note(self, note: Note) -> None:
-        """A fused kernel notes no steps: raise rather than record nothing."""
+    def check(self, *inputs: Tensor | None, note: Note = silent) -> None:
+        """Refuse inputs that do not fit, and a note where a fused kernel notes no steps."""
+        # Looking at values would break a compiled graph, and numbers without storage have none.
+        look = not torch.compiler.is_compiling() and not any(t is not None and t.is_meta for t in inputs)
+        self.definition.check(type(self).__name__, self.config, *inputs, look=look)
         if note is not silent and self.config.backend == "fused":
             raise InputError(
                 f"{type(self).__name__}: a fused model keeps no steps, so there is nothing to trace. Take "
@@ -181,49 +175,6 @@ class Model(Parameters):
             )
 
 
-def check_tokens(name: str, tokens: Tensor, vocabulary: int, mask: Tensor | None = None) -> None:
-    """Whole numbers, batch x token, inside the vocabulary; a mask of that shape leaves each row a token."""
-
-    def shape(tensor: Tensor) -> str:
-        return sizes_in_words(tensor.shape, TOKENS.axes)
-
-    if tokens.dim() != 2 or tokens.is_floating_point():
-        raise InputError(
-            f"{name}: tokens are {shape(tokens)} of {tokens.dtype}. Give whole numbers, one row per sequence."
-        )
-    if 0 in tokens.shape:
-        raise InputError(f"{name}: tokens are {shape(tokens)}: empty. Give at least one.")
-    if mask is not None and mask.shape != tokens.shape:
-        raise InputError(
-            f"{name}: the mask is {shape(mask)}, the tokens are {shape(tokens)}. "
-            "Give 1 for each token and 0 for padding."
-        )
-    # Looking at values would break a compiled graph, and numbers without storage have none.
-    if torch.compiler.is_compiling() or tokens.is_meta:
-        return
-    if int(tokens.max()) >= vocabulary or int(tokens.min()) < 0:
-        wrong = int(tokens.max()) if int(tokens.max()) >= vocabulary else int(tokens.min())
-        raise InputError(f"{name}: token {wrong} is beyond the vocabulary of {vocabulary}, counted from 0.")
-    if mask is not None and not bool((mask != 0).any(-1).all()):
-        raise InputError(f"{name}: the mask hides every token of a sequence. Leave it at least one.")
-
-
-def check_images(name: str, images: Tensor, channels: int, size: int) -> None:
-    expected = f"batch x {channels} x {size} x {size} (batch, channel, height, width)"
-    if images.dim() != 4 or tuple(images.shape[1:]) != (channels, size, size):
-        raise InputError(
-            f"{name}: images are {sizes_in_words(images.shape, IMAGES.axes)}. Expected {expected}: "
-            "resize or crop them, or build the model for their size."
-        )
-    if images.shape[0] == 0:
-        raise InputError(f"{name}: an empty batch. Expected {expected} with at least one image.")
-
-
-def classifier_of(config: Config) -> type[Model]:
-    """The classifier that such a config is for."""
-    return next(m for m in MODELS.values() if m.task and m.config_class is type(config))
-
-
 def build_classifier(config: Config) -> Model:
     """A new classifier, with random parameters."""
-    return classifier_of(config)(config)
+    return MODELS[classifier_definition(config).name](config)

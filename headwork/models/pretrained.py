@@ -1,12 +1,9 @@
 """Other libraries' checkpoints, read and written: BERT and ViT of ``transformers``, torch's own transformer.
 
-The tables of names are in ``parameter_names.py``. A tensor that they do not list is refused, except what our
-models have no use for (a pooler, a head for pretraining); so is what our models cannot express.
+They are read by ``headwork.loading``; here they become modules, and modules become theirs.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,43 +11,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headwork.checkpoint_files import CONFIG, PARAMETERS, TOKENIZER, read_foreign_folder
-from headwork.errors import InputError, unknown
-from headwork.files import parse_json
-from headwork.mechanisms.configs import TextEncoderConfig, TransformerConfig, VisionTransformerConfig
+from headwork.errors import InputError
+from headwork.loading.other_libraries import FAMILIES, TORCH, from_theirs, read_transformers, to_theirs
+from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.texts import mean_of_tokens
-from headwork.models.checkpoints import tensors, write_model
+from headwork.models.checkpoints import torch_model, write_model
 from headwork.models.model import Model
-from headwork.models.parameter_names import BERT, TORCH, VIT, NameMap, State, from_theirs, to_theirs
 from headwork.models.text import TextEncoder
 from headwork.models.transformer import Decoder, Encoder
 from headwork.models.vision import VisionTransformer
-from headwork.tokenizer_files import read_tokenizer_json
+
+State = Mapping[str, Tensor]
 
 
 # --- the transformers library -----------------------------------------------------------------
-@dataclass(frozen=True)
-class Family:
-    """One kind of model of the transformers library."""
-
-    kind: type[Model]
-    table: NameMap
-    prefix: str
-    unused: str
-    read_config: Callable[[Mapping[str, Any], str], Any]
-    write_config: Callable[[Any], dict[str, Any]]
-
-
-SIZES = {
-    "width": "hidden_size",
-    "hidden": "intermediate_size",
-    "heads": "num_attention_heads",
-    "depth": "num_hidden_layers",
-}
-BERT_SIZES = {**SIZES, "vocabulary": "vocab_size", "max_length": "max_position_embeddings"}
-VIT_SIZES = {**SIZES, "image_size": "image_size", "patch_size": "patch_size", "channels": "num_channels"}
-
-
 def from_transformers(
     folder: str | Path, *, image: int | None = None, classes: int | None = None
 ) -> TextEncoder | VisionTransformer:
@@ -59,174 +33,21 @@ def from_transformers(
     A ViT may be read for another ``image`` size: its positions are resized (bicubic). ``classes`` gives it a
     new head; a checkpoint without a classifier needs it.
     """
-    path = Path(folder)
-    files = read_foreign_folder(path)
-    theirs = parse_json(files[CONFIG], path / CONFIG)
-    kind = theirs.get("model_type") if isinstance(theirs, dict) else None
-    if kind not in FAMILIES:
-        raise unknown(f"model_type in {path / CONFIG}", kind, FAMILIES)
-    family = FAMILIES[kind]
-    config = family.read_config(theirs, str(path / CONFIG))
-    state = _current_names(tensors(files[PARAMETERS], path / PARAMETERS), family)
-    where = str(path / PARAMETERS)
-    if isinstance(config, VisionTransformerConfig):
-        config, state = _for_images(config, state, image, classes, where)
-    elif image is not None or classes is not None:
-        raise InputError(
-            f"{path}: a text encoder takes neither image nor classes. For a head: TextClassifier.on(it)."
-        )
-    model: Any = from_theirs(family.table, state, family.kind, config, where)
-    if TOKENIZER in files:
-        model.tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER)
-        # The file may truncate as its author's last script did; the model's own length counts.
-        model.tokenizer.max_length = config.max_length
-    return model  # type: ignore[no-any-return]
+    return torch_model(read_transformers(folder, image=image, classes=classes))  # type: ignore[return-value]
 
 
 def to_transformers(model: Model, folder: str | Path) -> Path:
     """Write a TextEncoder of BERT's shape, or a VisionTransformer, for the transformers library."""
-    family = next((f for f in FAMILIES.values() if f.kind is type(model)), None)
+    family = next((f for f in FAMILIES.values() if f.name == type(model).__name__), None)
     if family is None:
-        known = " or ".join(f.kind.__name__ for f in FAMILIES.values())
+        known = " or ".join(f.name for f in FAMILIES.values())
         raise InputError(
             f"{type(model).__name__}: the transformers library has no such model. Expected a {known}."
         )
     config = family.write_config(model.config)
-    state = to_theirs(family.table, {n: p.detach().cpu() for n, p in model.state_dict().items()})
+    state = to_theirs(family.table, model.state_dict())
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
     return write_model(folder, config, prefixed, model.tokenizer)
-
-
-def _current_names(state: State, family: Family) -> dict[str, Tensor]:
-    """Names without the prefix of the whole model, in the current spelling, without what we do not use."""
-    plain = {}
-    for name, value in state.items():
-        name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name.removeprefix(family.prefix))
-        name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-        if not re.match(family.unused, name):
-            plain[name] = value
-    return plain
-
-
-def _read_fields(
-    theirs: Mapping[str, Any], sizes: Mapping[str, str], where: str, **needed: Any
-) -> dict[str, Any]:
-    """The fields that both families have, after what ours cannot do was refused."""
-    for name in sizes.values():
-        value = theirs.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{where}: {name} is {value!r}. Expected a whole number, at least 1.")
-    activation = theirs.get("hidden_act", "gelu")
-    if activation not in ("gelu", "relu"):
-        raise InputError(
-            f"{where}: hidden_act is '{activation}'. Ours are 'gelu' (the exact one, with erf, not its tanh "
-            "approximation) and 'relu': another one would give other numbers."
-        )
-    for name, value in {"is_decoder": False, "add_cross_attention": False, **needed}.items():
-        if theirs.get(name, value) != value:
-            raise InputError(f"{where}: {name} is {theirs[name]!r}. Only {value!r} is read.")
-    return {
-        **{ours: theirs[name] for ours, name in sizes.items()},
-        "activation": activation,
-        "epsilon": theirs.get("layer_norm_eps", 1e-12),
-        "dropout": theirs.get("hidden_dropout_prob", 0.0),
-    }
-
-
-def _read_bert(theirs: Mapping[str, Any], where: str) -> TextEncoderConfig:
-    return TextEncoderConfig(
-        **_read_fields(theirs, BERT_SIZES, where, position_embedding_type="absolute"),
-        token_types=theirs.get("type_vocab_size", 2),
-        embedding_normalisation=True,
-        normalisation="post",
-    )
-
-
-def _read_vit(theirs: Mapping[str, Any], where: str) -> VisionTransformerConfig:
-    return VisionTransformerConfig(**_read_fields(theirs, VIT_SIZES, where, qkv_bias=True))
-
-
-def _write_fields(config: TransformerConfig, sizes: Mapping[str, str], **needed: Any) -> dict[str, Any]:
-    """The fields that both families have, if ours has what theirs always has."""
-    for name, value in {"attention": "softmax", "positions": "learned", **needed}.items():
-        if getattr(config, name) != value:
-            raise InputError(
-                f"{type(config).__name__}: {name} is {getattr(config, name)!r}, but this model of the "
-                f"transformers library always has {value!r}."
-            )
-    return {
-        **{theirs: getattr(config, ours) for ours, theirs in sizes.items()},
-        "hidden_act": config.activation,
-        "layer_norm_eps": config.epsilon,
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": 0.0,
-    }
-
-
-def _write_bert(config: TextEncoderConfig) -> dict[str, Any]:
-    if not config.token_types:
-        raise InputError(
-            "TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2."
-        )
-    needed = {"normalisation": "post", "ends_normalised": False, "embedding_normalisation": True}
-    fields = _write_fields(config, BERT_SIZES, **needed)
-    kind = {"model_type": "bert", "architectures": ["BertModel"], "position_embedding_type": "absolute"}
-    return {**kind, **fields, "type_vocab_size": config.token_types}
-
-
-def _write_vit(config: VisionTransformerConfig) -> dict[str, Any]:
-    needed = {"normalisation": "pre", "ends_normalised": True, "pooling": "class token"}
-    fields = _write_fields(config, VIT_SIZES, **needed)
-    labels = {str(k): f"LABEL_{k}" for k in range(config.classes)}
-    kind = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "qkv_bias": True}
-    return {**kind, **fields, "id2label": labels, "label2id": {name: int(k) for k, name in labels.items()}}
-
-
-BERT_UNUSED = r"embeddings\.position_ids$|pooler\.|cls\.|classifier\."
-FAMILIES = {
-    "bert": Family(TextEncoder, BERT, "bert.", BERT_UNUSED, _read_bert, _write_bert),
-    "vit": Family(VisionTransformer, VIT, "vit.", r"pooler\.", _read_vit, _write_vit),
-}
-
-
-def _for_images(
-    config: VisionTransformerConfig,
-    state: dict[str, Tensor],
-    image: int | None,
-    classes: int | None,
-    where: str,
-) -> tuple[VisionTransformerConfig, dict[str, Tensor]]:
-    """Positions for another image size, and a head for other classes."""
-    before, config = config, config if image is None else replace(config, image_size=image)
-    table = "embeddings.position_embeddings"
-    if config.image_size != before.image_size and table in state:
-        sides = before.image_size // before.patch_size, config.image_size // config.patch_size
-        state[table] = resize_positions(state[table], *sides, where)
-    trained = state["classifier.bias"].shape[0] if "classifier.bias" in state else None
-    count = trained if classes is None else classes
-    if count is None:
-        raise InputError(f"{where}: it has no classifier. Give classes=..., for a new, untrained head.")
-    config = replace(config, classes=count)
-    if config.classes != trained:
-        state["classifier.weight"] = torch.zeros(config.classes, config.width)
-        state["classifier.bias"] = torch.zeros(config.classes)
-    return config, state
-
-
-def resize_positions(positions: Tensor, before: int, after: int, where: str = "positions") -> Tensor:
-    """Learned positions (1, 1 + before^2, width) of a square of patches, resized to another (bicubic).
-
-    >>> tuple(resize_positions(torch.zeros(1, 5, 8), 2, 3).shape)
-    (1, 10, 8)
-    """
-    if positions.dim() != 3 or positions.shape[1] != 1 + before**2:
-        raise InputError(
-            f"{where}: positions for {positions.shape[1] - 1} patches, but the config says {before**2}."
-        )
-    first, grid = positions[:, :1], positions[:, 1:].float()
-    square = grid.reshape(1, before, before, -1).permute(0, 3, 1, 2)
-    resized = functional.interpolate(square, size=(after, after), mode="bicubic", align_corners=False)
-    return torch.cat([first, resized.permute(0, 2, 3, 1).flatten(1, 2).to(first)], 1)
 
 
 # --- texts through a pretrained encoder --------------------------------------------------------
@@ -283,8 +104,12 @@ def from_torch(
         raise InputError(
             "from_torch: a state dict does not tell its heads. Give config=TransformerConfig(...) as well."
         )
-    kind = Decoder if any(".multihead_attn." in name for name in state) else Encoder
-    return from_theirs(TORCH, state, kind, config, "torch's state")  # type: ignore[return-value]
+    kind = "Decoder" if any(".multihead_attn." in name for name in state) else "Encoder"
+    arrays = {
+        name: (value if value.dtype == torch.float64 else value.float()).detach().cpu().numpy()
+        for name, value in state.items()
+    }
+    return torch_model(from_theirs(TORCH, arrays, kind, config, "torch's state"))  # type: ignore[return-value]
 
 
 def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Module:

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from headwork.errors import InputError
 from headwork.mechanisms.configs import TextClassifierConfig
-from headwork.models.model import Model, check_tokens
+from headwork.mechanisms.texts import hash_pair
+from headwork.models.model import Model
 from headwork.note import Note, silent
 
 
@@ -30,8 +31,7 @@ class TextEncoder(Model):
         self, tokens: Tensor, mask: Tensor | None = None, types: Tensor | None = None, *, note: Note = silent
     ) -> Tensor:
         """``types`` (batch, token) default to 0."""
-        check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
-        self.check_note(note)
+        self.check(tokens, mask, note=note)
         return self.run(tokens, mask, types, note=note)
 
 
@@ -59,12 +59,9 @@ class TextClassifier(Model):
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None, *, note: Note = silent) -> Tensor:
         """``mask`` has 1 for each token and 0 for padding."""
-        check_tokens(type(self).__name__, tokens, self.config.vocabulary, mask)
-        if self.config.encoder not in ("transformer", "convolution"):
-            check_padding(mask)
+        self.check(tokens, mask, note=note)
         share = self.config.word_dropout if self.training else 0.0
         kept = random_positions(tokens, mask, 1 - share) if share else None
-        self.check_note(note)
         return self.run(tokens, mask, ngrams=self.ngrams_of(tokens, mask), kept=kept, note=note)
 
     def ngrams_of(self, tokens: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
@@ -77,31 +74,17 @@ class TextClassifier(Model):
         return rows, new if real is None else new & real
 
 
-def check_padding(mask: Tensor | None) -> None:
-    if mask is None or torch.compiler.is_compiling() or mask.is_meta:
-        return
-    if bool(((mask[:, 1:] != 0) & (mask[:, :-1] == 0)).any()):
-        raise InputError(
-            "a recurrent model reads from left to right: put the padding after the tokens, not before."
-        )
-
-
 def ngram_rows(tokens: Tensor, mask: Tensor | None, config: TextClassifierConfig) -> Tensor:
     """The rows (batch, token, 3) of each token, and of the pair and the triple that it ends, by hashing."""
     tokens = tokens.long()  # products below need 64 bits
     real = tokens if mask is None else tokens * (mask != 0)
     before, earlier = (functional.pad(real, (back, 0))[:, : tokens.shape[1]] for back in (1, 2))
     alone = torch.full_like(tokens, config.vocabulary)
-    hashes = [_hash(first, tokens) for first in (alone, before, _hash(earlier, before))]
+    hashes = [hash_pair(first, tokens) for first in (alone, before, hash_pair(earlier, before))]
     return torch.stack(hashes, -1) % config.ngrams
 
 
-FACTORS, PRIME = (1_540_483_477, 1_103_515_245), 2**31 - 1  # below 2^31, so that no product leaves 64 bits
 MAX_ROWS = 2**30  # more than a text has n-grams
-
-
-def _hash(first: Tensor, second: Tensor) -> Tensor:
-    return (first * FACTORS[0] + second * FACTORS[1]) % PRIME
 
 
 def first_occurrence(rows: Tensor) -> Tensor:

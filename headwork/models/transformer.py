@@ -1,12 +1,9 @@
 """Encoder, decoder, and both together (``mechanisms.transformer``)."""
 
-from typing import Any
-
 from torch import Tensor
 
-from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Mask
-from headwork.models.model import Model, check_tokens
+from headwork.models.model import Model
 from headwork.note import Note, silent
 
 
@@ -24,8 +21,7 @@ class Encoder(Model):
     def forward(
         self, tokens: Tensor, *, num_outputs: int | None = None, mask: Mask = None, note: Note = silent
     ) -> Tensor:
-        check_vectors(self.config, tokens)
-        self.check_note(note)
+        self.check(tokens, note=note)
         return self.run(tokens, num_outputs=num_outputs, mask=mask, note=note)
 
 
@@ -41,18 +37,8 @@ class Decoder(Model):
     def forward(
         self, tokens: Tensor, memory: Tensor, *, memory_mask: Mask = None, note: Note = silent
     ) -> Tensor:
-        check_vectors(self.config, tokens)
-        check_vectors(self.config, memory)
-        self.check_note(note)
+        self.check(tokens, memory, note=note)
         return self.run(tokens, memory, memory_mask=memory_mask, note=note)
-
-
-def check_vectors(config: Any, tokens: Tensor) -> None:
-    if tokens.dim() != 3 or tokens.shape[-1] != config.width or 0 in tokens.shape:
-        raise InputError(
-            f"{type(config).__name__}: tokens are {sizes_in_words(tokens.shape, 'batch token width')}. "
-            f"Expected batch x token x {config.width}, none of them empty."
-        )
 
 
 class EncoderDecoder(Model):
@@ -69,7 +55,5 @@ class EncoderDecoder(Model):
         self, source: Tensor, target: Tensor, mask: Tensor | None = None, *, note: Note = silent
     ) -> Tensor:
         """Scores (batch, target token, word). ``mask`` has 1 for each source token and 0 for padding."""
-        check_tokens("source", source, self.config.vocabulary, mask)
-        check_tokens("target", target, self.config.vocabulary)
-        self.check_note(note)
+        self.check(source, target, mask, note=note)
         return self.run(source, target, mask, note=note)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from headwork.models.model import Model, check_images
+from headwork.models.model import Model
 from headwork.note import Note, silent
 
 
@@ -10,8 +10,7 @@ class ImageClassifier(Model):
     """Images (batch, channel, height, width) in, a logit for each class out."""
 
     def forward(self, images: Tensor, *, note: Note = silent) -> Tensor:
-        check_images(type(self).__name__, images, self.config.channels, self.config.image_size)
-        self.check_note(note)
+        self.check(images, note=note)
         return self.run(images, note=note)
 
 

@@ -203,7 +203,7 @@ class Trace(Shown):
             return self.number_text(leaf.value)
         assert isinstance(leaf, Cell)
         value = self.inputs.get(leaf.label) or self.steps.get(leaf.label)
-        symbol = plain_formula(value.symbol) if value else leaf.label
+        symbol = plain_formula(value.symbol) if value else leaf.label.rpartition("/")[2]
         return f"{symbol}{_brackets(self._display_index(leaf))}"
 
     # --- other readings of the same problem -----------------------------------------------------

@@ -6,11 +6,30 @@ result.test_accuracy
 model = training.load_model("runs/v10")
 
 Reports on a run are written by ``headwork.inspection.run_report``; ``headwork.inspection.estimator`` has a
-classifier for scikit-learn.
+classifier for scikit-learn. What reads a run needs no torch, so a name is imported when it is first used.
 """
 
-from headwork.training.evaluation import Evaluation, evaluate
-from headwork.training.folders import Result, load_data_info, load_metrics, load_model, load_run
-from headwork.training.loop import DivergedError, InterruptedRunError
-from headwork.training.recipes import RunConfig, TextRun, VisionRun, as_text, changed, text, vision
-from headwork.training.runs import resume, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwork.training.evaluation import Evaluation, evaluate
+    from headwork.training.folders import Result, load_data_info, load_metrics, load_model, load_run
+    from headwork.training.loop import DivergedError, InterruptedRunError
+    from headwork.training.recipes import RunConfig, TextRun, VisionRun, as_text, changed, text, vision
+    from headwork.training.runs import resume, train
+
+NAMES = {
+    "evaluation": "Evaluation evaluate",
+    "folders": "Result load_data_info load_metrics load_model load_run",
+    "loop": "DivergedError InterruptedRunError",
+    "recipes": "RunConfig TextRun VisionRun as_text changed text vision",
+    "runs": "resume train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in NAMES.items():
+        if name in names.split():
+            return getattr(import_module(f"headwork.training.{module}"), name)
+    raise AttributeError(f"module 'headwork.training' has no attribute '{name}'.")

@@ -4,36 +4,13 @@ The random draws depend on (seed, step) only, and are made for the whole batch e
 part of it: so a resumed run, or one on many machines, sees the same images.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from headwork.errors import InputError
+from headwork.training.recipes import Augmentation
 
 LARGEST_ERASED = 0.4  # of a side
 Draws = dict[str, Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Augmentation:
-    """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in some images."""
-
-    flip: bool = True
-    shift: int = 1
-    erase: float = 0.2
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.flip, bool):
-            raise InputError(f"augmentation: flip is {self.flip!r}. Give true or false.")
-        if not isinstance(self.shift, int) or not 0 <= self.shift < 10_000:
-            raise InputError(f"augmentation: shift is {self.shift!r}. Give whole pixels, at least 0.")
-        if not isinstance(self.erase, (int, float)) or not 0 <= self.erase <= 1:
-            raise InputError(f"augmentation: erase is {self.erase!r}. Give a share from 0 to 1.")
-
-    @property
-    def active(self) -> bool:
-        return bool(self.flip or self.shift or self.erase)
 
 
 def draw(augmentation: Augmentation, count: int, source: torch.Generator) -> Draws:

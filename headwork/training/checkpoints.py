@@ -6,26 +6,29 @@ The schedule and the position in the epoch follow from the step as well. So a re
 one, to the bit.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, write_folder
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, read_tensors, write_folder
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
-from headwork.models import Model
-from headwork.models.checkpoints import check_tensors, tensors
-from headwork.training.distributed import Files
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from headwork.models import Model
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"
+Files = dict[str, bytes]
 
 
 def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
@@ -41,14 +44,13 @@ def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim
     return {STATE: as_json(state), PARAMETERS: save(parameters), OPTIMISER: save(moments)}
 
 
-def restore(files: Files, where: Path, model: Model, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restore parameters and moments; returns the rest of the state."""
-    saved = model.current_parameters(tensors(files[PARAMETERS], where / PARAMETERS))
-    check_tensors(str(where / PARAMETERS), model.state_dict(), saved)
-    model.load_state_dict(saved)
+def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """Restore the moments; returns the rest of the state."""
+    from headwork.models.checkpoints import as_tensors
+
     parameters = [parameter for entry in optimiser.param_groups for parameter in entry["params"]]
     entries: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors(files[OPTIMISER], where / OPTIMISER).items():
+    for name, value in as_tensors(read_tensors(files[OPTIMISER], where / OPTIMISER)).items():
         number, _, moment = name.partition(".")
         known = number.isdecimal() and int(number) < len(parameters)
         if not known or value.shape not in ((), parameters[int(number)].shape):

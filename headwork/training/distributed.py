@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from headwork.errors import HeadworkError
+from headwork.training.checkpoints import Files
 
-Files = dict[str, bytes]
 LOST_PEER_WORDS = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's errors when a peer is gone
 
 

@@ -1,7 +1,6 @@
 """How good a model is on a part of the data: loss, accuracy, confusion matrix, most confident mistakes."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headwork.errors import InputError
+from headwork.loading.model import probabilities_of
 from headwork.models import Model
 from headwork.training.distributed import Group
 from headwork.training.examples import Examples
@@ -83,16 +83,6 @@ def losses(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tens
     return smoothed, plain.detach(), logits.detach().argmax(-1) == labels
 
 
-def probabilities_of(logits: Tensor, names: Sequence[object]) -> Tensor:
-    """The probabilities of the classes; logits that are not finite are refused by the name of the example."""
-    if len(bad := (~logits.isfinite().all(-1)).nonzero()):
-        raise InputError(
-            f"{names[int(bad[0])]}: the model's logits are not finite. Its weights are too large for numbers "
-            "of this precision: train it again, with a lower learning rate."
-        )
-    return logits.softmax(-1)
-
-
 @torch.no_grad()
 def evaluate(
     model: Model, examples: Examples, batch_size: int = 256, processes: Group | None = None
@@ -108,6 +98,7 @@ def evaluate(
         logits = model(*processes.to_device(inputs))
         loss += losses(logits, labels.to(logits.device))[1].sum().item()
         names = [f"example {index}" for index in indices]
-        probabilities[torch.from_numpy(indices)] = probabilities_of(logits.double(), names).cpu()
+        rows = probabilities_of(logits.double().cpu().numpy(), names)
+        probabilities[torch.from_numpy(indices)] = torch.from_numpy(rows)
     (total,) = processes.sum_numbers(loss)
     return Evaluation(processes.all_reduce(probabilities), examples.labels, total / len(examples.labels))

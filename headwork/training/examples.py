@@ -1,64 +1,18 @@
 """Examples as the loop takes them: whole sets in memory, batches by index, images and texts alike."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from headwork.data import EncodedTexts, ImageSplit, batches, batches_in_order
 from headwork.data.datasets import normalise
 from headwork.data.splits import Indices
-from headwork.errors import InputError
-from headwork.training.augmentation import Augmentation, draw, erase, flip_and_shift
+from headwork.training.augmentation import draw, erase, flip_and_shift
+from headwork.training.folders import DataInfo
+from headwork.training.recipes import Augmentation
 from headwork.training.seeds import AUGMENTATION, generator
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
 EVERY_ROW = slice(None)
-MAX_SIDE = 4096  # pixels
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataInfo:
-    """What a run records about its data, in ``data.json``: enough to use the model without the data."""
-
-    name: str
-    classes: tuple[str, ...]
-    digest: str
-    counts: dict[str, int]
-    notes: tuple[str, ...] = ()
-    channels: int = 0
-    size: int = 0
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-    tokenizer: str = ""  # SHA-256
-
-    @classmethod
-    def read(cls, data: Any, where: str | Path) -> "DataInfo":
-        """The content of a data.json."""
-        with as_written(where):
-            kinds: dict[str, Any] = {"classes": str, "notes": str, "mean": float, "std": float}
-            lists: Any = {name: tuple(map(kind, data.get(name, ()))) for name, kind in kinds.items()}
-            info = cls(**{**data, **lists})
-            if not (0 <= info.size <= MAX_SIDE and info.channels == len(info.mean) == len(info.std) <= 3):
-                raise ValueError("channels, size, mean and std do not belong together")
-        return info
-
-
-@contextmanager
-def as_written(where: str | Path) -> Iterator[None]:
-    """Whoever uses a file of a run finds what a run writes, or this error: anybody may have edited it."""
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{where}: not what a run writes there ({type(error).__name__}: {error})."
-        ) from error
-    except ValueError as error:
-        raise error if isinstance(error, InputError) else InputError(f"{where}: {error}.") from error
 
 
 class Examples:

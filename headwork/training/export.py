@@ -20,8 +20,7 @@ from torch import Tensor
 from headwork.errors import HeadworkError, InputError
 from headwork.files import write_atomic
 from headwork.models import Model
-from headwork.training.examples import DataInfo
-from headwork.training.folders import check_run, load_data_info, load_model, load_run
+from headwork.training.folders import DataInfo, check_run, load_data_info, load_model, load_run
 
 BATCHES = (1, 3, 64)
 TOLERANCE = 1e-4

@@ -6,28 +6,75 @@ these files, and ``result.json``. Until then the newest checkpoint, verified, ho
 Runs of before have no manifest. The report beside them is written by ``inspection.run_report``.
 """
 
+from __future__ import annotations
+
 import hashlib
 import itertools
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headwork.checkpoint_files import MANIFEST, PARAMETERS, read_folder
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, read_folder, read_tensors
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links
-from headwork.models import Model, from_pretrained
-from headwork.models.checkpoints import empty_model, fill, tensors
-from headwork.models.model import classifier_of
+from headwork.loading import LoadedModel, Saved, read_saved
+from headwork.loading.saved import fitting
+from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints
-from headwork.training.examples import DataInfo
 from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
+
+if TYPE_CHECKING:
+    from headwork.models import Model
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
 MODEL, TOKENIZER = "model", "tokenizer.json"
+MAX_SIDE = 4096  # pixels
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataInfo:
+    """What a run records about its data, in ``data.json``: enough to use the model without the data."""
+
+    name: str
+    classes: tuple[str, ...]
+    digest: str
+    counts: dict[str, int]
+    notes: tuple[str, ...] = ()
+    channels: int = 0
+    size: int = 0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    tokenizer: str = ""  # SHA-256
+
+    @classmethod
+    def read(cls, data: Any, where: str | Path) -> DataInfo:
+        """The content of a data.json."""
+        with as_written(where):
+            kinds: dict[str, Any] = {"classes": str, "notes": str, "mean": float, "std": float}
+            lists: Any = {name: tuple(map(kind, data.get(name, ()))) for name, kind in kinds.items()}
+            info = cls(**{**data, **lists})
+            if not (0 <= info.size <= MAX_SIDE and info.channels == len(info.mean) == len(info.std) <= 3):
+                raise ValueError("channels, size, mean and std do not belong together")
+        return info
+
+
+@contextmanager
+def as_written(where: str | Path) -> Iterator[None]:
+    """Whoever uses a file of a run finds what a run writes, or this error: anybody may have edited it."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{where}: not what a run writes there ({type(error).__name__}: {error})."
+        ) from error
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(f"{where}: {error}.") from error
 
 
 @dataclass(frozen=True)
@@ -52,7 +99,7 @@ class Result:
         return self.record
 
     @classmethod
-    def read(cls, folder: str | Path) -> "Result":
+    def read(cls, folder: str | Path) -> Result:
         path = check_run(folder)
         if not (path / RESULT).exists():
             raise InputError(f"{path}: not finished yet. Resume with: headwork resume {path}")
@@ -128,13 +175,34 @@ def load_tokenizer(path: Path) -> bytes:
     return data
 
 
+def load(folder: str | Path, *, torch: bool = False) -> Any:
+    """The model of a folder: of a run, of a saved model, or of a BERT or ViT of the transformers library.
+
+    It runs on numpy (``LoadedModel``), and where it is traced each cell has its arithmetic; with ``torch`` it
+    is a module of ``headwork.models``.
+    """
+    saved = saved_model(folder) if (Path(folder) / DATA).exists() else read_saved(folder)
+    return _torch_model(saved) if torch else LoadedModel(saved)
+
+
 def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
     """The finished model of a run, or that of its last whole checkpoint, in eval mode."""
+    return _torch_model(saved_model(folder, log=log))
+
+
+def _torch_model(saved: Saved) -> Model:
+    from headwork.models.checkpoints import torch_model
+
+    return torch_model(saved)
+
+
+def saved_model(folder: str | Path, *, log: Log = to_stderr) -> Saved:
+    """The finished model of a run, or that of its last whole checkpoint."""
     path = check_run(folder)
     refuse_links(path / MODEL, path)
     if (path / MODEL).exists():
         try:
-            return from_pretrained(path / MODEL)
+            return read_saved(path / MODEL)
         except InputError as error:
             raise InputError(f"{error} Or rebuild it from its checkpoint: headwork resume {path}") from None
     checkpoint = checkpoints.latest(path, log)
@@ -146,22 +214,23 @@ def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
         raise InputError(f"{path}: nothing was trained yet. Resume with: headwork resume {path}")
     state = "has lost its model" if (path / RESULT).exists() else "is not finished"
     log(f"! {path} {state}: this is its model at step {checkpoints.step_of(checkpoint[0]):,}.")
-    return checkpoint_model(path, *checkpoint)
+    return saved_checkpoint(path, *checkpoint)
 
 
-def checkpoint_model(path: Path, step_folder: Path, files: checkpoints.Files) -> Model:
-    """The model of a checkpoint, in eval mode."""
-    run, where = load_run(path), step_folder / PARAMETERS
-    model = fill(empty_classifier(run, files, step_folder), tensors(files[PARAMETERS], where), str(where))
-    if isinstance(run, TextRun):
-        model.tokenizer = parse_tokenizer(load_tokenizer(path), run.max_length).inner
-    return model
+def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) -> Saved:
+    """The model of a checkpoint, with its tokenizer."""
+    run = load_run(path)
+    saved = checkpoint_parameters(run, step_folder, files)
+    if not isinstance(run, TextRun):
+        return saved
+    return replace(saved, tokenizer=parse_tokenizer(load_tokenizer(path), run.max_length).inner)
 
 
-def empty_classifier(run: Any, files: checkpoints.Files, where: Path) -> Model:
-    """A model for the parameters of a checkpoint to fill; one that asks for many more is refused."""
-    state = tensors(files[PARAMETERS], where / PARAMETERS)
-    return empty_model(classifier_of(run.model), run.model, state, str(where))
+def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files) -> Saved:
+    """The parameters of a checkpoint; a run that asks for others, or for many more, is refused."""
+    definition, where = classifier_definition(run.model), step_folder / PARAMETERS
+    state = read_tensors(files[PARAMETERS], where)
+    return Saved(definition, run.model, fitting(definition, run.model, state, where))
 
 
 def new_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:

@@ -38,7 +38,8 @@ from headwork.models import (
 )
 from headwork.models.model import build_classifier
 from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
-from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
+from headwork.training.examples import Examples, ImageExamples, TextExamples
+from headwork.training.folders import DataInfo
 from headwork.training.log_ratios import set_log_ratios
 from headwork.training.recipes import RunConfig, TextRun, VisionRun
 from headwork.training.seeds import INITIALISATION, mix

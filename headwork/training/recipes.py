@@ -14,21 +14,43 @@ from headwork.data.catalog import known_entry
 from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
-from headwork.mechanisms.configs import ConfigMeta, current_names
-from headwork.mechanisms.definitions import classifier_config, classifier_configs
-from headwork.mechanisms.images import CELLS
-from headwork.models import (
+from headwork.mechanisms.configs import (
+    ConfigMeta,
     ConvolutionalConfig,
     RecurrentConfig,
     TextClassifierConfig,
     TransformerConfig,
     VisionTransformerConfig,
+    current_names,
 )
+from headwork.mechanisms.definitions import classifier_config, classifier_configs
+from headwork.mechanisms.images import CELLS
 from headwork.numbers.options import literal_choices, read_option
-from headwork.training.augmentation import Augmentation
 
 FORMAT = "headwork run 1"
 ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in some images."""
+
+    flip: bool = True
+    shift: int = 1
+    erase: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.flip, bool):
+            raise InputError(f"augmentation: flip is {self.flip!r}. Give true or false.")
+        if not isinstance(self.shift, int) or not 0 <= self.shift < 10_000:
+            raise InputError(f"augmentation: shift is {self.shift!r}. Give whole pixels, at least 0.")
+        if not isinstance(self.erase, (int, float)) or not 0 <= self.erase <= 1:
+            raise InputError(f"augmentation: erase is {self.erase!r}. Give a share from 0 to 1.")
+
+    @property
+    def active(self) -> bool:
+        return bool(self.flip or self.shift or self.erase)
+
 
 # Fields that --set does not set, and why.
 NOT_SETTABLE = {

@@ -19,11 +19,11 @@ from headwork.errors import HeadworkError, InputError
 from headwork.files import open_file, refuse_links, write_atomic
 from headwork.libc import keep_freed_memory
 from headwork.models import Model, from_pretrained
+from headwork.models.checkpoints import torch_model
 from headwork.training import checkpoints
 from headwork.training.baseline import baseline
 from headwork.training.distributed import Group, group
 from headwork.training.evaluation import evaluate
-from headwork.training.examples import DataInfo, as_written
 from headwork.training.folders import (
     CONFIG,
     DATA,
@@ -31,11 +31,13 @@ from headwork.training.folders import (
     MODEL,
     RESULT,
     TOKENIZER,
+    DataInfo,
     Result,
-    checkpoint_model,
-    empty_classifier,
+    as_written,
+    checkpoint_parameters,
     load_run,
     load_tokenizer,
+    saved_checkpoint,
 )
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare
@@ -122,11 +124,14 @@ def run_to_end(
         keep_freed_memory(),
         _stop_signals() as signals,
     ):
-        model = prepared.new_model() if files is None else empty_classifier(run, files, folder)
+        if files is None:
+            model = prepared.new_model()
+        else:
+            model = torch_model(checkpoint_parameters(run, folder, files)).train()
         session = Session(prepared, prepared.complete(model), processes, log)
         state = TrainState()
         if files is not None:
-            restored = checkpoints.restore(files, folder, session.model, session.optimiser)
+            restored = checkpoints.restore(files, folder, session.optimiser)
             state = TrainState(**{name: restored[name] for name in vars(state)})
         elif processes.is_main:
             for name, data in _start_files(prepared).items():
@@ -253,7 +258,7 @@ def _rebuild_model(folder: Path, processes: Group, log: Log) -> None:
         if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
             with locked(folder, processes):
                 aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
-                checkpoint_model(folder, *checkpoint).save_pretrained(folder / MODEL)
+                torch_model(saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
             log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
         elif there:
             raise InputError(

@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+import headwork
 from headwork.errors import InputError
+from headwork.loading.other_libraries import resize_positions
 from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models import (
     Encoder,
@@ -29,7 +32,6 @@ from headwork.models import (
 from headwork.models.pretrained import (
     from_torch,
     from_transformers,
-    resize_positions,
     sentence_vectors,
     to_torch,
     to_transformers,
@@ -256,7 +258,7 @@ def test_vit_without_a_classifier_needs_classes(tmp_path: Path) -> None:
 
 def test_positions_that_do_not_fit_the_config() -> None:
     with pytest.raises(InputError, match="positions for 5 patches, but the config says 4"):
-        resize_positions(torch.zeros(1, 6, 8), 2, 3)
+        resize_positions(np.zeros((1, 6, 8)), 2, 3)
 
 
 # --- torch ------------------------------------------------------------------------------------
@@ -317,6 +319,12 @@ def test_what_comes_from_torch_is_a_copy() -> None:
 # --- what is refused --------------------------------------------------------------------------
 
 
+@pytest.fixture(params=[from_transformers, from_pretrained, headwork.load], ids=["own", "torch", "numpy"])
+def read(request: pytest.FixtureRequest) -> Any:
+    """Three ways to read their folders, which refuse the same things."""
+    return request.param
+
+
 def changed(bert: Any, tmp_path: Path, config: dict[str, Any] | None = None, **tensors: Any) -> Path:
     told = json.loads((bert[1] / "config.json").read_text()) | (config or {})
     (tmp_path / "config.json").write_text(json.dumps(told))
@@ -340,36 +348,38 @@ def changed(bert: Any, tmp_path: Path, config: dict[str, Any] | None = None, **t
         ({"vocab_size": 51}, r"'embeddings.word_embeddings.weight' is 50 x 32, expected 51 x 32"),
     ],
 )
-def test_configs_that_do_not_fit(bert: Any, tmp_path: Path, config: dict[str, Any], told: str) -> None:
+def test_configs_that_do_not_fit(
+    read: Any, bert: Any, tmp_path: Path, config: dict[str, Any], told: str
+) -> None:
     with pytest.raises(InputError, match=told):
-        from_transformers(changed(bert, tmp_path, config))
+        read(changed(bert, tmp_path, config))
 
 
-def test_tensors_that_do_not_fit(bert: Any, tmp_path: Path) -> None:
+def test_tensors_that_do_not_fit(read: Any, bert: Any, tmp_path: Path) -> None:
     name = "encoder.layer.1.output.dense.weight"
     with pytest.raises(InputError, match=f"the tensor '{name}' is missing"):
-        from_transformers(changed(bert, tmp_path, **{name: None}))
+        read(changed(bert, tmp_path, **{name: None}))
     with pytest.raises(InputError, match="the tensor 'stranger' is not expected"):
-        from_transformers(changed(bert, tmp_path, stranger=torch.zeros(1)))
+        read(changed(bert, tmp_path, stranger=torch.zeros(1)))
     with pytest.raises(InputError, match=f"the tensor '{name}' is 48 x 32, expected 32 x 48"):
-        from_transformers(changed(bert, tmp_path, **{name: torch.zeros(48, 32)}))
+        read(changed(bert, tmp_path, **{name: torch.zeros(48, 32)}))
 
 
-def test_files_that_are_no_model(bert: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"config.json is missing"):
-        from_transformers(tmp_path)
+def test_files_that_are_no_model(read: Any, bert: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"config.json is missing|no manifest.json"):
+        read(tmp_path)
     (tmp_path / "config.json").write_bytes((bert[1] / "config.json").read_bytes())
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickled")
     with pytest.raises(InputError, match=r"pytorch_model.bin is a pickle.*safetensors"):
-        from_transformers(tmp_path)
+        read(tmp_path)
     (tmp_path / "pytorch_model.bin").unlink()
     (tmp_path / "model.safetensors.index.json").write_text("{}")
     with pytest.raises(InputError, match="split into several files"):
-        from_transformers(tmp_path)
+        read(tmp_path)
     (tmp_path / "model.safetensors.index.json").unlink()
     (tmp_path / "model.safetensors").write_bytes((bert[1] / "model.safetensors").read_bytes()[:-5])
     with pytest.raises(InputError, match=r"model.safetensors: not a whole safetensors file"):
-        from_transformers(tmp_path)
+        read(tmp_path)
     with pytest.raises(InputError, match=r"it has no manifest.json.*not replaced"):
         to_transformers(from_transformers(bert[1]), tmp_path)
 

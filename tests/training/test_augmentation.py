@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from headwork.training.augmentation import Augmentation, draw, erase, flip_and_shift
+from headwork.training.augmentation import draw, erase, flip_and_shift
+from headwork.training.recipes import Augmentation
 from headwork.training.seeds import generator, mix
 
 

@@ -18,7 +18,8 @@ from safetensors.torch import load, save
 from headwork import training
 from headwork.checkpoint_files import manifest
 from headwork.errors import InputError
-from headwork.inspection.predictions import evaluate_run, predict
+from headwork.inspection.predictions import predict
+from headwork.inspection.run_report import evaluate_run
 from headwork.training.progress import quiet
 from headwork.training.recipes import read_run
 

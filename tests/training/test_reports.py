@@ -13,8 +13,9 @@ from headwork import training
 from headwork.errors import InputError
 from headwork.inspection import figures, run_report
 from headwork.inspection.estimator import Classifier
-from headwork.inspection.predictions import evaluate_run, predict
+from headwork.inspection.predictions import predict
 from headwork.inspection.run_comparison import compare_curves, compare_results
+from headwork.inspection.run_report import evaluate_run
 from headwork.training import export
 from headwork.training.progress import quiet
 
@@ -166,7 +167,7 @@ def test_a_kernel_shows_what_the_notebook_shows_already(finished, tmp_path):
 
 
 def test_an_evaluation_by_hand():
-    from headwork.inspection.predictions import class_table
+    from headwork.inspection.run_report import class_table
 
     # Class 0 twice, once taken for 1 and surely so; class 1 once, right.
     rows = torch.tensor([[0.6, 0.4], [0.1, 0.9], [0.3, 0.7]])

@@ -9,8 +9,8 @@ import pytest
 
 from headwork import training
 from headwork.errors import InputError
-from headwork.inspection.predictions import evaluate_run, predict
-from headwork.inspection.run_report import write_report
+from headwork.inspection.predictions import predict
+from headwork.inspection.run_report import evaluate_run, write_report
 from headwork.training import loop
 from headwork.training.progress import quiet
 

@@ -1,0 +1,120 @@
+"""A saved model on numpy: called like the torch one, and traced down to the arithmetic of each number."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwork.checkpoint_files import widened
+from headwork.errors import InputError
+from headwork.loading.saved import Saved
+from headwork.mechanisms.definitions import MASK, TOKENS
+from headwork.mechanisms.parameters import flatten, map_tree, paths
+from headwork.note import READINGS, Note
+from headwork.numbers import HandTensor
+
+OWN = ("parameters", "config", "ngrams", "kept", "start", *READINGS)  # what nobody gives from outside
+
+
+def forget(name: str, value: Any, /) -> Any:
+    """The note of a plain call: nobody asks how a value came about, so its operands can go."""
+    return HandTensor(value.array)
+
+
+def named_inputs(
+    where: str, kind: str, names: Sequence[str], inputs: Sequence[Any], more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Inputs by the names of what a model takes; those that are None are left out."""
+    listed = ", ".join(names)
+    if len(inputs) > len(names):
+        raise InputError(f"{where}: {len(inputs)} inputs, but {kind} takes {listed}.")
+    named = {**dict(zip(names, inputs, strict=False)), **more}
+    for name in named:
+        if name not in names:
+            raise InputError(f"{where}: {kind} takes no '{name}'. It takes {listed}.")
+    return {name: value for name, value in named.items() if value is not None}
+
+
+class LoadedModel:
+    """A definition with numbers: arrays in, an array out; ``headwork.trace`` shows what is between.
+
+    It runs in single precision (a model saved in double, in that), without dropout, by the plain kernels.
+    """
+
+    def __init__(self, saved: Saved) -> None:
+        self.definition, self.config, self.tokenizer = saved.definition, saved.config, saved.tokenizer
+        arrays = {name: widened(values) for name, values in saved.parameters.items()}
+        self.dtype = np.result_type(*arrays.values())
+        template = self.definition.parameters(self.config)
+        labels = paths(template)
+
+        def filled(name: str, initial: Any) -> HandTensor:
+            values = arrays.get(name)
+            if values is None:  # a table that no file holds
+                values = initial.values(HandTensor(np.zeros(()))).array
+            return HandTensor(values.astype(self.dtype, copy=False), label=labels[name])
+
+        self.tree = map_tree(filled, template)
+
+    @property
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """Every parameter by its path, as the arithmetic of a cell names it."""
+        return {leaf.label: leaf.array for leaf in flatten(self.tree).values()}
+
+    @property
+    def input_names(self) -> list[str]:
+        return [name for name in inspect.signature(self.definition.function).parameters if name not in OWN]
+
+    def __call__(self, *inputs: Any, **more: Any) -> NDArray[Any]:
+        name = self.definition.name
+        named = named_inputs(name, name, self.input_names, inputs, more)
+        return self.run(self.tensors(named), forget).array
+
+    def tensors(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs as the body takes them: the numbers of tokens are whole, all others decimals."""
+        for parameter in inspect.signature(self.definition.function).parameters.values():
+            if parameter.default is parameter.empty and parameter.name not in (*OWN, *named):
+                raise InputError(f"{self.definition.name}: no {parameter.name}. Give an array.")
+        cards = {card.name: card.axes for card in self.definition.inputs}
+        numbers = {name for name, axes in cards.items() if axes == TOKENS.axes} - {MASK.name}
+
+        def tensor(name: str, value: Any) -> Any:
+            try:
+                array = value.array if isinstance(value, HandTensor) else np.asarray(value)
+                whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
+                return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
+            except (TypeError, ValueError):
+                raise InputError(f"{self.definition.name}: {name} is no array of numbers.") from None
+
+        # A mask of attention may be a word.
+        return {n: v if isinstance(v, str) and n not in cards else tensor(n, v) for n, v in named.items()}
+
+    def run(self, named: Mapping[str, Any], note: Note) -> HandTensor:
+        """The body of the definition on these tensors."""
+        arrays = [named[c.name].array if c.name in named else None for c in self.definition.inputs]
+        self.definition.check(self.definition.name, self.config, *arrays)
+        hashed = {
+            name: tuple(map(HandTensor, pair))
+            for name, pair in self.definition.hashed(self.config, *arrays).items()
+        }
+        result: HandTensor = self.definition.function(self.tree, self.config, **named, **hashed, note=note)
+        return result
+
+
+def probabilities_of(logits: NDArray[Any], names: Sequence[object]) -> NDArray[np.float64]:
+    """The probabilities of the classes; logits that are not finite are refused by the name of the example.
+
+    >>> probabilities_of(np.array([[0.0, 0.0]]), ["a"]).tolist()
+    [[0.5, 0.5]]
+    """
+    bad = ~np.isfinite(logits).all(-1)
+    if bad.any():
+        raise InputError(
+            f"{names[int(bad.argmax())]}: the model's logits are not finite. Its weights are too large for "
+            "numbers of this precision: train it again, with a lower learning rate."
+        )
+    powers = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
+    rows: NDArray[np.float64] = powers / powers.sum(-1, keepdims=True)
+    return rows
