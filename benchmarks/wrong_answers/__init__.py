@@ -6,13 +6,23 @@ misconceptions; only drawing an exercise and marking an answer use the package.
 
 from benchmarks.wrong_answers import (
     attention,
-    counts,
-    kernels_of_attention,
-    layers,
-    many_heads,
-    sizes_and_states,
-    sliding,
+    banded,
+    convolution,
+    limits,
+    linear,
+    masked,
+    multi_head,
+    normalisation,
+    parameters,
+    positions,
+    recurrences,
+    sensitivity,
+    shapes,
+    sizes,
 )
 
-MODULES = (attention, many_heads, kernels_of_attention, layers, counts, sliding, sizes_and_states)
+MODULES = (
+    *(attention, masked, multi_head, limits, sensitivity, linear, positions, normalisation),
+    *(shapes, parameters, convolution, banded, sizes, recurrences),
+)
 KINDS = {kind.name: kind for module in MODULES for kind in module.KINDS}

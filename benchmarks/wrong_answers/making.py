@@ -61,6 +61,13 @@ def exercise(row: Row) -> Exercise:
     )
 
 
+def right_answer(exercise: Exercise, style: str = STYLES[0]) -> dict[str, str]:
+    """Every asked step worked out right."""
+    kind, asked = KINDS[exercise.kind], list(exercise.asked)
+    work = solve(kind, given_numbers(kind, exercise.inputs, exercise.options), {}, asked)
+    return {step: type_in(step, work[step], style) for step in asked}
+
+
 class Sheet:
     """One exercise with every mistake that can be made in it."""
 
