@@ -114,8 +114,8 @@ def report(graded: list[Graded]) -> str:
             f"  of these {len(everyday)} slips, misread entries and copied rows: {_verdict_line(everyday)}",
             f"cause, {len(groups['each time'])} made each time: {_verdict_line(groups['each time'])}",
             f"made each time and charged once: {share(x.charged_once for x in groups['each time'])}",
-            f"two mistakes, both named: {share(all(x.named) for x in groups['two'])}",
-            f"two mistakes, at least one named: {share(any(x.named) for x in groups['two'])}",
+            f"two mistakes of understanding: {_both(x for x in groups['two'] if not x.everyday)}",
+            f"a mistake and a slip at the end: {_both(x for x in groups['two'] if x.everyday)}",
             f"later steps carried forward: {share(held for x in graded for held in x.carried)}",
             f"time per answer: median {median(seconds):.3f} s, worst {max(seconds):.3f} s (processor time)",
             "",
@@ -123,6 +123,11 @@ def report(graded: list[Graded]) -> str:
             *(f"to be judged: {pair}" for pair in dict.fromkeys(pair for x in graded for pair in x.to_judge)),
         ]
     )
+
+
+def _both(graded: Iterable[Graded]) -> str:
+    named = [x.named for x in graded]
+    return f"both named {share(map(all, named))}, at least one {share(map(any, named))}"
 
 
 def _by_kind(authored: list[Graded]) -> list[str]:

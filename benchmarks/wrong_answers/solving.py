@@ -89,6 +89,7 @@ def slug(name: str) -> str:
 
 
 def _turn(wrong: Formulas, turn: int) -> Formulas:
+    """A mistake in a step of each turn, made at one of them."""
     return {
         step.replace("*", str(turn)): (lambda s, f=formula, t=turn: f(s, t)) if "*" in step else formula
         for step, formula in wrong.items()
@@ -96,15 +97,10 @@ def _turn(wrong: Formulas, turn: int) -> Formulas:
 
 
 def _every_turn(wrong: Formulas, steps: list[str]) -> Formulas:
-    made: Formulas = {}
-    for step, formula in wrong.items():
-        turns = range(sum(s.startswith("step ") for s in steps))
-        made.update(
-            {k: f for t in turns for k, f in _turn({step: formula}, t).items() if k in steps}
-            if "*" in step
-            else {step: formula}
-        )
-    return made
+    turns = [_turn(wrong, turn) for turn in range(len(steps))]
+    return {
+        step: formula for made in turns for step, formula in made.items() if "*" not in step and step in steps
+    }
 
 
 def _cell(step: str, value: Any, wanted: Any) -> tuple[int, ...]:
