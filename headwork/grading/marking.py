@@ -5,6 +5,7 @@ digits written. The effect of rounding those earlier numbers is allowed for. The
 nothing more.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -16,8 +17,9 @@ from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
 from headwork.grading.answers import Entries, mismatches, read_entries, tolerance
 from headwork.grading.challenges import grade_challenge
-from headwork.grading.diagnosis import Cause, WrongStep, find_causes, rounding_digits
+from headwork.grading.diagnosis import find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark
+from headwork.grading.wrong_step import Cause, WrongStep
 
 PART = 0.5  # of a step's points, where early rounding costs a part
 
@@ -37,7 +39,7 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
         marker.mark(path, answers.get(path, ""), max_points) for path, max_points in exercise.asked.items()
     ]
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    return Mark(exercise, tuple(_count_once(narrowed)), marker.own)
+    return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own)
 
 
 class _Marker:
@@ -211,16 +213,28 @@ def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tupl
         yield "heads before tokens", entries.rearrange(lambda a: a[[0, 2, 1, 3]])
 
 
+def _agreeing(steps: list[StepMark]) -> list[StepMark]:
+    """Of the causes of each step those that explain most steps; a thin one only where it explains several."""
+    wrong = [step for step in steps if step.state == "wrong"]
+    spread = Counter(charge for step in wrong for charge in {cause.charge for cause in step.causes} if charge)
+    result = []
+    for step in steps:
+        most = max((spread[cause.charge] for cause in step.causes), default=0)
+        kept = tuple(cause for cause in step.causes if most > 1 and spread[cause.charge] == most)
+        result.append(replace(step, causes=kept or tuple(c for c in step.causes if not c.thin)))
+    return result
+
+
 def _count_once(steps: list[StepMark]) -> list[StepMark]:
     """A misunderstanding that comes again was deducted where it first came."""
     known: set[str] = set()
     result = []
     for step in steps:
-        slugs = {cause.slug for cause in step.causes if cause.slug in MISCONCEPTIONS}
-        if step.state == "wrong" and slugs & known:
-            causes = tuple(cause for cause in step.causes if cause.slug in known)
+        charges = {cause.charge for cause in step.causes if cause.charge}
+        if step.state == "wrong" and charges & known:
+            causes = tuple(cause for cause in step.causes if cause.charge in known)
             remark = "the same mistake again: already deducted above"
             step = replace(step, state="again", points=step.max_points, causes=causes, remark=remark)
-        known |= slugs
+        known |= charges
         result.append(step)
     return result

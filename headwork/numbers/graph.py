@@ -16,8 +16,8 @@ Key = str | Node  # a tensor by its label, or by how it came about
 class OperationEdit(NamedTuple):
     """One operation of a step, by its number, and what stands there ``instead``.
 
-    That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation) or
-    labels of known tensors; or one of these by itself. In place of a ``matmul``, 0 leaves the product out,
+    That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation),
+    tensors of the graph or labels of known tensors; or one of these by itself. In place of a ``matmul``, 0 leaves the product out,
     ``Node("matmul", (1, 0), {})`` exchanges its operands, ``Node("matmul", (0, "key"), {})`` takes another.
     """
 
@@ -33,10 +33,10 @@ def operations_between(step: HandTensor) -> list[HandTensor]:
     >>> [result.node.operation for result in operations_between((x @ x.mT) / 2)]
     ['transpose', 'matmul', 'divide']
     """
-    return _operations(step, lambda tensor: bool(tensor.label))
+    return operations_up_to(step, lambda tensor: bool(tensor.label))
 
 
-def _operations(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
+def operations_up_to(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
     """Each operation below the result once, operands first, without what is known or was given."""
     order, seen, waiting = [], {result.node}, [(result, iter(result.node.operands))]
     while waiting:  # a stack of its own: a model is deeper than Python's
@@ -60,7 +60,7 @@ def evaluate(result: HandTensor, replacing: Mapping[Key, HandTensor]) -> HandTen
     >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
     [11.0, 1.0]
     """
-    return rebuild(_operations(result, lambda t: t.label in replacing or t.node in replacing), (), replacing)
+    return rebuild(operations_up_to(result, lambda t: t.label in replacing or t.node in replacing), (), replacing)
 
 
 def rebuild(
@@ -92,6 +92,8 @@ def rebuild(
             return parts[0]._apply(part.operation, parts, part.options)
         if isinstance(part, int):
             return operands[part]
+        if isinstance(part, HandTensor):
+            return current(part)
         return replacing[part].labelled(part)
 
     for number, tensor in enumerate(operations):
