@@ -56,9 +56,9 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     if slips and slips[0].slug in ("rounded-too-early", "transposed", "cut-off", "misrounded"):
         return slips
     edits = search(case, wrong)
-    thin = [cause for cause in edits if cause.thin]
+    thin = [cause for cause in edits if cause.doubt == "thin"]
     if len(thin) < len(edits):
-        return edits
+        return edits + (slips if any(cause.doubt for cause in edits) else [])
     return (slips or _pairs(case, wrong) or [_unknown(wrong)]) + thin
 
 

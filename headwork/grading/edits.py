@@ -87,6 +87,7 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
         tensor = HandTensor(np.array(float(value))) if whole and isinstance(value, int) else value
         inputs[name] = tensor.labelled(name) if isinstance(tensor, HandTensor) else value
     known = {name: value for name, value in inputs.items() if isinstance(value, HandTensor)}
+    nodes = {value.node for value in known.values()}
     steps: dict[str, HandTensor] = {}
 
     def note(name: str, value: Any, /) -> Any:
@@ -94,7 +95,8 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
         steps[name] = tensor
         if name in base and base[name].shape == tensor.shape:
             tensor = HandTensor(base[name]).labelled(name)
-        if path not in steps:
+        if path not in steps and tensor.node not in nodes:
+            nodes.add(tensor.node)
             known[name] = tensor.labelled(name)
         return tensor if isinstance(value, HandTensor) else value
 
@@ -114,22 +116,22 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
     for number, tensor in enumerate(graph.operations):
+        yield from _positions(number, tensor)
         yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
         yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
         yield from _constants(graph, number, tensor)
         yield from _orders(number, tensor)
-        yield from _positions(number, tensor)
         yield from _parts(number, tensor)
+    yield from _other_operands(graph)
+    yield from _beyond(graph)
     for label in graph.leaves:
         yield from _operand_edits(graph, label)
         yield from _slices(graph, label)
-    yield from _other_operands(graph)
-    yield from _beyond(graph)
     yield from _result_slices(graph)
     yield from _options(graph)
 
 
-def _tree(part: Any, it: Any, same: Mapping[str, Any], count: float) -> Any:
+def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
     """A row's ``instead`` as nodes."""
     if part == "it":
         return it
@@ -141,12 +143,11 @@ def _tree(part: Any, it: Any, same: Mapping[str, Any], count: float) -> Any:
         options = same
         operands = operands[:-1]
     elif isinstance(operands[-1], dict):
-        values = {"n": count}
         options = {
-            key: tuple(value) if isinstance(value, list) else values.get(value, value)
+            key: tuple(value) if isinstance(value, list) else sizes.get(value, value)
             for key, value in operands.pop().items()
         }
-    return Node(name, tuple(_tree(operand, it, same, count) for operand in operands), options)
+    return Node(name, tuple(_tree(operand, it, same, sizes) for operand in operands), options)
 
 
 def _itself(tensor: HandTensor) -> Node:
@@ -164,15 +165,16 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     words = {"a": operands[0], "b": operands[-1], "it": tensor}
     first = operands[0].array
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
+    sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     for cause, says, instead, cost, charge in _rows(rows):
-        part = _tree(instead, _itself(tensor), node.options, float(count))
+        part = _tree(instead, _itself(tensor), node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
 
 
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
     for cause, says, instead, cost, charge in _rows(TABLE["operand"]):
-        yield StepEdit(cause, says, {label: _tree(instead, label, {}, 1.0)}, words, cost, charge)
+        yield StepEdit(cause, says, {label: _tree(instead, label, {}, {})}, words, cost, charge)
 
 
 def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
@@ -187,7 +189,7 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             if operand.label == label
         ]
         for other, tensor in graph.known.items():
-            if other == label:
+            if other == label or _switch(tensor):
                 continue
             words, charge = {"a": tensor, "b": right}, " and ".join(sorted((_role(other), _role(label))))
             if tensor.shape == right.shape:
@@ -207,6 +209,11 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             yield StepEdit("{a}-and-{b}-swapped", "{a} and {b} change places", changes, words, 1, charge)
 
 
+def _switch(tensor: HandTensor) -> bool:
+    """Whether it is a number such as "with biases: 1", which nobody takes for another."""
+    return tensor.shape == () and float(tensor.array) in (0.0, 1.0)
+
+
 def _role(label: str) -> str:
     return label.rpartition("/")[2]
 
@@ -217,11 +224,19 @@ def _slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
             continue
+        words = {"it": tensor, "axis": (label, axis)}
+        turned = Node("flip", (label,), {"axis": axis})
+        says = "the {axis}s of {it} are read from the last to the first"
+        yield StepEdit("{it}-reversed", says, {label: turned}, words, 1, "reversed")
         for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
             key = _along(axis, np.roll(np.arange(size), -shift).tolist())
             says = f"{{it}} is read one {{axis}} too {'late' if shift == 1 else 'early'}"
-            words = {"it": tensor, "axis": (label, axis)}
-            yield StepEdit(cause, says, {label: Node("getitem", (label,), {"key": key})}, words, 2, "shifted")
+            shifted = Node("getitem", (label,), {"key": key})
+            yield StepEdit(cause, says, {label: shifted}, words, 2, "shifted")
+            shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
+            inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
+            shifted = Node("multiply", (shifted, Node("constant", (label,), {"value": inside})), {})
+            yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
         for index in range(size):
             words = {"it": tensor, "axis": (label, axis), "i": str(index)}
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
@@ -358,6 +373,8 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
         ("matmul", "{a}-applied-too", "{a} is applied to the result, which does not belong there"),
     )
     for label, tensor in graph.known.items():
+        if _switch(tensor):
+            continue
         words = {"a": tensor, "step": graph.path}
         if tensor.shape == result.shape:
             yield StepEdit("{a}-given", "{a} is given as the result", {number: label}, words, 2, f"{_role(label)} given")
@@ -365,6 +382,8 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
             turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
             yield StepEdit("{a}-given", "the transpose of {a} is given as the result", {number: turned}, words, 3)
         for name, cause, says in rows:
+            if name in ("multiply", "divide") and tensor.shape == result.shape != ():
+                continue  # nobody multiplies two matrices entry by entry without need
             yield StepEdit(cause, says, {number: Node(name, (it, label), {})}, words, 2, f"{name} {_role(label)}")
         turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
         yield StepEdit(rows[-1][1], rows[-1][2], {number: Node("matmul", (it, turned), {})}, words, 2)
@@ -378,6 +397,9 @@ def _result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         if not 2 <= size <= MANY:
             continue
         words = {"axis": (graph.path, axis)}
+        turned = {number: Node("flip", (it,), {"axis": axis})}
+        says = "the {axis}s stand in reverse order"
+        yield StepEdit("{axis}s-reversed", says, turned, words, 1, "reversed")
         for index in (0, size - 1):
             key = _along(axis, [i for i in range(size) if i != index])
             part = {number: Node("getitem", (it,), {"key": key})}
@@ -415,8 +437,9 @@ def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
         if isinstance(value, tuple):
             label, axis = value
             axes, count = wording.axes(label), len(graph.result.shape if label == graph.path else graph.known[label].shape)
-            names = axes if len(axes) == count else ["row", "column"][-count:] if count <= 2 else ["axis"] * count
-            return names[axis].replace("_", " ")
+            if count <= 2 or len(axes) != count:
+                return ("number" if count == 1 else "row" if axis == count - 2 else "column" if axis else "part")
+            return axes[axis].replace("_", " ")
         if isinstance(value, str):
             return value
         return wording.formula(value, inner) if inner else wording.name(value)
@@ -424,7 +447,8 @@ def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
     names = {key: word(value, False).strip("()") for key, value in edit.words.items()}
     cause = edit.cause.format(**names).replace(" ", "-")
     sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
-    edited = None if edit.options or any(isinstance(key, str) for key in edit.changes) else graph.apply(edit)
+    whole = set(edit.says) & set(":;") or edit.options or any(isinstance(key, str) for key in edit.changes)
+    edited = None if whole else graph.apply(edit)
     if edited is not None:
         wrong, right = wording.formula(edited), wording.formula(graph.result)
         if wrong != right and not {wrong[:4], right[:4]} & {"the "}:

@@ -221,7 +221,7 @@ def _agreeing(steps: list[StepMark]) -> list[StepMark]:
     for step in steps:
         most = max((spread[cause.charge] for cause in step.causes), default=0)
         kept = tuple(cause for cause in step.causes if most > 1 and spread[cause.charge] == most)
-        result.append(replace(step, causes=kept or tuple(c for c in step.causes if not c.thin)))
+        result.append(replace(step, causes=kept or tuple(c for c in step.causes if c.doubt != "thin")))
     return result
 
 

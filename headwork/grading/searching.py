@@ -21,7 +21,10 @@ from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 from headwork.readings.writing import number_text
 
-BY_CHANCE = 0.12  # an edit is named if fewer than this many of those tried would meet the numbers by chance
+# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; a common one
+# below the second is told beside the slip that it may be as well; two edits at once are believed below the third.
+BY_CHANCE, DOUBTFUL, BY_CHANCE_IN_PAIRS = 0.5, 2.0, 0.05
+NEARLY = 0.01  # of a number: as near as this a slip is as likely
 MAX_TIES = 3  # edits that are told as "either ... or ..."; among more nothing can be said
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
@@ -50,6 +53,7 @@ class Target:
             return value.size == self.values.size and self.wrong.matches(value, slack)
         with np.errstate(all="ignore"):
             near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
+        near &= np.isfinite(value)
         return bool((near | (value == self.values) | ~self.written).all())
 
     @cached_property
@@ -61,8 +65,11 @@ class Target:
         span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
         whole = bool((finite == np.round(finite)).all())
         unit = 1.0 if whole else 2 * float(np.max(self.wrong.allowed))
-        different = len({round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)})
-        return different * math.log2(1 + span / unit)
+        numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
+        different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
+        # The place of a number says something too: the same one again, or that a cell stays right.
+        information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
+        return information + (0 if values.shape == right.shape else 6)  # few edits give another shape
 
 
 def search(case: Case, wrong: WrongStep) -> list[Cause]:
@@ -78,12 +85,8 @@ def search(case: Case, wrong: WrongStep) -> list[Cause]:
         matches = _single(graph, target, base is wrong.bases[1]) or _misread(graph, target)
         if matches:
             break
-    if not matches or min(match.by_chance for match in matches) > BY_CHANCE:
-        for graph in graphs if wrong.cells.sum() > 1 else []:
-            pairs = _pairs(graph, target)
-            if pairs:
-                matches = pairs
-                break
+    if not matches and wrong.cells.sum() > 1:
+        matches = next(filter(None, (_pairs(graph, target) for graph in graphs)), [])
     return _causes(case, wrong, matches)
 
 
@@ -129,7 +132,8 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
     """Two common edits at once, at different places."""
     singles = []
     for edit in edits_of(graph):
-        value = graph.apply(edit) if edit.cost == 1 and not edit.options else None
+        common = edit.cost == 1 and not edit.options and "taken-as" not in edit.cause
+        value = graph.apply(edit) if common else None
         if value is not None and value.shape == graph.result.shape and len(singles) < MAX_SINGLES:
             singles.append(edit)
     count, found = 0, []
@@ -142,7 +146,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
         if value is not None and target.meets(value.array):
             found.append((first, second))
     by_chance = count * 2.0**-target.information
-    return [Match(_both(*pair), graph, by_chance) for pair in found]
+    return [Match(_both(*pair), graph, by_chance) for pair in found] if by_chance < BY_CHANCE_IN_PAIRS else []
 
 
 def _both(first: StepEdit, second: StepEdit) -> StepEdit:
@@ -222,17 +226,27 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
         kind = match.edit.cause.replace("{", "").replace("}", "")
         charge = match.edit.charge or slug
-        thin = match.by_chance > BY_CHANCE
+        thin = match.by_chance > (DOUBTFUL if match.edit.cost == 1 else BY_CHANCE)
+        doubt = "thin" if thin else "doubtful" if _may_be_a_slip(wrong, match) else ""
         causes.setdefault(
-            sentence, Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, thin)
+            sentence, Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, doubt)
         )
     found = list(causes.values())
     if len(found) > MAX_TIES:
-        return [replace(cause, thin=True) for cause in found]
+        return [replace(cause, doubt="thin") for cause in found]
     if len(found) > 1:
         tie = "these numbers cannot tell it from the other"
         return [replace(cause, evidence=tie) for cause in found]
     return found
+
+
+def _may_be_a_slip(wrong: WrongStep, match: Match) -> bool:
+    """Whether a slip is as likely: one wrong entry of many, a number that is nearly right, thin evidence."""
+    if wrong.cells.sum() != 1:
+        return match.by_chance > BY_CHANCE
+    value, right = float(wrong.entries.values[wrong.cells][0]), float(wrong.reference[wrong.cells][0])
+    near = abs(abs(value) - abs(right)) <= NEARLY * abs(right)
+    return wrong.cells.size > 1 or near or match.by_chance > BY_CHANCE / 10
 
 
 def _evidence(wrong: WrongStep) -> str:

@@ -15,6 +15,7 @@ KINDS = {
     **{"add": "sum", "subtract": "difference", "multiply": "product", "matmul": "product"},
     **{"divide": "quotient", "power": "power", "negative": "negative", "exp": "exp", "sqrt": "sqrt"},
 }
+FUNCTIONS = {"sum": "Σ", "amax": "max", "relu": "max(0)", "cat": "join", "greater": "positive", "abs": "abs"}
 WORDS = {
     **{"add": "sum", "subtract": "difference", "multiply": "product", "matmul": "product"},
     **{"divide": "quotient", "sqrt": "root", "exp": "exponential", "softmax": "softmax", "amax": "largest"},
@@ -74,8 +75,11 @@ class Wording:
             value = node.options["value"]
             return Number(number_text(value, 4)) if node.operation == "constant" else self._tree(node.operands[0])
         if node.operation == "transpose" and set(node.options.values()) == {-1, -2}:
-            return operation("power", self._tree(node.operands[0]), Number("T"))
+            below = node.operands[0]
+            if not below.label and below.node.operation == "transpose" and below.node.options == node.options:
+                return self._tree(below.node.operands[0])
+            return operation("power", self._tree(below), Number("T"))
         if OPERATIONS[node.operation].rearranges or node.operation == "to":
             return self._tree(node.operands[0])
         parts = [self._tree(operand) for operand in node.operands]
-        return operation(KINDS.get(node.operation, WORDS.get(node.operation, node.operation)), *parts)
+        return operation(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)

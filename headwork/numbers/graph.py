@@ -84,7 +84,7 @@ def rebuild(
     def current(tensor: HandTensor) -> HandTensor:
         key: Key = tensor.label if tensor.label in replacing else tensor.node
         value = replacing[key] if key in replacing else new.get(tensor.node, tensor)
-        return value if value.label == tensor.label else value.labelled(tensor.label)
+        return value if tensor.label in ("", value.label) else value.labelled(tensor.label)
 
     def work_out(part: Any, operands: Sequence[HandTensor]) -> HandTensor:
         if isinstance(part, Node):
