@@ -5,9 +5,8 @@ then pairs; a slip in one entry is distinguished from a misunderstanding.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
@@ -50,8 +49,10 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     """
     causes = _mistakes(case, wrong, strict=True) or _mistakes(case, wrong, strict=False)
     if causes:
-        # A single wrong number may always be a plain slip as well.
-        return causes + (_slips(wrong) if wrong.cells.sum() == 1 else [])
+        # A single wrong number may always be a plain slip as well; an edit may explain other steps too.
+        edits = search(case, wrong)
+        beside = [cause if cause.doubt == "thin" else replace(cause, doubt="beside") for cause in edits]
+        return causes + (_slips(wrong) if wrong.cells.sum() == 1 else []) + beside
     slips = _early_rounding(case, wrong) or _transposed(wrong) or _slips(wrong)
     if slips and slips[0].slug in ("rounded-too-early", "transposed", "cut-off", "misrounded"):
         return slips
@@ -194,7 +195,8 @@ def _transposed(wrong: WrongStep) -> list[Cause]:
         return []
     if mismatches(turned, wrong.reference, tolerance(turned, wrong.digits)).any():
         return []
-    return [_slip_cause("transposed", "say so in [conventions] if your tokens are columns")]
+    cause = _slip_cause("transposed", "say so in [conventions] if your tokens are columns")
+    return [replace(cause, charge="transposed")]
 
 
 def _slip(wrong: WrongStep, index: tuple[int, ...]) -> str:

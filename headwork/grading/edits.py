@@ -1,116 +1,25 @@
 """The small edits of how a step is worked out: what a student may have done instead.
 
-An edit is data: what stands in place of an operation of the step, or of an operand wherever it stands. Most are
-rows of ``edits.toml``; what depends on shapes and on the other inputs is made here.
+An edit is data: what stands in place of an operation of the step, or of an operand wherever it stands. Most
+are rows of ``edits.toml``; what depends on shapes and on the other inputs is made here.
 """
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError
-from headwork.exercises.case import Case, Edit, NotApplicable, Steps
-from headwork.exercises.formulas import FORMULAS
-from headwork.grading.wording import Wording
+from headwork.grading.step_graph import StepEdit, StepGraph
 from headwork.numbers import HandTensor
-from headwork.numbers.graph import OperationEdit, operations_up_to, rebuild
 from headwork.numbers.operations import OPERATIONS, Node
 
-TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(Path(__file__).with_name("edits.toml").read_text("utf-8"))
+TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
+    Path(__file__).with_name("edits.toml").read_text("utf-8")
+)
 MANY = 8  # slices of an axis that are changed one by one, at most
-UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
-
-
-class StepEdit(NamedTuple):
-    """What stands instead of operations (by number) or of operands (by label); ``options`` of the mechanism.
-
-    ``cause`` and ``says`` name the operands in ``{a}``, ``{b}`` and ``{it}``, which ``words`` holds: tensors,
-    or text. Edits with one ``charge`` are one mistake wherever they are made.
-    """
-
-    cause: str
-    says: str
-    changes: Mapping[int | str, Any]
-    words: Mapping[str, Any]
-    cost: int = 1
-    charge: str = ""
-    options: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True)
-class StepGraph:
-    """How one step is worked out from the inputs and the earlier steps that the student wrote."""
-
-    case: Case
-    path: str
-    base: Steps
-    operations: list[HandTensor]
-    known: dict[Any, HandTensor] = field(default_factory=dict)
-
-    @property
-    def result(self) -> HandTensor:
-        return self.operations[-1]
-
-    @property
-    def leaves(self) -> list[str]:
-        """The labels of the operands of the step."""
-        operands = (operand for tensor in self.operations for operand in tensor.node.operands)
-        return list(dict.fromkeys(operand.label for operand in operands if operand.label))
-
-    def apply(self, edit: StepEdit) -> HandTensor | None:
-        """The step as the edit gives it, or None where it does not fit."""
-        try:
-            with np.errstate(all="ignore"):
-                if edit.options:
-                    return HandTensor(self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path])
-                known = self.known
-                if replaced := {label: part for label, part in edit.changes.items() if isinstance(label, str)}:
-                    known = dict(known)
-                    for label, part in replaced.items():
-                        known[label] = rebuild(self.operations[-1:], [OperationEdit(0, part)], self.known)
-                edits = [OperationEdit(n, part) for n, part in edit.changes.items() if isinstance(n, int)]
-                return rebuild(self.operations, edits, known)
-        except UNFIT:
-            return None
-
-
-def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
-    """The operations of a step from the student's own earlier numbers; None for a step that is an input."""
-    whole = case.mechanism.slug in FORMULAS and all(isinstance(value, int) for value in case.inputs.values())
-    inputs: dict[str, Any] = {}
-    for name, value in {**case.inputs, **case.options}.items():
-        tensor = HandTensor(np.array(float(value))) if whole and isinstance(value, int) else value
-        inputs[name] = tensor.labelled(name) if isinstance(tensor, HandTensor) else value
-    known = {name: value for name, value in inputs.items() if isinstance(value, HandTensor)}
-    nodes = {value.node for value in known.values()}
-    steps: dict[str, HandTensor] = {}
-
-    def note(name: str, value: Any, /) -> Any:
-        tensor = value if isinstance(value, HandTensor) else HandTensor(np.asarray(value, float))
-        steps[name] = tensor
-        if name in base and base[name].shape == tensor.shape:
-            tensor = HandTensor(base[name]).labelled(name)
-        if path not in steps and tensor.node not in nodes:
-            nodes.add(tensor.node)
-            known[name] = tensor.labelled(name)
-        return tensor if isinstance(value, HandTensor) else value
-
-    try:
-        with np.errstate(all="ignore"):
-            case.mechanism.function(**inputs, note=note)
-    except UNFIT:
-        return None
-    step = steps.get(path)
-    if step is None:
-        return None
-    if not step.node.operands or step.label:  # a step that is an operand: one operation that keeps it
-        step = step._apply("to", (step,), {"dtype": step.array.dtype})
-    return StepGraph(case, path, base, operations_up_to(step, lambda tensor: bool(tensor.label)), known)
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
@@ -200,7 +109,9 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
                     yield StepEdit(cause, says, {number: node._replace(operands=operands)}, words, 1, charge)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = Node("transpose", (other,), {"axis1": -2, "axis2": -1})
-                yield StepEdit(cause, "the transpose of {a} stands where {b} belongs", {label: turned}, words, 2, charge)
+                yield StepEdit(
+                    cause, "the transpose of {a} stands where {b} belongs", {label: turned}, words, 2, charge
+                )
     for first, second in combinations(graph.leaves, 2):
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
@@ -243,7 +154,11 @@ def _slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             for kept, cause, says in (
                 (np.arange(size) != index, "part-of-{it}-left-out", "{axis} {i} of {it} is left out"),
                 (np.arange(size) == index, "part-of-{it}-alone", "only {axis} {i} of {it} is used"),
-                (np.where(np.arange(size) == index, -1, 1), "part-of-{it}-subtracted", "{axis} {i} of {it} is subtracted"),
+                (
+                    np.where(np.arange(size) == index, -1, 1),
+                    "part-of-{it}-subtracted",
+                    "{axis} {i} of {it} is subtracted",
+                ),
             ):
                 factor = Node("constant", (label,), {"value": kept.reshape(shape).astype(float)})
                 yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, 2)
@@ -288,11 +203,17 @@ def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
             continue
         for within, below in enumerate(inner.operands):
-            moved = Node(outer.operation, tuple(below if i == place else i for i in range(len(outer.operands))), outer.options)
+            moved = Node(
+                outer.operation,
+                tuple(below if i == place else i for i in range(len(outer.operands))),
+                outer.options,
+            )
             parts = (*inner.operands[:within], moved, *inner.operands[within + 1 :])
             words = {"a": tensor, "b": operand}
             says = "two operations are done in the other order"
-            yield StepEdit("order-exchanged", says, {number: Node(inner.operation, parts, inner.options)}, words, 2)
+            yield StepEdit(
+                "order-exchanged", says, {number: Node(inner.operation, parts, inner.options)}, words, 2
+            )
 
 
 def _positions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -312,17 +233,24 @@ def _positions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             wide = Node("reshape", (0,), {"shape": (*after[:-2], after[-1], after[-2])})
             says = "the columns are dealt out in turn; each head takes a block of them"
             yield StepEdit("heads-interleaved", says, {number: Node("transpose", (wide,), turn)}, {})
-        if len(before) == len(after) + 1 and before[:-2] == after[:-1]:
+        if node.operands[0].label and len(before) == len(after) + 1 and before[:-2] == after[:-1]:
             turned = Node("reshape", (Node("transpose", (0,), turn),), node.options)
-            says = "the heads are interleaved; they must be put side by side"
+            says = "the parts are interleaved; they must be put side by side"
             yield StepEdit("heads-interleaved", says, {number: turned}, {})
             turned = Node("reshape", (Node("flip", (0,), {"axis": -2}),), node.options)
-            yield StepEdit("joined-in-other-order", "the heads are joined in the other order", {number: turned}, {})
+            yield StepEdit(
+                "joined-in-other-order",
+                "the parts are put side by side in the other order",
+                {number: turned},
+                {},
+            )
             count = Node("sum", (0,), {"axis": -2, "keepdims": True})
             mean = Node("divide", (count, Node("constant", (0,), {"value": float(before[-2])})), {})
             spread = Node("expand", (mean,), {"shape": before})
             part = Node("reshape", (spread,), node.options)
-            yield StepEdit("heads-averaged", "the heads are averaged; they must be put side by side", {number: part}, {})
+            yield StepEdit(
+                "heads-averaged", "the heads are averaged; they must be put side by side", {number: part}, {}
+            )
 
 
 def _shifted(key: Any, shift: int) -> Any:
@@ -352,7 +280,11 @@ def _parts(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     for place in places:
         kept = tuple(i for i in places if i != place)
         words = {"a": operands[place], "i": str(place)}
-        says = "{a} is left out" if len(operands) != len({o.node for o in operands}) or operands[place].array.size == 1 else "part {i} is left out"
+        says = (
+            "{a} is left out"
+            if len(operands) != len({o.node for o in operands}) or operands[place].array.size == 1
+            else "part {i} is left out"
+        )
         node = Node("cat", kept, tensor.node.options)
         yield StepEdit("{a}-left-out", says, {number: node}, words, 1, f"{place} of {len(operands)} left out")
     for order in permutations(places) if len(operands) <= 4 else (tuple(reversed(places)),):
@@ -377,14 +309,20 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
             continue
         words = {"a": tensor, "step": graph.path}
         if tensor.shape == result.shape:
-            yield StepEdit("{a}-given", "{a} is given as the result", {number: label}, words, 2, f"{_role(label)} given")
+            yield StepEdit(
+                "{a}-given", "{a} is given as the result", {number: label}, words, 2, f"{_role(label)} given"
+            )
         elif tensor.shape[::-1] == result.shape:
             turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
-            yield StepEdit("{a}-given", "the transpose of {a} is given as the result", {number: turned}, words, 3)
+            yield StepEdit(
+                "{a}-given", "the transpose of {a} is given as the result", {number: turned}, words, 3
+            )
         for name, cause, says in rows:
             if name in ("multiply", "divide") and tensor.shape == result.shape != ():
                 continue  # nobody multiplies two matrices entry by entry without need
-            yield StepEdit(cause, says, {number: Node(name, (it, label), {})}, words, 2, f"{name} {_role(label)}")
+            yield StepEdit(
+                cause, says, {number: Node(name, (it, label), {})}, words, 2, f"{name} {_role(label)}"
+            )
         turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
         yield StepEdit(rows[-1][1], rows[-1][2], {number: Node("matmul", (it, turned), {})}, words, 2)
 
@@ -428,29 +366,3 @@ def _options(graph: StepGraph) -> Iterator[StepEdit]:
                 says = "the {a} is left out" if left_out else f"the {{a}} is taken as {other}; it is {{b}}"
                 if other >= least:
                     yield StepEdit(cause, says, {}, words, 1 if left_out else 2, name, {name: other})
-
-
-def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
-    """The name and the sentence of an edit: what was done, and the formula beside the right one."""
-
-    def word(value: Any, inner: bool) -> str:
-        if isinstance(value, tuple):
-            label, axis = value
-            axes, count = wording.axes(label), len(graph.result.shape if label == graph.path else graph.known[label].shape)
-            if count <= 2 or len(axes) != count:
-                return ("number" if count == 1 else "row" if axis == count - 2 else "column" if axis else "part")
-            return axes[axis].replace("_", " ")
-        if isinstance(value, str):
-            return value
-        return wording.formula(value, inner) if inner else wording.name(value)
-
-    names = {key: word(value, False).strip("()") for key, value in edit.words.items()}
-    cause = edit.cause.format(**names).replace(" ", "-")
-    sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
-    whole = set(edit.says) & set(":;") or edit.options or any(isinstance(key, str) for key in edit.changes)
-    edited = None if whole else graph.apply(edit)
-    if edited is not None:
-        wrong, right = wording.formula(edited), wording.formula(graph.result)
-        if wrong != right and not {wrong[:4], right[:4]} & {"the "}:
-            sentence += f": {wrong} where {right} belongs"
-    return cause, sentence

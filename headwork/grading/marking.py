@@ -52,6 +52,7 @@ class _Marker:
         self.own: Steps = {}  # every step as written
         self.precise: Steps = {}  # the wrong ones as written, the right ones in full precision
         self.any_wrong = False
+        self.unexplained: list[str] = []  # the wrong steps whose cause is not known
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
         self.before: dict[str, tuple[Steps, Steps]] = {}
@@ -125,9 +126,11 @@ class _Marker:
             early = (short & mismatches(entries, self.key[path], asked)).any()
             return (True, f"{self.digits} digits are asked for") if early else (False, "")
         remark = f"follows from your {'own' if self.any_wrong else 'rounded'} numbers"
+        expected = self.case.run(self.own)[path]
+        if self._empty(path, expected):
+            return None
         if self.any_wrong and not mismatches(entries, self.case.run(self.precise)[path], allowed).any():
             return False, remark
-        expected = self.case.run(self.own)[path]
         if not mismatches(entries, expected, allowed).any():
             return not self.any_wrong, remark
         error = self.case.propagated_error(self.own, self.half_units, path)
@@ -136,6 +139,14 @@ class _Marker:
         tried = range(self.digits, (self.digits + 1) // 2 - 1, -1)
         count = rounding_digits(self.case, path, entries, self.digits, self.precise, tried)
         return None if count is None else (True, f"follows from numbers rounded to {count} digits")
+
+    def _empty(self, path: str, expected: Array) -> bool:
+        """Whether nothing is left to work out: an unexplained wrong step is all zeros, or all one number, and
+        so is what follows from it, where the key's are not.
+        """
+        return _blank(expected, self.key[path]) and any(
+            _blank(self.own[step], self.key[step]) for step in self.unexplained if step in self.own
+        )
 
     def _award(self, path: str, max_points: float, remark: str, early: bool) -> StepMark:
         policy = self.exercise.rounding
@@ -157,6 +168,8 @@ class _Marker:
             cause = Cause("left-open", sentence, f"{blank} of {entries.values.size}")
             return StepMark(path, "missing", 0.0, max_points, sentence, (cause,), cells, wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
+        if not any(cause.charge and cause.doubt != "thin" for cause in causes):
+            self.unexplained.append(path)
         return StepMark(path, "wrong", 0.0, max_points, "", causes, cells, wrong.reference)
 
     def _wrong_step(self, path: str, entries: Entries) -> WrongStep:
@@ -200,6 +213,15 @@ class _Marker:
         return wrong.matches(values[-1], error)
 
 
+def _blank(value: Array, key: Array) -> bool:
+    """All zeros, or many times the same number, where the key is not."""
+
+    def plain(array: Array) -> bool:
+        return bool((array == 0).all() or (array.size > 1 and (array == array.flat[0]).all()))
+
+    return value.shape == key.shape and plain(value) and not plain(key)
+
+
 def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tuple[str, Entries]]:
     """The answer read under each other convention that is valid here, with a remark."""
     slug = case.mechanism.slug
@@ -214,14 +236,25 @@ def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tupl
 
 
 def _agreeing(steps: list[StepMark]) -> list[StepMark]:
-    """Of the causes of each step those that explain most steps; a thin one only where it explains several."""
+    """Of the causes of each step those that explain most steps, charged as one.
+
+    One step must show it, or three must fit. What a step shows clearly by itself stays its cause.
+    """
     wrong = [step for step in steps if step.state == "wrong"]
-    spread = Counter(charge for step in wrong for charge in {cause.charge for cause in step.causes} if charge)
+    shown = {cause.charge for step in wrong for cause in step.causes if cause.doubt != "thin"}
+    fitting = Counter(x for step in wrong for x in {c.charge for c in step.causes} if x)
     result = []
     for step in steps:
-        most = max((spread[cause.charge] for cause in step.causes), default=0)
-        kept = tuple(cause for cause in step.causes if most > 1 and spread[cause.charge] == most)
-        result.append(replace(step, causes=kept or tuple(c for c in step.causes if c.doubt != "thin")))
+        told = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
+        named = [cause for cause in told if cause.charge]
+        charges = {cause.charge for cause in step.causes if cause.charge}
+        spread = {x: fitting[x] for x in charges if fitting[x] > (1 if x in shown else 2)}
+        most = max(spread.values(), default=0)
+        shared = tuple(cause for cause in step.causes if spread.get(cause.charge) == most > 1)
+        if shared and named and (most == 2 or len(step.cells) > 1):
+            kept = tuple(cause for cause in named if cause in shared)
+            shared = kept or tuple(replace(cause, charge=shared[0].charge) for cause in named)
+        result.append(replace(step, causes=shared or told))
     return result
 
 

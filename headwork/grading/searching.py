@@ -1,11 +1,11 @@
 """The search for the edit of a step that gives the student's numbers.
 
-Every edit is worked out from the student's own earlier numbers. Of those that give what was written the simplest
-are kept. Few or coarse numbers may be met by chance: an edit is believed only if that is unlikely.
+Every edit is worked out from the student's own earlier numbers. Of those that give what was written the
+simplest are kept. Few or coarse numbers may be met by chance: an edit is believed only if that is unlikely.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import Array, Case
-from headwork.grading.edits import StepEdit, StepGraph, edits_of, said, step_graph
+from headwork.grading.edits import edits_of
+from headwork.grading.step_graph import StepEdit, StepGraph, said, step_graph
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 from headwork.readings.writing import number_text
 
-# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; a common one
-# below the second is told beside the slip that it may be as well; two edits at once are believed below the third.
+# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; a common
+# one below the second is told beside the slip that it may be as well; two at once must be below the third.
 BY_CHANCE, DOUBTFUL, BY_CHANCE_IN_PAIRS = 0.5, 2.0, 0.05
 NEARLY = 0.01  # of a number: as near as this a slip is as likely
 MAX_TIES = 3  # edits that are told as "either ... or ..."; among more nothing can be said
@@ -47,6 +48,7 @@ class Target:
         self.values = wrong.entries.values
         self.allowed = wrong.allowed * (1 + 1e-6)
         self.written = ~wrong.entries.blank
+        self.empty = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
 
     def meets(self, value: Array, slack: Any = 0.0) -> bool:
         if value.shape != self.values.shape:
@@ -85,7 +87,7 @@ def search(case: Case, wrong: WrongStep) -> list[Cause]:
         matches = _single(graph, target, base is wrong.bases[1]) or _misread(graph, target)
         if matches:
             break
-    if not matches and wrong.cells.sum() > 1:
+    if not matches and wrong.cells.sum() > 1 and not target.empty:
         matches = next(filter(None, (_pairs(graph, target) for graph in graphs)), [])
     return _causes(case, wrong, matches)
 
@@ -99,6 +101,8 @@ def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
         tried[edit.cost] += 1
+        if target.empty and edit.cost > 1:
+            continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
             found.append((edit, value))
     least = min((edit.cost for edit, _ in found), default=0)
@@ -109,7 +113,9 @@ def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
 
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
     """Whether the rounding of the student's earlier numbers explains the difference."""
-    sizes = {label: target.wrong.half_units[label] for label in graph.base if label in target.wrong.half_units}
+    sizes = {
+        label: target.wrong.half_units[label] for label in graph.base if label in target.wrong.half_units
+    }
     largest = max((float(np.max(size, initial=0)) for size in sizes.values()), default=0.0)
     if largest == 0 or not target.meets(value.array, NEAR * largest * (1 + np.abs(value.array))):
         return False
@@ -255,4 +261,5 @@ def _evidence(wrong: WrongStep) -> str:
     if values.size == 1:
         return f"it gives {number_text(values.reshape(-1)[0], wrong.digits)}, as you have"
     index = (wrong.positions or [(0,) * values.ndim])[0]
-    return f"it gives all {values.size} of your entries, such as {list(index)} = {number_text(values[index], wrong.digits)}"
+    example = f"{list(index)} = {number_text(values[index], wrong.digits)}"
+    return f"it gives all {values.size} of your entries, such as {example}"

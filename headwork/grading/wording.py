@@ -12,14 +12,31 @@ from headwork.readings.writing import number_text
 
 LONGEST = 44  # a longer formula is not written out
 KINDS = {
-    **{"add": "sum", "subtract": "difference", "multiply": "product", "matmul": "product"},
-    **{"divide": "quotient", "power": "power", "negative": "negative", "exp": "exp", "sqrt": "sqrt"},
+    "add": "sum",
+    "subtract": "difference",
+    "multiply": "product",
+    "matmul": "product",
+    "divide": "quotient",
+    "power": "power",
+    "negative": "negative",
+    "exp": "exp",
+    "sqrt": "sqrt",
 }
 FUNCTIONS = {"sum": "Σ", "amax": "max", "relu": "max(0)", "cat": "join", "greater": "positive", "abs": "abs"}
 WORDS = {
-    **{"add": "sum", "subtract": "difference", "multiply": "product", "matmul": "product"},
-    **{"divide": "quotient", "sqrt": "root", "exp": "exponential", "softmax": "softmax", "amax": "largest"},
-    **{"floor": "rounding", "power": "power", "masked_fill": "masked scores", "tril": "mask"},
+    "add": "sum",
+    "subtract": "difference",
+    "multiply": "product",
+    "matmul": "product",
+    "divide": "quotient",
+    "sqrt": "root",
+    "exp": "exponential",
+    "softmax": "softmax",
+    "amax": "largest",
+    "floor": "rounding",
+    "power": "power",
+    "masked_fill": "masked scores",
+    "tril": "mask",
 }
 
 
@@ -73,7 +90,11 @@ class Wording:
             return Number(number_text(tensor.array.flat[0], 4) if tensor.array.size == 1 else "1")
         if node.operation in ("constant", "masked_fill"):
             value = node.options["value"]
-            return Number(number_text(value, 4)) if node.operation == "constant" else self._tree(node.operands[0])
+            return (
+                Number(number_text(value, 4))
+                if node.operation == "constant"
+                else self._tree(node.operands[0])
+            )
         if node.operation == "transpose" and set(node.options.values()) == {-1, -2}:
             below = node.operands[0]
             if not below.label and below.node.operation == "transpose" and below.node.options == node.options:

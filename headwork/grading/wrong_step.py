@@ -15,9 +15,9 @@ from headwork.grading.answers import Entries, mismatches, tolerance
 class Cause:
     """Why a step is wrong: a mistake's slug (two joined by `` + ``), a sentence, and the evidence.
 
-    ``edit`` and ``operands`` say how the step was worked out instead. Causes with one ``charge`` are one mistake.
-    ``doubt`` is "doubtful" where a slip is as likely, "thin" where too much else gives these numbers: then it is
-    believed only if another step shows it too.
+    ``edit`` and ``operands`` say how the step was worked out instead. Causes with one ``charge`` are one
+    mistake. ``doubt`` is "doubtful" where a slip is as likely, "beside" where an authored mistake says it
+    better, "thin" where too much else gives these numbers: these two are told only if other steps show it.
     """
 
     slug: str

@@ -17,8 +17,9 @@ class OperationEdit(NamedTuple):
     """One operation of a step, by its number, and what stands there ``instead``.
 
     That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation),
-    tensors of the graph or labels of known tensors; or one of these by itself. In place of a ``matmul``, 0 leaves the product out,
-    ``Node("matmul", (1, 0), {})`` exchanges its operands, ``Node("matmul", (0, "key"), {})`` takes another.
+    tensors of the graph or labels of known tensors; or one of these by itself. In place of a ``matmul``, 0
+    leaves the product out, ``Node("matmul", (1, 0), {})`` exchanges its operands, and
+    ``Node("matmul", (0, "key"), {})`` takes another.
     """
 
     number: int
@@ -60,7 +61,9 @@ def evaluate(result: HandTensor, replacing: Mapping[Key, HandTensor]) -> HandTen
     >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
     [11.0, 1.0]
     """
-    return rebuild(operations_up_to(result, lambda t: t.label in replacing or t.node in replacing), (), replacing)
+    return rebuild(
+        operations_up_to(result, lambda t: t.label in replacing or t.node in replacing), (), replacing
+    )
 
 
 def rebuild(
