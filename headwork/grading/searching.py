@@ -232,8 +232,7 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
         kind = match.edit.cause.replace("{", "").replace("}", "")
         charge = match.edit.charge or slug
-        thin = match.by_chance > (DOUBTFUL if match.edit.cost == 1 else BY_CHANCE)
-        doubt = "thin" if thin else "doubtful" if _may_be_a_slip(wrong, match) else ""
+        doubt = _doubt(wrong, match)
         causes.setdefault(
             sentence, Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, doubt)
         )
@@ -246,13 +245,20 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
     return found
 
 
-def _may_be_a_slip(wrong: WrongStep, match: Match) -> bool:
-    """Whether a slip is as likely: one wrong entry of many, a number that is nearly right, thin evidence."""
+def _doubt(wrong: WrongStep, match: Match) -> str:
+    """Whether too much else gives these numbers, or a slip is as likely.
+
+    That is so for one wrong entry of many, for a number that is nearly right, and where evidence is weak.
+    """
+    common = match.edit.cost == 1
+    if match.by_chance > (DOUBTFUL if common else BY_CHANCE):
+        return "thin"
     if wrong.cells.sum() != 1:
-        return match.by_chance > BY_CHANCE
+        return "doubtful" if match.by_chance > BY_CHANCE else ""
     value, right = float(wrong.entries.values[wrong.cells][0]), float(wrong.reference[wrong.cells][0])
-    near = abs(abs(value) - abs(right)) <= NEARLY * abs(right)
-    return wrong.cells.size > 1 or near or match.by_chance > BY_CHANCE / 10
+    if abs(abs(value) - abs(right)) <= NEARLY * abs(right):
+        return "doubtful" if common else "thin"
+    return "doubtful" if wrong.cells.size > 1 or match.by_chance > BY_CHANCE / 10 else ""
 
 
 def _evidence(wrong: WrongStep) -> str:

@@ -124,8 +124,8 @@ def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
             return value
         return wording.formula(value, inner) if inner else wording.name(value)
 
-    names = {key: word(value, False).strip("()") for key, value in edit.words.items()}
-    cause = edit.cause.format(**names).replace(" ", "-")
+    names = {key: word(value, False).strip("()").replace(" ", "-") for key, value in edit.words.items()}
+    cause = edit.cause.format(**names)
     sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
     whole = set(edit.says) & set(":;") or edit.options or any(isinstance(key, str) for key in edit.changes)
     edited = None if whole else graph.apply(edit)
