@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.grading.step_graph import StepEdit, StepGraph
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
 
@@ -116,7 +116,7 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
             charge = " and ".join(sorted((_role(first), _role(second))))
-            changes = {first: second, second: first}
+            changes: Changes = {first: second, second: first}
             yield StepEdit("{a}-and-{b}-swapped", "{a} and {b} change places", changes, words, 1, charge)
 
 
@@ -224,8 +224,8 @@ def _positions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             key = _shifted(node.options["key"], shift)
             if key is not None:
                 says = "{it} is read one position too " + ("early" if shift < 0 else "late")
-                part = {number: Node("getitem", (0,), {"key": key})}
-                yield StepEdit("position-shifted", says, part, {"it": node.operands[0]}, 1, "shifted")
+                shifted: Changes = {number: Node("getitem", (0,), {"key": key})}
+                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, 1, "shifted")
     if node.operation == "reshape":
         before, after = node.operands[0].shape, tensor.shape
         turn = {"axis1": -2, "axis2": -1}
@@ -331,19 +331,26 @@ def _result_slices(graph: StepGraph) -> Iterator[StepEdit]:
     """A row or a column of the result that is missing or a copy of another."""
     number, result = len(graph.operations) - 1, graph.result
     it = _itself(result)
+    if len(result.shape) > 1 and result.shape[-1] == result.shape[-2]:
+        eye = np.eye(result.shape[-1])
+        like = Node("constant", (it,), {"value": 1 - eye})
+        says = "the diagonal is left at 0"
+        yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 1)
+        like = Node("constant", (it,), {"value": np.broadcast_to(eye, result.shape)})
+        yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue
         words = {"axis": (graph.path, axis)}
-        turned = {number: Node("flip", (it,), {"axis": axis})}
+        turned: Changes = {number: Node("flip", (it,), {"axis": axis})}
         says = "the {axis}s stand in reverse order"
         yield StepEdit("{axis}s-reversed", says, turned, words, 1, "reversed")
         for index in (0, size - 1):
             key = _along(axis, [i for i in range(size) if i != index])
-            part = {number: Node("getitem", (it,), {"key": key})}
+            part: Changes = {number: Node("getitem", (it,), {"key": key})}
             yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, words, 1)
         for index in range(size):
-            every = {number: Node("getitem", (it,), {"key": _along(axis, [index] * size)})}
+            every: Changes = {number: Node("getitem", (it,), {"key": _along(axis, [index] * size)})}
             yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 2)
         for source, target in permutations(range(size), 2):
             key = _along(axis, [source if i == target else i for i in range(size)])

@@ -22,9 +22,9 @@ from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 from headwork.readings.writing import number_text
 
-# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; a common
-# one below the second is told beside the slip that it may be as well; two at once must be below the third.
-BY_CHANCE, DOUBTFUL, BY_CHANCE_IN_PAIRS = 0.5, 2.0, 0.05
+# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; below the
+# second (for a common one) or the third it is told beside the slip that it may be; two at once need the last.
+BY_CHANCE, COMMON_BY_CHANCE, RARE_BY_CHANCE, PAIR_BY_CHANCE = 0.5, 4.0, 1.5, 0.01
 NEARLY = 0.01  # of a number: as near as this a slip is as likely
 MAX_TIES = 3  # edits that are told as "either ... or ..."; among more nothing can be said
 MAX_SINGLES = 70  # edits that are tried in pairs
@@ -71,7 +71,7 @@ class Target:
         different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
         # The place of a number says something too: the same one again, or that a cell stays right.
         information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
-        return information + (0 if values.shape == right.shape else 6)  # few edits give another shape
+        return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
 
 
 def search(case: Case, wrong: WrongStep) -> list[Cause]:
@@ -136,7 +136,7 @@ def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target
 
 def _pairs(graph: StepGraph, target: Target) -> list[Match]:
     """Two common edits at once, at different places."""
-    singles = []
+    singles: list[StepEdit] = []
     for edit in edits_of(graph):
         common = edit.cost == 1 and not edit.options and "taken-as" not in edit.cause
         value = graph.apply(edit) if common else None
@@ -152,7 +152,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
         if value is not None and target.meets(value.array):
             found.append((first, second))
     by_chance = count * 2.0**-target.information
-    return [Match(_both(*pair), graph, by_chance) for pair in found] if by_chance < BY_CHANCE_IN_PAIRS else []
+    return [Match(_both(*pair), graph, by_chance) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
 def _both(first: StepEdit, second: StepEdit) -> StepEdit:
@@ -251,9 +251,10 @@ def _doubt(wrong: WrongStep, match: Match) -> str:
     That is so for one wrong entry of many, for a number that is nearly right, and where evidence is weak.
     """
     common = match.edit.cost == 1
-    if match.by_chance > (DOUBTFUL if common else BY_CHANCE):
+    alone = wrong.cells.sum() == 1
+    if match.by_chance > (COMMON_BY_CHANCE if common else RARE_BY_CHANCE if alone else BY_CHANCE):
         return "thin"
-    if wrong.cells.sum() != 1:
+    if not alone:
         return "doubtful" if match.by_chance > BY_CHANCE else ""
     value, right = float(wrong.entries.values[wrong.cells][0]), float(wrong.reference[wrong.cells][0])
     if abs(abs(value) - abs(right)) <= NEARLY * abs(right):

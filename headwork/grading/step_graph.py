@@ -14,6 +14,9 @@ from headwork.numbers import HandTensor
 from headwork.numbers.graph import OperationEdit, operations_up_to, rebuild
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
+Changes = Mapping[
+    int | str, Any
+]  # what stands instead of an operation, by number, or of an operand, by label
 
 
 class StepEdit(NamedTuple):
@@ -25,7 +28,7 @@ class StepEdit(NamedTuple):
 
     cause: str
     says: str
-    changes: Mapping[int | str, Any]
+    changes: Changes
     words: Mapping[str, Any]
     cost: int = 1
     charge: str = ""
@@ -131,6 +134,7 @@ def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
     edited = None if whole else graph.apply(edit)
     if edited is not None:
         wrong, right = wording.formula(edited), wording.formula(graph.result)
-        if wrong != right and not {wrong[:4], right[:4]} & {"the "}:
+        written = not {wrong[:4], right[:4]} & {"the "} and "constant" not in wrong
+        if written and wrong != right:
             sentence += f": {wrong} where {right} belongs"
     return cause, sentence

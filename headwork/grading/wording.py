@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Number, Tree, in_text, operation
@@ -78,7 +80,7 @@ class Wording:
         if tensor.label:
             return tensor.label.rpartition("/")[2].replace(" ", "-")
         if not tensor.node.operands:
-            return number_text(tensor.array.flat[0], 4) if tensor.array.size == 1 else "constant"
+            return _number(tensor.array)
         return WORDS.get(tensor.node.operation, "result").replace(" ", "-")
 
     def _tree(self, tensor: HandTensor) -> Tree:
@@ -87,14 +89,11 @@ class Wording:
         if tensor.label:
             return Number(self.symbol(tensor.label))
         if not node.operands:
-            return Number(number_text(tensor.array.flat[0], 4) if tensor.array.size == 1 else "1")
-        if node.operation in ("constant", "masked_fill"):
-            value = node.options["value"]
-            return (
-                Number(number_text(value, 4))
-                if node.operation == "constant"
-                else self._tree(node.operands[0])
-            )
+            return Number(_number(tensor.array))
+        if node.operation == "constant":
+            return Number(_number(np.asarray(node.options["value"])))
+        if node.operation == "masked_fill":
+            return self._tree(node.operands[0])
         if node.operation == "transpose" and set(node.options.values()) == {-1, -2}:
             below = node.operands[0]
             if not below.label and below.node.operation == "transpose" and below.node.options == node.options:
@@ -104,3 +103,11 @@ class Wording:
             return self._tree(node.operands[0])
         parts = [self._tree(operand) for operand in node.operands]
         return operation(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
+
+
+def _number(array: Any) -> str:
+    """A constant of a formula; of a whole array of them only that it is one."""
+    value = float(array.flat[0])
+    return (
+        "constant" if array.size > 1 else f"{value:g}" if value == round(value, 4) else number_text(value, 4)
+    )
