@@ -14,7 +14,7 @@ from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, S
 from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
 from headwork.exercises.misconceptions.softmax import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
-from headwork.grading.searching import search
+from headwork.grading.searching import search, search_pairs
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.readings.writing import number_text
 
@@ -60,7 +60,7 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     thin = [cause for cause in edits if cause.doubt == "thin"]
     if len(thin) < len(edits):
         return edits + (slips if any(cause.doubt for cause in edits) else [])
-    return (slips or _pairs(case, wrong) or [_unknown(wrong)]) + thin
+    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + thin
 
 
 def cell_text(index: Sequence[int]) -> str:

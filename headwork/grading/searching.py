@@ -75,21 +75,30 @@ class Target:
 
 
 def search(case: Case, wrong: WrongStep) -> list[Cause]:
-    """The simplest edits that give the student's numbers; those that may do so by chance are marked thin."""
+    """The simplest edits that give the student's numbers, each with its doubt."""
     target = Target(wrong)
-    matches: list[Match] = []
-    graphs = []
+    for graph in _graphs(case, wrong):
+        matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
+        if matches:
+            return _causes(case, wrong, matches)
+    return []
+
+
+def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
+    """Two common edits at once that give the student's numbers."""
+    target = Target(wrong)
+    if wrong.cells.sum() < 2 or target.empty:
+        return []
+    matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
+    return [cause for cause in _causes(case, wrong, matches) if cause.doubt != "thin"]
+
+
+def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
+    """How the step is worked out from either set of earlier steps."""
     for base in wrong.bases if wrong.bases[0] is not wrong.bases[1] else wrong.bases[:1]:
         graph = step_graph(case, wrong.path, base)
-        if graph is None or not np.allclose(graph.result.array, case.run(base)[wrong.path], equal_nan=True):
-            continue
-        graphs.append(graph)
-        matches = _single(graph, target, base is wrong.bases[1]) or _misread(graph, target)
-        if matches:
-            break
-    if not matches and wrong.cells.sum() > 1 and not target.empty:
-        matches = next(filter(None, (_pairs(graph, target) for graph in graphs)), [])
-    return _causes(case, wrong, matches)
+        if graph and np.allclose(graph.result.array, case.run(base)[wrong.path], equal_nan=True):
+            yield graph
 
 
 def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
@@ -251,7 +260,7 @@ def _doubt(wrong: WrongStep, match: Match) -> str:
     That is so for one wrong entry of many, for a number that is nearly right, and where evidence is weak.
     """
     common = match.edit.cost == 1
-    alone = wrong.cells.sum() == 1
+    alone = wrong.cells.sum() == 1 and wrong.cells.shape == wrong.reference.shape
     if match.by_chance > (COMMON_BY_CHANCE if common else RARE_BY_CHANCE if alone else BY_CHANCE):
         return "thin"
     if not alone:

@@ -57,7 +57,8 @@ class Wording:
             return plain_formula(card.symbol)
         scope = label.rpartition("/")[0].replace("step ", "")
         symbol = plain_formula(self.mechanism.step(label).symbol)
-        return symbol.replace("_t", f"_{scope}") if scope.isdigit() else f"{symbol} {scope}".strip()
+        symbol = f"{symbol.replace('_t', '')} of step" if scope.isdigit() else symbol
+        return f"{symbol} {scope}".strip()
 
     def axes(self, label: str) -> list[str]:
         """The names of the axes of an input or a step."""
