@@ -25,7 +25,7 @@ MANY = 8  # slices of an axis that are changed one by one, at most
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
     for number, tensor in enumerate(graph.operations):
-        yield from _positions(number, tensor)
+        yield from _positions(number, tensor, heads="heads" in graph.case.options)
         yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
         yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
         yield from _constants(graph, number, tensor)
@@ -216,8 +216,8 @@ def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             )
 
 
-def _positions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """A position that is read one too early or too late."""
+def _positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepEdit]:
+    """A position that is read one too early or too late; heads that are split or joined in another way."""
     node = tensor.node
     if node.operation == "getitem":
         for shift in (-1, 1):
@@ -226,21 +226,21 @@ def _positions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
                 says = "{it} is read one position too " + ("early" if shift < 0 else "late")
                 shifted: Changes = {number: Node("getitem", (0,), {"key": key})}
                 yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, 1, "shifted")
-    if node.operation == "reshape":
+    if node.operation == "reshape" and heads:
         before, after = node.operands[0].shape, tensor.shape
         turn = {"axis1": -2, "axis2": -1}
         if len(after) == len(before) + 1 and after[:-2] == before[:-1]:
             wide = Node("reshape", (0,), {"shape": (*after[:-2], after[-1], after[-2])})
             says = "the columns are dealt out in turn; each head takes a block of them"
             yield StepEdit("heads-interleaved", says, {number: Node("transpose", (wide,), turn)}, {})
-        if node.operands[0].label and len(before) == len(after) + 1 and before[:-2] == after[:-1]:
+        if len(before) == len(after) + 1 and before[:-2] == after[:-1]:
             turned = Node("reshape", (Node("transpose", (0,), turn),), node.options)
-            says = "the parts are interleaved; they must be put side by side"
+            says = "the heads are interleaved; they must be put side by side"
             yield StepEdit("heads-interleaved", says, {number: turned}, {})
             turned = Node("reshape", (Node("flip", (0,), {"axis": -2}),), node.options)
             yield StepEdit(
                 "joined-in-other-order",
-                "the parts are put side by side in the other order",
+                "the heads are joined in the other order",
                 {number: turned},
                 {},
             )
