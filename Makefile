@@ -5,13 +5,14 @@
 #   make check       format, lint, types, import contract: what CI runs besides the tests
 #   make soak        the long tests        make bench   the measurements, into results/
 #   make results RUN=vision-10-0   a headline run again, by name; without RUN, what each reached
+#   make notebooks  the course notebooks again, with their outputs, into notebooks/
 #   make clean       removes the .venv and what was made
 
 PY := .venv/bin/python
 # Bytecode is written as modules are first imported: the set-up installs none.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-real check soak bench results clean setup dev
+.PHONY: run test test-real check soak bench results notebooks clean setup dev
 run:
 	@sh setup.sh run
 	@$(PY) -m headwork run
@@ -37,6 +38,9 @@ bench: dev
 
 results: dev
 	@$(PY) -m benchmarks.headline $(RUN)
+
+notebooks: dev
+	@$(PY) notebooks/execute.py
 
 setup dev:
 	@sh setup.sh dev

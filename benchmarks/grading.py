@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks.wrong_answers import __main__ as wrong_answers
 from headwork.courses.cohort import grade_cohort, write_marks
 from headwork.courses.sheets import Course, key_text, sheet_for
+from headwork.documents.writing import number_text
 from headwork.exercises import Exercise, generate
 from headwork.exercises.checking import first_change
 from headwork.exercises.draws import Draws
@@ -34,7 +35,6 @@ from headwork.exercises.generation import KINDS
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
 from headwork.files import write_atomic
 from headwork.grading import grade
-from headwork.readings.writing import number_text
 
 RESULTS = Path(__file__).parent.parent / "results" / "grading.md"
 Row = Counter[str]

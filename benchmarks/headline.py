@@ -20,12 +20,11 @@ from typing import Any
 
 from benchmarks.report import RESULTS, machine
 from headwork.data.fetching import to_stderr
+from headwork.documents import Table, save_plot
 from headwork.errors import unknown
 from headwork.files import write_atomic
 from headwork.inspection.run_comparison import compare_curves
 from headwork.inspection.run_report import head_figure
-from headwork.pages import Table
-from headwork.pages.plots import save_plot
 from headwork.training.folders import load_run
 from headwork.training.preparation import prepare
 from headwork.training.progress import format_duration

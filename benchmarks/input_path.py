@@ -17,8 +17,8 @@ import torch
 from headwork import training
 from headwork.data import CATALOG
 from headwork.data.fetching import cached, to_stderr
+from headwork.documents import Table
 from headwork.files import write_atomic
-from headwork.pages import Table
 from headwork.training.distributed import Group
 from headwork.training.loop import Session
 from headwork.training.preparation import prepare

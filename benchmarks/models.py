@@ -329,7 +329,7 @@ def draw_curves(curves: dict[str, dict[int, float]]) -> Any:
 
 
 def build_report(*, compiled: bool = True) -> Report:
-    from headwork.pages.plots import save_plot
+    from headwork.documents import save_plot
 
     torch.manual_seed(0)
     rows = training_rows(compilers=(False, True) if compiled else (False,))

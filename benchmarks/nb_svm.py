@@ -22,8 +22,8 @@ from sklearn.svm import LinearSVC
 from benchmarks.report import RESULTS, machine
 from headwork.data import load_texts
 from headwork.data.fetching import to_stderr
+from headwork.documents import Table
 from headwork.files import write_atomic
-from headwork.pages import Table
 from headwork.training.evaluation import interval
 
 WORD = r"[\w']+|[^\w\s]"

@@ -35,8 +35,8 @@ from torch import nn
 from benchmarks.models import vit_pytorch
 from benchmarks.report import RESULTS, machine
 from headwork.data.fetching import to_stderr
+from headwork.documents import Table
 from headwork.files import write_atomic
-from headwork.pages import Table
 from headwork.training import changed, vision
 from headwork.training.distributed import Group
 from headwork.training.evaluation import evaluate

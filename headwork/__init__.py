@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwork.construct import Construction, Equality, build, equal
+    from headwork.courses.checks import check
     from headwork.inspection import trace
     from headwork.readings import Trace, explain
 
 __version__ = "0.1.0"
-__all__ = ["Construction", "Equality", "Trace", "build", "equal", "explain", "trace"]
+__all__ = ["Construction", "Equality", "Trace", "build", "check", "equal", "explain", "trace"]
 
 # The module of each public name: it is imported when the name is first used.
 MODULES = {
     "Construction": "headwork.construct",
     "Equality": "headwork.construct",
     "build": "headwork.construct",
+    "check": "headwork.courses.checks",
     "equal": "headwork.construct",
     "Trace": "headwork.readings",
     "explain": "headwork.readings",

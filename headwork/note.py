@@ -92,9 +92,12 @@ class Mechanism:
     inputs: tuple[Input, ...]
     steps: tuple[Step, ...]
     options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
+    gather: Callable[[Mapping[str, Any]], Any] | None = (
+        None  # its trained inputs as one tree, where it takes one
+    )
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *cards: Input | Step) -> "Mechanism":
+    def of(cls, function: Callable[..., Any], *cards: Input | Step, gather: Any = None) -> "Mechanism":
         """The function with its cards; its keyword-only parameters are its options."""
         parameters = inspect.signature(function).parameters
         return cls(
@@ -102,8 +105,19 @@ class Mechanism:
             function=function,
             inputs=tuple(c for c in cards if isinstance(c, Input)),
             steps=tuple(c for c in cards if isinstance(c, Step)),
-            options={n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n != "note"},
+            options={n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in READINGS},
+            gather=gather,
         )
+
+    def run(self, values: Mapping[str, Any], note: Note = silent) -> Any:
+        """The function of these inputs and options; parameters are gathered into the tree that it takes."""
+        if self.gather is None:
+            return self.function(**values, note=note)
+        trained = {
+            card.name: values[card.name] for card in self.inputs if card.trained and card.name in values
+        }
+        others = {name: value for name, value in values.items() if name not in trained}
+        return self.function(**others, parameters=self.gather(trained), note=note)
 
     @property
     def about(self) -> str:
@@ -113,7 +127,7 @@ class Mechanism:
     def required(self) -> tuple[str, ...]:
         """Inputs and options that have no default."""
         parameters = inspect.signature(self.function).parameters
-        return tuple(n for n, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD)
+        return tuple(n for n, p in parameters.items() if p.default is p.empty and n != "parameters")
 
     def step(self, path: str) -> Step:
         for card in self.steps:
@@ -127,6 +141,7 @@ class Mechanism:
 
 
 MECHANISMS: dict[str, Mechanism] = {}
+READINGS = ("note", "drop", "kernels", "num_outputs")  # how a mechanism is read, none of its own options
 MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as the convention applies it
 IF_TAKEN = re.compile(r"\{(\w+)\|(\w+)\}")  # a step that may not be taken, and what stands there then
 
@@ -134,12 +149,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def mechanism(
-    *cards: Input | Step, registry: dict[str, Mechanism] = MECHANISMS
+    *cards: Input | Step, registry: dict[str, Mechanism] = MECHANISMS, gather: Any = None
 ) -> Callable[[Function], Function]:
-    """Register a function under its slug and return it unchanged."""
+    """Register a function under its slug and return it unchanged.
+
+    ``gather`` makes a tree of the parameters that a person gives one by one, where the function takes a tree.
+    """
 
     def register(function: Function) -> Function:
-        built = Mechanism.of(function, *cards)
+        built = Mechanism.of(function, *cards, gather=gather)
         registry[built.slug] = built
         return function
 

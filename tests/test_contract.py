@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-CORE = ("readings", "problems", "construct", "numbers", "sizes", "mechanisms", "pages")
+CORE = ("readings", "problems", "construct", "numbers", "sizes", "mechanisms", "documents")
 
 
 def test_imports_point_downwards_only() -> None:

@@ -17,7 +17,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 from headwork import __version__
-from headwork.cli.output import FORMATS, Screen, with_output
+from headwork.cli.output import Screen, with_output
 from headwork.errors import HeadworkError, cut
 
 PANELS = ("Learn", "Practise", "Build", "Train", "Look inside")  # one module each
@@ -66,17 +66,17 @@ def group(name: str, panel: str, summary: str, *examples: str) -> typer.Typer:
 
 
 def command(
-    *examples: str, to: typer.Typer = app, name: str | None = None, formats: Sequence[str] = FORMATS
+    *examples: str, to: typer.Typer = app, name: str | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a function as a command, with examples at the end of its help.
 
     The first line of its docstring is what --help lists, under the panel that its module is named after.
-    Where it takes ``output``, the options of the output are added, for these formats.
+    Where it takes ``output``, the options of the output are added.
     """
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         shows = "output" in inspect.signature(function).parameters
-        complete = with_output(function, formats) if shows else function
+        complete = with_output(function) if shows else function
         module = function.__module__.rpartition(".")[2]
         panel = module.replace("_", " ").capitalize() if to is app else None
         to.command(name, epilog=_epilog(examples), rich_help_panel=panel)(complete)

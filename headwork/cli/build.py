@@ -50,7 +50,7 @@ def build(
     from headwork import construct
 
     if list_:
-        output.write(construct.target_list())
+        output.show(construct.target_list())
         return
     if not target:
         raise InputError("build: what should the heads do? Name a target, or see headwork build --list.")
@@ -110,7 +110,7 @@ def equal(
     from headwork import construct
 
     if list_:
-        output.write(construct.equivalence_list())
+        output.show(construct.equivalence_list())
         return
     if not name:
         raise InputError("equal: which equivalence? Name one, or see headwork equal --list.")

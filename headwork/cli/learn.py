@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from headwork.cli.app import command
 from headwork.cli.options import Digits, ListAll, Settings, assignment
-from headwork.cli.output import FORMATS, Output
+from headwork.cli.output import Output
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,24 +56,21 @@ def problems(
     slug: Annotated[str, Argument(help="Which problem: A1 to G12. Without it, all are listed.")] = "",
     check: Annotated[bool, Option("--check", help="Solve all, or this one; exit 1 on a mismatch.")] = False,
 ) -> None:
-    """List course problems, solve one, or check all."""
-    from headwork.problems import find, listing, summary
+    """List course problems, solve one, or check all.
 
-    if check:
-        results = {find(slug).slug: find(slug).solve()} if slug else solve_all()
-        table = summary(results)
-        output.write(table.to_json() if output.format == "json" else table.to_text())
-        raise typer.Exit(0 if all(solution.right for solution in results.values()) else 1)
-    if not slug:
-        output.write(listing())
+    Without a slug, another format than text gives the whole book.
+    """
+    from headwork.problems import book, find, listing, summary
+
+    if not (slug or check) and output.is_usual:
+        output.show(listing())
         return
-    problem = find(slug)
-    solution = problem.solve()
-    if output.format == "json":
-        output.write(problem.to_json(solution))
+    results = {find(slug).slug: find(slug).solve()} if slug else solve_all()
+    if check:
+        output.show(summary(results))
     else:
-        output.show(problem.report(solution))
-    if not solution.right:
+        output.show(find(slug).document(*results.values()) if slug else book(results))
+    if not all(solution.right for solution in results.values()):
         raise typer.Exit(1)
 
 
@@ -113,7 +110,6 @@ def _train_digits(folder: Path) -> Any:
     "headwork explain self-attention problem.toml --as html --out steps.html",
     "headwork explain self-attention problem.toml --slide beta --as html --out beta.html",
     'headwork explain softmax --set scores="0 1 2" --cell "weights[1]"',
-    formats=(*FORMATS, "notebook"),
 )
 def explain(
     output: Output,
@@ -124,7 +120,7 @@ def explain(
     cell: Annotated[list[str] | None, Option(help="Only the arithmetic of a cell: weights[0,1].")] = None,
     limit: Annotated[str, Option(help="Every step in a limit: beta=oo.")] = "",
     what_if: Annotated[list[str] | None, Option(help='Replace a step: scores="0 1; 1 0".')] = None,
-    slide: Annotated[str, Option(help="A page with a slider: beta, or beta=0,1,oo.")] = "",
+    slide: Annotated[str, Option(help="On a slider, in a page: beta, or beta=0,1,oo.")] = "",
     digits: Digits = 4,
     list_: ListAll = False,
 ) -> None:
@@ -136,10 +132,11 @@ def explain(
     if list_:
         from headwork.readings.listing import mechanism_list
 
-        output.write(mechanism_list())
+        output.show(mechanism_list())
         return
     from headwork import readings
     from headwork.readings.problem_file import read_problem
+    from headwork.readings.showing import cells_document
 
     inputs: dict[str, Any] = {}
     if mechanism.endswith(".toml") and problem is None:
@@ -160,13 +157,9 @@ def explain(
             raise InputError(f"explain: '{name}' is not an input. Use the option --{option}.")
     settings: dict[str, Any] = {"exact": exact or bool(limit), "digits": digits}
     if slide:
-        from headwork.readings.sliding import slider_page
+        from headwork.readings.sliding import slider
 
-        if output.format != "html":
-            raise InputError(
-                f"--slide makes a page with a slider: add --as html --out FILE (not {output.format})."
-            )
-        output.write(slider_page(mechanism, slide, settings, inputs))
+        output.show(slider(mechanism, slide, settings, inputs))
         return
     trace = readings.explain(mechanism, **settings, **inputs)
     for path, value in (assignment(text, "--what-if") for text in what_if or []):
@@ -174,7 +167,7 @@ def explain(
     if limit:
         trace = trace.limit(*assignment(limit, "--limit"))
     if cell:
-        output.write("\n".join(str(trace.cell(*_cell_index(text))) for text in cell))
+        output.show(cells_document([trace.cell(*_cell_index(text)) for text in cell]))
         return
     output.show(trace)
     if output.path is not None:

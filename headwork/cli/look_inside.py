@@ -60,11 +60,14 @@ def _add(name: str, summary: str, defaults: dict[str, Any], *examples: str, func
 
     def count(output: Output, **arguments: Any) -> None:
         from headwork import sizes
+        from headwork.readings.notebook_cells import call_text
 
         for size in ("image", "inputs", "kernel"):
             if size in arguments:
                 arguments[size] = _sizes(f"--{size.removesuffix('s')}", arguments[size])
-        output.show(getattr(sizes, function or name)(**arguments))
+        code = call_text(f"sizes.{function or name}", arguments)
+        ledger = getattr(sizes, function or name)(**arguments)
+        output.show(ledger.with_code(f"from headwork import sizes\n\n{code}"))
 
     count.__doc__ = summary
     options = {option: (OPTIONS[option], default) for option, default in defaults.items()}
@@ -141,16 +144,23 @@ def model(
 
     With shapes, parameters and FLOPs. --set changes a field of its config.
     """
-    from headwork.inspection.ledger import example, ledger, named_model
-    from headwork.models import from_pretrained
+    from headwork.sizes.architectures import input_shapes, model_ledger, named_config
 
     settings = dict(assignment(text, "--set", "width=64") for text in set_ or [])
     if Path(name).exists() and settings:
         raise InputError(
             f"{name} is a checkpoint, whose config is settled. Leave out --set, or give a model's name."
         )
-    counted = from_pretrained(name) if Path(name).exists() else named_model(name, settings)
-    output.show(ledger(counted, **example(counted, tokens=tokens, batch=batch)))
+    if Path(name).exists():
+        from headwork.models import from_pretrained
+
+        saved = from_pretrained(name)
+        definition, config = saved.definition, saved.config
+    else:
+        definition, config = named_config(name, settings)
+    output.show(
+        model_ledger(definition, config, input_shapes(definition, config, tokens=tokens, batch=batch))
+    )
 
 
 def _sizes(option: str, text: str) -> int | tuple[int, ...]:
@@ -186,18 +196,11 @@ def sensitivity(
 
     Shows weights and output for several beta, the worst case over all inputs, and where the winner flips.
     """
-    from headwork.pages.plots import save_plot
+    from headwork.documents import save_plot
     from headwork.readings.sensitivity import sensitivity as measure
 
     result = measure(query, key, value, change=change, delta=delta, betas=betas)
-    table = result.table(digits)
-    if output.format == "html":
-        from headwork.pages import figure, page, plot_svg
-
-        curve = figure(plot_svg(result.figure(), "how far the output moves, by beta"))
-        output.write(page("Sensitivity", table, curve))
-    else:
-        output.show(table)
+    output.show(result.document(digits))
     if plot is not None:
         save_plot(result.figure(), plot)
 

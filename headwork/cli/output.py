@@ -7,15 +7,19 @@ here, so that they are the same everywhere.
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TextIO, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
 
 from typer import Option
 
-from headwork.errors import InputError, unknown
+from headwork.documents.formats import USUAL, find_format, format_names
+from headwork.errors import InputError
+
+if TYPE_CHECKING:
+    from headwork.documents import Shown
 
 # Our own sequences, or else signs that command a terminal or turn the direction of reading.
 CONTROLS = re.compile(
@@ -25,35 +29,30 @@ CONTROLS = re.compile(
 PLAINER = str.maketrans(
     {"β": "beta", "π": "pi", "∞": "oo", "×": "x", "·": "*", "−": "-", "→": "->", "…": "..."}
 )
-FORMATS = ("text", "markdown", "latex", "html", "json")
 
 
 @dataclass(frozen=True)
 class Output:
     """Where a result goes and in which format."""
 
-    format: str = "text"
+    format: str = USUAL
     path: Path | None = None
     fragment: bool = False
 
-    def show(self, document: Any) -> None:
-        """Write what has ``to_text``, ``to_markdown`` and so on."""
-        from headwork.pages.style import PLAIN, style_for
+    @property
+    def is_usual(self) -> bool:
+        """Whether no other format was asked for."""
+        return self.format == USUAL
+
+    def show(self, shown: "Shown") -> None:
+        """Write a document to the screen, or whole into the file."""
+        from headwork.documents.style import PLAIN, style_for
 
         # Colour and width of the text: plain for a file or a pipe, without colour under NO_COLOR.
         style = style_for(sys.stdout) if self.path is None else PLAIN
-        options: dict[str, Any] = {"latex": {"fragment": self.fragment}, "text": {"style": style}}
-        text = getattr(document, f"to_{self.format}")(**options.get(self.format, {}))
-        if self.format == "html" and not text.startswith("<!"):
-            from headwork.pages import page
-
-            text = page(document.title, document)
-        self.write(text)
-
-    def write(self, text: str) -> None:
-        """Write a text to the screen, or whole into the file."""
+        text = shown.render(self.format, style=style, fragment=self.fragment)
         if self.path is None:
-            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.write(text)
             return
         from headwork.files import write_atomic
 
@@ -67,33 +66,27 @@ def check_is_file(path: Path | None) -> None:
         raise InputError(f"--out {path} is a folder. Name a file in it.")
 
 
-def with_output(function: Callable[..., None], formats: Sequence[str]) -> Callable[..., None]:
+def with_output(function: Callable[..., None]) -> Callable[..., None]:
     """The function with the options of its output in place of the parameter ``output``.
 
     An option that the function declares itself (an --out that is a folder, say) stays its own.
     """
     own = get_type_hints(function, include_extras=True)
-    *names, last = formats
+    *names, last = format_names()
     options: dict[str, tuple[Any, Any]] = {
-        "as_": (Annotated[str, Option("--as", help=f"{', '.join(names)} or {last}.")], formats[0]),
+        "as_": (Annotated[str, Option("--as", help=f"{', '.join(names)} or {last}.")], USUAL),
         "json": (Annotated[bool, Option("--json", help="Short for --as json.")], False),
         "out": (Annotated[Path | None, Option("--out", help="Write to this file, not the screen.")], None),
-        "fragment": (Annotated[bool, Option("--fragment", help="LaTeX without a preamble.")], False),
+        "fragment": (Annotated[bool, Option("--fragment", help="LaTeX or HTML to put into a page.")], False),
     }
-    needs = {"json": "json", "fragment": "latex"}
-    options = {
-        name: option
-        for name, option in options.items()
-        if name not in own and needs.get(name, formats[0]) in formats
-    }
+    options = {name: option for name, option in options.items() if name not in own}
 
     @wraps(function)
     def command(**given: Any) -> None:
         typed = {name: given.pop(name) for name in options}
-        format_ = "json" if typed.get("json") else typed["as_"]
-        if format_ not in formats:
-            raise unknown("--as", format_, formats)
-        function(**given, output=Output(format_, typed.get("out"), typed.get("fragment", False)))
+        chosen = "json" if typed["json"] else typed["as_"]
+        find_format(chosen)
+        function(**given, output=Output(chosen, typed.get("out"), typed["fragment"]))
 
     parameters = inspect.signature(function).parameters.items()
     own_options = {name: (own[name], parameter.default) for name, parameter in parameters if name != "output"}

@@ -1,10 +1,8 @@
 """``headwork practice`` and ``grade``: exercises to hand out, and answers marked and explained."""
 
-import json as json_
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -27,22 +25,17 @@ practice = group(
 
 
 @command("headwork practice list", to=practice, name="list")
-def list_() -> None:
+def list_(output: Output) -> None:
     """List the kinds of exercise and what each asks for."""
-    from headwork.exercises.challenges import CHALLENGES
-    from headwork.exercises.generation import KINDS
+    from headwork.exercises.questions import kind_table
 
-    width = max(map(len, [*KINDS, *CHALLENGES]))
-    rows = [f"{slug.ljust(width)}  {', '.join(kind.asked)}" for slug, kind in KINDS.items()]
-    rows += [f"{slug.ljust(width)}  {', '.join(challenge.fields)}" for slug, challenge in CHALLENGES.items()]
-    print("\n".join(rows))
+    output.show(kind_table())
 
 
 @command(
     "headwork practice new self-attention --seed 7 --out ex7/",
     "headwork practice new my-exercise.toml --as latex",
     to=practice,
-    formats=("text", "markdown", "latex", "html", "notebook"),
 )
 def new(
     output: Output,
@@ -55,23 +48,17 @@ def new(
 
     The answer sheet is a TOML file and a page that opens offline.
     """
-    from headwork.courses.answer_page import answer_page, question_page
+    from headwork.courses.answer_page import answer_page
     from headwork.exercises import generate, questions, read_exercise
 
     own = kind.endswith(".toml")
     exercise = read_exercise(kind) if own else generate(kind, seed, difficulty)
     name = Path(kind).stem if own else exercise.kind
     question = questions.build_question(exercise)
-    formats: dict[str, tuple[str, Callable[[], str]]] = {
-        "text": ("question.txt", lambda: questions.text(question)),
-        "markdown": ("question.md", lambda: questions.markdown(question)),
-        "latex": ("question.tex", lambda: questions.latex(question, fragment=output.fragment)),
-        "html": ("question.html", lambda: question_page(exercise)),
-        "notebook": ("question.ipynb", lambda: questions.notebook(question)),
-    }
     if out is None:
-        output.write(formats[output.format][1]())
+        output.show(question)
         return
+    from headwork.documents.formats import find_format, format_names
     from headwork.files import write_atomic
 
     if out.exists() and not out.is_dir():
@@ -81,8 +68,8 @@ def new(
         raise InputError(
             f"{answer} exists and may be filled in. Choose another folder with --out, or move it away."
         )
-    for file, render in formats.values():
-        write_atomic(out / file, render())
+    for format_ in format_names():
+        write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
     write_atomic(out / "answer.html", answer_page({name: exercise}, origin=not own))
     write_atomic(answer, questions.answer_sheet({name: exercise}, origin=not own))
@@ -91,6 +78,7 @@ def new(
 
 @command("headwork practice check my-exercise.toml", to=practice)
 def check(
+    output: Output,
     exercise: Annotated[Path, Argument(help="A TOML file: mechanism, [inputs], [options], [points].")],
 ) -> None:
     """Find mistakes that these numbers cannot reveal.
@@ -103,7 +91,7 @@ def check(
     if own.challenge:
         raise InputError(f"{exercise}: any solution that works is correct, so there is nothing to reveal.")
     result = checking.check(own)
-    print(result.to_text())
+    output.show(result)
     if not result.good:
         raise typer.Exit(1)
 
@@ -156,17 +144,41 @@ def export(
     print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
 
 
+NOTEBOOKS = (
+    "headwork course new transformer --out hw1/",
+    "headwork course new by-hand --as nbgrader --out hw1/",
+)
+course = group("course", "Practise", "Write course notebooks: with blanks and checks, or solved.", *NOTEBOOKS)
+
+
+@command(*NOTEBOOKS, to=course, name="new")
+def new_notebook(
+    notebook: Annotated[str, Argument(help="by-hand, transformer, vit or sentiment.")],
+    out: Annotated[Path, Option(help="The folder to write into.")],
+    version: Annotated[str, Option("--as", help="student, solution, otter or nbgrader.")] = "student",
+    force: Annotated[bool, Option("--force", help="Overwrite what is there.")] = False,
+) -> None:
+    """Write a course notebook.
+
+    A student's has blanks, and after each a check that draws fresh numbers and names the cause of a mistake.
+    """
+    from headwork.courses.notebooks import write_notebook
+
+    files = write_notebook(notebook, version, out, force=force)
+    print(f"wrote {out}: {NEXT.get(version, f'open {files[0].name}')}", file=sys.stderr)
+
+
 @command(
     "headwork grade ex7/answer.toml",
     "headwork grade ex7/answer.toml --hint 3",
     "headwork grade sheet3/answers/ --key sheet3/key/ --out marks/",
 )
 def grade(
+    output: Output,
     answers: Annotated[Path, Argument(help="An answer file, or a folder of them.")],
     key: Annotated[Path | None, Option(help="A key file, or the folder of keys.")] = None,
     out: Annotated[Path | None, Option(help="A folder for marks, feedback and common causes.")] = None,
     hint: Hint = 2,
-    json: Annotated[bool, Option("--json", help="Print the marks as JSON.")] = False,
 ) -> None:
     """Mark an answer and explain the first incorrect step.
 
@@ -174,11 +186,10 @@ def grade(
     student's own numbers. Exit codes: 0 all correct, 1 something incorrect, 2 unreadable.
     """
     if answers.is_dir():
-        _grade_cohort(answers, key, out, hint, json)
+        _grade_cohort(output, answers, key, out, hint)
         return
-    from headwork.courses.cohort import feedback_text, grade_file, write_marks
-    from headwork.grading.feedback import as_data, feedback
-    from headwork.pages.style import style_for
+    from headwork.courses.cohort import grade_file, write_marks
+    from headwork.grading.feedback import feedback_document
 
     if not answers.exists() and not answers.is_symlink():
         raise InputError(f"{answers}: no such file. Name an answer file or a folder of them.")
@@ -187,20 +198,15 @@ def grade(
         graded = write_marks([graded], out, hint=hint)[0]
     if graded.problem:
         raise InputError(graded.problem)
-    if json:
-        _write_json({number: as_data(mark) for number, mark in graded.marks.items()})
-    elif len(graded.marks) > 1:
-        Output().write(feedback_text(graded, hint, style_for(sys.stdout)))
-    else:
-        marks = graded.marks.values()
-        Output().write("\n".join(feedback(mark, hint, style_for(sys.stdout)) for mark in marks))
+    title = graded.summary if len(graded.marks) > 1 else ""
+    output.show(feedback_document(graded.marks, title=title, hint=hint))
     unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
     if unreadable or graded.state != "all right":
         raise typer.Exit(2 if unreadable else 1)
 
 
-def _grade_cohort(answers: Path, key: Path | None, out: Path | None, hint: int, json: bool) -> None:
-    from headwork.courses.cohort import common_causes, grade_cohort, marks_csv, write_marks
+def _grade_cohort(output: Output, answers: Path, key: Path | None, out: Path | None, hint: int) -> None:
+    from headwork.courses.cohort import cohort_document, grade_cohort, write_marks
 
     if key is None:
         raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
@@ -208,28 +214,9 @@ def _grade_cohort(answers: Path, key: Path | None, out: Path | None, hint: int, 
     if out is not None:
         results = write_marks(results, out, hint=hint)
         print(f"wrote {out}: marks.csv, causes.csv, feedback/, overrides.toml", file=sys.stderr)
-    causes = [{"exercise": e, "step": s, "cause": c, "students": n} for e, s, c, n in common_causes(results)]
-    if json:
-        rows = [
-            {name: getattr(g, name) for name in ("student", "state", "points")}
-            | {"of": g.max_points, "problem": g.problem}
-            for g in results
-        ]
-        _write_json({"marks": rows, "causes": causes})
-    else:
-        lines = [marks_csv(results).rstrip("\n")]
-        if causes:
-            lines += ["", "most common causes:"]
-            lines += [
-                f"  {c['students']:>4}  {c['exercise']}. {c['step']}: {c['cause']}" for c in causes[:10]
-            ]
-        Output().write("\n".join(lines))
+    output.show(cohort_document(results))
     states = {graded.state for graded in results}
     if "unreadable" in states:
         raise typer.Exit(2)
     if states & {"marked", "no answer"}:
         raise typer.Exit(1)
-
-
-def _write_json(data: Any) -> None:
-    Output().write(json_.dumps(data, ensure_ascii=False, allow_nan=False))

@@ -1,6 +1,6 @@
 """``headwork data``, ``train``, ``resume``, and commands on runs: ``curves``, ``evaluate`` and others."""
 
-import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +67,6 @@ def get(
     "headwork data show photos/ --size 32 --as html --out photos.html",
     to=data_app,
     name="show",
-    formats=("text", "markdown", "html", "json"),
 )
 def show(
     output: Output,
@@ -82,29 +81,19 @@ def show(
 
     With --out FILE.png or FILE.svg, a picture of its training examples.
     """
-    from headwork.data import Texts, load
-    from headwork.data.summaries import data_figure, length_table, sample_table, summary
-    from headwork.pages import figure, page, plot_svg, save_plot
+    from headwork.data import load
+    from headwork.data.summaries import data_document, data_figure
+    from headwork.documents import save_plot
 
     path = output.path
     picture = path is not None and path.suffix.lower() in (".png", ".svg")
-    if picture and output.format != "text":
+    if picture and not output.is_usual:
         raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
     data = load(name, from_folder=from_, seed=seed, columns=names(columns) if columns else None, size=size)
     if path is not None and picture:
         print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
         return
-    tables = [summary(data)]
-    if isinstance(data, Texts):
-        tables += [length_table(data), sample_table(data, samples, seed)]
-    if output.format == "html":
-        drawing = plot_svg(data_figure(data, samples, seed), f"{data.name}: training examples by class")
-        output.write(page(data.name, *tables, figure(drawing, "Training examples")))
-    elif output.format == "json":
-        rows = [table.as_data() for table in tables]
-        output.write(json.dumps(rows, ensure_ascii=False, allow_nan=False))
-    else:
-        output.write("\n\n".join(getattr(table, f"to_{output.format}")() for table in tables))
+    output.show(data_document(data, samples, seed))
 
 
 @command(
@@ -119,6 +108,7 @@ def show(
     "torchrun --nproc-per-node 2 -m headwork train vision --out runs/v10",
 )
 def train(
+    output: Output,
     task: Annotated[str, Argument(help="vision or text.")] = "",
     data: Annotated[str, Option(help="A known set, or a file or folder of your own.")] = "",
     model: Annotated[str, Option(help="transformer, cnn, lstm, gru or rnn.")] = "transformer",
@@ -144,6 +134,7 @@ def train(
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
     from headwork import training
     from headwork.training.folders import new_folder
+    from headwork.training.recipes import recipe_document
 
     options = {"data": data, "encoder": encoder, "ngrams": ngrams}
     chosen: dict[str, Any] = {name: option for name, option in options.items() if option}
@@ -156,7 +147,7 @@ def train(
             settings.append(f"{name}={value}")
     run = training.changed(recipe(model=model, **chosen), settings)
     if show:
-        print(training.as_text(run), end="")
+        output.show(recipe_document(run))
         if encoder:
             print(f"The model's shape will be that of {encoder}, read when the run begins.", file=sys.stderr)
         return
@@ -205,6 +196,7 @@ RunFolder = Annotated[Path, Argument(help="The folder of the run.")]
 
 @command("headwork curves runs/v10 runs/v30 runs/v50 --out curves.png")
 def curves(
+    output: Output,
     runs: Annotated[list[Path], Argument(help="The folders of one or more runs.")],
     out: Annotated[Path, Option(help="The picture, .png or .svg.")] = Path("curves.png"),
 ) -> None:
@@ -212,11 +204,11 @@ def curves(
 
     Their results are printed in a table.
     """
-    from headwork.inspection.run_comparison import compare_curves, compare_results
+    from headwork.inspection.run_comparison import compare_curves, curves_document
 
     picture = compare_curves(runs, out)
-    Output().show(compare_results(runs))
-    print(f"wrote {picture}")
+    output.show(curves_document(runs))
+    print(f"wrote {picture}", file=sys.stderr)
 
 
 @command("headwork evaluate runs/v10", "headwork evaluate runs/v10 --part validation --json")
@@ -276,15 +268,22 @@ def export(
 
 
 @command(
+    "headwork report runs/v10",
     "headwork report runs/v10 --as notebook --out v10.ipynb",
-    "headwork report runs/v10 --as html",
-    formats=("notebook", "html"),
+    "headwork report runs/v10 --as html --out v10.html",
 )
 def report(output: Output, run: RunFolder) -> None:
-    """Report on a finished run, as a notebook or a page."""
-    from headwork.inspection.run_notebook import write_notebook
-    from headwork.inspection.run_report import write_report
+    """Report on a finished run.
+
+    The notebook holds its tables and pictures, and finds the run's folder from where it is written.
+    """
+    from headwork.inspection.run_report import REPORT, load_data_of, run_document, write_report
+    from headwork.training import Result
 
     check_is_file(output.path)
-    write = write_notebook if output.format == "notebook" else write_report
-    print(f"wrote {write(run, output.path)}")
+    result = Result.read(run)
+    if not (result.folder / REPORT).exists():  # the run was killed just before
+        write_report(result)
+    beside = output.path.parent if output.path else Path()
+    folder = Path(os.path.relpath(result.folder, beside)).as_posix()
+    output.show(run_document(result, load_data_of(result.folder), folder=folder))

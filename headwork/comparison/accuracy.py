@@ -38,7 +38,7 @@ class Accuracy:
         return self.differs(other) and self.value > other.value
 
 
-BySize = Mapping[str, Mapping[int, Accuracy]]  # of a family, at a size
+BySize = Mapping[int, Mapping[str, Accuracy]]  # at a size, of a family
 
 
 def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
@@ -52,6 +52,13 @@ def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
     within = CONFIDENCE * math.sqrt(smoothed * (1 - smoothed) / (count + 4))
     between = CONFIDENCE * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     return Accuracy(mean, math.hypot(within, between))
+
+
+def mean_accuracies(
+    runs: Mapping[str, Sequence[Mapping[str, Any]]], count: int, field: str = "accuracy"
+) -> dict[str, Accuracy]:
+    """The mean over the runs of each family, one per seed, all tested on ``count`` examples."""
+    return {name: mean_accuracy([run[field] for run in by_seed], count) for name, by_seed in runs.items()}
 
 
 def budget_sentence(accuracies: Iterable[Accuracy], chance: float, steps: int) -> str:
@@ -93,23 +100,28 @@ def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accurac
     >>> changes_sentence({"cnn": high, "lstm": low}, {"cnn": low, "lstm": low})
     'accuracy drops for cnn (-40.0 points); there is no measurable change for lstm (+0.0 points)'
     """
-    texts, numbers = {}, {}
+    changes = {}
     for name, accuracy in before.items():
         gain = after[name].value - accuracy.value
-        changed = f"accuracy {'rises' if gain > 0 else 'drops'}"
-        texts[name] = changed if accuracy.differs(after[name]) else "there is no measurable change"
-        numbers[name] = f"{100 * gain:+.1f} points"
-    return clauses(texts, numbers)
+        change = f"accuracy {'rises' if gain > 0 else 'drops'}"
+        change = change if accuracy.differs(after[name]) else "there is no measurable change"
+        changes[name] = (change, f"{100 * gain:+.1f} points")
+    return clauses(changes)
 
 
 def all_accuracies(by_size: BySize) -> list[Accuracy]:
-    return [accuracy for sizes in by_size.values() for accuracy in sizes.values()]
+    return [accuracy for families in by_size.values() for accuracy in families.values()]
+
+
+def of_family(by_size: BySize, name: str) -> dict[int, Accuracy]:
+    return {size: families[name] for size, families in by_size.items()}
 
 
 def values_by_size(by_size: BySize) -> dict[str, dict[str, float]]:
-    """The numbers alone, for JSON."""
+    """The numbers alone, by family, for JSON."""
     return {
-        name: {str(n): accuracy.value for n, accuracy in sizes.items()} for name, sizes in by_size.items()
+        name: {str(size): accuracy.value for size, accuracy in of_family(by_size, name).items()}
+        for name in next(iter(by_size.values()))
     }
 
 
@@ -118,10 +130,11 @@ def plot_by_size(by_size: BySize, chance: float, title: str, xlabel: str) -> tup
     figure, axes = panel(title, xlabel, "accuracy in %", log="x")
     style = {"color": "#777777", "linewidth": 1, "linestyle": (0, (2, 3))}
     axes.axhline(100 * chance, label=f"chance, {chance:.0%}", **style)
-    for index, (name, sizes) in enumerate(by_size.items()):
-        x = [size * dodge_factor(index, len(by_size)) for size in sizes]
-        draw(axes, name, (x, [100 * accuracy.value for accuracy in sizes.values()]))
-        set_ticks(axes, list(sizes))
+    names = list(next(iter(by_size.values())))
+    for index, name in enumerate(names):
+        x = [size * dodge_factor(index, len(names)) for size in by_size]
+        draw(axes, name, (x, [100 * accuracy.value for accuracy in of_family(by_size, name).values()]))
+    set_ticks(axes, list(by_size))
     axes.set_ylim(0, 104)
     add_legend(figure)
     margin = max(accuracy.margin for accuracy in all_accuracies(by_size))

@@ -20,24 +20,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from headwork.comparison import accuracy, training
-from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence
+from headwork.comparison.accuracy import Accuracy, changes_sentence, leaders_sentence, mean_accuracies
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Section, classify, clauses, dodge_factor
+from headwork.comparison.row import Results, Section, classify, clauses, dodge_factor
 from headwork.comparison.training import Settings
 from headwork.data import Images, load_images
 from headwork.data.splits import permutation
-from headwork.models import ConvolutionalClassifier, Model, RecurrentClassifier, VisionTransformer
+from headwork.documents import Figure
+from headwork.models import ConvolutionalClassifier, Model, VisionTransformer
+from headwork.readings import recorder
 from headwork.training.runs import threads
 
 CLASSES, CHANCE = 10, 0.1
 PROBE_IMAGES = 200  # test images on which the equivariance error is measured
 SHUFFLE_SEED = 7  # of the one fixed order of the pixels
-BEFORE_POOLING: dict[type[Model], str] = {
-    VisionTransformer: "transformer",
-    RecurrentClassifier: "recurrent",
-    ConvolutionalClassifier: "blocks",
-}
 
 
 @dataclass(frozen=True)
@@ -169,20 +166,16 @@ def train_on_images(
 
 def features(model: Model, images: Tensor) -> Tensor:
     """The vectors at all positions before pooling: (image, channel, row, column)."""
-    outputs: list[Tensor] = []
-    part = getattr(model, BEFORE_POOLING[type(model)])
-    layer = part[-1] if isinstance(part, torch.nn.ModuleList) else part
-    hook = layer.register_forward_hook(lambda module, inputs, output: outputs.append(output))
-    try:
-        model(images)
-    finally:
-        hook.remove()
-    vectors = outputs[0]
-    if vectors.dim() == 4:
-        return vectors
-    # Patches stand on a square grid; a recurrence reads one vector per row of the image.
-    columns = math.isqrt(vectors.shape[1]) if isinstance(model, VisionTransformer) else 1
-    return vectors.mT.reshape(*vectors.mT.shape[:-1], -1, columns)
+    steps: dict[str, Tensor] = {}
+    model.with_backend("plain")(images, note=recorder(steps))
+    if isinstance(model, ConvolutionalClassifier):
+        return steps[f"block {model.config.depth - 1}/output"]
+    if isinstance(model, VisionTransformer):
+        vectors = steps["normalisation/output"].mT  # patches stand on a square grid
+        return vectors.reshape(*vectors.shape[:-1], math.isqrt(vectors.shape[-1]), -1)
+    # A recurrence reads one vector per row of the image.
+    states = [value for path, value in steps.items() if path.endswith("state")]
+    return torch.stack(states, -1).unsqueeze(-1)
 
 
 @torch.no_grad()
@@ -220,35 +213,32 @@ def circular_convolution_error() -> dict[str, float]:
 def report(settings: Settings, results: Results) -> Section:
     names, task = settings.families, TASKS[settings.full]
 
-    def runs(name: str, count: int = task.counts[-1], shuffle: bool = False) -> list[Mapping[str, Any]]:
-        return [results[measurement_name(name, count, seed, shuffle)] for seed in settings.seeds]
+    def runs(count: int, shuffle: bool = False) -> dict[str, list[Mapping[str, Any]]]:
+        return settings.runs(results, partial(measurement_name, count=count, shuffle=shuffle))
 
-    tested = runs(names[0])[0]["tested"]
-    sizes = [runs(name)[0]["parameters"] for name in names]
+    largest = runs(task.counts[-1])
+    tested = largest[names[0]][0]["tested"]
+    sizes = [by_seed[0]["parameters"] for by_seed in largest.values()]
     row = Section(
         "bias",
         "Inductive bias",
         f"{task.data} on {task.image} x {task.image} with a margin of {task.margin}: "
         f"{settings.describe_training('images', sizes)}; {tested:,} test images; chance is {CHANCE:.0%}.",
     )
-
-    def mean(some_runs: list[Mapping[str, Any]], field: str = "accuracy") -> Accuracy:
-        return accuracy.mean_accuracy([run[field] for run in some_runs], tested)
-
-    accuracies = {name: {count: mean(runs(name, count)) for count in task.counts} for name in names}
-    by_count = {
-        f"{count:,} training images": {name: accuracies[name][count] for name in names}
-        for count in task.counts
-    }
-    shifted = {name: mean(runs(name), "shifted") for name in names}
-    shuffled = {name: mean(runs(name, shuffle=True)) for name in names}
+    accuracies = {count: mean_accuracies(runs(count), tested) for count in task.counts}
+    shifted = mean_accuracies(largest, tested, "shifted")
+    shuffled = mean_accuracies(runs(task.counts[-1], shuffle=True), tested)
     errors = {
-        when: {name: sum(run[f"error {when}"] for run in runs(name)) / len(runs(name)) for name in names}
+        when: {
+            name: sum(run[f"error {when}"] for run in by_seed) / len(by_seed)
+            for name, by_seed in largest.items()
+        }
         for when in ("before", "after")
     }
     for when, state in (("before", "untrained"), ("after", "trained")):
         row.add_cells(f"equivariance error, {state}", errors[when], "{:.2f}".format)
-    for label, values in by_count.items():
+    for count, values in accuracies.items():
+        label = f"{count:,} training images"
         row.add_cells(f"accuracy, {label}", values, json_name=f"right, {label}")
     lower = f"tested {task.margin} rows lower"
     row.add_cells(f"accuracy, {label}, {lower}", shifted, json_name=f"the last, {lower}")
@@ -256,10 +246,12 @@ def report(settings: Settings, results: Results) -> Section:
     row.add_cells(f"accuracy, {label}, {shuffle}", shuffled, json_name=f"the last, {shuffle}")
     circular = results["bias circular convolution"]["error"]
     row.add_sentence(_equivariance_sentence(errors, circular))
-    every = accuracy.all_accuracies(accuracies)
-    row.verdict = accuracy.budget_sentence(every, CHANCE, settings.steps)
+    row.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
     if not row.verdict:
-        fewest, *_, most = (f"{label} {leaders_sentence(values)}" for label, values in by_count.items())
+        fewest, most = (
+            f"{count:,} training images {leaders_sentence(accuracies[count])}"
+            for count in (task.counts[0], task.counts[-1])
+        )
         row.verdict = f"With {fewest}; with {most}."
         row.add_sentence(f"Tested on images {task.margin} rows lower, {changes_sentence(values, shifted)}.")
         row.add_sentence(
@@ -278,26 +270,26 @@ def report(settings: Settings, results: Results) -> Section:
 
 
 def _equivariance_sentence(errors: Mapping[str, Mapping[str, float]], circular: float) -> str:
-    texts, numbers = {}, {}
+    findings = {}
     for name, before in errors["before"].items():
         after = errors["after"][name]
-        numbers[name] = f"error {before:.2f}, trained {after:.2f}"
         degree = classify(before, ((0.05, "almost fully"), (0.7, "partly"), (float("inf"), "hardly")))
         scale = ((-0.05, "more"), (0.05, "neither more nor less"), (float("inf"), "less"))
         change = classify(after - before, scale)
-        texts[name] = f"the output {degree} shifts with it, and {change} so after training,"
+        text = f"the output {degree} shifts with it, and {change} so after training,"
+        findings[name] = (text, f"error {before:.2f}, trained {after:.2f}")
     return (
-        f"When the image is shifted, {clauses(texts, numbers)}. Error 0: the output shifts with the image; "
+        f"When the image is shifted, {clauses(findings)}. Error 0: the output shifts with the image; "
         f"1: the outputs are unrelated. As a check, a convolution with circular padding has {circular:.1g}."
     )
 
 
-def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Plot:
+def _plot(accuracies: accuracy.BySize, shuffled: Mapping[str, Accuracy], data: str) -> Figure:
     title = f"Accuracy by training images ({data})"
     figure, axes, margins = accuracy.plot_by_size(accuracies, CHANCE, title, "training images")
     for index, (name, one) in enumerate(shuffled.items()):
-        x = max(accuracies[name]) * 1.7 * dodge_factor(index, len(shuffled))
+        x = max(accuracies) * 1.7 * dodge_factor(index, len(shuffled))
         style = {**FAMILIES[name].style, "linestyle": "", "markerfacecolor": "white", "markersize": 6}
         axes.plot([x], [100 * one.value], **style)
     caption = f"{margins} Hollow markers on the right: all pixels shuffled."
-    return Plot(figure, "accuracy against the number of training images", caption)
+    return Figure(figure, "accuracy against the number of training images", caption)

@@ -16,22 +16,11 @@ from torch import Tensor
 
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import (
-    Plot,
-    Results,
-    Section,
-    add_legend,
-    clauses,
-    draw,
-    join_names,
-    panel,
-    set_ticks,
-    size_plot,
-)
+from headwork.comparison.row import PLAIN_ATTENTION, Results, Section, clauses, join_names, size_plot
 from headwork.comparison.timing import InterleavedTimer, PowerLaw, crossing, fit_power_law, relative
 from headwork.comparison.training import Settings
+from headwork.documents import Figure, Table
 from headwork.mechanisms import fused
-from headwork.pages.tables import Table
 from headwork.training.runs import threads
 
 WIDTH, TOKENS = 64, 1024  # fixed while the other grows
@@ -133,10 +122,10 @@ def _project(tokens: Tensor, matrix: Tensor) -> list[Tensor]:
 
 
 def memory_by_n(families: Sequence[str]) -> dict[str, Any]:
-    """Bytes saved for the backward pass against n; "plain attention" saves its n x n weights."""
+    """Bytes saved for the backward pass against n; plain attention saves its n x n weights."""
     layers = {name: Layer(FAMILIES[name], WIDTH) for name in families}
     if "transformer" in families:
-        layers["plain attention"] = Layer(FAMILIES["transformer"], WIDTH, backend="plain")
+        layers[PLAIN_ATTENTION] = Layer(FAMILIES["transformer"], WIDTH, backend="plain")
     saved = {name: [saved_bytes(layer, n) for n in MEMORY_LENGTHS] for name, layer in layers.items()}
     return {"lengths": list(MEMORY_LENGTHS), "bytes": saved}
 
@@ -177,7 +166,7 @@ def report(settings: Settings, results: Results) -> Section:
         row.add_sentence(_compare_growth(measured, counted, variable))
         alt = f"time of a layer against {variable} on logarithmic scales"
         caption = f"Exponents are fitted over the {FITTED} largest sizes, with their standard errors."
-        row.plots.append(Plot(time_figure(result, measured, variable), alt, caption))
+        row.plots.append(Figure(time_figure(result, measured, variable), alt, caption))
         row.numbers[variable] = {name: vars(law) for name, law in measured.items()}
         for name in names:
             exponents[name] += [str(measured[name]), f"{counted[name]:.2f}"]
@@ -206,28 +195,25 @@ def _flops_exponent(name: str, law: PowerLaw, variable: str) -> float:
 
 def _compare_growth(measured: Mapping[str, PowerLaw], counted: Mapping[str, float], variable: str) -> str:
     """How the time of each family grows compared with its FLOPs."""
-    texts, numbers = {}, {}
+    growths = {}
     for name, law in measured.items():
-        numbers[name] = f"{law.exponent:.2f}; FLOPs {counted[name]:.2f}"
+        growth = f"{'slower' if law.exponent < counted[name] else 'faster'} than the FLOPs"
         if not law.is_reliable:
-            texts[name] = "with no single exponent (the machine was busy, or other costs matter)"
+            growth = "with no single exponent (the machine was busy, or other costs matter)"
         elif abs(law.exponent - counted[name]) <= max(SAME_EXPONENT, 2 * law.error):
-            texts[name] = "like the FLOPs"
-        else:
-            texts[name] = f"{'slower' if law.exponent < counted[name] else 'faster'} than the FLOPs"
-    parts = clauses(texts, numbers)
-    return f"With {variable} the time grows {parts}. The numbers are exponents of {variable}."
+            growth = "like the FLOPs"
+        growths[name] = (growth, f"{law.exponent:.2f}; FLOPs {counted[name]:.2f}")
+    return f"With {variable} the time grows {clauses(growths)}. The numbers are exponents of {variable}."
 
 
 def growth_sentence(laws: Mapping[str, PowerLaw], quantity: str = "the time") -> str:
     """How a quantity grows with n, in one sentence."""
-    texts, numbers = {}, {}
+    words, growths = {0: "with no clear exponent", 1: "linearly", 2: "quadratically"}, {}
     for name in sorted(laws, key=lambda name: _degree(laws[name]) == 0):  # uncertain exponents come last
         degree = _degree(laws[name])
-        growths = {0: "with no clear exponent", 1: "linearly", 2: "quadratically"}
-        texts[name] = growths.get(degree, f"as n^{degree}")
-        numbers[name] = f"n^{laws[name].exponent:.2f}" if degree else f"n^{laws[name]}"
-    return f"With n {quantity} grows {clauses(texts, numbers)}."
+        exponent = f"n^{laws[name].exponent:.2f}" if degree else f"n^{laws[name]}"
+        growths[name] = (words.get(degree, f"as n^{degree}"), exponent)
+    return f"With n {quantity} grows {clauses(growths)}."
 
 
 def _degree(law: PowerLaw) -> int:
@@ -306,21 +292,18 @@ def _add_memory(row: Section, names: Sequence[str], result: Any) -> None:
     lengths = result["lengths"]
     laws = {name: fit_power_law(lengths[1:], values[1:]) for name, values in result["bytes"].items()}
     row.add_cells("memory against n", {name: f"n^{laws[name].exponent:.2f}" for name in names})
-    figure, axes = panel("Saved for the backward pass", "tokens n", "bytes per token", log="xy")
-    for name, values in result["bytes"].items():
-        line = (lengths, [count / n for count, n in zip(values, lengths, strict=True)])
-        label = f"{name}: n^{laws[name].exponent:.2f}"
-        if name == "plain attention":
-            draw(axes, "transformer", line, label, linestyle=":", markerfacecolor="white")
-        else:
-            draw(axes, name, line, label)
-    set_ticks(axes, lengths)
-    add_legend(figure, 2)
+    lines = {
+        name: (lengths, [count / n for count, n in zip(values, lengths, strict=True)])
+        for name, values in result["bytes"].items()
+    }
+    labels = {name: f"{name}: n^{law.exponent:.2f}" for name, law in laws.items()}
+    title = "Saved for the backward pass"
+    figure = size_plot(lines, title, "tokens n", "bytes per token", labels=labels)
     caption = (
         "Everything autograd saves in a forward pass, divided by n: level lines grow linearly, rising ones "
         "faster. The exponents are those of the total, not of the bytes per token."
     )
-    row.plots.append(Plot(figure, "memory of a layer against n", caption))
+    row.plots.append(Figure(figure, "memory of a layer against n", caption))
     row.add_sentence(memory_sentence(laws))
     row.numbers["memory"] = {name: law.exponent for name, law in laws.items()}
 
@@ -328,7 +311,7 @@ def _add_memory(row: Section, names: Sequence[str], result: Any) -> None:
 def memory_sentence(laws: Mapping[str, PowerLaw]) -> str:
     """How the memory of a training step grows, and whether the n x n weights of attention are part of it."""
     sentence = growth_sentence(laws, "the memory for the backward pass")
-    plain = laws.get("plain attention")
+    plain = laws.get(PLAIN_ATTENTION)
     if plain and plain.exponent > laws["transformer"].exponent + 2 * SAME_EXPONENT:
         sentence += (
             " Quadratic memory is not inherent in attention: the fused kernel never stores the weights."

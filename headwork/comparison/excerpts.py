@@ -16,7 +16,7 @@ from headwork.comparison.bias import circular_convolution_error, train_on_images
 from headwork.comparison.families import FAMILIES, definition, flops
 from headwork.comparison.timing import crossing
 from headwork.comparison.training import Settings
-from headwork.pages.tables import Table
+from headwork.documents import Table
 
 TIMED_FAMILIES, LENGTHS = ("cnn", "lstm", "transformer", "linear"), (1024, 2048, 4096, 8192, 16384)
 CROSSING_WIDTH, CROSSING_LENGTHS = 128, (16, 32, 64, 128, 256, 512)

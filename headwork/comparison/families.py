@@ -21,12 +21,14 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError
 from headwork.mechanisms import convolution_2d, gru, linear_attention_chunked, lstm, recurrence
-from headwork.mechanisms.attention import Parameters, attend_per_head, multi_head_attention
-from headwork.models import Model, registry
-from headwork.models.convolutional import Convolution
-from headwork.models.layers import Attention
-from headwork.models.model import Backend
-from headwork.models.recurrent import CELLS, GATES, Cell, DirectedRecurrence
+from headwork.mechanisms.attention import attend_per_head, multi_head_attention
+from headwork.mechanisms.configs import Backend
+from headwork.mechanisms.definitions import Task, classifier_config
+from headwork.mechanisms.fused import FusedKernels
+from headwork.mechanisms.images import CELLS, GATES, convolution_parameters, recurrent_parameters
+from headwork.mechanisms.kernels import Cell, Kernels
+from headwork.mechanisms.parameters import AttentionParameters, new
+from headwork.models import Model, model
 from headwork.note import Note, silent
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
@@ -111,13 +113,13 @@ def build_with_parameters(build: Callable[[int], Module], target: int) -> Module
     return build(size)
 
 
-def build_classifier(task: registry.Task, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
+def build_classifier(task: Task, family: Family, target: int, fields: Mapping[str, Any]) -> Model:
     """A classifier of images or texts with about ``target`` parameters and these fields of its config."""
     free_field = "hidden" if family.kind == "attention" else "width"
 
     def build(size: int) -> Model:
         sizes = {**fields, free_field: size, "backend": "fused"}
-        return registry.build_classifier(registry.classifier_config(task, family.architecture, **sizes))
+        return model.build_classifier(classifier_config(task, family.architecture, **sizes))
 
     return build_with_parameters(build, target)
 
@@ -130,7 +132,7 @@ def parameter_count(model: nn.Module) -> int:
 def linear_attention_layer(tokens: Any, *matrices: Any, note: Note = silent) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")
-    parameters = Parameters(matrices)
+    parameters = AttentionParameters(*matrices)
     return attend_per_head(tokens, parameters, None, attend=attend, heads=1, convention="W x", note=note)
 
 
@@ -191,13 +193,18 @@ class Layer(nn.Module):
     def __init__(self, family: Family, width: int, *, backend: Backend = "fused") -> None:
         super().__init__()
         self.family, self.width = family, width
-        self.inner: nn.Module
+        kernels = (FusedKernels if backend == "fused" else Kernels)(family.attention)
+        template: Any = new(AttentionParameters, width=width)
+        self.function: Callable[..., Tensor] = partial(kernels.attention, heads=1)
         if family.kind == "convolution":
-            self.inner = Convolution(width, width, KERNEL, KERNEL, backend=backend)
-        elif family.kind == "attention":
-            self.inner = Attention(width, 1, attention=family.attention, backend=backend)
-        else:
-            self.inner = DirectedRecurrence(width, width, cell=family.cell, backend=backend)
+            self.function, template = (
+                kernels.convolution,
+                convolution_parameters(width, width, KERNEL, KERNEL),
+            )
+        elif family.kind == "recurrence":
+            self.function = partial(kernels.recurrent, cell=family.cell)
+            template = recurrent_parameters(width, width, family.cell)
+        self.inner = model.Parameters(template)
 
     def inputs(self, n: int, batch: int = 1) -> Tensor:
         """Random tokens (batch, token, width), or images (batch, channel, row, column) of n pixels."""
@@ -207,8 +214,7 @@ class Layer(nn.Module):
         return torch.randn(batch, n, self.width, generator=generator)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        result: Tensor = self.inner(inputs)
-        return result
+        return self.function(inputs, self.inner.tree())
 
     def forward_pass(self, n: int, batch: int = 1) -> Callable[[], Tensor]:
         """A function that runs the layer on fixed inputs, without gradients, for timing."""

@@ -9,7 +9,7 @@ with respect to the first input is w^(n-1).
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -21,14 +21,17 @@ from headwork.comparison import accuracy, training
 from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Section, add_legend, classify, clauses, draw, panel
+from headwork.comparison.row import Results, Section, add_legend, classify, clauses, draw, panel
 from headwork.comparison.training import Settings
+from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
-from headwork.models import Encoder, TransformerConfig
-from headwork.models.convolutional import SequenceConvolution
-from headwork.models.layers import ClassifierHead, Positions, TokenEmbedding
-from headwork.models.recurrent import RecurrentLayer
-from headwork.pages.tables import Table
+from headwork.mechanisms.configs import TransformerConfig
+from headwork.mechanisms.fused import FUSED
+from headwork.mechanisms.images import directions, directions_parameters, head_parameters
+from headwork.mechanisms.parameters import TableParameters, new
+from headwork.mechanisms.texts import sliding_convolutions, sliding_parameters
+from headwork.mechanisms.transformer import add_positions, encoder, encoder_parameters, position_parameters
+from headwork.models.model import Parameters
 from headwork.training.runs import threads
 
 SYMBOLS, QUESTION = 4, 4  # symbols 0 to 3; the question mark
@@ -79,13 +82,14 @@ class LastTokenClassifier(nn.Module):
 
     def __init__(self, family: Family, size: int, max_length: int) -> None:
         super().__init__()
-        is_attention = family.kind == "attention"
-        width = WIDTH if is_attention else size
-        self.embedding = TokenEmbedding(SYMBOLS + 1, width)
-        # The other families know the order of the tokens anyway.
-        self.positions = Positions("learned", max_length, width) if is_attention else None
-        self.body: nn.Module
-        if is_attention:
+        width = WIDTH if family.kind == "attention" else size
+        self.embedding = Parameters(new(TableParameters, row=SYMBOLS + 1, width=width))
+        self.positions: Parameters | None = None
+        self.read: Callable[..., Tensor]
+        template: Any
+        if family.kind == "attention":
+            # The other families know the order of the tokens anyway.
+            self.positions = Parameters(position_parameters("learned", max_length, width))
             config = TransformerConfig(
                 width=width,
                 hidden=size,
@@ -95,22 +99,30 @@ class LastTokenClassifier(nn.Module):
                 activation="gelu",
                 dropout=0.0,
                 attention=family.attention,
-                backend="fused",
             )
-            self.body = Encoder(config)
+            template = encoder_parameters(config)
+            self.read = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
         elif family.kind == "convolution":
-            self.body = SequenceConvolution(width, 2, taps=TAPS, backend="fused")
+            template = sliding_parameters(width, 2, TAPS)
+            self.read = partial(sliding_convolutions, kernels=FUSED)
         else:
-            self.body = RecurrentLayer(width, width, cell=family.cell, backend="fused")
-        self.head = ClassifierHead(width, SYMBOLS)
+            template = directions_parameters(width, width, family.cell, both=False)
+            self.read = partial(directions, cell=family.cell, kernels=FUSED)
+        self.body = Parameters(template)
+        self.head = Parameters(head_parameters(width, SYMBOLS))
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return FUSED.look_up(self.embedding.table, tokens)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.logits(self.embedding(tokens))
+        return self.logits(self.embed(tokens))
 
     def logits(self, vectors: Tensor) -> Tensor:
         """Logits from embedded tokens, with respect to which gradients are taken."""
-        vectors = vectors if self.positions is None else self.positions(vectors)
-        logits: Tensor = self.head(self.body(vectors)[:, -1])
+        if self.positions is not None:
+            vectors = add_positions(vectors, self.positions.table)
+        last = self.read(self.body.tree(), vectors)[:, -1]
+        logits: Tensor = FUSED.linear(last, self.head.matrix, self.head.bias)
         return logits
 
 
@@ -157,7 +169,7 @@ def gradient_norms(model: LastTokenClassifier, gap: int, seed: int) -> list[floa
     # In float32 a vanishing gradient would soon be exactly zero, as if there were no path at all.
     model = copy.deepcopy(model).double()
     with threads(1):
-        vectors = model.embedding(tokens).detach().requires_grad_()
+        vectors = model.embed(tokens).detach().requires_grad_()
         logits = model.logits(vectors)
         squares = torch.zeros(gap + 2, dtype=torch.float64)
         for k in range(SYMBOLS):
@@ -202,15 +214,11 @@ def report(settings: Settings, results: Results) -> Section:
         f"{settings.describe_training('sequences', counts)}; {TEST_SEQUENCES:,} test sequences per seed; "
         f"chance is {CHANCE:.0%}.",
     )
-
-    def mean(name: str, gap: int) -> Accuracy:
-        values = [results[measurement_name(name, gap, seed)]["accuracy"] for seed in seeds]
-        return accuracy.mean_accuracy(values, TEST_SEQUENCES * len(seeds))
-
-    accuracies = {name: {gap: mean(name, gap) for gap in gaps} for name in names}
+    accuracies = {}
     for gap in gaps:
-        at_gap = {name: accuracies[name][gap] for name in names}
-        row.add_cells(f"accuracy, gap {gap}", at_gap, json_name=f"gap {gap}: right")
+        runs = settings.runs(results, partial(measurement_name, gap=gap))
+        accuracies[gap] = accuracy.mean_accuracies(runs, TEST_SEQUENCES * len(seeds))
+        row.add_cells(f"accuracy, gap {gap}", accuracies[gap], json_name=f"gap {gap}: right")
     row.numbers = {"accuracy": accuracy.values_by_size(accuracies), "chance": CHANCE}
     row.verdict = accuracy.budget_sentence(accuracy.all_accuracies(accuracies), CHANCE, settings.steps)
     if not row.verdict:
@@ -219,7 +227,7 @@ def report(settings: Settings, results: Results) -> Section:
         title, xlabel = "Predicting the first symbol after a gap", "gap (symbols in between)"
         figure, _, margins = accuracy.plot_by_size(accuracies, CHANCE, title, xlabel)
         caption = f"{margins} Markers of one gap stand side by side."
-        row.plots.append(Plot(figure, "accuracy against the gap", caption))
+        row.plots.append(Figure(figure, "accuracy against the gap", caption))
     norms = {name: results[measurement_name(name, gaps[-1], seeds[0])] for name in names}
     _add_gradients(row, norms, gaps[-1])
     _add_recurrent_weight(row, results["long-range recurrent weight"])
@@ -228,27 +236,29 @@ def report(settings: Settings, results: Results) -> Section:
 
 def reach_sentence(accuracies: BySize) -> str:
     """The gaps over which each family remembers the first symbol."""
-    texts, ranges = {}, {}
-    for name, by_gap in accuracies.items():
-        first, last = min(by_gap), max(by_gap)
-        ranges[name] = f"{by_gap[first].value:.0%} at gap {first}, {by_gap[last].value:.0%} at gap {last}"
+    reaches = {}
+    first, last = min(accuracies), max(accuracies)
+    for name in accuracies[first]:
+        by_gap = accuracy.of_family(accuracies, name)
         solved = max((gap for gap in by_gap if by_gap[gap].value >= SOLVED), default=0)
         above = max((gap for gap in by_gap if by_gap[gap].above(Accuracy(CHANCE))), default=0)
-        texts[name] = f"{SOLVED:.0%} or more up to gap {solved}" if solved else f"below {SOLVED:.0%}"
+        reach = f"{SOLVED:.0%} or more up to gap {solved}" if solved else f"below {SOLVED:.0%}"
         if above > solved:
-            texts[name] += f" and above chance up to gap {above}"
+            reach += f" and above chance up to gap {above}"
         elif not above:
-            texts[name] = "at chance at every gap"
-    return f"The accuracy on the first symbol is {clauses(texts, ranges)}."
+            reach = "at chance at every gap"
+        ends = f"{by_gap[first].value:.0%} at gap {first}, {by_gap[last].value:.0%} at gap {last}"
+        reaches[name] = (reach, ends)
+    return f"The accuracy on the first symbol is {clauses(reaches)}."
 
 
 def claim_sentence(accuracies: BySize) -> str:
     """The usual claim, that attention reaches farther than recurrence, tested at the longest gap."""
-    recurrent = [name for name in accuracies if FAMILIES[name].kind == "recurrence"]
-    if "transformer" not in accuracies or not recurrent:
+    gap, at_gap = max(accuracies.items())
+    recurrent = [name for name in at_gap if FAMILIES[name].kind == "recurrence"]
+    if "transformer" not in at_gap or not recurrent:
         return ""
-    gap = max(accuracies["transformer"])
-    at_gap = {name: accuracies[name][gap] for name in ("transformer", *recurrent)}
+    at_gap = {name: at_gap[name] for name in ("transformer", *recurrent)}
     ahead = any(at_gap[name].above(at_gap["transformer"]) for name in recurrent)
     claim = ", against the usual claim that attention reaches farther" if ahead else ""
     return (
@@ -269,7 +279,7 @@ def _add_gradients(row: Section, results: Mapping[str, Any], gap: int) -> None:
         row.add_cells(f"gradient decay per position, {state.lower()}", decays[when], _format_decay, json_name)
         figure = _gradient_plot(norms, gap, state)
         caption = "Where a line ends, the gradient is zero or below the axis."
-        row.plots.append(Plot(figure, f"gradient norm by distance, {state.lower()}", caption))
+        row.plots.append(Figure(figure, f"gradient norm by distance, {state.lower()}", caption))
         row.add_sentence(decay_sentence(norms, gap, state))
     for name, result in results.items():
         if result["after"][0] == 0:
@@ -316,8 +326,7 @@ def decay_per_position(norms: Sequence[float]) -> float | None:
 def decay_sentence(norms: Mapping[str, Sequence[float]], gap: int, state: str) -> str:
     """The gradient at the first token relative to the token just before the last."""
     ratios = {name: values[0] / values[-2] for name, values in norms.items()}
-    texts = {name: classify(ratio, DECAY_SCALE) for name, ratio in ratios.items()}
-    parts = clauses(texts, {name: f"{ratio:.2g}" for name, ratio in ratios.items()})
+    parts = clauses({name: (classify(ratio, DECAY_SCALE), f"{ratio:.2g}") for name, ratio in ratios.items()})
     return f"{state}, over a gap of {gap} the gradient at the first token, relative to a near token, {parts}."
 
 
@@ -337,7 +346,7 @@ def recurrent_weight_plot(result: Any, *, wide: bool = False) -> Any:
 def _add_recurrent_weight(row: Section, result: Any) -> None:
     weights, steps, norms = result["weights"], result["steps"], result["norms"]
     caption = f"A plain recurrence of {STATES} states; its recurrent matrix is w times a rotation."
-    row.plots.append(Plot(recurrent_weight_plot(result), "gradient against the recurrent weight", caption))
+    row.plots.append(Figure(recurrent_weight_plot(result), "gradient against the recurrent weight", caption))
     rows = [
         (f"{w:g}", f"{w ** (steps - 1):.3g}", f"{linear:.3g}", f"{tanh:.3g}")
         for w, linear, tanh in zip(weights, norms["linear"], norms["tanh"], strict=True)

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.row import Plot, Results, Section, classify, clauses, format_ratio, size_plot
+from headwork.comparison.row import Results, Section, classify, clauses, format_ratio, size_plot
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative
 from headwork.comparison.training import Settings
-from headwork.pages.tables import Table
+from headwork.documents import Figure, Table
 from headwork.sizes.polynomial import Polynomial, interpolated
 from headwork.training.runs import threads
 
@@ -131,8 +131,11 @@ def report(settings: Settings, results: Results) -> Section:
     row.add_cells(f"time per token, {label}", per_token, format_ratio, f"time a token, {label}")
     row.add_cells(f"time per FLOP, {label}", per_flop, format_ratio, "time a FLOP, the same")
     by_growth = sorted(names, key=lambda name: not _slope(chains[name]))  # chains that grow come first
-    growth = {name: "grows with n" if _slope(chains[name]) else "does not depend on n" for name in by_growth}
-    row.verdict = f"The longest chain of dependent operations {clauses(growth, row.cells[0].texts)}."
+    growth = {
+        name: ("grows with n" if _slope(chains[name]) else "does not depend on n", str(chains[name]))
+        for name in by_growth
+    }
+    row.verdict = f"The longest chain of dependent operations {clauses(growth)}."
     row.add_sentence(_token_sentence(per_token, per_flop, last // first))
     if count > 1:
         row.add_cells(f"speed-up on {count} threads", speedups, format_ratio)
@@ -147,7 +150,7 @@ def report(settings: Settings, results: Results) -> Section:
     lines = {name: (same["lengths"], values) for name, values in ratios.items()}
     figure = size_plot(lines, title, "tokens n per sequence", ylabel)
     caption = "The number of tokens is constant; only the length of the sequences grows."
-    row.plots.append(Plot(figure, "time per token against the length of the sequences", caption))
+    row.plots.append(Figure(figure, "time per token against the length of the sequences", caption))
     row.numbers = {
         "chain": {
             name: {"fixed": float(chain.coefficient()), "each token": _slope(chain)}
@@ -180,16 +183,16 @@ def _slope(chain: Polynomial) -> float:
 
 
 def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float], factor: int) -> str:
-    texts, numbers = {}, {}
+    findings = {}
     for name, ratio in per_flop.items():
-        numbers[name] = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
+        text = "a token takes no longer"
         if ratio > UNCHANGED:
-            texts[name] = "cores wait and each FLOP takes longer"
+            text = "cores wait and each FLOP takes longer"
         elif per_token[name] > UNCHANGED:
-            texts[name] = "a token takes longer only because it needs more FLOPs"
-        else:
-            texts[name] = "a token takes no longer"
-    return f"With the same tokens in sequences {factor} times as long, {clauses(texts, numbers)}."
+            text = "a token takes longer only because it needs more FLOPs"
+        ratios = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
+        findings[name] = (text, ratios)
+    return f"With the same tokens in sequences {factor} times as long, {clauses(findings)}."
 
 
 def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: float = 0.0) -> str:
@@ -200,8 +203,7 @@ def thread_sentence(speedups: Mapping[str, float], count: int, machine_load: flo
         (1 + (count - 1) / 2, "the speed-up is small"),
         (math.inf, "the speed-up is good"),
     )
-    texts = {name: classify(speedup, scale) for name, speedup in speedups.items()}
-    parts = clauses(texts, {name: format_ratio(x) for name, x in speedups.items()})
+    parts = clauses({name: (classify(x, scale), format_ratio(x)) for name, x in speedups.items()})
     # This process alone is a load of at most one thread per core.
     busy = (
         f" But the machine was busy (load {machine_load:.1f} on {count} cores), so these speed-ups mean "

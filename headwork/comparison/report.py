@@ -5,25 +5,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from headwork.comparison import bias, complexity, long_range, parallelism, uses
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
 from headwork.comparison.row import Results, Section, join_names
 from headwork.comparison.training import ROWS, Settings
 from headwork.data.fetching import to_stderr
+from headwork.documents import Document, Heading, Shown, Table
 from headwork.errors import InputError
 from headwork.files import write_atomic
-from headwork.pages import Table, figure, heading, page, plot_svg
-from headwork.readings.report import Report, Reported
 
 PAGE, DATA = "comparison.html", "comparison.json"
 MODULES: dict[str, Any] = dict(zip(ROWS, (complexity, parallelism, long_range, bias, uses), strict=True))
-SIDE_BY_SIDE = Markup(
-    '<div style="display:grid;gap:0 2rem;'
-    'grid-template-columns:repeat(auto-fill,minmax(min(26rem,100%),1fr))">{}</div>'
-)
 
 
 def compare(
@@ -44,7 +37,7 @@ def compare(
 
 
 @dataclass(frozen=True)
-class Comparison(Reported):
+class Comparison(Shown):
     """The settings, the report on each row, and all results by the names of their measurements."""
 
     settings: Settings
@@ -73,24 +66,14 @@ class Comparison(Reported):
         descriptions = "; ".join(f"{name}: {FAMILIES[name].description}" for name in names)
         return Table("All measurements", ("quantity", *names), lines, [f"{descriptions}."])
 
-    def report(self) -> Report:
-        """The same for text, Markdown and LaTeX."""
-        parts: list[Any] = [self.about, self.table()]
-        for row in self.rows:
-            parts += [f"{row.title.upper()}. {row.verdict}", *row.sentences]
-            parts += [*row.tables, f"Budget: {row.budget}"]
-        return Report(self.title, tuple(parts))
-
-    def to_html(self) -> str:
-        """One page that works offline."""
+    def document(self) -> Document:
+        """What the numbers say, then all of them, then row by row."""
         verdicts: list[tuple[Any, ...]] = [(row.title, row.verdict) for row in self.rows]
-        blocks: list[Any] = [Table("Summary", ("row", "what the numbers say"), verdicts), self.table()]
+        parts: list[Any] = [Table("Summary", ("row", "what the numbers say"), verdicts), self.table()]
         for row in self.rows:
-            blocks += [heading(row.title, name=row.name), row.verdict, *row.sentences]
-            plots = [figure(plot_svg(plot.figure, plot.alt), plot.caption) for plot in row.plots]
-            blocks += [SIDE_BY_SIDE.format(Markup("").join(plots))] if plots else []
-            blocks += [*row.tables, f"Budget: {row.budget}"]
-        return page(f"Headwork: {self.title}", *blocks, about=self.about)
+            parts += [Heading(row.title, anchor=row.name), row.verdict, *row.sentences, *row.plots]
+            parts += [*row.tables, f"Budget: {row.budget}"]
+        return Document(self.title, tuple(parts), about=self.about, data=self.as_data)
 
     def as_data(self) -> dict[str, Any]:
         return {

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwork.comparison.families import FAMILIES
-from headwork.pages.tables import Table
+from headwork.documents import Figure, Table
 
 SIZE, WIDE = (5.4, 4.6), (9.0, 3.5)
+PLAIN_ATTENTION = "plain attention"  # is drawn as its family, with hollow markers on a dotted line
+STYLES = {name: family.style for name, family in FAMILIES.items()}
+STYLES[PLAIN_ATTENTION] = STYLES["transformer"] | {"linestyle": ":", "markerfacecolor": "white"}
 Line = tuple[Sequence[float], Sequence[float]]
 Results = Mapping[str, Mapping[str, Any]]  # of measurements, by their names
 
@@ -24,15 +27,6 @@ class TableRow:
     json_name: str
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A matplotlib figure, its description for those who cannot see it, and its caption."""
-
-    figure: Any
-    alt: str
-    caption: str
-
-
 @dataclass
 class Section:
     """The report on one row: ``budget`` states what was run, ``verdict`` is the row in one sentence."""
@@ -44,7 +38,7 @@ class Section:
     cells: list[TableRow] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    plots: list[Plot] = field(default_factory=list)
+    plots: list[Figure] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def add_cells(
@@ -69,15 +63,15 @@ def join_names(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def clauses(texts: Mapping[str, str], numbers: Mapping[str, str]) -> str:
-    """One clause for each different text, with the families it is true of and their numbers.
+def clauses(findings: Mapping[str, tuple[str, str]]) -> str:
+    """One clause for each different text, with the families it is true of and the number of each.
 
-    >>> clauses({"cnn": "no", "lstm": "yes", "gru": "no"}, {"cnn": "1", "lstm": "2", "gru": "3"})
+    >>> clauses({"cnn": ("no", "1"), "lstm": ("yes", "2"), "gru": ("no", "3")})
     'no for cnn (1) and gru (3); yes for lstm (2)'
     """
     groups: dict[str, list[str]] = {}
-    for family, text in texts.items():
-        groups.setdefault(text, []).append(f"{family} ({numbers[family]})")
+    for family, (text, number) in findings.items():
+        groups.setdefault(text, []).append(f"{family} ({number})")
     return "; ".join(f"{text} for {join_names(families)}" for text, families in groups.items())
 
 
@@ -138,7 +132,7 @@ def format_size(size: float) -> str:
 
 def draw(axes: Any, family: str, line: Line, label: str = "", **style: Any) -> None:
     """The line of a family, in its own style unless another is given."""
-    style = {**FAMILIES[family].style, "markersize": 5, "linewidth": 1.6, **style}
+    style = {**STYLES[family], "markersize": 5, "linewidth": 1.6, **style}
     axes.plot(*line, label=label or family, **style)
 
 

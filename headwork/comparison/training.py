@@ -4,7 +4,7 @@ AdamW, a warm-up and half a cosine, gradients clipped at 1, one thread. Every ra
 that is derived from (seed, family, task), so the same seeds give the same results.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Self, TypeVar
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.comparison.families import FAMILIES
-from headwork.comparison.row import join_names
+from headwork.comparison.row import Results, join_names
 from headwork.errors import InputError, unknown
 from headwork.training.evaluation import losses
 from headwork.training.loop import schedule
@@ -56,6 +56,13 @@ class Settings:
         default = cls(full=True, seeds=(0, 1, 2), steps=1000) if full else cls()
         given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
         return replace(default, **given, steps=default.steps if steps is None else steps)
+
+    def runs(self, results: Results, name: Callable[..., str]) -> dict[str, list[Mapping[str, Any]]]:
+        """The results of a training by family, one per seed; ``name`` gives that of the measurement."""
+        return {
+            family: [results[name(family=family, seed=seed)] for seed in self.seeds]
+            for family in self.families
+        }
 
     def describe_training(self, examples: str, parameters: Sequence[int] = ()) -> str:
         """The training budget; with the numbers of parameters of the models where they are given."""

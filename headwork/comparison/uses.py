@@ -10,16 +10,16 @@ from typing import Any
 import torch
 
 from headwork.comparison import bias, training
-from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracy
+from headwork.comparison.accuracy import Accuracy, budget_sentence, leaders_sentence, mean_accuracies
 from headwork.comparison.bias import TASKS, image_measurement, measurement_name
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_classifier
 from headwork.comparison.measurements import Measurement
 from headwork.comparison.row import Results, Section, format_ratio
 from headwork.comparison.timing import InterleavedTimer, relative
 from headwork.comparison.training import BATCH_SIZE, Batch, Settings, generator
-from headwork.data import EncodedTexts, load_texts, train_tokenizer
-from headwork.data.splits import Indices, batches, batches_in_order
+from headwork.data import batches, load_texts, train_tokenizer
 from headwork.models import Model
+from headwork.training.examples import TextExamples
 from headwork.training.runs import threads
 
 REVIEWS, REVIEW_CHANCE = "imdb", 0.5
@@ -95,53 +95,46 @@ def text_model(family: Family) -> Model:
 
 
 @cache
-def load_reviews() -> tuple[EncodedTexts, EncodedTexts]:
+def load_reviews() -> tuple[TextExamples, TextExamples]:
     """Film reviews for training and for testing, as tokens."""
     data = load_texts(REVIEWS, validation=0)
     tokenizer = train_tokenizer(data.train.texts, vocabulary=VOCABULARY, max_length=MAX_LENGTH)
     test_split = data.test.at(batches(len(data.test), TEST_REVIEWS, seed=0, epoch=0)[0])
-    return tokenizer.encode(data.train), tokenizer.encode(test_split)
+    return TextExamples(tokenizer.encode(data.train)), TextExamples(tokenizer.encode(test_split))
 
 
 def train_on_reviews(family: str, seed: int, *, steps: int) -> dict[str, Any]:
     """Train to tell positive reviews from negative ones; the test accuracy."""
-    train_split, test_split = load_reviews()
+    train_examples, test_examples = load_reviews()
     keys = (seed, family, REVIEWS)
     model = training.build_seeded(lambda: text_model(FAMILIES[family]), *keys)
-    count, lengths = len(train_split), train_split.lengths
-    order = (
-        chosen
-        for epoch in range(1 + steps * BATCH_SIZE // count)
-        for chosen in batches(count, BATCH_SIZE, seed=seed, epoch=epoch, lengths=lengths)
+    train_batches = (
+        train_examples.batch(indices)
+        for epoch in range(1 + steps * BATCH_SIZE // len(train_examples.labels))
+        for indices in train_examples.shuffled_batches(BATCH_SIZE, seed, epoch)
     )
-
-    def batch(split: EncodedTexts, chosen: Indices) -> Batch:
-        tokens, mask, labels = split.tensors(chosen)
-        return (tokens, mask), labels
-
-    train_batches = (batch(train_split, chosen) for chosen in order)
     training.train(model, train_batches, *keys, steps=steps, rate=TEXT_LEARNING_RATE)
-    test_order = batches_in_order(len(test_split), 200, test_split.lengths)
+    test_batches = map(test_examples.batch, test_examples.sequential_batches(200))
     return {
-        "accuracy": training.evaluate(model, (batch(test_split, chosen) for chosen in test_order)),
-        "tested": len(test_split),
+        "accuracy": training.evaluate(model, test_batches),
+        "tested": len(test_examples.labels),
         "parameters": model.parameter_count,
     }
 
 
 def report(settings: Settings, results: Results) -> Section:
-    names, seeds, task = settings.families, settings.seeds, TASKS[settings.full]
+    task = TASKS[settings.full]
     row = Section(
         "uses",
         "Best use",
         f"{settings.describe_training('examples')}. Times are ratios to the fastest family's.",
     )
     count = task.counts[-1]
-    runs = {name: [results[measurement_name(name, count, seed)] for seed in seeds] for name in names}
+    runs = settings.runs(results, partial(measurement_name, count=count))
     label = f"{task.data}, {count:,} images"
     _add_task(row, label, runs, results["uses time on images"], bias.CHANCE, settings.steps)
     if settings.full:
-        runs = {name: [results[f"reviews {name} seed {seed}"] for seed in seeds] for name in names}
+        runs = settings.runs(results, "reviews {family} seed {seed}".format)
         times = results["uses time on reviews"]
         _add_task(row, f"{REVIEWS} reviews", runs, times, REVIEW_CHANCE, settings.steps)
     else:
@@ -152,10 +145,7 @@ def report(settings: Settings, results: Results) -> Section:
 def _add_task(
     row: Section, task: str, runs: Mapping[str, list[Any]], times: Any, chance: float, steps: int
 ) -> None:
-    accuracies = {
-        name: mean_accuracy([run["accuracy"] for run in by_seed], by_seed[0]["tested"])
-        for name, by_seed in runs.items()
-    }
+    accuracies = mean_accuracies(runs, next(iter(runs.values()))[0]["tested"])
     counts = {name: by_seed[0]["parameters"] for name, by_seed in runs.items()}
     for label, values, form, json_name in (
         ("accuracy", accuracies, str, "right"),

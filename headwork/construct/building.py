@@ -2,17 +2,29 @@
 
 import inspect
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from headwork.construct import certificate, proofs
 from headwork.construct import position_codes as codes
-from headwork.construct import proofs
+from headwork.construct.certificate import ContentHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
-from headwork.construct.planning import TOLERANCE, Plan
+from headwork.construct.reaching import TOLERANCE, HeadSearch
 from headwork.construct.targets import TARGETS, Impossible, NotFound, whole_number
-from headwork.errors import InputError, unknown
+from headwork.documents import Document, Item, Items
+from headwork.errors import InputError, TooLarge, unknown
+from headwork.mechanisms import attention
+from headwork.numbers import HandTensor
+
+MAX_VALUES = 20_000_000  # entries of all W_v
+FUNCTIONS: dict[str, Any] = {**TARGETS, "copy": copy}  # copy is by content: it builds its own head
+RANDOM_CELLS = 100_000  # the most attention weights over all random inputs
 
 
 def build(
@@ -41,24 +53,25 @@ def build(
     name = target.replace("_", "-")
     tolerance = None if tolerance is None else _positive(tolerance, "tolerance")
     norm, delta = _positive(norm, "norm"), _positive(delta, "delta")
+    if name not in FUNCTIONS:
+        raise unknown("target", target, FUNCTIONS)
+    for detail in details:
+        if detail not in _inputs(name):
+            raise unknown(f"input of {name}", detail, _inputs(name))
     if name == "copy":
-        _check_details(name, copy, details)
-        return copy(tolerance=TOLERANCE if tolerance is None else tolerance, **details)
-    if name not in TARGETS:
-        raise unknown("target", target, [*TARGETS, "copy"])
-    _check_details(name, TARGETS[name], details)
+        return copy(tolerance=tolerance or TOLERANCE, **details)
     if name != "matrix":
-        tolerance = TOLERANCE if tolerance is None else tolerance
+        tolerance = tolerance or TOLERANCE
     width = whole_number(width, "width", 1, 1024)
     heads = None if heads is None else whole_number(heads, "heads", 1, 512)
     code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
     code_width = whole_number(code_width, "position_width", 2, 1024)
-    goal = TARGETS[name](**details)
+    chosen = TARGETS[name](**details)
     try:
         if name == "matrix":
-            goal = proofs.weights_of_one_head(goal, tolerance, norm)
-        plan = Plan(goal, positions, norm, width, code_width, tolerance, heads)
-        proofs.check(goal, positions, plan.allowed, norm, width, heads)
+            chosen = proofs.weights_of_one_head(chosen, tolerance, norm)
+        plan = Plan(chosen, positions, norm, width, code_width, tolerance, heads)
+        proofs.check(plan, heads)
         return plan.construct(delta)
     except Impossible as proof:
         return Construction(False, name, reason=str(proof), tolerance=tolerance, norm=norm)
@@ -66,17 +79,17 @@ def build(
         return Construction(None, name, reason=str(reason), tolerance=tolerance, norm=norm)
 
 
-def target_list() -> str:
+def target_list() -> Document:
     """Every target with its inputs.
 
-    >>> print(target_list().splitlines()[0])
-    identity        Every token keeps its own content: y_i = x_i. [tokens, grid]
+    >>> print(target_list().to_text().splitlines()[2])
+      identity        Every token keeps its own content: y_i = x_i. [tokens, grid]
     """
-    functions: dict[str, Any] = {**TARGETS, "copy": copy}
-    return "\n".join(
-        f"{name:<15} {(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(function))}]"
-        for name, function in functions.items()
+    items = (
+        Item(f"{(inspect.getdoc(function) or '').splitlines()[0]} [{', '.join(_inputs(name))}]", name)
+        for name, function in FUNCTIONS.items()
     )
+    return Document("Targets", (Items(tuple(items)),))
 
 
 def _positive(value: Any, name: str) -> float:
@@ -85,11 +98,184 @@ def _positive(value: Any, name: str) -> float:
     return float(value)
 
 
-def _inputs(function: Any) -> list[str]:
-    return [name for name in inspect.signature(function).parameters if name != "tolerance"]
+def _inputs(target: str) -> list[str]:
+    return [name for name in inspect.signature(FUNCTIONS[target]).parameters if name != "tolerance"]
 
 
-def _check_details(target: str, function: Any, details: dict[str, Any]) -> None:
-    for name in details:
-        if name not in _inputs(function):
-            raise unknown(f"input of {target}", name, _inputs(function))
+@dataclass(eq=False)
+class Plan(HeadSearch):
+    """One search after the other, until heads keep the tolerance."""
+
+    max_heads: int | None = None
+
+    def construct(self, delta: float) -> Construction:
+        """The first heads that keep the tolerance; where none was given, also the nearest."""
+        nearest: Construction | None = None
+        refusals: list[NotFound] = []
+        for find_heads in self.searches():
+            try:
+                result = self._certify(find_heads())
+            except NotFound as refusal:
+                refusals.append(refusal)
+                continue
+            if result.bound <= self.allowed:
+                return self._measure(result, delta)
+            nearest = result if nearest is None or result.bound < nearest.bound else nearest
+        if nearest is not None and self.tolerance is None:
+            return self._measure(nearest, delta)
+        if nearest is not None:
+            refusals.append(NotFound(f"heads of that width, which miss by {nearest.bound:.3g} at best"))
+        if fine := [refusal for refusal in refusals if isinstance(refusal, certificate.TooFine)]:
+            raise fine[0]
+        other = "" if self.positions == "one-hot" else ", or use one-hot positions"
+        raise NotFound(
+            f"no proof that none exist. Searched: {'; '.join(dict.fromkeys(map(str, refusals)))}. Allow more "
+            f"heads, a larger tolerance or a larger width{other}."
+        )
+
+    def _certify(self, heads: list[ScoredHead]) -> Construction:
+        readers = self.content_heads()
+        count = len(heads) + sum(self.width + reader.cancelled for reader in readers)
+        if self.max_heads is not None and count > self.max_heads:
+            raise NotFound(f"{count} heads, where at most {self.max_heads} may be used")
+        if count * self.width * (self.width + self.codes.shape[1]) > MAX_VALUES:
+            raise TooLarge(f"{count} heads for content of width {self.width}. Take a smaller width.")
+        every = [*heads, *(reader.base for reader in readers)]
+        shares = any(scored.F.any() for scored in every)
+        beta = 1.0
+        if any(scored.S.any() for scored in every) or not shares:
+            bound_at = partial(certificate.bound, heads, self.M, self.norm, readers=readers)
+            beta = certificate.smallest_beta(bound_at, self.allowed)
+            beta = max(beta, 1.0) if shares else beta
+        result = self._at(beta, heads, readers)
+        for step in range(36):  # the matrices are rounded where the search was not: give beta what that costs
+            if self.tolerance is None or result.bound <= self.tolerance or self.too_narrow():
+                break
+            beta *= 1 + 2.0 ** (step - 50)
+            result = self._at(beta, heads, readers)
+        if result.bound > self.allowed and not self.too_narrow():
+            raise certificate.refusal(self.allowed, result.bound, result.rounding)
+        return result
+
+    def _measure(self, result: Construction, delta: float) -> Construction:
+        cases = max(4, min(200, RANDOM_CELLS // (self.M.size * result.heads)))
+        contents = certificate.random_contents(cases, self.target.tokens, self.width, self.norm, seed=0)
+        return replace(
+            result,
+            measured=result.error(result.worst_input),
+            measured_random=result.error(contents),
+            random_inputs=cases,
+            perturbation=self._perturb(result, delta),
+        )
+
+    def _at(self, beta: float, heads: list[ScoredHead], readers: list[ContentHeads]) -> Construction:
+        """The matrices for this beta, and the bound on what they really do."""
+        real = [self.score(one.head, *one.projections(beta)) for one in heads]
+        bases = [self.score(reader.base.head, *reader.base.projections(beta)) for reader in readers]
+        width, whole = self.width, self.width + self.codes.shape[1]
+        matrices = []
+        for one in real:
+            pair = [np.pad(W, ((0, 0), (width, 0))) for W in one.projections(beta)]
+            matrices.append((pair, np.eye(width, whole), one.head.coefficient))
+        for reader in readers:
+            for dimension in range(width + reader.cancelled):  # the last one takes away their mean
+                query, key = (np.pad(W, ((1, 0), (width, 0))) for W in reader.base.projections(beta))
+                value = np.zeros((width, whole))
+                value[dimension if dimension < width else slice(None), width:] = reader.functional
+                if dimension < width:
+                    query[0, dimension], key[0, width:] = reader.slope / beta, reader.functional
+                c = reader.base.head.coefficient
+                matrices.append(([query, key], value, c if dimension < width else -c))
+        rows = max(len(query) for (query, _), _, _ in matrices)
+        real_readers = [replace(reader, base=base) for reader, base in zip(readers, bases, strict=True)]
+        proved = certificate.bound(real, self.M, self.norm, beta, real_readers)
+        exact, why = self._why(beta, heads, readers)
+        return Construction(
+            True,
+            self.target.title,
+            self.target.tokens,
+            W_q=[np.pad(query, ((0, rows - len(query)), (0, 0))) for (query, _), _, _ in matrices],
+            W_k=[np.pad(key, ((0, rows - len(key)), (0, 0))) for (_, key), _, _ in matrices],
+            W_v=[value for _, value, _ in matrices],
+            W_o=[factor * np.eye(width) for _, _, factor in matrices],
+            positions=self.codes,
+            beta=beta,
+            beta_exact=exact,
+            beta_why=why,
+            norm=self.norm,
+            tolerance=self.tolerance,
+            bound=proved.value,
+            rounding=proved.rounding,
+            worst_input=certificate.worst_content(proved, self.norm, self.width),
+            matrix=self.M,
+            queries=self.target.queries,
+            rotary=self.positions == "rotary",
+            remarks=tuple(self._remarks(heads, readers)),
+        )
+
+    def _why(self, beta: float, heads: list[ScoredHead], readers: list[ContentHeads]) -> tuple[str, str]:
+        """beta in closed form where there is one, and why it is the smallest."""
+        if len(heads) > 1 or readers:
+            return "", "found by bisection from above; a smaller one is not ruled out, as heads can cancel"
+        S, F, head = heads[0].S, heads[0].F, heads[0].head
+        if not S.any():
+            return "", "the scores need no sharpening"
+        if self.positions != "one-hot" or self.tolerance is None or F.any() or heads[0].remark:
+            return "", "the smallest for these matrices: the error of one head falls as beta grows"
+        r, c, tolerance = (Fraction(str(x)) for x in (self.norm, abs(head.coefficient), self.tolerance))
+        fewest = int(S.sum(axis=1).min())
+        exact = Fraction(self.target.tokens - fewest, fewest) * (2 * r * c / tolerance - 1)
+        closed = "0" if beta == 0 else ""
+        if exact > 1 and len(str(exact)) < 40 and beta > 1:
+            closed = f"ln({exact})"
+        return closed, "the smallest: 2 r p <= tolerance with the leak p = (n-m)/(m e^beta + n - m)"
+
+    def _remarks(self, heads: list[ScoredHead], readers: list[ContentHeads]) -> Iterator[str]:
+        if heads[0].remark:
+            yield heads[0].remark
+        elif self.target.head_width is not None and self.positions == "one-hot":
+            zeros = " and the zeros" if np.any(self.M == 0) else ""
+            yield (
+                f"the row-centred scores have rank {self.rank()}; the head's width allows "
+                f"{self.target.head_width}: exact except for rounding{zeros}"
+            )
+        if np.any(self.M == 0) and codes.target_scores(heads[0].head)[0].any():
+            default = f", here to {TOLERANCE:g}, the default" if self.tolerance is None else ""
+            yield f"exact zeros need beta = ∞ or a mask: softmax alone only approaches them{default}"
+        if self.positions == "rotary":
+            yield "queries and keys are made from a constant 1 after the content and rotated by position"
+        if readers:
+            yield (
+                f"beyond the ends, heads 0 to {len(heads) - 1} take the token itself; the others read its "
+                "content in their scores and take that away again (two keys move apart, tanh z is nearly z)"
+            )
+
+    def _perturb(self, result: Construction, delta: float) -> certificate.Perturbation:
+        """The worst move of one key, and its measured effect through our attention."""
+        tokens = result.input(result.worst_input)
+        projected = [result.project(tokens, head) for head in range(result.heads)]
+        logits, lengths, spreads = [], [], []
+        for (query, key, _), W_q, W_v in zip(projected, result.W_q, result.W_v, strict=True):
+            logits.append(result.beta * (query.array @ key.array.T))
+            reads = self.norm * np.linalg.norm(W_q[:, : self.width])  # content as long as it can be
+            lengths.append(np.linalg.norm(query.array, axis=1) + reads)
+            values = np.linalg.norm(self.codes @ W_v[:, self.width :].T, axis=1).max(initial=0)
+            spreads.append(self.norm if W_v[:, : self.width].any() else float(values))
+        factors = [abs(float(W_o[0, 0])) for W_o in result.W_o]
+        scales = [2 * spread * factor for spread, factor in zip(spreads, factors, strict=True)]
+        move = certificate.worst_move(logits, lengths, scales, result.beta, delta)
+        query, key, _ = projected[move.head]
+        query = query[move.query : move.query + 1]
+        length = np.linalg.norm(query.array)
+        if length == 0:
+            return move
+        values = np.full((self.target.tokens, 1), -spreads[move.head])
+        values[move.key] = spreads[move.head]
+        before = attention(query, key, HandTensor(values), beta=result.beta).array
+        changes = []
+        for sign in (1, -1):
+            moved = key.array.copy()
+            moved[move.key] += sign * delta * query.array[0] / length
+            after = attention(query, HandTensor(moved), HandTensor(values), beta=result.beta).array
+            changes.append(float(np.abs(after - before).max()) * factors[move.head])
+        return replace(move, measured=max(changes))

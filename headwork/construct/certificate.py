@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwork.construct.targets import Array, Indices, NotFound
+from headwork.construct.targets import Array, Head, Indices, NotFound
 
 UNIT_ROUNDOFF = 2.0**-53
 LARGEST_BETA = 2.0**40  # a larger beta loses every digit of the scores
@@ -49,14 +49,16 @@ def softmax(logits: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ScoredHead:
-    """One head as the certificate sees it: logits beta S + F, their largest partial sums, and its factor."""
+    """A head that the positions allow: logits beta S + F, and the W_q and W_k that give them at a beta."""
 
-    coefficient: float
+    head: Head
     S: Array
     F: Array
     size: Array  # |Q| |K|^T, what rounding of S is measured by
     gamma: float  # rounding of a score, as a share of its size
-    F_size: Array | float = 0.0  # the same for F where it is not |F|
+    projections: Callable[[float], tuple[Array, Array]]  # W_q and W_k over the codes
+    F_size: Array | float = 0.0  # the same as size for F, where it is not |F|
+    remark: str = ""
 
     def logits(self, beta: float) -> Array:
         return beta * self.S + self.F
@@ -72,25 +74,24 @@ class ContentHeads:
     """Heads that read their query's content, one for each of ``width`` dimensions; base is without it."""
 
     base: ScoredHead  # its coefficient is c
-    at: Callable[[float], tuple[Array, Array]]  # W_q and W_k of the base at a beta
     functional: Array  # what values read of a position code
     values: Array  # that is v, at most 1 in size
     slope: float
     width: int
     cancelled: bool  # whether one more head takes c k1 away
-    lost: float  # rounding of a value
+    value_rounding: float
 
     def terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
         """Per query: the weight of its own content, what is left over, and rounding."""
-        weights, c, z = softmax(self.base.logits(beta)), self.base.coefficient, self.slope * norm
+        weights, c, z = softmax(self.base.logits(beta)), self.base.head.coefficient, self.slope * norm
         mean = weights @ self.values
-        away = self.values - mean[:, None]
-        k2, k3 = (weights * away**2).sum(axis=1), (weights * away**3).sum(axis=1)
+        centred = self.values - mean[:, None]
+        k2, k3 = (weights * centred**2).sum(axis=1), (weights * centred**3).sum(axis=1)
         dimensions = math.sqrt(self.width)
-        left = 0.0 * mean if self.cancelled else dimensions * np.abs(mean)
-        lost = self.base.rounding(beta) + 2 * (1 + z) * (self.lost + 16 * UNIT_ROUNDOFF)
-        rounding = (1 + self.cancelled) * dimensions * lost
-        rest = left + np.abs(k3) * z**2 / 2 + z**3 / 3
+        mean_size = 0.0 * mean if self.cancelled else dimensions * np.abs(mean)
+        rounding = self.base.rounding(beta) + 2 * (1 + z) * (self.value_rounding + 16 * UNIT_ROUNDOFF)
+        rounding = (1 + self.cancelled) * dimensions * rounding
+        rest = mean_size + np.abs(k3) * z**2 / 2 + z**3 / 3
         return c * self.slope * k2, abs(c) * rest, abs(c) * rounding
 
 
@@ -104,20 +105,20 @@ class Bound:
 
 
 def bound(
-    heads: Sequence[ScoredHead], M: Array, norm: float, beta: float, own: Sequence[ContentHeads] = ()
+    heads: Sequence[ScoredHead], M: Array, norm: float, beta: float, readers: Sequence[ContentHeads] = ()
 ) -> Bound:
     """r max_i sum_j |E_ij|, and what rounding and the content that is read in scores add."""
-    E = np.sum([h.coefficient * softmax(h.logits(beta)) for h in heads], axis=0) - M
-    scale = sum(abs(h.coefficient) for h in heads)
+    E = np.sum([h.head.coefficient * softmax(h.logits(beta)) for h in heads], axis=0) - M
+    scale = sum(abs(h.head.coefficient) for h in heads)
     sums = 4 * M.shape[1] + 2 * len(heads) + 32
-    rounding = norm * np.sum([abs(h.coefficient) * h.rounding(beta) for h in heads], axis=0)
+    rounding = norm * np.sum([abs(h.head.coefficient) * h.rounding(beta) for h in heads], axis=0)
     rounding = rounding + norm * scale * sums * UNIT_ROUNDOFF
     rest = np.zeros(len(E))
-    for content in own:
-        weight, left, rounded = content.terms(norm, beta)
+    for reader in readers:
+        weight, remainder, rounded = reader.terms(norm, beta)
         E[np.diag_indices(len(E))] += weight
-        rest, rounding = rest + left, rounding + rounded
-        rounding = rounding + abs(content.base.coefficient) * sums * content.width * UNIT_ROUNDOFF
+        rest, rounding = rest + remainder, rounding + rounded
+        rounding = rounding + abs(reader.base.head.coefficient) * sums * reader.width * UNIT_ROUNDOFF
     rows = norm * np.abs(E).sum(axis=1) + rest + rounding
     row = int(np.argmax(rows))
     return Bound(float(rows[row]), float(rounding[row]), E[row])
@@ -215,11 +216,11 @@ def log_odds(logits: Array) -> Array:
     powers = np.exp(shifted)
     rows = np.arange(len(logits))
     top = np.argmax(logits, axis=1)
-    others = powers.copy()
-    others[rows, top] = 0
-    rest = others.sum(axis=1, keepdims=True)
-    sums = powers[rows, top][:, None] + rest - others
-    sums[rows, top] = rest[:, 0]
+    rest = powers.copy()
+    rest[rows, top] = 0
+    rest_sum = rest.sum(axis=1, keepdims=True)
+    sums = powers[rows, top][:, None] + rest_sum - rest
+    sums[rows, top] = rest_sum[:, 0]
     return np.asarray(shifted - np.log(np.maximum(sums, 1e-320)))
 
 
@@ -238,6 +239,6 @@ def margin(scores: Array, picks: Indices | None) -> float:
     if scores.shape[1] == 1:
         return math.inf
     rows = np.arange(len(scores))
-    others = scores.copy()
-    others[rows, picks] = -math.inf
-    return float((scores[rows, picks] - others.max(axis=1)).min())
+    competitors = scores.copy()
+    competitors[rows, picks] = -math.inf
+    return float((scores[rows, picks] - competitors.max(axis=1)).min())

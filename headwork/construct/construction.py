@@ -1,6 +1,7 @@
 """What ``headwork.build`` returns: the weights, the certificate, and the ways to use and to show them."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,11 @@ import numpy as np
 from headwork.construct.certificate import Perturbation
 from headwork.construct.position_codes import BASE, rotate
 from headwork.construct.targets import Array
+from headwork.documents import Document, Shown, Table
 from headwork.errors import InputError
 from headwork.mechanisms import attention, multi_head_attention
 from headwork.numbers import HandTensor
-from headwork.pages.tables import Table
 from headwork.readings import Trace, explain
-from headwork.readings.report import Report, Reported
 
 MATRICES = ("W_q", "W_k", "W_v", "W_o")
 CERTIFICATE = (
@@ -22,12 +22,8 @@ CERTIFICATE = (
 )
 
 
-def _empty() -> Array:
-    return np.zeros((0, 0))
-
-
 @dataclass(frozen=True, eq=False)
-class Construction(Reported):
+class Construction(Shown):
     """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
 
     Where ``possible`` is false, ``reason`` proves it; where it is None, none were found, and ``reason`` says
@@ -41,7 +37,7 @@ class Construction(Reported):
     W_k: list[Array] = field(default_factory=list)
     W_v: list[Array] = field(default_factory=list)
     W_o: list[Array] = field(default_factory=list)
-    positions: Array = field(default_factory=_empty)
+    positions: Array = field(default_factory=partial(np.zeros, (0, 0)))
     beta: float = 0.0
     beta_exact: str = ""
     beta_why: str = ""
@@ -53,8 +49,8 @@ class Construction(Reported):
     measured: float = 0.0
     measured_random: float = 0.0
     random_inputs: int = 0
-    worst_input: Array = field(default_factory=_empty)  # content rows
-    matrix: Array = field(default_factory=_empty)  # the target: output = matrix @ content
+    worst_input: Array = field(default_factory=partial(np.zeros, (0, 0)))  # content rows
+    matrix: Array = field(default_factory=partial(np.zeros, (0, 0)))  # the target: output = matrix @ content
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     rotary: bool = False
     relative: bool = False  # whether errors are divided by the norm
@@ -93,9 +89,9 @@ class Construction(Reported):
         factor = 1.0 if beta is None else self.beta / beta
         parts = {"W_q": [factor * W for W in self.W_q], "W_k": self.W_k, "W_v": self.W_v, "W_o": self.W_o}
         if width is not None:
-            room, token_width = width // self.heads, self.W_q[0].shape[1]
+            head_width, token_width = width // self.heads, self.W_q[0].shape[1]
             needed = max(max(W.shape[0] for W in self.W_q), self.W_v[0].shape[0])
-            if width % self.heads or room < needed or width < token_width:
+            if width % self.heads or head_width < needed or width < token_width:
                 smallest = self.heads * max(needed, -(-token_width // self.heads))
                 raise InputError(
                     f"stacked: {self.heads} heads of width {needed} over tokens of width {token_width} do "
@@ -103,7 +99,7 @@ class Construction(Reported):
                     f"{smallest}."
                 )
             for name, matrices in parts.items():
-                rows, columns = (width, room) if name == "W_o" else (room, width)
+                rows, columns = (width, head_width) if name == "W_o" else (head_width, width)
                 parts[name] = [
                     np.pad(W, ((0, rows - W.shape[0]), (0, columns - W.shape[1]))) for W in matrices
                 ]
@@ -182,11 +178,11 @@ class Construction(Reported):
             "remarks": list(self.remarks),
         }
 
-    def report(self) -> Report:
+    def document(self) -> Document:
         """The setting, the certificate, and the trace of an example; or why there is none."""
         if not self.possible:
             verdict = "none found" if self.possible is None else "impossible"
-            return Report(f"{self.target}: {verdict}", (self.reason,))
+            return Document(f"{self.target}: {verdict}", (self.reason,), data=self.as_data)
         parts: list[Any] = [self._setting(), self._certificate()]
         if (move := self.perturbation) is not None:
             parts.append(
@@ -202,7 +198,7 @@ class Construction(Reported):
             parts.append(f"The worst input (first column of the content, the others are 0): {numbers}")
         several = " W_q, W_k and W_v hold the heads one below another, W_o side by side."
         example = f"An example{', head 0' if self.rotary else ''}.{several if self.heads > 1 else ''}"
-        return Report(self.target, (*parts, example, self.trace()))
+        return Document(self.target, (*parts, example, self.trace()), data=self.as_data)
 
     @property
     def _reads_content(self) -> bool:

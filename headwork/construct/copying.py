@@ -35,35 +35,35 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
     ('sqrt(ln(sqrt(10)*1000 - 2))', 2.839)
     """
     if tokens is None:
-        rows, squared, others = np.array(HAND_OUT, float), 10, 2  # |x1 + x3 - 2 x2|^2 = 10 r^2
+        rows, squared = np.array(HAND_OUT, float), 10  # |x1 + x3 - 2 x2|^2 = 10 r^2
         title = "copy by content: x1 = d+b, x2 = a, x3 = c+b"
     else:
         count = whole_number(tokens, "tokens", 2, 512)
-        rows, squared, others = np.eye(count), count * (count - 1), count - 1
+        rows, squared = np.eye(count), count * (count - 1)
         title = f"copy by content: {count} orthogonal tokens"
-    spare = (8 * rows.shape[1] + 64) * UNIT_ROUNDOFF  # rounding of the attention itself
-    if tolerance < 4 * spare:
-        reason = str(TooFine(tolerance, spare, 4 * spare))
+    n, width = rows.shape
+    rounding = (8 * width + 64) * UNIT_ROUNDOFF  # of the attention itself
+    if tolerance < 4 * rounding:
+        reason = str(TooFine(tolerance, rounding, 4 * rounding))
         return Construction(None, title, reason=reason, tolerance=tolerance)
 
     def error_at(norm: float) -> float:
-        return float(math.sqrt(squared) / (math.exp(norm * norm) + others) + spare)
+        return float(math.sqrt(squared) / (math.exp(norm * norm) + n - 1) + rounding)
 
-    inner = math.sqrt(squared) / (tolerance - spare) - others
+    inner = math.sqrt(squared) / (tolerance - rounding) - n + 1
     norm = math.sqrt(math.log(inner)) if inner > 1 else 0.0
-    # As r -> 0 the relative error tends to sqrt(squared)/(others + 1): where that suffices, any norm will do.
-    norm_exact = f"sqrt(ln(sqrt({squared})*{1 / Fraction(str(tolerance))} - {others}))" if norm else "any"
+    # As r -> 0 the relative error tends to sqrt(squared)/n: where that suffices, any norm will do.
+    norm_exact = f"sqrt(ln(sqrt({squared})*{1 / Fraction(str(tolerance))} - {n - 1}))" if norm else "any"
     norm = norm or 1.0
     while error_at(norm) > tolerance:
         norm = math.nextafter(norm, math.inf)
-    width = rows.shape[1]
     matrices: dict[str, Any] = {name: [np.eye(width)] for name in MATRICES}
     result = Construction(
         True,
         title,
-        len(rows),
+        n,
         **matrices,
-        positions=np.zeros((len(rows), 0)),
+        positions=np.zeros((n, 0)),
         beta=1.0,
         beta_exact="1",
         beta_why="fixed at 1: the norm does its work",
@@ -71,9 +71,9 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
         norm_exact=norm_exact,
         tolerance=tolerance,
         bound=error_at(norm),
-        rounding=spare,
+        rounding=rounding,
         worst_input=norm * rows,
-        matrix=np.eye(len(rows)),
+        matrix=np.eye(n),
         relative=True,
         remarks=(
             "errors are relative to the norm of a, b, c, d",

@@ -6,23 +6,26 @@ their difference must be exactly zero: with symbols that is a proof for every in
 """
 
 import inspect
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
-from headwork.errors import InputError, unknown
+from headwork.construct.targets import whole_number
+from headwork.documents import Document, Item, Items, Shown, Table
+from headwork.errors import unknown
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
-from headwork.numbers.exact import limit
+from headwork.numbers.limits import limit
 from headwork.numbers.typed import read_array, read_number
-from headwork.pages.tables import Table
 from headwork.readings import Trace, recorder
 from headwork.readings.assembling import assemble
-from headwork.readings.json import as_data as trace_data
-from headwork.readings.report import Report, Reported
+from headwork.readings.showing import trace_data
 
 ALLOWED = 1e-12
 Inputs = Mapping[str, Any]  # arrays or typed text by name, and options
@@ -95,24 +98,34 @@ def normals(rng: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[s
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-def equivalence(*, why: str, **fields: Any) -> Callable[[Sample], Equivalence]:
+@cache
+def texts() -> dict[str, Any]:
+    """The title, the reason and the cases of each equivalence, from ``equivalences.toml``."""
+    return tomllib.loads(Path(__file__).with_name("equivalences.toml").read_text("utf-8"))
+
+
+def equivalence(**fields: Any) -> Callable[[Sample], Equivalence]:
     """Register an equivalence under the slug of the function that draws its random cases."""
 
     def register(sample: Sample) -> Equivalence:
         slug = sample.__name__.replace("_", "-")
-        EQUIVALENCES[slug] = Equivalence(slug, why=" ".join(why.split()), sample=sample, **fields)
+        words = dict(texts()[slug])
+        large = {n: tuple(v) if isinstance(v, list) else v for n, v in words.pop("large", {}).items()}
+        words["why"] = " ".join(words["why"].split())
+        EQUIVALENCES[slug] = Equivalence(slug, **words, sample=sample, large=large, **fields)
         return EQUIVALENCES[slug]
 
     return register
 
 
-def equivalence_list() -> str:
+def equivalence_list() -> Document:
     """Every equivalence with its title.
 
-    >>> print(equivalence_list().splitlines()[0])
-    convolution-toeplitz            convolution = Toeplitz matrix
+    >>> print(equivalence_list().to_text().splitlines()[2])
+      convolution-toeplitz            convolution = Toeplitz matrix
     """
-    return "\n".join(f"{name:<31} {one.title}" for name, one in EQUIVALENCES.items())
+    items = tuple(Item(one.title, name) for name, one in EQUIVALENCES.items())
+    return Document("Equivalences", (Items(items),))
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Equality(Reported):
+class Equality(Shown):
     """The result: costs, the largest difference, and whether the small case is exactly equal."""
 
     equivalence: Equivalence
@@ -168,7 +181,7 @@ class Equality(Reported):
             "traces": [trace_data(trace) for trace in self.traces()],
         }
 
-    def report(self) -> Report:
+    def document(self) -> Document:
         """Both sides, their costs, how far they differ, and the exact proof of a small case."""
         pair = self.equivalence
         cases = {"small, below": pair.small, **({pair.large_case: pair.large} if pair.large else {})}
@@ -187,7 +200,7 @@ class Equality(Reported):
             f"{self.difference:.2g}{'' if self.difference <= self.allowed else ', MORE THAN ALLOWED'} (at "
             f"most {self.allowed:g} is allowed)."
         )
-        return Report(pair.title, (pair.why, table, text, *self.traces()))
+        return Document(pair.title, (pair.why, table, text, *self.traces()), data=self.as_data)
 
 
 def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
@@ -200,8 +213,7 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
     pair = EQUIVALENCES.get(name.replace("_", "-"))
     if pair is None:
         raise unknown("equivalence", name, EQUIVALENCES)
-    if isinstance(cases, bool) or not isinstance(cases, int) or not 1 <= cases <= 100_000:
-        raise InputError(f"cases is {cases!r}. Expected a whole number from 1 to 100000.")
+    cases = whole_number(cases, "cases", 1, 100_000)
     rng = np.random.default_rng(seed)
     largest = max(difference(pair, pair.sample(rng)) for _ in range(cases))
     left, right = (cost(one, pair.small) for one in pair.sides)

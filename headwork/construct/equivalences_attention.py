@@ -43,13 +43,8 @@ def gather(value: Tensor, *, picks: tuple[int, ...], note: Note = silent) -> Ten
 
 
 @equivalence(
-    title="one-hot attention = gather",
-    why="""A weight matrix with one 1 in each row selects rows: A V copies them. Attention is a gather whose
-    index is soft, so that it has a gradient; what the gather does without any arithmetic costs attention
-    two matrix products.""",
     left=one_hot_attention,
     right=gather,
-    small={"value": "a1 a2; b1 b2; c1 c2", "picks": (2, 0, 0, 1)},
 )
 def one_hot_attention_gather(rng: Random) -> dict[str, Any]:
     count, queries, width = integers(rng, 1, 9, 3)
@@ -63,14 +58,8 @@ def attention_case(rng: Random) -> dict[str, Any]:
 
 
 @equivalence(
-    title="linear attention = recurrence with a matrix state",
-    why="""Without the exponential the products can be bracketed the other way: (phi(q) phi(k)^T) v = phi(q)
-    (phi(k)^T v). The bracket does not depend on the query, so it is a state to which each token adds one
-    outer product: n d^2 instead of n^2 d.""",
     left=registered_side("linear-attention"),
     right=registered_side("linear-attention-recurrent"),
-    small={"query": "q1 q2; 1 1", "key": "k1 k2; 1 2", "value": "v1; v2"},
-    large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16)},
 )
 def linear_attention_recurrence(rng: Random) -> dict[str, Any]:
     mask = "causal" if rng.integers(2) else None
@@ -78,14 +67,8 @@ def linear_attention_recurrence(rng: Random) -> dict[str, Any]:
 
 
 @equivalence(
-    title="causal linear attention in chunks = step by step",
-    why="""Within a chunk the products are taken in parallel, up to the diagonal; what came before the chunk
-    is in the state. A larger chunk means more multiplications, but fewer and larger products; no number
-    changes.""",
     left=registered_side("linear-attention-chunked"),
     right=registered_side("linear-attention-recurrent"),
-    small={"query": "q1; q2; 1", "key": "k1; 2; 1", "value": "v1; v2; v3", "mask": "causal", "chunk": 2},
-    large={"query": (1024, 16), "key": (1024, 16), "value": (1024, 16), "mask": "causal", "chunk": 64},
 )
 def linear_attention_chunks(rng: Random) -> dict[str, Any]:
     case = {**attention_case(rng), "features": "elu+1", "mask": "causal"}
@@ -113,13 +96,8 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
 
 
 @equivalence(
-    title="layer normalisation = projection and scaling",
-    why="""Subtracting the mean is the projection I - 11^T/d; the standard deviation is the length of the
-    rest, divided by sqrt(d). So every token lands on a sphere of radius sqrt(d) in a hyperplane, and only
-    its direction is kept. (The projection is fixed: it is no weight.)""",
     left=registered_side("layer-normalisation", stored="scale shift"),
     right=projection_and_scaling,
-    small={"tokens": "1 2 6; x 0 0", "scale": "a1 a2 a3", "shift": "b1 b2 b3"},
 )
 def layer_normalisation_projection(rng: Random) -> dict[str, Any]:
     tokens, width = int(rng.integers(1, 9)), int(rng.integers(2, 12))
@@ -167,13 +145,8 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
 
 
 @equivalence(
-    title="sinusoidal shift = rotation of each pair",
-    why="""sin(a + b) and cos(a + b) are combinations of sin a and cos a with cos b and sin b. So moving
-    every token by s multiplies its code by one matrix that does not depend on the position: a head can
-    attend at an offset with a fixed W_q.""",
     left=positions_of_shifted_places,
     right=rotated_positions,
-    small={"places": "0 1 t", "by": "s", "width": 4},
 )
 def sinusoidal_rotation(rng: Random) -> dict[str, Any]:
     count = int(rng.integers(1, 30))
@@ -205,13 +178,8 @@ def argmax(scores: Tensor, *, note: Note = silent) -> Tensor:
 
 
 @equivalence(
-    title="softmax with beta -> infinity = argmax",
-    why="""Divide numerator and denominator by the largest exponential: every other term is e^(-beta gap)
-    and vanishes. A tie has gap 0 and never sharpens. The random cases have whole-number scores and beta =
-    100, so the other terms are below e^(-100).""",
     left=softmax_of_beta,
     right=argmax,
-    small={"scores": "1 3 2; 0 2 2; 1 1 1", "beta": "beta"},
     limit=("beta", "oo"),
 )
 def softmax_argmax(rng: Random) -> dict[str, Any]:
@@ -247,13 +215,8 @@ def kernel_smoothing(
 
 
 @equivalence(
-    title="attention = kernel smoothing (Nadaraya-Watson)",
-    why="""|q - k|^2 = |q|^2 + |k|^2 - 2 q.k. Where all keys have the same norm the first two terms are the
-    same for every key of a query and cancel, so the Gaussian of the distance, with variance 1/beta, gives
-    the softmax weights. (Keys of different norms are weighted by e^(beta |k|^2 / 2) as well.)""",
     left=dot_product_attention,
     right=kernel_smoothing,
-    small={"query": "1 0; 1 2", "key": "1 0; 0 1; -1 0", "value": "v1; v2; v3", "beta": "1"},
 )
 def attention_kernel_smoothing(rng: Random) -> dict[str, Any]:
     case = attention_case(rng)
@@ -293,19 +256,8 @@ def permutation_then_attention(
 
 
 @equivalence(
-    title="self-attention without positions commutes with permutations",
-    why="""With P X the queries, keys and values are permuted alike, the scores become P S P^T, softmax
-    works row by row, and (P A P^T)(P V) = P A V. So such a layer cannot know the order: sets need no
-    positions, sequences do.""",
     left=attention_then_permutation,
     right=permutation_then_attention,
-    small={
-        "tokens": "1 2; 2 0; 0 1",
-        "W_q": "1 1; 0 1",
-        "W_k": "1 0; 2 1",
-        "W_v": "1 3; 0 1",
-        "order": (2, 0, 1),
-    },
 )
 def attention_permutation(rng: Random) -> dict[str, Any]:
     tokens, width, key_width = integers(rng, 1, 9, 3)

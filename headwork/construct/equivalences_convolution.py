@@ -17,13 +17,8 @@ IMAGE = Input("image", "I", "channel height width", "")
 
 
 @equivalence(
-    title="convolution = Toeplitz matrix",
-    why="""Sliding a kernel is linear, so it is one matrix times the signal. Each row holds the kernel one
-    step further along: the same numbers on every diagonal. Sharing is what makes a convolution small: the
-    matrix has an entry for every pair of input and output.""",
     left=registered_side("convolution-1d", stored="kernel"),
     right=registered_side("toeplitz", stored="matrix"),
-    small={"signal": "x1 x2 x3 x4 x5 x6 x7 x8 x9", "kernel": "k1 k2 k3"},
 )
 def convolution_toeplitz(rng: Random) -> dict[str, Any]:
     length, size = int(rng.integers(5, 30)), int(rng.integers(1, 6))
@@ -45,15 +40,8 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
 
 
 @equivalence(
-    title="locally connected = banded matrix without sharing",
-    why="""The same band as the Toeplitz matrix, but every row has numbers of its own: (9 - 3 + 1) * 3 = 21
-    weights where the convolution has 3.""",
     left=windows_with_own_taps,
     right=registered_side("locally-connected", stored="matrix"),
-    small={
-        "signal": "x1 x2 x3 x4 x5 x6 x7 x8 x9",
-        "kernels": "a1 b1 c1; a2 b2 c2; a3 b3 c3; a4 b4 c4; a5 b5 c5; a6 b6 c6; a7 b7 c7",
-    },
 )
 def locally_connected_banded(rng: Random) -> dict[str, Any]:
     length, size, stride = int(rng.integers(5, 30)), int(rng.integers(1, 6)), int(rng.integers(1, 4))
@@ -74,12 +62,8 @@ def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -
 
 
 @equivalence(
-    title="average pooling = mean filter",
-    why="""The mean of a window of m x m is its sum over m^2: a convolution with the constant kernel 1/m^2,
-    whose stride is that of the pooling.""",
     left=registered_side("average-pooling"),
     right=mean_filter,
-    small={"image": "x1 x2 x3; x4 x5 x6; x7 x8 x9", "size": 2, "stride": 1},
 )
 def average_pooling_mean_filter(rng: Random) -> dict[str, Any]:
     size = int(rng.integers(1, 5))
@@ -125,16 +109,8 @@ def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note =
 
 
 @equivalence(
-    title="patch embedding = convolution with stride = kernel",
-    why="""A window that moves by its own size never overlaps the last one, so the windows of the
-    convolution are the patches, and its kernel, laid out channel, row, column, is the embedding's row.""",
     left=patch_embedding,
     right=convolution_with_stride,
-    small={
-        "image": "[[[x1, x2, x3, x4], [x5, x6, x7, x8]]]",
-        "W": "a1 a2 a3 a4; b1 b2 b3 b4; c1 c2 c3 c4",
-        "size": 2,
-    },
 )
 def patch_embedding_convolution(rng: Random) -> dict[str, Any]:
     size, channels, width = integers(rng, 1, 5, 3)
@@ -199,13 +175,8 @@ def convolution_of_kernel_1(
 
 
 @equivalence(
-    title="joined per-head value projections = convolution of kernel size 1",
-    why="""Every head reads all channels of a token, so the joined projections are a convolution of kernel
-    size 1 WITHOUT groups (C). With groups = heads it is the same only on the input repeated once for each
-    head (C_h), or where the projection is block-diagonal, so that each head reads its own slice (C').""",
     left=joined_values,
     right=convolution_of_kernel_1,
-    small={"tokens": "x1 x2; y1 y2; z1 z2", "W_v": "a1 a2; b1 b2", "blocks": "c1; c2", "heads": 2},
 )
 def heads_convolution(rng: Random) -> dict[str, Any]:
     heads, value_width, share, tokens = integers(rng, 1, 5, 4)
@@ -261,13 +232,8 @@ def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: N
 
 
 @equivalence(
-    title="linear RNN = convolution with powers of w_h",
-    why="""Unrolled, h_t = sum_s w_h^(t-s) w_x x_s: only how long ago an input came matters, not when. So
-    all states together are one convolution, as long as the sequence, with two parameters; and they can be
-    computed in parallel.""",
     left=linear_recurrence,
     right=convolution_with_powers,
-    small={"inputs": "x1 x2 x3 x4", "W_x": "a", "W_h": "w"},
 )
 def linear_rnn_convolution(rng: Random) -> dict[str, Any]:
     return {

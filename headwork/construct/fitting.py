@@ -143,24 +143,24 @@ def mixture(features: Array, matrix: Array, seed: int = 0) -> list[tuple[float, 
     ]
 
 
-def around(picks: Indices, keys: int, width: int) -> tuple[Array, Array] | None:
+def keys_apart(picks: Indices, keys: int, width: int) -> tuple[Array, Array] | None:
     """Queries and keys of a narrow head that takes these keys: they lie on the axes, or on a circle.
 
-    >>> query, key = around(np.array([2, 0, 1]), 3, 2)
+    >>> query, key = keys_apart(np.array([2, 0, 1]), 3, 2)
     >>> np.argmax(query @ key.T, axis=1).tolist()
     [2, 0, 1]
     """
     taken = np.unique(picks)
-    places = np.zeros((keys, width))
+    points = np.zeros((keys, width))
     if len(taken) <= 2 * width:
         for number, key in enumerate(taken):
-            places[key, number // 2] = 1 - 2 * (number % 2)
+            points[key, number // 2] = 1 - 2 * (number % 2)
     elif width > 1:
-        turns = 2 * np.pi * np.arange(len(taken)) / len(taken)
-        places[taken, :2] = np.stack([np.cos(turns), np.sin(turns)], axis=-1)
+        angles = 2 * np.pi * np.arange(len(taken)) / len(taken)
+        points[taken, :2] = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
     else:
         return None
-    return places[picks], places
+    return points[picks], points
 
 
 def narrow(target: Array, width: int, accuracy: float) -> Iterator[tuple[Array, Array]]:

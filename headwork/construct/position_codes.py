@@ -37,45 +37,45 @@ BASE = 10000
 CUTS = (1e-3, 1e-6, 1e-9, 1e-12)  # directions of the codes that are weaker than this share are left out
 
 
-def position_codes(kind: str, goal: Target, width: int) -> Array:
+def position_codes(positions: str, target: Target, width: int) -> Array:
     """One row per token."""
-    if kind not in POSITIONS:
-        raise unknown("positions", kind, POSITIONS)
-    if kind == "one-hot":
-        return np.eye(goal.tokens)
-    if kind == "grid":
-        if goal.grid is None:
+    if positions not in POSITIONS:
+        raise unknown("positions", positions, POSITIONS)
+    if positions == "one-hot":
+        return np.eye(target.tokens)
+    if positions == "grid":
+        if target.grid is None:
             raise InputError("positions grid: how many rows and columns? Give grid (--grid 3x4).")
-        rows, columns = goal.grid
+        rows, columns = target.grid
         return np.hstack([np.repeat(np.eye(rows), columns, axis=0), np.tile(np.eye(columns), (rows, 1))])
-    if kind == "sinusoidal":
-        positions = HandTensor(np.arange(float(goal.tokens)))
-        return np.asarray(sinusoidal_positions(positions, width=width, base=BASE).array)
-    return np.ones((goal.tokens, 1 if kind == "rotary" else 0))
+    if positions == "sinusoidal":
+        indices = HandTensor(np.arange(float(target.tokens)))
+        return np.asarray(sinusoidal_positions(indices, width=width, base=BASE).array)
+    return np.ones((target.tokens, 1 if positions == "rotary" else 0))
 
 
 def target_scores(head: Head) -> tuple[Array, Array]:
     """(S, F): beta S + F gives the head's weights as beta grows. F holds the shares inside the window."""
-    target = head.target
-    inside = target > 0
-    shares = np.log(np.where(inside, target / target.max(axis=1, keepdims=True), 1.0))
+    weights = head.weights
+    inside = weights > 0
+    shares = np.log(np.where(inside, weights / weights.max(axis=1, keepdims=True), 1.0))
     if inside.all():
-        return np.zeros_like(target), shares
+        return np.zeros_like(weights), shares
     return inside.astype(float), shares
 
 
-def one_hot_projections(goal: Target, S: Array, F: Array, beta: float) -> tuple[Array, Array]:
+def one_hot_projections(target: Target, S: Array, F: Array, beta: float) -> tuple[Array, Array]:
     """W_q and W_k over one-hot codes with beta Q K^T = beta S + F."""
     scores = S + F / beta if F.any() else S
-    count, queries = goal.tokens, list(goal.queries) or list(range(goal.tokens))
-    if goal.head_width is None:
+    count, queries = target.tokens, target.query_positions
+    if target.head_width is None:
         if not scores.any():
             return np.zeros((1, count)), np.zeros((1, count))
         W_q = np.zeros((count, count))
         W_q[:, queries] = scores.T
         return W_q, np.eye(count)
     left, values, right = centred_factors(scores)
-    rank = max(1, min(goal.head_width, numerical_rank(values)))
+    rank = max(1, min(target.head_width, numerical_rank(values)))
     root = np.sqrt(values[:rank])
     W_q = np.zeros((rank, count))
     W_q[:, queries] = (left[:, :rank] * root).T
@@ -98,29 +98,29 @@ def numerical_rank(values: Array) -> int:
 
 
 def candidates(
-    kind: str, codes: Array, goal: Target, head: Head, width: int
+    positions: str, codes: Array, target: Target, head: Head, width: int
 ) -> Iterator[tuple[Array, Array]]:
     """W_q and W_k over codes that are not one-hot in closed form, the simplest first.
 
     Rotary ones are a fixed query and a fixed key, columns that multiply the constant 1.
     """
-    picks, rotary = head.picks, kind == "rotary"
+    picks, rotary = head.picks, positions == "rotary"
     if not any(part.any() for part in target_scores(head)):
         none = np.zeros((1 + rotary, codes.shape[1]))
         yield none, none
-    elif kind == "grid" and picks is not None:
-        yield from _grid_projections(goal, picks)
+    elif positions == "grid" and picks is not None:
+        yield from _grid_projections(target, picks)
     elif head.offset is not None:
-        for mask in _pair_masks(width, goal.tokens, head.offset):
+        for mask in _pair_masks(width, target.tokens, head.offset):
             turn = rotation(width, head.offset) * np.repeat(mask, 2)[:, None]
             if rotary:
                 key = np.stack([mask, np.zeros_like(mask)], axis=-1).reshape(-1, 1)
                 yield turn.T @ np.tile([[1.0], [0.0]], (width // 2, 1)), key
             else:
                 yield turn, np.eye(width)
-    if kind == "sinusoidal" and picks is not None:
+    if positions == "sinusoidal" and picks is not None:
         for cut in CUTS:
-            yield (np.linalg.pinv(goal.query_rows(codes), rcond=cut) @ codes[picks]).T, np.eye(width)
+            yield (np.linalg.pinv(codes[target.query_positions], rcond=cut) @ codes[picks]).T, np.eye(width)
 
 
 def rotate(vectors: Array, positions: tuple[int, ...]) -> Array:
@@ -155,9 +155,9 @@ def _pair_masks(width: int, tokens: int, offset: int) -> Iterator[Array]:
         yield slow.astype(float)
 
 
-def _grid_projections(goal: Target, picks: Indices) -> Iterator[tuple[Array, Array]]:
-    assert goal.grid is not None
-    rows, columns = goal.grid
+def _grid_projections(target: Target, picks: Indices) -> Iterator[tuple[Array, Array]]:
+    assert target.grid is not None
+    rows, columns = target.grid
     over, along = picks.reshape(rows, columns) // columns, picks.reshape(rows, columns) % columns
     if np.any(over != over[:, :1]) or np.any(along != along[:1]):
         return

@@ -21,15 +21,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from headwork.construct.reaching import HeadSearch
 from headwork.construct.targets import Impossible, Target
 
 ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding
 
 
-def weights_of_one_head(goal: Target, tolerance: float | None, norm: float) -> Target:
-    """The goal with rows that are weights; rows that miss this within the tolerance are rounded to some."""
-    (head,) = goal.heads
-    A = head.target
+def weights_of_one_head(target: Target, tolerance: float | None, norm: float) -> Target:
+    """The target with rows that are weights; rows that miss this within the tolerance are rounded to some."""
+    (head,) = target.heads
+    A = head.weights
     positive, negative = np.maximum(A, 0).sum(axis=1), np.maximum(-A, 0)
     allowed = max(ROW_SUM, (tolerance or 0.0) / norm)
     missed = negative.sum(axis=1) + np.abs(positive - 1)
@@ -48,18 +49,19 @@ def weights_of_one_head(goal: Target, tolerance: float | None, norm: float) -> T
             "all rows alike by W_o."
         )
     weights = np.maximum(A, 0) / positive[:, None] if missed.max() > ROW_SUM else A
-    return replace(goal, heads=(replace(head, target=weights),), asked=A)
+    return replace(target, heads=(replace(head, weights=weights),), typed=A)
 
 
-def check(goal: Target, kind: str, tolerance: float, norm: float, width: int, most: int | None) -> None:
+def check(search: HeadSearch, max_heads: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
-    M, allowed, count = goal.matrix, tolerance / norm, goal.tokens
-    queries = np.array(goal.queries or range(count))
+    M, count, positions = search.M, search.target.tokens, search.positions
+    allowed = search.allowed / search.norm
+    queries = search.target.query_positions
     sums, own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
     largest, smallest = (np.where(own, side, M) for side in (-np.inf, np.inf))
     spread = largest.max(axis=1) - smallest.min(axis=1) if count > 2 else 0.0 * sums
     low, high = int(np.argmin(sums)), int(np.argmax(sums))
-    if kind == "none" and max(spread.max(), np.ptp(sums) / 2) > allowed:
+    if positions == "none" and max(spread.max(), np.ptp(sums) / 2) > allowed:
         raise Impossible(
             "no positions: attention without positions commutes with every permutation: permute the tokens, "
             "and the outputs are permuted alike. This target tells positions apart, so such heads cannot do "
@@ -67,13 +69,17 @@ def check(goal: Target, kind: str, tolerance: float, norm: float, width: int, mo
         )
     rest, share = np.where(own, 0.0, M).sum(axis=1), max(count - 1, 1) / count
     least = max(sums.max() - allowed, (rest.max() - allowed) / share)
-    if kind == "none" and count > 1 and least > min(sums.min() + allowed, (rest.min() + allowed) / share):
+    if (
+        positions == "none"
+        and count > 1
+        and least > min(sums.min() + allowed, (rest.min() + allowed) / share)
+    ):
         raise Impossible(
             "no positions: a token of content 0 has score 0 with every key, so the heads give it the plain "
             "mean of the values, with the factors that they also give to tokens that are all alike; this "
             "target asks for something else. Give the tokens positions."
         )
-    if kind == "rotary" and np.ptp(sums) > 2 * allowed:
+    if positions == "rotary" and np.ptp(sums) > 2 * allowed:
         raise Impossible(
             "rotary positions turn queries and keys, not values: give every token the same content, and each "
             f"head returns the same row for every query. Here row {queries[low]} sums to {sums[low]:g} and "
@@ -81,7 +87,7 @@ def check(goal: Target, kind: str, tolerance: float, norm: float, width: int, mo
             "sinusoidal, grid), or other ends."
         )
     both = (largest.max(axis=1) > allowed) & (smallest.min(axis=1) < -allowed)
-    if most == 1 and width >= (3 if kind == "rotary" else 2) and both.any():
+    if max_heads == 1 and search.width >= (3 if positions == "rotary" else 2) and both.any():
         raise Impossible(
             f"negative weights in one head: output {queries[np.argmax(both)]} adds one token and subtracts "
             "another. Softmax weights are positive, and W_o scales all of a head alike. (Nor can its scores "

@@ -17,124 +17,114 @@ from headwork.errors import InputError
 TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class RealisedHead:
-    """A head within reach: what the certificate sees of it, and its W_q and W_k over the codes at a beta."""
-
-    head: Head
-    scored: ScoredHead
-    at: Callable[[float], tuple[Array, Array]]
-    remark: str = ""
-
-
 @dataclass(eq=False)
 class HeadSearch:
     """What is asked of heads over some positions."""
 
-    goal: Target
-    kind: str
+    target: Target
+    positions: str
     norm: float
     width: int
     code_width: int
     tolerance: float | None
 
     def __post_init__(self) -> None:
-        self.codes = codes.position_codes(self.kind, self.goal, self.code_width)
-        if self.goal.head_width is not None and self.kind not in ("one-hot", "none"):
-            raise InputError(f"matrix: built over one-hot positions only, not {self.kind}.")
-        self.M = self.goal.matrix
+        self.codes = codes.position_codes(self.positions, self.target, self.code_width)
+        if self.target.head_width is not None and self.positions not in ("one-hot", "none"):
+            raise InputError(f"matrix: built over one-hot positions only, not {self.positions}.")
+        self.M = self.target.matrix
         self.allowed = TOLERANCE if self.tolerance is None else self.tolerance
         self.basis = cache(self._basis)
 
-    def ways(self) -> Iterator[Callable[[], list[RealisedHead]]]:
-        """Sets of heads that give the target, the simplest first."""
-        heads, joined = self.goal.heads, by_sign(self.goal.heads)
-        if self.kind == "none":
-            mean = np.full(self.M.shape, 1.0 / self.goal.tokens)
+    def searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
+        """Functions that find heads which give the target, the simplest first."""
+        heads, joined = self.target.heads, by_sign(self.target.heads)
+        if self.positions == "none":
+            mean = np.full(self.M.shape, 1.0 / self.target.tokens)
             heads = joined = (Head(float(self.M.sum(axis=1).mean()), mean),)
         elif self.too_narrow():
-            yield from self._narrow_ways()
+            yield from self._narrow_searches()
             return
-        ways = [heads, joined] if len(joined) < len(heads) else [heads]
-        if self.goal.spreads and self.kind == "one-hot":
-            ways.reverse()
-        yield from (partial(self._reach_all, way) for way in ways)
-        if self.kind not in ("one-hot", "none"):
-            yield lambda: self._reach_all([part for head in joined for part in self._split(head)])
+        head_sets = [heads, joined] if len(joined) < len(heads) else [heads]
+        if self.target.spreads and self.positions == "one-hot":
+            head_sets.reverse()
+        yield from (partial(self._realise_all, one) for one in head_sets)
+        if self.positions not in ("one-hot", "none"):
+            yield lambda: self._realise_all([part for head in joined for part in self._split(head)])
             yield from (partial(self._mix, cut) for cut in fitting.CUTS[:2])
 
-    def _reach_all(self, heads: Sequence[Head]) -> list[RealisedHead]:
+    def _realise_all(self, heads: Sequence[Head]) -> list[ScoredHead]:
         scale = 2 * self.norm * sum(abs(head.coefficient) for head in heads)
-        return [self._reach(head, scale) for head in heads]
+        return [self._realise(head, scale) for head in heads]
 
-    def score(self, coefficient: float, W_q: Array, W_k: Array) -> ScoredHead:
+    def score(self, head: Head, W_q: Array, W_k: Array) -> ScoredHead:
         """The scores that these projections really give, in float64."""
-        rows = self.goal.query_rows(self.codes)
+        rows = self.codes[self.target.query_positions]
         query, key = rows @ W_q.T, self.codes @ W_k.T
         query_size, key_size = np.abs(rows) @ np.abs(W_q).T, np.abs(self.codes) @ np.abs(W_k).T
         angles = 0
-        if self.kind == "rotary":
-            query, key = codes.rotate(query, self.goal.queries), codes.rotate(key, ())
+        if self.positions == "rotary":
+            query, key = codes.rotate(query, self.target.queries), codes.rotate(key, ())
             # A rotation mixes the two of a pair, and its angle, up to n radians, is itself rounded.
             query_size, key_size = pair_sums(query_size), pair_sums(key_size)
-            angles = 16 * self.goal.tokens
+            angles = 16 * self.target.tokens
         terms = 2 * most_terms(self.codes) + min(most_terms(query), most_terms(key)) + 4 + angles
         size, no_shares = query_size @ key_size.T, np.zeros(self.M.shape)
-        return ScoredHead(coefficient, query @ key.T, no_shares, size, 4 * terms * UNIT_ROUNDOFF)
+        gamma = 4 * terms * UNIT_ROUNDOFF
+        return ScoredHead(head, query @ key.T, no_shares, size, gamma, lambda beta: (W_q, W_k))
 
-    def _reach(self, head: Head, scale: float) -> RealisedHead:
+    def _realise(self, head: Head, scale: float) -> ScoredHead:
         """The simplest projections whose weights survive rounding, or else those that lose least.
 
         ``scale`` is by how much an error of the weights changes the output.
         """
-        if self.kind == "one-hot":  # every score is possible
+        if self.positions == "one-hot":  # every score is possible
             S, F = codes.target_scores(head)
-            scored = ScoredHead(head.coefficient, S, F, np.abs(S), 28 * UNIT_ROUNDOFF)
-            return RealisedHead(head, scored, lambda beta: codes.one_hot_projections(self.goal, S, F, beta))
-        hardness = math.log(self.goal.tokens * (2 + scale / self.allowed))  # about beta times the margin
-        worse: list[tuple[float, int, RealisedHead]] = []
+            projections = partial(codes.one_hot_projections, self.target, S, F)
+            return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections)
+        hardness = math.log(self.target.tokens * (2 + scale / self.allowed))  # about beta times the margin
+        worse: list[tuple[float, int, ScoredHead]] = []
         for pair, sharp in self._options(head, min(0.1, self.allowed / (4 * scale + 1e-300))):
-            reached = self._reached(head, pair, sharp)
+            scored = self._scored(head, pair, sharp)
             if not pair[0].any():
-                return reached
-            lead = certificate.margin(reached.scored.S, head.picks) if sharp else 1.0
-            lost = reached.scored.gamma * float((reached.scored.size + reached.scored.F_size).max())
+                return scored
+            lead = certificate.margin(scored.S, head.picks) if sharp else 1.0
+            lost = scored.gamma * float((scored.size + scored.F_size).max())
             if lead > 16 * lost:
                 if scale * (hardness if sharp else 4) * lost / lead < self.allowed / 4:
-                    return reached
-                worse.append((lost / lead, len(worse), reached))
+                    return scored
+                worse.append((lost / lead, len(worse), scored))
         if not worse:
-            width = self.code_width if self.kind == "rotary" else self.codes.shape[1]
+            width = self.code_width if self.positions == "rotary" else self.codes.shape[1]
             raise NotFound(
                 "a head for each tap or sign, by Newton's method on a convex loss: no scores over "
-                f"{self.kind} positions of width {width} give its weights"
+                f"{self.positions} positions of width {width} give its weights"
             )
         return min(worse)[2]
 
-    def _reached(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> RealisedHead:
+    def _scored(self, head: Head, pair: tuple[Array, Array], sharp: bool, remark: str = "") -> ScoredHead:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
-        scored, (W_q, W_k) = self.score(head.coefficient, *pair), pair
+        scored, (W_q, W_k) = replace(self.score(head, *pair), remark=remark), pair
         if sharp:
-            return RealisedHead(head, scored, lambda beta: pair, remark)
-        none = np.zeros_like(scored.S)
-        soft = replace(scored, S=none, F=scored.S, size=none, F_size=scored.size)
-        return RealisedHead(head, soft, lambda beta: (W_q / beta, W_k), remark)
+            return scored
+        none, divided = np.zeros_like(scored.S), lambda beta: (W_q / beta, W_k)
+        return replace(scored, S=none, F=scored.S, size=none, F_size=scored.size, projections=divided)
 
     def _basis(self, cut: float) -> fitting.Basis | None:
-        rows = np.array(self.goal.queries or range(self.goal.tokens))
-        if self.kind == "rotary":
-            return fitting.rotary_basis(rows, self.goal.tokens, self.code_width, cut)
+        rows = self.target.query_positions
+        if self.positions == "rotary":
+            return fitting.rotary_basis(rows, self.target.tokens, self.code_width, cut)
         return fitting.code_basis(self.codes[rows], self.codes, cut)
 
     def _options(self, head: Head, accuracy: float) -> Iterator[tuple[tuple[Array, Array], bool]]:
         """Projections, and whether beta sharpens them: closed forms first, then what a search finds."""
-        closed = codes.candidates(self.kind, self.codes, self.goal, head, self.code_width)
+        closed = codes.candidates(self.positions, self.codes, self.target, head, self.code_width)
         yield from ((pair, True) for pair in closed)
         picks = head.picks
         for cut in fitting.CUTS:
             if (basis := self.basis(cut)) is None:
                 continue
-            theta = fitting.fit(basis.features, head.target, accuracy if picks is None else 1e-2)
+            theta = fitting.fit(basis.features, head.weights, accuracy if picks is None else 1e-2)
             if theta is not None:
                 margin = 1.0 if picks is None else certificate.margin(basis.features @ theta, picks)
                 yield basis.project(theta / margin), picks is not None
@@ -142,11 +132,11 @@ class HeadSearch:
     def _split(self, head: Head) -> list[Head]:
         """T = sum_g T_g - (groups - 1) T_0: T_g has the rows of its group, and else those of T_0, key 0."""
         basis, left, parts = self.basis(fitting.CUTS[1]), list(range(len(self.M))), []
-        elsewhere = np.eye(self.goal.tokens)[[0] * len(left)]
+        elsewhere = np.eye(self.target.tokens)[[0] * len(left)]
         while left and basis is not None and basis.features.size <= fitting.MAX_SPLIT:
             part = elsewhere.copy()
             for row in list(left):
-                tried = np.where(np.arange(len(part))[:, None] == row, head.target, part)
+                tried = np.where(np.arange(len(part))[:, None] == row, head.weights, part)
                 if fitting.fit(basis.features, tried, 1e-2) is not None:
                     part = tried
                     left.remove(row)
@@ -157,93 +147,92 @@ class HeadSearch:
             raise NotFound("a head for each group of rows that one head can have, less the rest")
         return [*parts, Head(head.coefficient * (1 - len(parts)), elsewhere)]
 
-    def _mix(self, cut: float) -> list[RealisedHead]:
+    def _mix(self, cut: float) -> list[ScoredHead]:
         """Random heads that add up to the target."""
         basis = self.basis(cut)
-        whole = self.M if self.goal.own is None else self.M + np.diag(self.goal.own)
+        whole = self.M if self.target.own_excess is None else self.M + np.diag(self.target.own_excess)
         mixed = fitting.mixture(basis.features, whole) if basis is not None else []
         if basis is None or not mixed:
             raise NotFound(f"sums of {fitting.DRAWS} random heads that each take one key per query")
         heads = []
         for factor, theta, picks in mixed:
             pair = basis.project(theta / certificate.margin(basis.features @ theta, picks))
-            heads.append(self._reached(Head(factor, np.eye(self.goal.tokens)[picks]), pair, True))
+            heads.append(self._scored(Head(factor, np.eye(self.target.tokens)[picks]), pair, True))
         return heads
 
     # --- a head that is too narrow for its scores -----------------------------------------------
 
     def too_narrow(self) -> bool:
-        return self.goal.head_width is not None and self.rank() > self.goal.head_width
+        return self.target.head_width is not None and self.rank() > self.target.head_width
 
     def rank(self) -> int:
-        return codes.numerical_rank(
-            codes.centred_factors(np.add(*codes.target_scores(self.goal.heads[0])))[1]
-        )
+        scores = np.add(*codes.target_scores(self.target.heads[0]))
+        return codes.numerical_rank(codes.centred_factors(scores)[1])
 
-    def _narrow_ways(self) -> Iterator[Callable[[], list[RealisedHead]]]:
-        (head,), width = self.goal.heads, self.goal.head_width or 1
-        room = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
-        yield lambda: [replace(self._reach(head, 1.0), remark=f"{room}reduced to it by truncated SVD")]
-        if head.picks is not None and (pair := fitting.around(head.picks, self.goal.tokens, width)):
-            remark = f"{room}keys lie apart, on axes or on a circle, and each query points at its own"
+    def _narrow_searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
+        (head,), width = self.target.heads, self.target.head_width or 1
+        rank = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
+        yield lambda: [replace(self._realise(head, 1.0), remark=f"{rank}reduced to it by truncated SVD")]
+        if head.picks is not None and (pair := fitting.keys_apart(head.picks, self.target.tokens, width)):
+            remark = f"{rank}keys lie apart, on axes or on a circle, and each query points at its own"
             yield partial(self._placed, pair, True, remark)
         if self.M.size * width <= fitting.MAX_NARROW:
-            for pair in fitting.narrow(head.target, width, self.allowed / (4 * self.norm)):
-                yield partial(self._placed, pair, False, f"{room}found by search")
+            for pair in fitting.narrow(head.weights, width, self.allowed / (4 * self.norm)):
+                yield partial(self._placed, pair, False, f"{rank}found by search")
 
-    def _placed(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[RealisedHead]:
+    def _placed(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[ScoredHead]:
         """A head with these queries and keys, over one-hot codes."""
         query, key = pair
-        W_q = np.zeros((query.shape[1], self.goal.tokens))
-        W_q[:, list(self.goal.queries) or slice(None)] = query.T
-        return [self._reached(self.goal.heads[0], (W_q, key.T), sharp, remark)]
+        W_q = np.zeros((query.shape[1], self.target.tokens))
+        W_q[:, self.target.query_positions] = query.T
+        return [self._scored(self.target.heads[0], (W_q, key.T), sharp, remark)]
 
     # --- the own content, which zero padding takes away -----------------------------------------
 
     def content_heads(self) -> list[ContentHeads]:
         """Heads for what is too much of the own content: for all tokens at once, or for one each."""
-        own = self.goal.own
-        if own is None:
+        excess = self.target.own_excess
+        if excess is None:
             return []
         try:
-            return [self._reader(own, 1)]
+            return [self._reader(excess, 1)]
         except NotFound:
-            rows = np.flatnonzero(own)
-            return [self._reader(np.where(np.arange(len(own)) == i, own, 0), len(rows)) for i in rows]
+            rows = np.flatnonzero(excess)
+            return [self._reader(np.where(np.arange(len(excess)) == i, excess, 0), len(rows)) for i in rows]
 
     def _reader(self, amounts: Array, parts: int) -> ContentHeads:
         """Two keys with values 1 and -1 at least, whose scores move apart with the query's content."""
-        top, tokens, r = float(amounts.max()), self.goal.tokens, self.norm
-        share, room = amounts / top, self.allowed / (16 * parts)
+        top, tokens, r = float(amounts.max()), self.target.tokens, self.norm
+        share, budget = amounts / top, self.allowed / (16 * parts)
         keys = [(0, 1, 2), (0, 1, 0), (0, 1, 1), (0, tokens - 1, 1)]
         for (one, other, idle), cut in product([k for k in keys if max(k) < tokens], (1e-6, 1e-2)):
-            wanted, target = np.zeros(tokens), np.zeros((tokens, tokens))
+            wanted, weights = np.zeros(tokens), np.zeros((tokens, tokens))
             wanted[[one, other]] = 1, -1
             functional = np.linalg.pinv(self.codes, rcond=cut) @ wanted
             functional /= np.abs(self.codes @ functional).max()
             values = self.codes @ functional
-            for key, weights in ((one, share / 2), (other, share / 2), (idle, 1 - share)):
-                target[:, key] += weights
-            away = values - (target @ values)[:, None]
-            k2, k3 = ((target * away**k).sum(axis=1) for k in (2, 3))
+            for key, part in ((one, share / 2), (other, share / 2), (idle, 1 - share)):
+                weights[:, key] += part
+            centred = values - (weights @ values)[:, None]
+            k2, k3 = ((weights * centred**k).sum(axis=1) for k in (2, 3))
             largest, skew = float(k2[np.argmax(share)]), float(np.abs(k3).max())
             if largest < 1e-3 or np.abs(k2 - share * largest).max() > 1e-9 or not 1e-100 < r < 1e100:
                 continue
-            z = min(0.5, math.sqrt(3 * room * largest / (2 * top * r)))
-            z = z if skew < 1e-9 else min(z, room * largest / (top * skew * r))
+            z = min(0.5, math.sqrt(3 * budget * largest / (2 * top * r)))
+            z = z if skew < 1e-9 else min(z, budget * largest / (top * skew * r))
             slope, c = z / r, -top * r / (z * largest)
             size = abs(c) * math.sqrt(self.width)
-            cancelled = bool(size * np.abs(target @ values).max() > room / 4)
+            cancelled = bool(size * np.abs(weights @ values).max() > budget / 4)
             lost = 4 * most_terms(self.codes) * UNIT_ROUNDOFF
             lost *= float((np.abs(self.codes) @ np.abs(functional)).max())
-            if size * lost > room:
+            if size * lost > budget:
                 continue
             try:
-                base = self._reach(Head(c, target), abs(c) * z if cancelled else 4 * size)
+                base = self._realise(Head(c, weights), abs(c) * z if cancelled else 4 * size)
             except NotFound:
                 continue
-            return ContentHeads(base.scored, base.at, functional, values, slope, self.width, cancelled, lost)
+            return ContentHeads(base, functional, values, slope, self.width, cancelled, lost)
         raise NotFound(
             "heads that read their query's content, for zero padding: no two keys whose weights the "
-            f"{self.kind} positions keep equal at the ends and nowhere else"
+            f"{self.positions} positions keep equal at the ends and nowhere else"
         )

@@ -1,9 +1,9 @@
 r"""What a head, or several, can be asked to do: each target as a signed sum of row-stochastic matrices.
 
-The target is Y = M X on the content, with M = sum_h c_h T_h - diag(own): head h attends with the weights T_h
-(rows positive or zero, each summing to 1) and W_o scales it by c_h. The rows of sum_h c_h T_h all have one
+The target is Y = M X on the content, with M = sum_h c_h T_h - diag(excess): head h attends with the weights
+T_h (rows positive or zero, each summing to 1) and W_o scales it by c_h. The rows of sum_h c_h T_h have one
 sum; where those of M differ, as with zero padding, a head beyond the ends looks at the token itself, and what
-it takes too much of that is ``own``, which heads that read their query's content take away again.
+it takes too much of that is ``own_excess``, which heads that read their query's content take away again.
 
 A tap at offset o makes y_i look at x_(i+o) (cross-correlation, as everywhere here). Positions beyond the ends
 are wrapped around, clamped to the end token, zero, left out of a mean that shrinks, or not asked for at all
@@ -47,14 +47,14 @@ class Head:
     """One head: the weights it should have, its factor in W_o, and its offset where it is a shift."""
 
     coefficient: float
-    target: Array  # query x key
+    weights: Array  # query x key
     offset: int | None = None
 
     @property
     def picks(self) -> Indices | None:
         """The one key that each query takes; None where some query takes several."""
-        single = bool(np.all((self.target == 0) | (self.target == 1)))
-        return np.argmax(self.target, axis=1) if single else None
+        single = bool(np.all((self.weights == 0) | (self.weights == 1)))
+        return np.argmax(self.weights, axis=1) if single else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,28 +64,30 @@ class Target:
     title: str
     tokens: int
     heads: tuple[Head, ...] = ()
-    own: Array | None = None  # how much too much of its own content each token takes; positive or 0
+    own_excess: Array | None = None  # how much too much of its own content each token takes; positive or 0
     spreads: bool = False  # one head for each sign is preferred, where the positions allow it
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     grid: tuple[int, int] | None = None
     head_width: int | None = None
-    asked: Array | None = None  # M as typed, where the heads only come near it
+    typed: Array | None = None  # M as typed, where the heads only come near it
 
     @property
     def matrix(self) -> Array:
         """M, query x key."""
-        if self.asked is not None:
-            return self.asked
-        total = np.sum([head.coefficient * head.target for head in self.heads], axis=0)
-        return np.asarray(total if self.own is None else total - np.diag(self.own))
+        if self.typed is not None:
+            return self.typed
+        total = np.sum([head.coefficient * head.weights for head in self.heads], axis=0)
+        return np.asarray(total if self.own_excess is None else total - np.diag(self.own_excess))
 
-    def query_rows(self, codes: Array) -> Array:
-        return codes[list(self.queries)] if self.queries else codes
+    @property
+    def query_positions(self) -> Indices:
+        """The tokens that have an output."""
+        return np.array(self.queries or range(self.tokens))
 
 
-def picking(keys: Sequence[int], tokens: int, coefficient: float = 1.0, offset: int | None = None) -> Head:
+def gather_head(keys: Sequence[int], tokens: int, factor: float = 1.0, offset: int | None = None) -> Head:
     """A head in which query i takes key ``keys[i]``."""
-    return Head(coefficient, np.eye(tokens)[np.asarray(keys, int)], offset)
+    return Head(factor, np.eye(tokens)[np.asarray(keys, int)], offset)
 
 
 # --- reading what is typed ----------------------------------------------------------------------
@@ -171,7 +173,8 @@ def read_order(order: Any, tokens: Any = None) -> list[int]:
 def identity(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token keeps its own content: y_i = x_i."""
     count, shape = _token_grid(tokens, grid)
-    return Target("identity: y_i = x_i", count, (picking(range(count), count, offset=0),), grid=shape)
+    head = gather_head(range(count), count, offset=0)
+    return Target("identity: y_i = x_i", count, (head,), grid=shape)
 
 
 def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> Target:
@@ -181,7 +184,7 @@ def permutation(*, order: Any = None, tokens: Any = None, grid: Any = None) -> T
     terms = ", ".join(f"y{i + 1} = x{k + 1}" for i, k in enumerate(keys[:8])) + (", ..." if count > 8 else "")
     steps = {k - i for i, k in enumerate(keys)}
     offset = steps.pop() if len(steps) == 1 else None
-    return Target(f"permutation: {terms}", count, (picking(keys, count, offset=offset),), grid=shape)
+    return Target(f"permutation: {terms}", count, (gather_head(keys, count, offset=offset),), grid=shape)
 
 
 def shift(*, tokens: Any = None, by: Any = 1, ends: str = "clamp") -> Target:
@@ -232,26 +235,27 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
     if ends not in (known := ("clamp", "wrap", "zero")):
         raise unknown("ends", ends, known)
     middle = taps.shape[0] // 2, taps.shape[1] // 2
-    looks = []
+    tap_keys = []
     for a, b in np.argwhere(taps):
-        over = [_inside(r + a - middle[0], rows, ends) for r in range(rows)]
-        along = [_inside(c + b - middle[1], columns, ends) for c in range(columns)]
+        over = [_key_at(r + a - middle[0], rows, ends) for r in range(rows)]
+        along = [_key_at(c + b - middle[1], columns, ends) for c in range(columns)]
         keys = [None if r is None or c is None else r * columns + c for r in over for c in along]
-        looks.append((float(taps[a, b]), keys, None))
+        tap_keys.append((float(taps[a, b]), keys, None))
     title = f"convolution of {taps.shape[0]} x {taps.shape[1]} taps over a grid of {rows} x {columns}"
-    return replace(_looking(title, looks, rows * columns), grid=(rows, columns))
+    return replace(_tap_heads(title, tap_keys, rows * columns), grid=(rows, columns))
 
 
 def first(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token takes the first one's content."""
     count, shape = _token_grid(tokens, grid)
-    return Target("first: y_i = x_0", count, (picking([0] * count, count, offset=1 - count),), grid=shape)
+    head = gather_head([0] * count, count, offset=1 - count)
+    return Target("first: y_i = x_0", count, (head,), grid=shape)
 
 
 def last(*, tokens: Any = None, grid: Any = None) -> Target:
     """Every token takes the last one's content."""
     count, shape = _token_grid(tokens, grid)
-    head = picking([count - 1] * count, count, offset=count - 1)
+    head = gather_head([count - 1] * count, count, offset=count - 1)
     return Target("last: y_i = x_(n-1)", count, (head,), grid=shape)
 
 
@@ -274,8 +278,8 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Target:
         )
     width = keys if head_width is None else whole_number(head_width, "head_width", 1, MAX_TOKENS)
     title = f"given weights of {queries} queries over {keys} keys"
-    some = () if queries == keys else tuple(range(queries))
-    return Target(title, keys, (Head(1.0, A),), queries=some, head_width=width)
+    fewer = () if queries == keys else tuple(range(queries))
+    return Target(title, keys, (Head(1.0, A),), queries=fewer, head_width=width)
 
 
 _FUNCTIONS: tuple[Callable[..., Target], ...] = (
@@ -309,7 +313,7 @@ def _token_grid(tokens: Any, grid: Any) -> tuple[int, tuple[int, int] | None]:
     return rows * columns, (rows, columns)
 
 
-def _inside(position: int, count: int, ends: str) -> int | None:
+def _key_at(position: int, count: int, ends: str) -> int | None:
     """The key at a position; None where there is none."""
     if ends == "wrap":
         return position % count
@@ -331,29 +335,32 @@ def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequ
         raise InputError(
             f"no token has its whole window inside {count} tokens. Take more tokens or other ends."
         )
-    looks = []
+    tap_keys = []
     for offset, tap in taps.items():
-        keys = [_inside(i + offset, count, ends) for i in queries]
+        keys = [_key_at(i + offset, count, ends) for i in queries]
         if tap:
-            looks.append((tap, keys, None if ends in ("wrap", "zero") and offset else offset))
-    some = tuple(queries) if len(queries) < count else ()
-    return replace(_looking(title, looks, count), queries=some)
+            tap_keys.append((tap, keys, None if ends in ("wrap", "zero") and offset else offset))
+    fewer = tuple(queries) if len(queries) < count else ()
+    return replace(_tap_heads(title, tap_keys, count), queries=fewer)
 
 
-def _looking(title: str, looks: Sequence[tuple[float, list[int | None], int | None]], count: int) -> Target:
-    """A head for each tap; where it has nothing to look at, it takes the token itself, noted in ``own``."""
-    if not looks:
+def _tap_heads(
+    title: str, tap_keys: Sequence[tuple[float, list[int | None], int | None]], count: int
+) -> Target:
+    """A head for each tap; where it has nothing to look at, it takes the token itself: ``own_excess``."""
+    if not tap_keys:
         raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
-    heads, own = [], np.zeros(count)
-    for tap, keys, offset in looks:
+    heads, excess = [], np.zeros(count)
+    for tap, keys, offset in tap_keys:
         missing = [i for i, key in enumerate(keys) if key is None]
-        own[missing] += tap
-        heads.append(picking([i if key is None else key for i, key in enumerate(keys)], count, tap, offset))
-    if own.min() < 0:
-        heads, own = [*heads, picking(range(count), count, -float(own.min()), 0)], own - own.min()
-    if own.all() and len(heads) == 1:  # a shift beyond the ends leaves nothing
-        heads, own = [Head(0.0, np.full((count, count), 1.0 / count))], np.zeros(count)
-    return Target(title, count, tuple(heads), own if own.any() else None)
+        excess[missing] += tap
+        taken = [i if key is None else key for i, key in enumerate(keys)]
+        heads.append(gather_head(taken, count, tap, offset))
+    if (least := float(excess.min())) < 0:
+        heads, excess = [*heads, gather_head(range(count), count, -least, 0)], excess - least
+    if excess.all() and len(heads) == 1:  # a shift beyond the ends leaves nothing
+        heads, excess = [Head(0.0, np.full((count, count), 1.0 / count))], np.zeros(count)
+    return Target(title, count, tuple(heads), excess if excess.any() else None)
 
 
 def by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
@@ -363,6 +370,6 @@ def by_sign(heads: Sequence[Head]) -> tuple[Head, ...]:
         side = [head for head in heads if head.coefficient * sign > 0]
         if side:
             total = sum(head.coefficient for head in side)
-            shares = np.sum([head.coefficient / total * head.target for head in side], axis=0)
+            shares = np.sum([head.coefficient / total * head.weights for head in side], axis=0)
             joined.append(Head(total, shares))
     return tuple(joined)

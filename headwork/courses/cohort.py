@@ -8,26 +8,26 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headwork.courses.parallel import pool, progress
+from headwork.courses.parallel import MAX_SECONDS, limited, progress
 from headwork.courses.sheets import Sheet, check_count, read_key
+from headwork.documents import Document, Item, Items, Table
+from headwork.documents.style import PLAIN, Style
 from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.reading import exercise_from, read_exercise
+from headwork.exercises.reading import exercise_from, read_exercise, read_points
 from headwork.files import file_name, read_toml, write_atomic
 from headwork.grading.answers import AnswerFile, read_answers
-from headwork.grading.feedback import feedback, feedback_page
+from headwork.grading.feedback import feedback, feedback_document
 from headwork.grading.marking import grade
 from headwork.grading.marks import Mark
-from headwork.pages.style import PLAIN, Style
 
+TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor time) or was killed."
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
@@ -147,31 +147,15 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
     if not files:
         raise InputError(f"{folder}: no answer files.")
     results: list[StudentMarks] = []
-    for graded in _grade_files(files, str(key)):
-        results.append(graded)
+    for path, graded in zip(files, limited(partial(grade_file, key=str(key)), files), strict=True):
+        killed = StudentMarks(str(path), path.stem, problem=f"{path}: {TOO_LONG}")
+        results.append(graded or killed)
         progress(len(results), len(files), "marked")
     results = _refuse_duplicates(results)
     if Path(key).is_dir():
         absent = sorted({file.stem for file in Path(key).glob("*.toml")} - {g.student for g in results})
         results += [StudentMarks("", student, problem="no answer submitted") for student in absent]
     return results
-
-
-def _grade_files(files: list[Path], key: str) -> Iterator[StudentMarks]:
-    done = 0
-    try:
-        with pool(len(files)) as parallel_map:
-            for graded in parallel_map(partial(grade_file, key=key), files):
-                done += 1
-                yield graded
-    except BrokenProcessPool:
-        # A process was killed: continue with one process per file, so that only one file is lost.
-        for path in files[done:]:
-            try:
-                with ProcessPoolExecutor(1) as executor:
-                    yield executor.submit(grade_file, path, key).result()
-            except BrokenProcessPool:
-                yield StudentMarks(str(path), path.stem, problem=f"{path}: marking it was killed.")
 
 
 def _refuse_duplicates(results: list[StudentMarks]) -> list[StudentMarks]:
@@ -196,10 +180,7 @@ def read_overrides(path: str | Path) -> list[dict[str, Any]]:
         where = f"{path}, override {number}"
         if not isinstance(entry, dict) or not {"student", "exercise", "points"} <= set(entry):
             raise InputError(f"{where}: expected student, exercise and points (and step, reason).")
-        try:
-            float(entry["points"])
-        except (TypeError, ValueError):
-            raise InputError(f"{where}: points is {entry['points']!r}. Expected a number.") from None
+        read_points({str(entry.get("step", "the exercise")): entry["points"]}, where)
     return entries
 
 
@@ -246,7 +227,7 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
         taken.add(stem.lower())
         write_atomic(folder / "feedback" / f"{stem}.txt", feedback_text(graded, hint), root=folder)
         if graded.marks:
-            page = feedback_page(graded.marks, title=graded.summary, hint=hint)
+            page = feedback_document(graded.marks, title=graded.summary, hint=hint).to_html()
             write_atomic(folder / "feedback" / f"{stem}.html", page, root=folder)
     return results
 
@@ -270,6 +251,21 @@ def marks_csv(results: list[StudentMarks]) -> str:
         row = [graded.student, graded.name, graded.state, *totals, *each, graded.file, graded.problem]
         rows.append(row)
     return _csv_text(rows)
+
+
+def cohort_document(results: list[StudentMarks]) -> Document:
+    """The marks of every student, and the most common causes."""
+    names = ("student", "state", "points", "of", "problem")
+    rows = [(g.student, g.state, f"{g.points:g}", f"{g.max_points:g}", g.problem) for g in results]
+    causes = [{"exercise": e, "step": s, "cause": c, "students": n} for e, s, c, n in common_causes(results)]
+    items = tuple(
+        Item(f"{c['exercise']}. {c['step']}: {c['cause']}", f"{c['students']:>4}") for c in causes[:10]
+    )
+    marks = [{"student": g.student, "state": g.state, "points": g.points} for g in results]
+    more = [{"of": g.max_points, "problem": g.problem} for g in results]
+    data = {"marks": [a | b for a, b in zip(marks, more, strict=True)], "causes": causes}
+    common = ("most common causes:", Items(items)) if items else ()
+    return Document("Marks", (Table("", names, list(rows)), *common), data=lambda: data)
 
 
 def _csv_text(rows: Iterable[Iterable[Any]]) -> str:

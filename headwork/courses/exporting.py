@@ -21,18 +21,18 @@ import numpy as np
 from headwork.courses.answer_page import answer_page
 from headwork.courses.autograder import variables
 from headwork.courses.sheets import Sheet, key_text, read_key
+from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, unknown
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.generation import generate
-from headwork.exercises.questions import Blank, answer_sheet, build_question, markdown
+from headwork.exercises.questions import Blank, answer_sheet, build_question
 from headwork.exercises.reading import read_exercise
 from headwork.files import read_text, read_toml, write_atomic
 from headwork.grading.marking import PART
-from headwork.pages.notebooks import NotebookCell, notebook_text
-from headwork.readings.notebook import array_text
+from headwork.readings.notebook_cells import array_text
 
 # What marking needs of this package and of others; no torch.
-PACKAGES = ("numbers", "mechanisms", "pages", "readings", "sizes", "exercises", "grading", "courses")
+PACKAGES = ("numbers", "mechanisms", "documents", "readings", "sizes", "exercises", "grading", "courses")
 MODULES = ("__init__.py", "errors.py", "files.py", "note.py")
 REQUIREMENTS = "numpy>=2.0\nmarkupsafe>=2.1\n"
 INSTRUCTIONS = (
@@ -140,7 +140,7 @@ Files = dict[str, str | bytes]
 def _question(part: AssignmentPart) -> str:
     """The question in Markdown, with the variables to assign."""
     names = ", ".join(f"`{name}`" for name in part.names.values())
-    return f"{markdown(build_question(part.exercise))}\n{INSTRUCTIONS}\n\nVariables: {names}."
+    return f"{build_question(part.exercise).to_markdown()}\n{INSTRUCTIONS}\n\nVariables: {names}."
 
 
 def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
@@ -192,22 +192,32 @@ def otter_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 def _otter_cells(
     parts: Sequence[AssignmentPart], slug: str, *, solved: bool = False
 ) -> Iterator[NotebookCell]:
-    yield NotebookCell("code", f'import otter\n\ngrader = otter.Notebook("{slug}.ipynb")')
+    yield otter_start(slug)
     for part in parts:
         yield NotebookCell("markdown", _question(part))
         yield from _answers(part, solved=solved)
         yield NotebookCell("code", f'grader.check("{part.label}")')
 
 
-def _otter_public(part: AssignmentPart) -> str:
-    shapes = {part.names[b.name]: _shape(part, b) for b in part.blanks}
+def otter_start(slug: str) -> NotebookCell:
+    """The first cell of a notebook with questions of otter."""
+    return NotebookCell("code", f'import otter\n\ngrader = otter.Notebook("{slug}.ipynb")')
+
+
+def otter_test(label: str, case: str, points: float, module: str, call: str) -> str:
+    """A test file with one case that students see: a call of a function of a module here."""
     return (
         "from otter.test_files import test_case\n\n"
-        "from headwork.courses.autograder import require_readable\n\n"
-        f'OK_FORMAT = False\nname = "{part.label}"\npoints = None\n\n\n'
-        '@test_case(name="can be read", points=0, hidden=False)\n'
-        f"def can_be_read(env):\n    require_readable({shapes!r}, env)\n"
+        f"from headwork.courses.{module} import {call.partition('(')[0]}\n\n"
+        f'OK_FORMAT = False\nname = "{label}"\npoints = None\n\n\n'
+        f"@test_case(name={case!r}, points={points:g}, hidden=False)\n"
+        f"def {_identifier(case).replace('-', '_')}(env):\n    {call}\n"
     )
+
+
+def _otter_public(part: AssignmentPart) -> str:
+    shapes = {part.names[b.name]: _shape(part, b) for b in part.blanks}
+    return otter_test(part.label, "can be read", 0, "autograder", f"require_readable({shapes!r}, env)")
 
 
 def _shape(part: AssignmentPart, blank: Blank) -> tuple[int, ...] | None:
@@ -239,19 +249,19 @@ def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 
 
 def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
-    yield _nbgrader_cell("markdown", part.label, _question(part), locked=True)
+    yield nbgrader_cell("markdown", part.label, _question(part), locked=True)
     for blank in part.blanks:
         key = _assignment(part.names[blank.name], part.key(blank.name))
         key = "# Any answer that works is right." if part.exercise.challenge else key
         source = f"{_answer(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
-        yield _nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
+        yield nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
     for path, points in part.exercise.asked.items():
         call = f"points({_literal(part.data)},\n       {path!r}, globals(), {part.settings})"
         source = (
             f"# {path}: marked after submission\n### BEGIN HIDDEN TESTS\n"
             f"from headwork.courses.autograder import points\n\n{call}\n### END HIDDEN TESTS"
         )
-        yield _nbgrader_cell(
+        yield nbgrader_cell(
             "code", f"{part.label}-{_identifier(path)}-points", source, grade=True, locked=True, points=points
         )
 
@@ -260,7 +270,7 @@ def _identifier(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", path)
 
 
-def _nbgrader_cell(
+def nbgrader_cell(
     kind: str, grade_id: str, source: str, *, points: float | None = None, **flags: bool
 ) -> NotebookCell:
     """A cell with nbgrader's metadata of schema version 3."""
@@ -287,7 +297,7 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         "key.toml": key_text(Sheet(slug, exercises)),
         **vendored_files(),
     }
-    questions = "\n".join(markdown(build_question(part.exercise)) for part in parts)
+    questions = "\n".join(build_question(part.exercise).to_markdown() for part in parts)
     return {
         "autograder.zip": _zip(archive),
         "student/question.md": questions,
@@ -304,7 +314,7 @@ def vendored_files() -> Files:
     return {
         f"headwork/{path.relative_to(package).as_posix()}": path.read_bytes()
         for path in paths
-        if path.suffix in (".py", ".toml", ".html", ".css", ".js", ".sh")
+        if path.suffix in (".py", ".toml", ".html", ".css", ".js", ".sh", ".md")
     }
 
 

@@ -1,24 +1,56 @@
-"""Work shared among processes, with progress on stderr: one line on a screen, a few in a log."""
+"""Work shared among processes, with progress on stderr: one line on a screen, a few in a log.
+
+``limited`` gives each item a limit of processor time and memory where the system has them (not Windows).
+"""
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any
 
-MIN_PARALLEL_ITEMS = 8  # with fewer items another process is not worth its start
+MAX_SECONDS = 20  # of processor time for one item: a busy machine takes nothing from it
+MAX_BYTES = 2_000_000_000  # that a process may hold
 
 
-@contextmanager
-def pool(count: int) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]:
-    """A ``map`` over as many processes as there are processors, or the plain one for little work."""
-    processes = min(os.cpu_count() or 1, count)
-    if count < MIN_PARALLEL_ITEMS or processes < 2:
-        yield map
-        return
-    with ProcessPoolExecutor(processes) as executor:
-        yield lambda function, items: executor.map(function, items, chunksize=4)
+def limited(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """The results in order; None for an item whose process went beyond a limit or was killed."""
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(items)), initializer=_limit_memory) as executor:
+        shared = [executor.submit(_within_time, function, item) for item in items]
+        for item, future in zip(items, shared, strict=True):
+            try:
+                yield future.result()
+            except BrokenProcessPool:  # one process was killed, and with it the pool: now each item by itself
+                yield _alone(function, item)
+
+
+def _alone(function: Callable[[Any], Any], item: Any) -> Any:
+    with ProcessPoolExecutor(1, initializer=_limit_memory) as executor:
+        try:
+            return executor.submit(_within_time, function, item).result()
+        except BrokenProcessPool:
+            return None
+
+
+def _within_time(function: Callable[[Any], Any], item: Any) -> Any:
+    if not hasattr(signal, "setitimer"):
+        return function(item)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it ends the process, even within a long multiplication
+    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
+    try:
+        return function(item)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _limit_memory() -> None:
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 def progress(done: int, total: int, unit: str) -> None:

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from headwork.courses.answer_page import answer_page
-from headwork.courses.parallel import pool, progress
+from headwork.courses.parallel import limited, progress
+from headwork.documents import Document, Heading
 from headwork.errors import InputError
 from headwork.exercises import reading
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
-from headwork.exercises.questions import answer_sheet, build_question, markdown
+from headwork.exercises.questions import answer_sheet, build_question
 from headwork.files import file_name, read_text, read_toml, write_atomic
-from headwork.pages.notebooks import safe_markdown
-from headwork.readings.notebook import array_text
+from headwork.readings.notebook_cells import array_text
 
 SHORTEST_SECRET = 12
 MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100
@@ -75,7 +75,7 @@ def read_course(path: str | Path) -> Course:
         where = f"{path}, exercise {number}"
         reading.check_known("entry", part, ENTRIES, where)
         reading.read_integer(part, "difficulty", 1, where)
-        reading.read_points({"points": part.get("points", 1)}, where)
+        reading.read_points({"the exercise": part.get("points", 1)}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
@@ -147,6 +147,8 @@ def sheet_for(course: Course, student: str, name: str = "") -> Sheet:
             exercise = replace(generate(str(part["kind"]), seed, int(part.get("difficulty", 1))), hints=2)
         settings = dict(course.settings) if "kind" in part else {}
         exercise = replace(exercise, **settings, seed=None)
+        if "points" in part and not exercise.max_points:
+            raise InputError(f"exercise {number}: {part['file']} gives no step a point. Give one there.")
         if "points" in part:
             share = float(part["points"]) / exercise.max_points
             exercise = replace(exercise, points={path: p * share for path, p in exercise.asked.items()})
@@ -158,14 +160,15 @@ def write_sheets(course: Course, roster: Mapping[str, str], out: str | Path) -> 
     """Write a folder for each student, the key and the marking scheme, with progress on stderr."""
     folder = Path(out)
     students = list(roster)
-    with pool(len(students)) as parallel_map:
-        for done, _ in enumerate(parallel_map(partial(_write_one, course, roster, folder), students), 1):
-            progress(done, len(students), "sheets")
+    for done, written in enumerate(limited(partial(_write_one, course, roster, folder), students), 1):
+        if not written:
+            raise InputError(f"student {students[done - 1]}: writing the sheet took too long or was killed.")
+        progress(done, len(students), "sheets")
     write_atomic(folder / "key" / "marking.md", marking_scheme(course, sheet_for(course, students[0])))
     (folder / "answers").mkdir(parents=True, exist_ok=True)
 
 
-def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student: str) -> None:
+def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student: str) -> Path:
     sheet = sheet_for(course, student, roster[student])
     target, file = folder / "students" / student, f"{student}.toml"
     origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
@@ -173,16 +176,16 @@ def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student:
     write_atomic(target / "question.md", question_text(sheet))
     write_atomic(target / file, answer_sheet(sheet.exercises, **origin))
     write_atomic(target / "answer.html", page)
-    write_atomic(folder / "key" / file, key_text(sheet))
+    return write_atomic(folder / "key" / file, key_text(sheet))
 
 
 def question_text(sheet: Sheet) -> str:
     """All questions of a sheet as Markdown."""
-    parts = [f"# {sheet.title}\n\n{sheet.student}" + (f", {sheet.name}" if sheet.name else "") + "\n"]
+    parts: list[Any] = [sheet.student + (f", {sheet.name}" if sheet.name else "")]
     for number, exercise in sheet.exercises.items():
         question = build_question(replace(exercise, title=f"{number}. {exercise.name}"))
-        parts.append(markdown(question, level=2))
-    return safe_markdown("\n".join(parts))
+        parts += [Heading(question.title), *question.document().parts]
+    return Document(sheet.title, tuple(parts)).to_markdown()
 
 
 def key_text(sheet: Sheet) -> str:

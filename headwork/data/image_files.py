@@ -49,7 +49,7 @@ def idx_array(data: bytes, axes: int, name: str) -> NDArray[np.uint8]:
             f"{name}: not an IDX file of bytes with {axes} axes; it starts with {data[:4].hex(' ')}."
         )
     shape = struct.unpack(f">{axes}I", data[4:head])
-    if int(np.prod([int(size) for size in shape], dtype=object)) != len(data) - head:
+    if math.prod(shape) != len(data) - head:
         raise InputError(
             f"{name}: its header promises {' x '.join(map(str, shape))} bytes; {len(data) - head:,} follow. "
             "The file is cut short."
@@ -101,14 +101,14 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     sizes = {part: split.images.shape[1:] for part, split in parts.items()}
     if len(set(sizes.values())) > 1:
         raise InputError(f"{path}: the parts have images of different sizes: {sizes}.")
-    shape, kind = heads.get("classes", ((), np.dtype("U1")))
-    if len(shape) == 1 and shape[0] * kind.itemsize <= MAX_CLASSES**2:
-        return tuple(str(name) for name in _npy_array(path, "classes", shape, kind)), parts
+    shape, dtype = heads.get("classes", ((), np.dtype("U1")))
+    if len(shape) == 1 and shape[0] * dtype.itemsize <= MAX_CLASSES**2:
+        return tuple(str(name) for name in _npy_array(path, "classes", shape, dtype)), parts
     return tuple(map(str, range(1 + max(int(split.labels.max()) for split in parts.values())))), parts
 
 
 def _npz_heads(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """The shape and kind of each array that could be used, from its first bytes."""
+    """The shape and dtype of each array that could be used, from its first bytes."""
     heads: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
     known = {"classes", *(name for pairs in ARRAY_NAMES.values() for pair in pairs for name in pair)}
     with open_file(path, max_bytes=None) as file, _damaged_npz(path), zipfile.ZipFile(file) as archive:
@@ -116,7 +116,7 @@ def _npz_heads(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
             heads[name] = ((), np.dtype("u1"))
             if name in known:
                 with archive.open(f"{name}.npy") as member:
-                    heads[name] = _npy_head(BytesIO(member.read(MAX_NPY_HEAD)))[:2]
+                    heads[name] = _npy_head(BytesIO(member.read(MAX_NPY_HEAD)))
     return heads
 
 
@@ -130,25 +130,22 @@ def _damaged_npz(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: holds an array that cannot be read safely: {error}.") from None
 
 
-def _npy_head(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+def _npy_head(file: BytesIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, columns_first, kind = read(file)
-    if kind.hasobject:
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
         raise ValueError("it holds objects, and to read those can run code")
-    return shape, kind, columns_first
+    return shape, dtype
 
 
-def _npy_array(path: Path, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+def _npy_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """The values of an array, of which no more is unpacked than its header promises."""
-    size = math.prod(shape) * kind.itemsize
+    size = math.prod(shape) * dtype.itemsize
     with _damaged_npz(path):
-        file = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEAD))
-        columns_first = _npy_head(file)[2]
-        if (rest := file.getbuffer()[file.tell() :]).nbytes != size:
-            raise ValueError(f"the header of {name} promises {shape} of {kind}, {rest.nbytes:,} bytes follow")
-        values: NDArray[Any] = np.frombuffer(rest, kind)
-        return values.reshape(shape[::-1]).T if columns_first else values.reshape(shape)
+        member = BytesIO(wheel_member(path, f"{name}.npy", size + MAX_NPY_HEAD))
+        values: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+        return values
 
 
 def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
@@ -264,21 +261,31 @@ def read_image(
     with _opened(Path(path)) as file:
         try:
             file.load()
-            image = ImageOps.exif_transpose(file)
+            ImageOps.exif_transpose(file, in_place=True)
+            image: Image.Image = file
             if image.mode in ("I;16", "I;16B", "I"):
-                high_bytes = np.asarray(image).astype(np.int64) >> 8
+                high_bytes = np.asarray(image) >> 8
                 image = Image.fromarray(high_bytes.clip(0, 255).astype(np.uint8))
             if image.has_transparency_data:
                 # What is transparent shows the paper behind it.
-                layer = image.convert("RGBA")
+                layer = image if image.mode == "RGBA" else image.convert("RGBA")
                 image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-            image = image.convert("L" if channels == 1 else "RGB")
+            mode = "L" if channels == 1 else "RGB"
+            image = image if image.mode == mode else image.convert(mode)
             if size is not None and (image.height, image.width) != size:
                 image = ImageOps.fit(image, (size[1], size[0]))
         except Exception as error:  # a damaged file can raise nearly anything from within a decoder
             raise InputError(f"{path}: damaged: {error}. Repair or delete it.") from None
         array = np.asarray(image, np.uint8)
     return np.ascontiguousarray(array[None] if channels == 1 else array.transpose(2, 0, 1))
+
+
+def _memory_of_a_pixel(image: "Image") -> int:
+    """How much more memory a pixel takes than an opaque one of 8 bits, until the image is read."""
+    if image.format == "WEBP":  # its decoder keeps whole pictures of its own
+        return 4
+    plain = image.mode in ("1", "L", "P", "RGB") and image.format != "GIF" and not image.has_transparency_data
+    return 1 if plain else 3
 
 
 def _opened(path: Path) -> "Image":
@@ -297,8 +304,9 @@ def _opened(path: Path) -> "Image":
         raise InputError(f"{path}: there is no such file.") from None
     except Exception as error:  # as above: headers are damaged too
         raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}): {error}.") from None
-    if image.width * image.height > MAX_PIXELS:
+    most = MAX_PIXELS // _memory_of_a_pixel(image)
+    if image.width * image.height > most:
         shape = f"{image.height} x {image.width}"
         image.close()
-        raise TooLarge(f"{path}: {shape} pixels; at most {MAX_PIXELS:,} are decoded. Make it smaller.")
+        raise TooLarge(f"{path}: {shape} pixels; of this kind at most {most:,} are decoded. Make it smaller.")
     return image

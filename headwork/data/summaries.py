@@ -9,10 +9,10 @@ from headwork.data.catalog import CATALOG
 from headwork.data.datasets import Images, Texts
 from headwork.data.fetching import cache_folder, cached
 from headwork.data.splits import permutation
-from headwork.pages.tables import Table
+from headwork.documents import Document, Figure, Table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib import figure as matplotlib_figure
 
 MAX_CLASSES = 20  # of a sheet and of the samples; the counts have them all
 LONGEST_SAMPLE = 160  # characters
@@ -55,6 +55,15 @@ def summary(data: Images | Texts) -> Table:
     return Table(data.name, ("class", *parts), rows, notes, summed=True)
 
 
+def data_document(data: Images | Texts, each: int, seed: int) -> Document:
+    """What a set holds: counts, of texts their lengths and samples, and a picture of training examples."""
+    tables = [summary(data)]
+    if isinstance(data, Texts):
+        tables += [length_table(data), sample_table(data, each, seed)]
+    picture = Figure(data_figure(data, each, seed), f"{data.name}: training examples by class")
+    return Document(data.name, (*tables, picture), data=lambda: [table.as_data() for table in tables])
+
+
 def word_counts(texts: Texts) -> NDArray[np.int64]:
     """The number of words of each training text, separated by white space."""
     return np.array([len(text.split()) for text in texts.train.texts], np.int64)
@@ -90,12 +99,12 @@ def sample_table(data: Texts, each: int, seed: int) -> Table:
     return Table("Samples", ("class", "words", "text"), rows)
 
 
-def data_figure(data: Images | Texts, each: int, seed: int) -> "Figure":
+def data_figure(data: Images | Texts, each: int, seed: int) -> "matplotlib_figure.Figure":
     """Training images by class, or a histogram of the lengths of the training texts by class."""
     return _contact_sheet(data, each, seed) if isinstance(data, Images) else _length_histogram(data)
 
 
-def _contact_sheet(data: Images, each: int, seed: int) -> "Figure":
+def _contact_sheet(data: Images, each: int, seed: int) -> "matplotlib_figure.Figure":
     from matplotlib.figure import Figure
 
     classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
@@ -121,7 +130,7 @@ def _contact_sheet(data: Images, each: int, seed: int) -> "Figure":
     return figure
 
 
-def _length_histogram(data: Texts) -> "Figure":
+def _length_histogram(data: Texts) -> "matplotlib_figure.Figure":
     from matplotlib.figure import Figure
 
     lengths = word_counts(data)

@@ -18,7 +18,7 @@ from headwork.data.datasets import TextSplit
 from headwork.errors import InputError, TooLarge, unknown
 from headwork.files import read_bytes
 
-KINDS = (".csv", ".tsv", ".jsonl")
+SUFFIXES = (".csv", ".tsv", ".jsonl")
 MAX_BYTES = 2_000_000_000
 MAX_CLASSES = 1000
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment")
@@ -99,7 +99,7 @@ def _table_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterato
         first = next((fields for fields in lines if any(map(str.strip, fields))), [])
         header = [name.strip() for name in first]
         _check_separator(path, header, "," if tabs else ";\t|")
-        text_at, label_at = (header.index(name) for name in _chosen(path, header, columns))
+        text_at, label_at = (header.index(name) for name in _choose_columns(path, header, columns))
         started = lines.line_num + 1
         for fields in lines:
             if fields and len(fields) != len(header):
@@ -124,7 +124,7 @@ def _check_separator(path: Path, header: list[str], others: str) -> None:
 
 
 def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator[Row]:
-    chosen: tuple[str, str] | None = None
+    pair: tuple[str, str] | None = None
     # Not splitlines: a text may hold the line separators that JSON leaves as they are.
     for line, item in enumerate(text.split("\n"), 1):
         if not item.strip():
@@ -137,11 +137,11 @@ def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Iterator
             raise InputError(
                 f'{path}, line {line}: expected an object with named entries, such as {{"text": ...}}.'
             )
-        chosen = chosen or _chosen(path, list(row), columns)
-        yield line, _entry(path, line, row, chosen[0]), _entry(path, line, row, chosen[1])
+        pair = pair or _choose_columns(path, list(row), columns)
+        yield line, _json_entry(path, line, row, pair[0]), _json_entry(path, line, row, pair[1])
 
 
-def _entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
+def _json_entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
     value = row.get(name)
     if value is None:
         return ""
@@ -157,7 +157,7 @@ def _entry(path: Path, line: int, row: dict[str, Any], name: str) -> str:
     )
 
 
-def _chosen(path: Path, header: list[str], columns: Sequence[str] | None) -> tuple[str, str]:
+def _choose_columns(path: Path, header: list[str], columns: Sequence[str] | None) -> tuple[str, str]:
     """The columns of the text and of the label: those named, or the only ones with a usual name."""
     if columns is not None:
         if len(columns) != 2:

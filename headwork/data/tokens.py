@@ -4,11 +4,10 @@ Ours is byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909) on the bytes
 text has an unknown token; [PAD] is 0, every text begins with [CLS], 1. A mask is True for tokens, else False.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +16,12 @@ from headwork.data.datasets import TextSplit
 from headwork.data.splits import Indices
 from headwork.errors import InputError
 from headwork.files import read_bytes, write_atomic
-from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, library_errors, read_tokenizer_json
+from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, PlainTokenizer, read_tokenizer_json
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Item = TypeVar("Item")
 PADDING_NAMES = ("[PAD]", "<pad>", "<|padding|>")
-CHUNK_SIZE = 1000  # texts encoded together
 MIN_VOCABULARY = 258  # the bytes, [PAD] and [CLS]
 
 
@@ -55,10 +52,10 @@ class EncodedTexts:
         """Tokens and mask (text, token) of the texts at those indices, as long as the longest."""
         starts = self.starts[indices]
         lengths = self.starts[indices + 1] - starts
-        across = np.arange(int(lengths.max(initial=1)))
-        mask = across < lengths[:, None]
+        offsets = np.arange(int(lengths.max(initial=1)))
+        mask = offsets < lengths[:, None]
         tokens = np.full(mask.shape, self.padding, np.int64)
-        tokens[mask] = self.ids[(starts[:, None] + across)[mask]]
+        tokens[mask] = self.ids[(starts[:, None] + offsets)[mask]]
         return tokens, mask
 
     def tensors(self, indices: Indices) -> "tuple[Tensor, Tensor, Tensor]":
@@ -72,36 +69,28 @@ class EncodedTexts:
 class Tokenizer:
     """Splits texts into at most ``max_length`` tokens; longer ones lose their middle: the end often sums up.
 
-    ``inner`` is the library's own, which by itself would cut off the end.
+    ``inner`` is that of a tokenizer.json, which by itself would cut off the end.
     """
 
-    def __init__(self, inner: Any, max_length: int) -> None:
+    def __init__(self, inner: PlainTokenizer, max_length: int) -> None:
         if max_length < 2:
             raise InputError(f"max_length {max_length}: expected at least 2 tokens.")
-        padding = next((name for name in PADDING_NAMES if inner.token_to_id(name) is not None), None)
+        padding = next((name for name in PADDING_NAMES if name in inner.numbers), None)
         if padding is None:
             raise InputError(f"the tokenizer has no token for padding ({', '.join(PADDING_NAMES)}).")
-        # A pretrained tokenizer.json may pad and cut by itself, to lengths of its own.
-        inner.no_padding()
-        inner.no_truncation()
-        self.uncut = copy.deepcopy(inner)
-        inner.enable_truncation(max_length)
         self.inner, self.max_length = inner, max_length
-        self.padding: int = inner.token_to_id(padding)
+        inner.max_length = max_length  # a pretrained tokenizer.json may have one of its own
+        self.padding = inner.numbers[padding]
 
     @property
     def vocabulary(self) -> int:
         """The number of tokens."""
-        return int(self.inner.get_vocab_size())
+        return len(self.inner.numbers)
 
     def encode(self, texts: TextSplit | Sequence[str]) -> EncodedTexts:
         """All the texts as tokens; the labels of bare texts are 0."""
         split = texts if isinstance(texts, TextSplit) else TextSplit(texts, np.zeros(len(texts), np.int64))
-        pieces = [np.zeros(0, np.int32)]
-        for start in range(0, len(split), CHUNK_SIZE):
-            with library_errors("tokenizer"):
-                encodings = self.uncut.encode_batch_fast(list(split.texts[start : start + CHUNK_SIZE]))
-                pieces += [np.array(_without_middle(one.ids, self.max_length), np.int32) for one in encodings]
+        pieces = [np.zeros(0, np.int32), *(np.array(self._ids(text), np.int32) for text in split.texts)]
         lengths = [len(piece) for piece in pieces]
         starts = np.cumsum(lengths, dtype=np.int64)
         return EncodedTexts(np.concatenate(pieces), starts, split.labels, self.padding)
@@ -112,26 +101,20 @@ class Tokenizer:
         >>> train_tokenizer(["low lower", "low"], vocabulary=261).tokens("Lower")
         ['[CLS]', 'low', 'e', 'r']
         """
-        with library_errors("tokenizer"):
-            encoding = self.uncut.encode(text)
-        pairs = _without_middle(list(zip(encoding.ids, encoding.tokens, strict=True)), self.max_length)
-        return [
-            self.inner.decode([number], skip_special_tokens=False).strip() or token for number, token in pairs
-        ]
+        return [self.inner.word(number).strip() or self.inner.names[number] for number in self._ids(text)]
+
+    def _ids(self, text: str) -> list[int]:
+        """Both ends of what is too long."""
+        ids, half = self.inner.encode(text, whole=True), self.max_length // 2
+        return ids if len(ids) <= self.max_length else ids[: self.max_length - half] + ids[-half:]
+
+    def to_bytes(self) -> bytes:
+        """The content of its tokenizer.json."""
+        return self.inner.to_str(pretty=True).encode()
 
     def save(self, path: str | Path) -> Path:
         """Write it as a tokenizer.json."""
-        return write_atomic(path, self.inner.to_str(pretty=True))
-
-
-def _without_middle(items: list[Item], max_length: int) -> list[Item]:
-    """Both ends of what is too long.
-
-    >>> _without_middle([1, 2, 3, 4, 5], 4)
-    [1, 2, 4, 5]
-    """
-    half = max_length // 2
-    return items if len(items) <= max_length else items[: max_length - half] + items[-half:]
+        return write_atomic(path, self.to_bytes())
 
 
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length: int = 256) -> Tokenizer:
@@ -140,7 +123,10 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
     >>> train_tokenizer(["low lower lowest", "low"], vocabulary=260).vocabulary
     260
     """
-    tokenizers = _library()
+    try:
+        import tokenizers
+    except ImportError:
+        raise InputError('to train a tokenizer needs the library: pip install ".[train]".') from None
     if vocabulary < MIN_VOCABULARY:
         raise InputError(
             f"vocabulary {vocabulary}: expected at least {MIN_VOCABULARY}: the bytes, [PAD] and [CLS]."
@@ -162,19 +148,14 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
     )
     inner.train_from_iterator(iter(texts), trainer)
-    return Tokenizer(inner, max_length)
+    return parse_tokenizer(inner.to_str().encode(), max_length)
 
 
 def read_tokenizer(path: str | Path, *, max_length: int = 256) -> Tokenizer:
     """A tokenizer.json: one that was saved, or a pretrained encoder's."""
-    _library()
-    inner = read_tokenizer_json(read_bytes(path, max_bytes=MAX_TOKENIZER_BYTES), path)
-    return Tokenizer(inner, max_length)
+    return parse_tokenizer(read_bytes(path, max_bytes=MAX_TOKENIZER_BYTES), max_length, path)
 
 
-def _library() -> Any:
-    try:
-        import tokenizers
-    except ImportError:
-        raise InputError('texts need the tokenizers library: pip install ".[train]".') from None
-    return tokenizers
+def parse_tokenizer(data: bytes, max_length: int, where: str | Path = "tokenizer.json") -> Tokenizer:
+    """The tokenizer of a tokenizer.json's content."""
+    return Tokenizer(read_tokenizer_json(data, where), max_length)

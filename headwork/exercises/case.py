@@ -119,7 +119,7 @@ class Case:
 
         try:
             with np.errstate(all="ignore"):
-                self.mechanism.function(**inputs, **options, note=note)
+                self.mechanism.run({**inputs, **options}, note)
         except (InputError, ValueError, IndexError, ZeroDivisionError, OverflowError) as error:
             if not edits and not replacing:
                 raise

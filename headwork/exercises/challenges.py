@@ -13,11 +13,10 @@ from headwork.errors import InputError
 from headwork.exercises.draws import Draws, matrix_text
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
-from headwork.readings.recording import recorder
 
 ANSWER = "answer"
 TOLERANCE = 0.01  # between the weights and the target
-WIDEST = 64
+MAX_SIZE = 64
 SMALL, LARGE = 0.1, 10.0  # lengths of a perturbation
 NOTICEABLE = 0.25  # change of a weight
 BUILD = (
@@ -85,19 +84,17 @@ def _refutation(fields: Mapping[str, str]) -> Callable[[Judge], Judge]:
 def _weights(query: Any, key: Any, beta: Any) -> Any:
     """The attention weights of an answer, sizes checked."""
     for name, rows in (("query", query), ("key", key)):
-        if rows.ndim != 2 or max(rows.shape) > WIDEST:
+        if rows.ndim != 2 or max(rows.shape) > MAX_SIZE:
             raise InputError(
-                f"{name}: expected rows and columns, at most {WIDEST} of each. "
+                f"{name}: expected rows and columns, at most {MAX_SIZE} of each. "
                 "A single row is written [[1, 2]]."
             )
         if not np.isfinite(rows).all():
             raise InputError(f"{name}: only finite numbers; take beta = oo for hard attention.")
     if np.ndim(beta) != 0:
         raise InputError("beta: a single number is expected.")
-    recorded: dict[str, Any] = {}
-    value = HandTensor(np.eye(len(key)))
-    attention(HandTensor(query), HandTensor(key), value, beta=float(beta), note=recorder(recorded))
-    return recorded["weights"].array
+    identity = HandTensor(np.eye(len(key)))  # with these values the output is the weights
+    return attention(HandTensor(query), HandTensor(key), identity, beta=float(beta)).array
 
 
 # --- build --------------------------------------------------------------------------------------------

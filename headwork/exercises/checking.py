@@ -4,14 +4,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
+from headwork.documents import Document, Item, Items, Shown
 from headwork.errors import HeadworkError
 from headwork.exercises.case import Steps
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same
-from headwork.readings.notebook import array_text
+from headwork.readings.notebook_cells import array_text
 
 MOVES = (1, -1, 2, -2)
 MAX_CHANGES = 400  # entries times moves tried
@@ -83,7 +85,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Shown):
     """What an exercise's numbers reveal, and the change of one entry that reveals most."""
 
     exercise: Exercise
@@ -94,25 +96,24 @@ class Check:
     def good(self) -> bool:
         return self.detection.score == (0, 0)
 
-    def to_text(self) -> str:
-        name = self.exercise.title or self.exercise.mechanism
-        lines = [f"{name}: {len(self.detection.detected)} known mistakes change an asked step."]
+    def document(self) -> Document:
+        hidden = (f"{_name(slug)}: {MISCONCEPTIONS[slug].sentence}" for slug in self.detection.hidden)
+        alike = (f"{_name(a)} and {_name(b)}" for a, b in self.detection.alike)
+        parts: list[Any] = [f"{len(self.detection.detected)} known mistakes change an asked step."]
         if self.detection.hidden:
-            lines.append("These numbers cannot reveal:")
-            lines += [f"  {_name(slug)}: {MISCONCEPTIONS[slug].sentence}" for slug in self.detection.hidden]
+            parts += ["These numbers cannot reveal:", Items(tuple(map(Item, hidden)))]
         if self.detection.alike:
-            lines.append("These numbers cannot tell apart:")
-            lines += [f"  {_name(a)} and {_name(b)}" for a, b in self.detection.alike]
+            parts += ["These numbers cannot tell apart:", Items(tuple(map(Item, alike)))]
         if self.good:
-            lines.append("Every known mistake shows, and each differs from the others.")
+            parts.append("Every known mistake shows, and each differs from the others.")
         elif self.change is None:
-            lines.append("No change of a single entry by 1 or 2 reveals more.")
+            parts.append("No change of a single entry by 1 or 2 reveals more.")
         else:
             left = [_name(slug) for slug in self.change.detection.hidden]
             left += [f"{_name(a)} = {_name(b)}" for a, b in self.change.detection.alike]
             rest = f" Then still hidden: {', '.join(left)}." if left else ""
-            lines.append(f"The smallest change that reveals more: {self.change}.{rest}")
-        return "\n".join(lines) + "\n"
+            parts.append(f"The smallest change that reveals more: {self.change}.{rest}")
+        return Document(self.exercise.title or self.exercise.mechanism, tuple(parts))
 
 
 def _name(slug: str) -> str:

@@ -272,14 +272,16 @@ def copying(tokens: Tensor, *, norm: Number, note: Note = silent) -> Tensor:
     Step("residual", "R", r"X + F", "token width"),
     *steps_of(layer_normalisation),
 )
-def add_and_normalise(tokens: Tensor, sublayer: Tensor, *, note: Note = silent) -> Tensor:
+def add_and_normalise(
+    tokens: Tensor, sublayer: Tensor, *, epsilon: Number = 0, note: Note = silent
+) -> Tensor:
     """The residual connection and the layer normalisation around a sublayer.
 
     >>> tokens, sublayer = HandTensor(np.array([[1.0, 3.0]])), HandTensor(np.zeros((1, 2)))
     >>> add_and_normalise(tokens, sublayer).array.tolist()
     [[-1.0, 1.0]]
     """
-    return layer_normalisation(note("residual", tokens + sublayer), note=note)
+    return layer_normalisation(note("residual", tokens + sublayer), epsilon=epsilon, note=note)
 
 
 @formula(

@@ -1,30 +1,27 @@
 """A question in every format, and the sheet to fill in.
 
-A ``Question`` (title, paragraphs, inputs, blanks) is written as text, Markdown, LaTeX, HTML or a notebook.
+A ``Question`` (title, paragraphs, inputs, blanks) is shown in every format.
 The answer sheet is TOML: one string per step, one ``?`` per entry.
 """
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from headwork.documents import Block, Code, Document, Formula, Item, Items, Prose, Shown, Table, Values
 from headwork.errors import sizes_in_words
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise, toml_lines
+from headwork.exercises.generation import KINDS
 from headwork.note import Input
 from headwork.numbers import HandTensor
-from headwork.pages.formulas import plain_formula
-from headwork.pages.notebooks import NotebookCell, notebook_text, safe_markdown
-from headwork.pages.tables import escape_latex as escaped
 from headwork.readings import explain
-from headwork.readings.latex import PREAMBLE, matrix_latex
-from headwork.readings.terminal import option_texts
-from headwork.readings.trace import Trace, TraceValue
-from headwork.readings.writing import number_text
+from headwork.readings.showing import shown_value
+from headwork.readings.trace import TraceValue
 
 CONVENTION = "Matrices are applied as {0}: a row x of the tokens gives the row {0}."
 FORMS = (
@@ -59,13 +56,16 @@ class Blank:
             return self.about
         return f"{self.about} ({self.points:g} point{'' if self.points == 1 else 's'})"
 
+    def item(self) -> Item:
+        symbol = (Formula(self.symbol), ": ") if self.symbol != self.name else ()
+        return Item((*symbol, self.description), self.name)
+
 
 @dataclass(frozen=True)
-class Question:
-    """The question of an exercise, before it is written in any format."""
+class Question(Shown):
+    """The question of an exercise."""
 
     exercise: Exercise
-    trace: Trace | None
     paragraphs: tuple[str, ...]
     inputs: tuple[TraceValue, ...]
     blanks: tuple[Blank, ...]
@@ -74,13 +74,40 @@ class Question:
     def title(self) -> str:
         return self.exercise.title or self.exercise.mechanism.replace("-", " ").capitalize()
 
+    def given(self) -> tuple[Block, ...]:
+        """What is asked in words, and the numbers that are given, all of them."""
+        values = tuple(map(shown_value, self.inputs))
+        return (*map(Prose, self.paragraphs), *([Values((("", values),), whole=True)] if values else []))
+
+    def document(self) -> Document:
+        """The question; in a notebook with a cell to fill in and one that marks it."""
+        asked = Items(tuple(blank.item() for blank in self.blanks))
+        parts = (*self.given(), Prose("Asked:"), asked)
+        return Document(self.title, parts, data=self.as_data, cells=lambda: (*parts, *self._cells()))
+
+    def as_data(self) -> dict[str, Any]:
+        blanks = [{"name": b.name, "about": b.about, "points": b.points} for b in self.blanks]
+        return {"title": self.title, "exercise": self._exercise_data(), "asked": blanks}
+
+    def _exercise_data(self) -> dict[str, Any]:
+        return tomllib.loads(self.exercise.to_toml())
+
+    def _cells(self) -> tuple[Code, Code]:
+        blanks = "".join(f'    {json.dumps(b.name)}: """\n{b.placeholder}\n""",\n' for b in self.blanks)
+        check = (
+            "from headwork.exercises import exercise_from\nfrom headwork.grading import feedback, grade\n\n"
+            f"exercise = exercise_from({json.dumps(self._exercise_data())}, 'this notebook')\n"
+            "print(feedback(grade(exercise, answers), hint=2))"
+        )
+        return Code(f"answers = {{\n{blanks}}}"), Code(check)
+
 
 def build_question(exercise: Exercise) -> Question:
     """The question of an exercise."""
     if exercise.challenge:
         return _challenge_question(exercise)
     trace = exercise.trace
-    options = {name: str(exercise.options.get(name, value)) for name, value in option_texts(trace).items()}
+    options = {name: str(exercise.options.get(name, value)) for name, value in trace.option_texts().items()}
     convention = options.pop("convention", "")
     paragraphs = [exercise.question or trace.mechanism.about]
     if convention and any(name.startswith("W_") for name in trace.inputs):
@@ -98,7 +125,7 @@ def build_question(exercise: Exercise) -> Question:
     if options:
         paragraphs.append(", ".join(f"{k.replace('_', ' ')} = {value}" for k, value in options.items()))
     blanks = tuple(_blank(exercise, path, points) for path, points in exercise.asked.items())
-    return Question(exercise, trace, tuple(paragraphs), (*trace.inputs.values(), *masks), blanks)
+    return Question(exercise, tuple(paragraphs), (*trace.inputs.values(), *masks), blanks)
 
 
 def _blank(exercise: Exercise, path: str, points: float) -> Blank:
@@ -117,7 +144,7 @@ def _blank(exercise: Exercise, path: str, points: float) -> Blank:
 
 
 def _challenge_question(exercise: Exercise) -> Question:
-    trace, inputs = None, []
+    inputs = []
     if "target" in exercise.inputs:
         # The target is a matrix like any other: borrow a card for it.
         trace = explain("softmax", scores=exercise.inputs["target"])
@@ -126,85 +153,14 @@ def _challenge_question(exercise: Exercise) -> Question:
     fields = CHALLENGES[exercise.mechanism].fields
     blanks = tuple(Blank(name, name, about) for name, about in fields.items())
     paragraphs = (exercise.question, "Any answer that works when it is run is right. " + SEPARATORS)
-    return Question(exercise, trace, paragraphs, tuple(inputs), blanks)
+    return Question(exercise, paragraphs, tuple(inputs), blanks)
 
 
-# --- the formats --------------------------------------------------------------------------------------
-def text(question: Question) -> str:
-    lines = [question.title, "", *question.paragraphs, ""]
-    for value in question.inputs:
-        lines += [_label(value, plain_formula(value.symbol)), *(f"  {row}" for row in _rows(value)), ""]
-    lines.append("Asked:")
-    for blank in question.blanks:
-        symbol = f" {plain_formula(blank.symbol)}" if blank.symbol != blank.name else ""
-        lines.append(f"  {blank.name}{symbol}: {blank.description}")
-    return "\n".join(lines) + "\n"
-
-
-def _label(value: TraceValue, symbol: str) -> str:
-    name = name_and_shape(value)
-    return name if plain_formula(value.symbol) == value.path else f"{symbol}, {name}"
-
-
-def name_and_shape(value: TraceValue) -> str:
-    """The name of an input with its shape in words."""
-    return value.path + (f": {sizes_in_words(value.shape, ' '.join(value.axes))}" if value.shape else "")
-
-
-def _rows(value: TraceValue) -> Iterator[str]:
-    for caption, matrix in value.matrices():
-        if caption:
-            yield caption
-        cells = [[number_text(x, 4) for x in row] for row in np.atleast_2d(matrix.tensor.array)]
-        width = max(len(cell) for row in cells for cell in row)
-        yield from ("  ".join(cell.rjust(width) for cell in row) for row in cells)
-
-
-def markdown(question: Question, level: int = 1) -> str:
-    parts = [f"{'#' * level} {question.title}", *question.paragraphs]
-    for value in question.inputs:
-        parts.append(f"{_label(value, f'${value.symbol}$')}:\n\n$$\n{_latex(question, value)}\n$$")
-    rows = "\n".join(
-        f"- **{b.name}** {'$' + b.symbol + '$' if b.symbol != b.name else ''}: {b.description}"
-        for b in question.blanks
-    )
-    return safe_markdown("\n\n".join([*parts, "Asked:", rows]) + "\n")
-
-
-def _latex(question: Question, value: TraceValue) -> str:
-    assert question.trace is not None
-    return r" \qquad ".join(
-        (rf"\text{{{escaped(caption)}: }}" if caption else "") + matrix_latex(matrix, question.trace)
-        for caption, matrix in value.matrices()
-    )
-
-
-def latex(question: Question, *, fragment: bool = False) -> str:
-    lines = [rf"\section*{{{escaped(question.title)}}}"]
-    lines += [escaped(paragraph) + r"\par" for paragraph in question.paragraphs]
-    for value in question.inputs:
-        name = escaped(name_and_shape(value))
-        lines += [rf"${value.symbol}$, {name}:", "\\[\n" + _latex(question, value) + "\n\\]"]
-    lines.append(r"\begin{itemize}")
-    for blank in question.blanks:
-        symbol = f" ${blank.symbol}$" if blank.symbol != blank.name else ""
-        lines.append(rf"\item {escaped(blank.name)}{symbol}: {escaped(blank.description)}")
-    lines.append(r"\end{itemize}")
-    body = "\n".join(lines) + "\n"
-    return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
-
-
-def notebook(question: Question) -> str:
-    """The question, a cell to fill in, and a cell that marks it."""
-    blanks = "".join(f'    {json.dumps(b.name)}: """\n{b.placeholder}\n""",\n' for b in question.blanks)
-    data: dict[str, Any] = tomllib.loads(question.exercise.to_toml())
-    check = (
-        "from headwork.exercises import exercise_from\nfrom headwork.grading import feedback, grade\n\n"
-        f"exercise = exercise_from({json.dumps(data)}, 'this notebook')\n"
-        "print(feedback(grade(exercise, answers), hint=2))"
-    )
-    sources = (("markdown", markdown(question)), ("code", f"answers = {{\n{blanks}}}"), ("code", check))
-    return notebook_text(NotebookCell(*source) for source in sources)
+def kind_table() -> Table:
+    """The kinds of exercise and what each asks for."""
+    rows = [(slug, ", ".join(kind.asked)) for slug, kind in KINDS.items()]
+    rows += [(slug, ", ".join(challenge.fields)) for slug, challenge in CHALLENGES.items()]
+    return Table("", ("kind", "asks for"), list(rows))
 
 
 # --- the sheet to fill in -------------------------------------------------------------------------------
@@ -224,7 +180,7 @@ def answer_sheet(
         question = build_question(exercise)
         if origin and exercise.origin:
             lines += ["", f"[exercise.{json.dumps(name)}]", *toml_lines(exercise.origin)]
-        lines += ["", *(f"# {line}".rstrip() for line in text(question).splitlines())]
+        lines += ["", *(f"# {line}".rstrip() for line in question.to_text().splitlines())]
         lines += ["", f"[answers.{json.dumps(name)}]"]
         for blank in question.blanks:
             lines += [f"# {blank.description}", f'{json.dumps(blank.name)} = """']

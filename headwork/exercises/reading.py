@@ -1,5 +1,6 @@
 """Exercises read from TOML: a teacher's own file, or a kind with its seed."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from headwork.exercises.generation import generate
 from headwork.files import read_toml
 
 ROUNDING = ("free", "part", "wrong")
-MAX_DIGITS = 12
+MAX_DIGITS, MAX_POINTS = 12, 1_000_000
 
 
 def read_exercise(path: str | Path) -> Exercise:
@@ -55,12 +56,17 @@ def exercise_from(data: Mapping[str, Any], where: str) -> Exercise:
 
 
 def read_points(points: Mapping[str, Any], where: str) -> dict[str, float]:
-    try:
-        read = {path: float(value) for path, value in points.items()}
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: [points] takes one number per step, such as weights = 2.") from None
-    if any(not 0 <= value < 1e6 for value in read.values()):
-        raise InputError(f"{where}: [points] holds a number below 0 or above 1,000,000.")
+    """The points of each step: numbers, of which none is below 0, huge or undefined."""
+    read: dict[str, float] = {}
+    for path, value in points.items():
+        try:
+            read[path] = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            read[path] = math.nan
+        if not 0 <= read[path] < MAX_POINTS:
+            raise InputError(
+                f"{where}: points of {path} are {value!r}. Expected a number from 0 to {MAX_POINTS:,}."
+            )
     return read
 
 

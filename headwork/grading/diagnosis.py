@@ -10,13 +10,13 @@ from itertools import permutations
 
 import numpy as np
 
+from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, Steps
 from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
 from headwork.exercises.misconceptions.softmax import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
 from headwork.grading.searching import search, search_pairs
 from headwork.grading.wrong_step import Cause, WrongStep
-from headwork.readings.writing import number_text
 
 MAX_PAIRS = 3  # pairs named at most
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time

@@ -1,19 +1,18 @@
 """Feedback: a verdict on every step, and hints at three levels (where; what kind; the right step)."""
 
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
+from headwork.documents import Document, Heading, Item, Items
+from headwork.documents.formats.json import plain
+from headwork.documents.formats.text import Text
+from headwork.documents.style import PLAIN, Style
+from headwork.documents.writing import number_text
 from headwork.errors import HeadworkError
 from headwork.grading.diagnosis import cell_text
 from headwork.grading.marks import Mark, StepMark
-from headwork.pages import heading, page
-from headwork.pages.style import PLAIN, Style
-from headwork.readings.json import plain
-from headwork.readings.writing import number_text
 
 MAX_CELLS = 12
 
@@ -31,17 +30,22 @@ def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
       weights  incorrect  0 of 1
         where: [0], [1]
     """
+    points, steps = feedback_parts(mark, hint)
+    return "\n".join([points, *Text(style).pieces([steps])])
+
+
+def feedback_parts(mark: Mark, hint: int = 2) -> tuple[str, Items]:
+    """The points in words, and every step with its verdict and hints."""
     hint = min(hint, mark.exercise.hints)
-    lines = [f"{mark.exercise.name}: {mark.points:g} of {mark.max_points:g} points"]
-    width = max(len(step.path) for step in mark.steps)
-    colours = {"correct": style.green, "incorrect": style.red, "unreadable": style.red}
+    good = {"correct": True, "incorrect": False, "unreadable": False}
+    items = []
     for step in mark.steps:
-        name, verdict = style.bold(step.path.ljust(width)), colours.get(step.verdict, str)(step.verdict)
         remark = f"  ({step.remark})" if step.remark else ""
-        lines.append(f"  {name}  {verdict}  {step.points:g} of {step.max_points:g}{remark}")
-        if not step.right:
-            lines += [f"    {line}" for line in hints(mark, step, hint)]
-    return "\n".join(lines)
+        words = f"{step.points:g} of {step.max_points:g}{remark}"
+        more = () if step.right else tuple(hints(mark, step, hint))
+        items.append(Item(words, step.path, step.verdict, good.get(step.verdict), more))
+    points = f"{mark.exercise.name}: {mark.points:g} of {mark.max_points:g} points"
+    return points, Items(tuple(items))
 
 
 def hints(mark: Mark, step: StepMark, hint: int) -> Iterator[str]:
@@ -118,10 +122,11 @@ def as_data(mark: Mark) -> dict[str, Any]:
     }
 
 
-def feedback_page(marks: Mapping[str, Mark], *, title: str, hint: int = 2) -> str:
-    """The marks of one student as a page."""
-    blocks: list[Markup] = []
+def feedback_document(marks: Mapping[str, Mark], *, title: str, hint: int = 2) -> Document:
+    """The marks of one student."""
+    parts: list[Any] = []
     for name, mark in marks.items():
-        blocks.append(heading(f"{name}: {mark.exercise.name}"))
-        blocks.append(Markup(f"<pre>{escape(feedback(mark, hint))}</pre>"))
-    return page(title, *blocks)
+        points, steps = feedback_parts(mark, hint)
+        parts += [Heading(f"{name}. {points}" if name != mark.exercise.name else points), steps]
+    data = {name: as_data(mark) for name, mark in marks.items()}
+    return Document(title, tuple(parts), data=lambda: data)

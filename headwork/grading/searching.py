@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
 from headwork.grading.edits import edits_of
 from headwork.grading.step_graph import StepEdit, StepGraph, said, step_graph
@@ -20,7 +21,6 @@ from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
-from headwork.readings.writing import number_text
 
 # How many of the edits tried would meet the numbers by chance: below the first an edit is believed; below the
 # second (for a common one) or the third it is told beside the slip that it may be; two at once need the last.

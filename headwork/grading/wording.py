@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from headwork.documents.formulas import plain_formula
+from headwork.documents.writing import number_text
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Number, Tree, in_text, operation
 from headwork.numbers.operations import OPERATIONS
-from headwork.pages.formulas import plain_formula
-from headwork.readings.writing import number_text
 
 LONGEST = 44  # a longer formula is not written out
 KINDS = {

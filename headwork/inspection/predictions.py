@@ -13,10 +13,10 @@ from headwork.data import CATALOG, Tokenizer, read_image
 from headwork.data.datasets import normalise
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
-from headwork.errors import InputError
+from headwork.documents import Table
+from headwork.errors import InputError, cut
 from headwork.models import Model
-from headwork.pages import Table
-from headwork.training.evaluation import Evaluation, evaluate, interval
+from headwork.training.evaluation import Evaluation, evaluate, interval, probabilities_of
 from headwork.training.examples import DataInfo, Examples, ImageExamples
 from headwork.training.folders import RESULT, check_run, load_data_info, load_model, load_run, load_tokenizer
 from headwork.training.preparation import PreparedRun, prepare
@@ -56,7 +56,10 @@ def evaluate_run(
             )
     examples = [_examples(prepared, name, info) for name in parts]
     filled = [one for one in examples if len(one.labels)] or examples
-    evaluation = _joined([evaluate(model, one, run.batch_size) for one in filled])
+    try:
+        evaluation = _joined([evaluate(model, one, run.batch_size) for one in filled])
+    except InputError as error:
+        raise InputError(f"{path}, {' and '.join(parts)}: {error}") from None
     part_name = parts[0] if len(parts) == 1 else f"all {len(evaluation.labels):,}"
     return evaluation, info, f"{part_name} of {prepared.info.name}"
 
@@ -153,7 +156,7 @@ def predict(
     if images:
         size = (info.size, info.size)
         pixels = np.stack([read_image(image, channels=info.channels, size=size) for image in images])
-        probabilities = image_probabilities(model, pixels, info)
+        probabilities = image_probabilities(model, pixels, info, images)
     else:
         assert isinstance(run, TextRun)
         probabilities = text_probabilities(model, texts, run)
@@ -177,11 +180,11 @@ def prediction_table(inputs: Sequence[str], probabilities: Tensor, classes: tupl
 
 
 @torch.no_grad()
-def image_probabilities(model: Model, images: Any, info: DataInfo) -> Tensor:
+def image_probabilities(model: Model, images: Any, info: DataInfo, names: Sequence[Any] = ()) -> Tensor:
     """Probabilities (image, class) of images as bytes (image, channel, height, width)."""
     kind = next(model.parameters()).dtype
     logits: Tensor = model(normalise(torch.from_numpy(images), info.mean, info.std).to(kind))
-    return logits.softmax(-1)
+    return probabilities_of(logits, names or [f"image {number}" for number in range(len(images))])
 
 
 @torch.no_grad()
@@ -193,4 +196,4 @@ def text_probabilities(model: Model, texts: Sequence[str], run: TextRun) -> Tens
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
     tokens, mask, _ = encoded.tensors(np.arange(len(texts)))
     logits: Tensor = model(tokens, mask)
-    return logits.softmax(-1)
+    return probabilities_of(logits, [repr(cut(text, 60)) for text in texts])

@@ -4,22 +4,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from headwork.documents import Document, Figure, Table, save_plot
 from headwork.errors import InputError
 from headwork.inspection import figures
 from headwork.inspection.run_report import settings_table
-from headwork.pages import Table, save_plot
 from headwork.training.folders import RESULT, Result, check_run, load_data_info, load_metrics, load_run
 from headwork.training.progress import format_duration
 
 
 def compare_curves(runs: Sequence[Path], out: Path) -> Path:
     """Write the curves of several runs as one picture."""
+    return save_plot(_curves(runs), out)
+
+
+def _curves(runs: Sequence[Path]) -> Any:
     names = _differences(runs) or _names(runs)
     data = sorted({load_data_info(run).name for run in runs})
     captions = {figures.curves_caption(load_run(run)) for run in runs}
     caption = captions.pop() if len(captions) == 1 else ""
     metrics = {names[run]: load_metrics(run) for run in runs}
-    return save_plot(figures.curves(metrics, ", ".join(data), caption), out)
+    return figures.curves(metrics, ", ".join(data), caption)
+
+
+def curves_document(runs: Sequence[Path]) -> Document:
+    """The results of several runs in a table, and their curves."""
+    return Document("Runs", (compare_results(runs), Figure(_curves(runs), "loss and accuracy by epoch")))
 
 
 def compare_results(runs: Sequence[Path]) -> Table:

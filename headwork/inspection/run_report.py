@@ -1,16 +1,17 @@
-"""The report on a finished run, as one offline page: settings, curves, heads, confusion matrix, mistakes."""
+"""The report on a finished run: its result, curves, heads, confusion matrix, mistakes, settings."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headwork.data import Images, Texts
 from headwork.data.fetching import Log, to_stderr
+from headwork.documents import Code, Details, Document, Figure, Heading, Table, save_plot
 from headwork.files import write_atomic
 from headwork.inspection import figures
 from headwork.inspection.predictions import format_accuracy
 from headwork.models import Model, VisionTransformerConfig
-from headwork.pages import Table, figure, heading, page, plot_svg, save_plot
 from headwork.training.folders import Result, load_data_info, load_model, load_run
 from headwork.training.preparation import prepare
 from headwork.training.progress import format_duration, quiet
@@ -23,7 +24,7 @@ REPORT = "report.html"
 def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log = to_stderr) -> Path:
     """Write the page of a finished run; unless ``out`` is given into its folder, with the curves."""
     result = run if isinstance(run, Result) else Result.read(run)
-    text = html(result, result.data or _load_data(result.folder, log))
+    text = run_document(result, result.data or load_data_of(result.folder, log)).to_html()
     if out is None:
         title, caption = result.folder.name, figures.curves_caption(load_run(result.folder))
         picture = figures.curves({title: result.metrics}, title, caption)
@@ -32,8 +33,8 @@ def write_report(run: str | Path | Result, out: Path | None = None, *, log: Log 
     return write_atomic(out or result.folder / REPORT, text)  # last: it tells that the rest is there
 
 
-def _load_data(folder: Path, log: Log) -> Images | Texts | None:
-    """The images that a run was trained on; the page of texts needs none."""
+def load_data_of(folder: Path, log: Log = to_stderr) -> Images | Texts | None:
+    """The images that a run was trained on; the report on texts needs none."""
     run = load_run(folder)
     if isinstance(run, TextRun):
         return None
@@ -42,27 +43,101 @@ def _load_data(folder: Path, log: Log) -> Images | Texts | None:
     return prepared.data
 
 
-def html(result: Result, data: Images | Texts | None) -> str:
-    """The page of a run."""
-    run, info = load_run(result.folder), load_data_info(result.folder)
-    picture = figures.curves({result.folder.name: result.metrics})
-    confusion = figures.confusion_figure(result.record["confusion"], info.classes)
-    return page(
+def run_document(result: Result, data: Images | Texts | None, *, folder: str = ".") -> Document:
+    """The report on a run; code in it finds the run in ``folder``, as seen from the notebook."""
+    run, info, record = load_run(result.folder), load_data_info(result.folder), result.record
+    model = run.model  # type: ignore[attr-defined]
+    kind = type(model).__name__.removesuffix("Config")
+    test, counts = record["test"], info.counts
+    return Document(
         f"{result.folder.name}: {run.task} on {info.name}",
-        result_table(result, run),
-        heading("Curves"),
-        figure(plot_svg(picture, "loss and accuracy by epoch"), figures.curves_caption(run)),
-        epochs_table(result.metrics),
-        *_heads(run, result.folder, data),
-        heading("Confusion matrix"),
-        figure(plot_svg(confusion, "confusion matrix"), figures.CONFUSION_CAPTION),
-        heading("The most confident mistakes"),
-        *_mistakes(result, info.classes, data),
-        heading("Settings"),
-        settings_table(run),
-        Table("", ("data",), [(note,) for note in info.notes]),
+        (
+            f"A {kind} of {record['parameters']:,} parameters, trained for {run.epochs} epochs. Test "
+            f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
+            Code(SETUP.format(folder=json.dumps(folder)), (result_table(result, run),)),
+            Heading("Curves"),
+            _figure(
+                "figures.curves({result.folder.name: result.metrics})",
+                figures.curves({result.folder.name: result.metrics}),
+                "loss and accuracy by epoch",
+            ),
+            figures.curves_caption(run),
+            _table("epochs_table(result.metrics)", epochs_table(result.metrics)),
+            *_heads(run, result.folder, data),
+            Heading("Confusion matrix"),
+            _figure(
+                "figures.confusion_figure(result.record['confusion'], classes)",
+                figures.confusion_figure(record["confusion"], info.classes),
+                "confusion matrix",
+            ),
+            figures.CONFUSION_CAPTION,
+            Heading("The most confident mistakes"),
+            *_mistakes(result, info.classes, data),
+            Heading("How it is trained"),
+            f"{_optimiser(run)}; batches of {run.batch_size}; the learning rate rises over the first "
+            f"{run.warm_up:.0%} of the steps to {run.learning_rate:g} and falls along half a cosine to 0; "
+            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
+            f"gradients clipped at norm {run.max_grad_norm:g}.{_augmented(run)}",
+            _figure(
+                "figures.schedule_figure(run, result.record['steps'])",
+                figures.schedule_figure(run, record["steps"]),
+                "learning rate by step",
+            ),
+            Heading("Data, model and settings"),
+            f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for "
+            f"validation, {test['count']:,} for the test, {len(info.classes)} classes: "
+            f"{', '.join(info.classes)}.",
+            *info.notes,
+            Details("Every field of the run", (_table("settings_table(run)", settings_table(run)),)),
+            Details(
+                "Every tensor of the model",
+                (_table("parameters_table(model)", parameters_table(load_model(result.folder, log=quiet))),),
+            ),
+            "The seed decides everything that is random: training.train(run, 'runs/again') repeats the run.",
+        ),
         about="How it was trained, how good it is, and where it goes wrong.",
+        data=lambda: {"run": asdict(run), "classes": list(info.classes), **record},
     )
+
+
+SETUP = """%matplotlib inline
+from IPython.display import display
+
+from headwork import training
+from headwork.inspection import figures, run_report
+
+folder = {folder}  # of the run, as seen from here
+run, result = training.load_run(folder), training.Result.read(folder)
+model, classes = training.load_model(folder), training.load_data_info(folder).classes
+display(run_report.result_table(result, run))
+"""
+
+
+def _table(call: str, table: Table) -> Code:
+    """A table of the report, with the code that shows it."""
+    return Code(f"display(run_report.{call})", (table,))
+
+
+def _figure(call: str, plot: Any, alt: str) -> Code:
+    """A figure, with the code that draws it."""
+    return Code(f"display({call})", (Figure(plot, alt),))
+
+
+def _optimiser(run: RunConfig) -> str:
+    parts = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
+    if getattr(getattr(run, "model", None), "ngrams", 0):
+        parts.append("SGD with momentum for the n-gram table")
+    return ", ".join([*parts, "AdamW for the rest"]) if parts else "AdamW"
+
+
+def _augmented(run: RunConfig) -> str:
+    if not isinstance(run, VisionRun):
+        return ""
+    changes = ["flipped left and right"] if run.augmentation.flip else []
+    changes += [f"shifted by up to {run.augmentation.shift} pixels"] if run.augmentation.shift else []
+    changes += [f"{run.augmentation.erase:.0%} of them partly erased"] if run.augmentation.erase else []
+    listed = f"{', '.join(changes)} at random, differently in each epoch" if changes else "not augmented"
+    return f" Images are {listed}."
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -126,13 +201,13 @@ def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
 def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
     wrong = result.record["mistakes"]
     if not wrong or not isinstance(data, Images):
-        return [mistakes_table(result, classes) if wrong else "There are none."]
+        return [_table("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
         true, predicted = (figures.plain(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
     picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
-    return [figure(plot_svg(picture, "mistakes"), "The true class, and the prediction with its probability.")]
+    return [Figure(picture, "mistakes", "The true class, and the prediction with its probability.")]
 
 
 def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> Any | None:
@@ -156,7 +231,4 @@ def _heads(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[An
     caption = "Mean attention weight by offset to the other patch (+ is offset 0), on 64 images."
     if getattr(run, "initialisation", "") == "convolution":
         caption += " Each head was built to attend to one of its nine neighbours."
-    return [
-        heading("Where the heads attend"),
-        figure(plot_svg(picture, "heads before and after training"), caption),
-    ]
+    return [Heading("Where the heads attend"), Figure(picture, "heads before and after training", caption)]

@@ -34,12 +34,6 @@ class ModelTrace(Trace):
 
     result: Any = field(default=None, repr=False, compare=False)
 
-    def to_notebook(self) -> str:
-        raise InputError(
-            "a model's trace has no notebook: a notebook solves a typed problem again, and a model is not "
-            "typed. Take text, markdown, latex, html or json."
-        )
-
 
 def trace(
     model: Model,
@@ -159,16 +153,11 @@ def check_traceable(model: Any) -> None:
         )
     if torch.compiler.is_compiling():
         raise InputError("trace: nothing is traced inside torch.compile. Call it outside.")
-    fused = [name or "the model" for name, part in model.named_modules() if _backend(part) == "fused"]
-    if fused:
+    if model.config.backend == "fused":
         raise InputError(
-            f"trace: {fused[0]} is fused, and a fused kernel keeps no steps. Trace "
+            "trace: the model is fused, and a fused kernel keeps no steps. Trace "
             "model.with_backend('plain'), which has the same parameters."
         )
-
-
-def _backend(part: nn.Module) -> Any:
-    return part.config.backend if isinstance(part, Model) else getattr(part, "backend", None)
 
 
 @contextmanager

@@ -22,13 +22,15 @@ from headwork.mechanisms.convolution import (
     toeplitz,
 )
 from headwork.mechanisms.feedforward import feed_forward, gelu, relu
-from headwork.mechanisms.layers import decoder_layer, encoder_layer, layer_normalisation, rms_normalisation
+from headwork.mechanisms.images import convolutional_classifier, recurrent_classifier, vision_transformer
+from headwork.mechanisms.layers import decoder_layer, encoder_layer
 from headwork.mechanisms.linear import (
     linear_attention,
     linear_attention_chunked,
     linear_attention_recurrent,
     multi_head_linear_attention,
 )
+from headwork.mechanisms.normalisation import layer_normalisation, rms_normalisation
 from headwork.mechanisms.positions import (
     alibi_positions,
     learned_positions,
@@ -40,3 +42,5 @@ from headwork.mechanisms.positions import (
     sinusoidal_positions_2d,
 )
 from headwork.mechanisms.recurrence import gru, gru_cell, lstm, lstm_cell, recurrence, recurrence_closed_form
+from headwork.mechanisms.texts import text_classifier, text_encoder
+from headwork.mechanisms.transformer import decoder, encoder, encoder_decoder, language_model

@@ -8,9 +8,10 @@ A mask has 1 where a query may attend and 0 where it may not; "causal" hides eve
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, sizes_in_words
+from headwork.mechanisms.parameters import AttentionParameters, input_cards
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 from headwork.numbers import exponentials_may_overflow
 
@@ -125,11 +126,8 @@ def add_bias(rows: Tensor, bias: Tensor | None, name: str) -> Tensor:
 
 
 QUERY = Step("query", "Q", r"X {W_q}", "token key_width", columns=r"{W_q} X")
-PROJECTIONS = (
-    Input("W_q", "W_q", "key_width width", "query projection; none is the identity", trained=True),
-    Input("W_k", "W_k", "key_width width", "key projection; none is the identity", trained=True),
-    Input("W_v", "W_v", "value_width width", "value projection; none is the identity", trained=True),
-)
+PARAMETERS = input_cards(AttentionParameters)
+PROJECTIONS, W_O, BIASES = PARAMETERS[:3], PARAMETERS[3], PARAMETERS[4:]
 
 
 @mechanism(
@@ -185,15 +183,6 @@ def self_attention(
     )
 
 
-BIASES = (
-    Input("b_q", "b_q", "key_width", "query bias; none is 0", trained=True),
-    Input("b_k", "b_k", "key_width", "key bias; none is 0", trained=True),
-    Input("b_v", "b_v", "value_width", "value bias; none is 0", trained=True),
-    Input("b_o", "b_o", "width", "bias of the output; none is 0", trained=True),
-)
-W_O = Input("W_o", "W_o", "width joined_width", "mixes the joined heads; none is the identity", trained=True)
-
-
 def _split_step(name: str, rows: str, matrix: str, bias: str, axes: str) -> Step:
     formula, columns = (
         rf"\operatorname{{split}}({product} + {bias})" for product in (f"{rows} {matrix}", f"{matrix} {rows}")
@@ -202,7 +191,7 @@ def _split_step(name: str, rows: str, matrix: str, bias: str, axes: str) -> Step
 
 
 # What every attention with several heads has: its inputs, the split into heads, the joining.
-MULTI_HEAD_CARDS = (
+MULTI_HEAD_CARDS: tuple[Input | Step, ...] = (
     Input("tokens", "X", "token width", "one row per token: these attend"),
     *PROJECTIONS,
     W_O,
@@ -246,22 +235,15 @@ def multi_head_attention(
 ) -> Tensor:
     """Several heads attend side by side; each matrix is split into as many blocks as there are heads."""
     attend = partial(attention, beta=beta, mask=mask)
-    parameters = Parameters((W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o))
+    parameters = AttentionParameters(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
     return attend_per_head(
         tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
     )
 
 
-class Parameters(NamedTuple):
-    """The parameters of attention with several heads, in the order q, k, v, o; None is the identity or 0."""
-
-    matrices: tuple[Tensor, Tensor, Tensor, Tensor]
-    biases: tuple[Tensor, Tensor, Tensor, Tensor] = (None, None, None, None)
-
-
 def attend_per_head(
     tokens: Tensor,
-    parameters: Parameters,
+    parameters: AttentionParameters,
     memory: Tensor,
     *,
     attend: Callable[..., Tensor],
@@ -270,16 +252,14 @@ def attend_per_head(
     note: Note,
 ) -> Tensor:
     """Any attention with several heads: project and split, attend head by head, join and mix."""
-    memory = tokens if memory is None else memory
+    memory, p = tokens if memory is None else memory, parameters
 
-    def affine(rows: Tensor, k: int) -> Tensor:
-        letter = "qkvo"[k]
-        product = project(rows, parameters.matrices[k], f"W_{letter}", convention)
-        return add_bias(product, parameters.biases[k], f"b_{letter}")
+    def affine(rows: Tensor, matrix: Tensor, bias: Tensor, letter: str) -> Tensor:
+        return add_bias(project(rows, matrix, f"W_{letter}", convention), bias, f"b_{letter}")
 
-    query = note("query", split(affine(tokens, 0), heads))
-    key = note("key", split(affine(memory, 1), heads))
-    value = note("value", split(affine(memory, 2), heads))
+    query = note("query", split(affine(tokens, p.W_q, p.b_q, "q"), heads))
+    key = note("key", split(affine(memory, p.W_k, p.b_k, "k"), heads))
+    value = note("value", split(affine(memory, p.W_v, p.b_v, "v"), heads))
 
     def per_head(name: str, value: Any, /) -> Any:
         # The attention of each head puts the head first; outside, it stands beside the width.
@@ -293,7 +273,7 @@ def attend_per_head(
     )
     together = note("per head", outputs.transpose(-3, -2))
     joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
-    return note("output", affine(joined, 3))
+    return note("output", affine(joined, p.W_o, p.b_o, "o"))
 
 
 def split(rows: Tensor, heads: int) -> Tensor:

@@ -10,7 +10,9 @@ Linear attention goes block by block in ``fused_linear``.
 """
 
 import math
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +23,10 @@ from headwork.mechanisms import fused_linear
 from headwork.mechanisms.attention import Mask, Number, _check, split
 from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
+from headwork.mechanisms.kernels import Cell, Kernels
 from headwork.mechanisms.linear import Features, check_chunks
+from headwork.mechanisms.parameters import ConvolutionParameters, RecurrentParameters
+from headwork.note import Note, silent
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Number = None, mask: Mask = None) -> Tensor:
@@ -233,9 +238,7 @@ def patch_embedding(images: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
     return _affine(rows, filters.flatten(1), bias)
 
 
-def recurrent(
-    inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: Literal["plain", "lstm", "gru"]
-) -> Tensor:
+def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: Cell) -> Tensor:
     """The twin of ``lstm``, ``gru`` and ``recurrence`` (tanh, all states); inputs are batch, time, width.
 
     Not under ``torch.compile``: take the mechanism there, whose unrolled steps the compiler fuses by itself.
@@ -251,3 +254,45 @@ def recurrent(
         return torch.lstm(inputs, [start, start], parameters, True, 1, 0.0, False, False, True)[0]
     kernel = torch.gru if cell == "gru" else torch.rnn_tanh
     return kernel(inputs, start, parameters, True, 1, 0.0, False, False, True)[0]
+
+
+# --- the twins as the kernels of a model ------------------------------------------------------------
+class FusedKernels(Kernels):
+    """They leave ``note`` alone: a model refuses it beforehand."""
+
+    only_outputs = True
+    parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
+        "softmax": multi_head_attention,
+        "linear": partial(multi_head_attention, kind="linear"),
+        "feed-forward": feed_forward,
+        "normalisation": layer_normalisation,
+        "convolution 1d": convolution_1d,
+        "convolution 2d": convolution_2d,
+        "relu": functional.relu,
+        "pooling": max_pooling,
+    }
+
+    def noted(self, note: Note) -> dict[str, Any]:
+        return {}
+
+    def patch_embedding(self, images: Tensor, p: ConvolutionParameters, *, note: Note = silent) -> Tensor:
+        return patch_embedding(images, p.filters, p.bias)
+
+    def recurrent(self, inputs: Tensor, p: RecurrentParameters, *, cell: Cell, note: Note = silent) -> Tensor:
+        # The compiler takes the unrolled steps, but not torch's own recurrent kernels; an exported graph has
+        # one operation for a whole recurrence, but not for the plain one.
+        exported = torch.compiler.is_exporting() and cell != "plain"
+        if torch.compiler.is_compiling() and not exported:
+            unrolled: Tensor = super().recurrent(inputs, p, cell=cell)
+            return unrolled
+        biases = (p.b_x, p.b_h) if cell == "gru" else (p.bias,)
+        return recurrent(inputs, p.W_x, p.W_h, *biases, cell=cell)
+
+    def linear(self, rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
+        return functional.linear(rows, matrix, bias)
+
+    def look_up(self, table: Tensor, numbers: Tensor) -> Tensor:
+        return functional.embedding(numbers, table)
+
+
+FUSED = FusedKernels()

@@ -16,12 +16,12 @@ from headwork.mechanisms.attention import (
     QKV_CARDS,
     Convention,
     Mask,
-    Parameters,
     Tensor,
     _check,
     attend_per_head,
     causal,
 )
+from headwork.mechanisms.parameters import AttentionParameters
 from headwork.note import Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -219,7 +219,7 @@ def multi_head_linear_attention(
     [[2.5], [2.5]]
     """
     attend = partial(linear_attention, features=features, mask=mask)
-    parameters = Parameters((W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o))
+    parameters = AttentionParameters(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
     return attend_per_head(
         tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
     )

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms.attention import Tensor
+from headwork.mechanisms.parameters import RecurrentParameters, input_cards
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import stack
 
@@ -137,17 +138,15 @@ def _check_gates(name: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int
         )
 
 
-STACKED = (
-    Input("W_x", "W_x", "gate_states width", "the gates' matrices, one below the other", trained=True),
-    Input("W_h", "W_h", "gate_states state", "the gates' matrices, one below the other", trained=True),
-)
+GATES = input_cards(RecurrentParameters)
+STACKED, GATE_BIAS, GRU_BIASES = GATES[:2], GATES[2], GATES[3:]
 STATE = Input("state", "h_{t-1}", "state", "the state before; none is 0")
 
 
 @mechanism(
     Input("inputs", "x_t", "width", "one input"),
     *STACKED,
-    Input("bias", "b", "gate_states", "none is 0", trained=True),
+    GATE_BIAS,
     STATE,
     Input("cell", "c_{t-1}", "state", "the cell before; none is 0"),
     Step("input gate", "i_t", r"\operatorname{sigmoid}(W_x^i x_t + W_h^i h_{t-1} + b^i)", "state"),
@@ -198,7 +197,7 @@ STATES = Step("output", "H", r"[h_0; h_1; \ldots]", "time state")
 @mechanism(
     SEQUENCE,
     *STACKED,
-    Input("bias", "b", "gate_states", "none is 0", trained=True),
+    GATE_BIAS,
     Step("sums", "U", r"X W_x^\top + b", "time gate_states"),
     *steps_of(lstm_cell, scope="step *"),
     STATES,
@@ -218,12 +217,6 @@ def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note:
     for t in range(inputs.shape[-2]):
         states.append(_lstm_step(sums[..., t, :], states[-1], W_h, inside(note, f"step {t}")))
     return note("output", stack([state for state, _ in states[1:]], -2))
-
-
-GRU_BIASES = (
-    Input("b_x", "b_x", "gate_states", "added to W_x x; none is 0", trained=True),
-    Input("b_h", "b_h", "gate_states", "added to W_h h; none is 0", trained=True),
-)
 
 
 @mechanism(

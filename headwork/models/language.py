@@ -1,70 +1,62 @@
-"""A causal language model: encoder blocks in which each token attends to itself and those before it."""
+"""A causal language model (``mechanisms.transformer``), and text from it token by token."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+import re
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from headwork.errors import InputError
-from headwork.mechanisms import learned_positions
-from headwork.mechanisms.feedforward import Activation
-from headwork.mechanisms.layers import Placement
-from headwork.models.layers import EMBEDDING, Cache, PositionKind, Positions, TokenEmbedding
-from headwork.models.model import TOKENS, Model, check_tokens
-from headwork.models.transformer import Encoder, TransformerConfig
-from headwork.note import Note, Step, inside, silent, steps_of
+from headwork.mechanisms.fused import FusedKernels
+from headwork.mechanisms.kernels import Kernels
+from headwork.models.model import Model, check_tokens
+from headwork.note import Note, silent
+
+Cache = dict[str, Tensor]
+CACHED = re.compile(r"block (\d+)/attention/(key|value)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LanguageModelConfig(TransformerConfig):
-    """A causal stack over tokens, its output sharing the embedding."""
+def note_with_caches(note: Note, caches: list[Cache]) -> Note:
+    """A note that puts the keys and values of earlier tokens before the new ones, and caches these too.
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+    A key-value cache is one more reading of attention: the mechanism continues with what the note returns.
+    """
 
-    vocabulary: int = 256
-    max_length: int = 256
-    positions: PositionKind = "learned"
-    width: int = 128
-    hidden: int = 512
-    heads: int = 4
-    depth: int = 4
-    normalisation: Placement = "pre"
-    activation: Activation = "gelu"
+    def remember(path: str, value: Any, /) -> Any:
+        if cached := CACHED.fullmatch(path):
+            cache, name = caches[int(cached[1])], cached[2]
+            value = torch.cat([cache[name], value], -3) if name in cache else value
+            cache[name] = value
+        return note(path, value)
+
+    return remember
+
+
+class CachingKernels(FusedKernels):
+    """With a cache there is one query at a time, nothing to fuse; plain attention notes keys and values."""
+
+    def attention(self, *inputs: Any, **options: Any) -> Tensor:
+        result: Tensor = Kernels(self.kind).attention(*inputs, **options)
+        return result
 
 
 class LanguageModel(Model):
     """Scores for the next token after each one, from that token and those before it.
 
+    >>> from headwork.models import LanguageModelConfig
     >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=8, hidden=16, heads=2, depth=1))
     >>> tuple(model(torch.tensor([[1, 2, 3]])).shape)
     (1, 3, 11)
     """
 
-    slug, config_class, inputs = "language", LanguageModelConfig, (TOKENS,)
-
-    def __init__(self, config: LanguageModelConfig) -> None:
-        super().__init__(config)
-        self.embedding = TokenEmbedding(config.vocabulary, config.width)
-        self.positions = Positions(config.positions, config.max_length, config.width)
-        self.dropout = nn.Dropout(config.dropout)
-        self.transformer = Encoder(config)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        scores = Step("scores", "Z", r"Y T^\top", "token word")
-        return (EMBEDDING, *steps_of(learned_positions, scope="positions"), *self.transformer.steps, scores)
-
     def forward(self, tokens: Tensor, *, caches: list[Cache] | None = None, note: Note = silent) -> Tensor:
         """Scores (batch, token, word). With ``caches`` the tokens continue those of earlier calls."""
-        self.check_note(note)
         check_tokens(type(self).__name__, tokens, self.config.vocabulary)
+        self.check_note(note)
+        if caches is None:
+            return self.run(tokens, note=note)
         start = caches[0]["key"].shape[-3] if caches and "key" in caches[0] else 0
-        vectors = note("embedding", self.embedding(tokens))
-        vectors = self.dropout(self.positions(vectors, start=start, note=inside(note, "positions")))
-        vectors = self.transformer(vectors, mask="causal", caches=caches, note=note)
-        return note("scores", functional.linear(vectors, self.embedding.table))
+        return self.run(tokens, start=start, note=note_with_caches(note, caches), fast=CachingKernels)
 
     @torch.no_grad()
     def generate(
@@ -78,6 +70,7 @@ class LanguageModel(Model):
     ) -> Tensor:
         """The tokens followed by ``count`` more: the likeliest each time, or drawn if temperature is above 0.
 
+        >>> from headwork.models import LanguageModelConfig
         >>> model = LanguageModel(LanguageModelConfig(vocabulary=11, width=8, hidden=16, heads=2, depth=1))
         >>> tuple(model.generate(torch.tensor([[1, 2, 3]]), 4).shape)
         (1, 7)
@@ -92,7 +85,7 @@ class LanguageModel(Model):
             )
         training = self.training
         self.eval()
-        caches: list[Cache] | None = [{} for _ in self.transformer.blocks] if cached else None
+        caches: list[Cache] | None = [{} for _ in range(self.config.depth)] if cached else None
         new = tokens
         for _ in range(count):
             scores = self(new if cached else tokens, caches=caches)[:, -1]

@@ -1,111 +1,123 @@
-"""What every model shares: a checked config, one set of parameters for both kernels, steps that can be noted.
+"""Models as nn.Modules: parameters around a function, made from a config.
 
-A model's ``forward`` takes ``note`` like a mechanism does and passes it on with a scope, so its steps have
-paths such as ``block 0/attention/weights``; ``steps`` lists their cards. A fused model notes none: it raises.
+``Parameters`` holds a tree of parameters (``mechanisms.parameters``) under the names of its fields. A model
+calls the body of its definition (``mechanisms.definitions``) with that tree; it computes nothing itself.
+``forward`` takes ``note`` and passes it on, so its steps have paths such as ``block 0/attention/weights``;
+``steps`` lists their cards. A fused model notes none: it raises.
 """
 
 import copy
-from collections import ChainMap
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from headwork.errors import InputError, sizes_in_words, unknown
-from headwork.models.registry import MODELS, Task
+from headwork.errors import InputError, sizes_in_words
+from headwork.mechanisms.configs import Backend, Config
+from headwork.mechanisms.definitions import DEFINITIONS, IMAGES, TOKENS, Definition, Task
+from headwork.mechanisms.fused import FusedKernels
+from headwork.mechanisms.kernels import Kernels, keep
+from headwork.mechanisms.parameters import Initial, is_node
 from headwork.note import Input, Note, Step, silent
 
-MAX_COUNT = 2**31  # what no count of a config reaches
-Backend = Literal["plain", "fused"]
-AttentionKind = Literal["softmax", "linear"]
-
-IMAGES = Input("images", "I", "batch channel height width")
-VECTORS = Input("tokens", "x", "batch token width")
-TOKENS = Input("tokens", "x", "batch token")
-MASK = Input("mask", "m", "batch token", "1 for each token, 0 for padding")
+MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
 
-def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a config under their current names; ``OLD_NAMES`` of its class lists the earlier ones.
-
-    >>> from headwork.models import LanguageModelConfig
-    >>> current_names(LanguageModelConfig, {"longest": 9, "width": 8})
-    {'max_length': 9, 'width': 8}
-    """
-    names = dict(ChainMap(*(getattr(base, "OLD_NAMES", {}) for base in config_class.__mro__)))
-    for old, new in names.items():
-        if old in fields and new in fields:
-            raise InputError(
-                f"{config_class.__name__}: both {old} and {new} are set; {old} is the old name of {new}. "
-                "Leave it out."
-            )
-    return {names.get(name, name): value for name, value in fields.items()}
-
-
-class ConfigMeta(type):
-    """Lets a config be made with the old names of its fields."""
-
-    def __call__(cls, **fields: Any) -> Any:
-        return super().__call__(**current_names(cls, fields))
+def draw(initial: Initial) -> Tensor:
+    """A new tensor, as ``Initial`` describes it."""
+    shape = initial.shape
+    if initial.values is not None:
+        table = torch.empty(*shape)
+        return table if table.is_meta else table.copy_(initial.values(torch.zeros((), dtype=torch.float64)))
+    if initial.draw == "rows":
+        return torch.randn(*shape) / math.sqrt(shape[-1])
+    if initial.draw == "small":
+        return 0.02 * torch.randn(*shape)
+    if initial.draw in ("zeros", "ones"):
+        return (torch.zeros if initial.draw == "zeros" else torch.ones)(*shape)
+    flat = shape if initial.draw == "matrix" else (shape[0], math.prod(shape[1:]))
+    return nn.init.xavier_uniform_(torch.empty(*flat)).reshape(shape)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(metaclass=ConfigMeta):
-    """Plain fields, checked when it is made: choices by their names, counts at least 1, shares below 1."""
+class Parameters(nn.Module):
+    """A tree of parameters, drawn from a tree of ``Initial``; modules in it are taken as they are."""
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {"kernel": "backend"}
-    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()  # counts that may be 0
+    def __init__(self, template: Any) -> None:
+        super().__init__()
+        self.kind, self.names = type(template), [entry.name for entry in fields(template)]
+        for name in self.names:
+            value = getattr(template, name)
+            if isinstance(value, Initial) and value.trained:
+                value = nn.Parameter(draw(value))
+            elif isinstance(value, Initial):
+                self.register_buffer(name, draw(value), persistent=value.values is None)
+                continue
+            elif isinstance(value, tuple):
+                value = nn.ModuleList(Parameters(child) for child in value)
+            elif is_node(value):
+                value = Parameters(value)
+            setattr(self, name, value)
 
-    backend: Backend = "plain"
+    def tree(self) -> Any:
+        """The tree that a function takes, with the tensors that are now here."""
+        return self.kind(**{name: _subtree(getattr(self, name)) for name in self.names})
 
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for entry in fields(self):
-            value, kind = getattr(self, entry.name), hints[entry.name]
-            least = 0 if entry.name in self.MAY_BE_ZERO else 1
-            field = f"{type(self).__name__}: {entry.name}"
-            if get_origin(kind) is Literal and value not in get_args(kind):
-                raise unknown(field, value, get_args(kind))
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if kind is int and not (whole and least <= value < MAX_COUNT):
-                most = f" and below {MAX_COUNT:,}" if whole and value >= MAX_COUNT else ""
-                raise InputError(f"{field} is {value!r}. Give a whole number, at least {least}{most}.")
-            if kind is bool and not isinstance(value, bool):
-                raise InputError(f"{field} is {value!r}. Give true or false.")
-            if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
-                raise InputError(f"{field} is {value!r}. Give a number from 0 up to, not with, 1.")
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
-class Model(nn.Module):
-    """Parameters around mechanisms, made from a config. A subclass with a ``config_class`` is registered."""
+def _subtree(value: Any) -> Any:
+    if isinstance(value, Parameters):
+        return value.tree()
+    return tuple(_subtree(child) for child in value) if isinstance(value, nn.ModuleList) else value
 
-    slug: ClassVar[str] = ""  # its short name, as in `headwork sizes model vision`
+
+class Model(Parameters):
+    """A definition with parameters. A subclass that is called as a definition is registered with it."""
+
+    definition: ClassVar[Definition]
+    slug: ClassVar[str]
     config_class: ClassVar[type[Config]]
-    inputs: ClassVar[tuple[Input, ...]] = ()  # the cards of what ``forward`` takes
-    task: ClassVar[Task | None] = None  # what it classifies, if it is a classifier
-    # A classifier's: the name of an architecture -> the fields of its config.
-    architectures: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    OLD_PARAMETERS: ClassVar[dict[str, str]] = {}  # prefixes of parameters' names: earlier -> current
+    inputs: ClassVar[tuple[Input, ...]]
+    task: ClassVar[Task | None]
+    architectures: ClassVar[Mapping[str, Mapping[str, Any]]]
 
     __call__: Callable[..., Tensor]  # nn.Module itself promises nothing
     tokenizer: Any = None  # splits a text into this model's tokens, where it has one
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "config_class" in vars(cls):
-            MODELS[cls.__name__] = cls
+        if cls.__name__ in DEFINITIONS:
+            MODELS[cls.__name__], cls.definition = cls, DEFINITIONS[cls.__name__]
+            for name in ("slug", "config_class", "inputs", "task", "architectures"):
+                setattr(cls, name, getattr(cls.definition, name))
 
-    def __init__(self, config: Any) -> None:
-        super().__init__()
+    def __init__(self, config: Any, **parts: nn.Module) -> None:
+        """A new model; ``parts`` are there already and take the place of new ones."""
+        super().__init__(replace(self.definition.parameters(config), **parts))
         self.config = config
+
+    def run(self, *inputs: Any, note: Note = silent, fast: Any = FusedKernels, **options: Any) -> Tensor:
+        """The body of the definition on these parameters and inputs; ``fast`` are its fused kernels."""
+        kind = fast if self.config.backend == "fused" else Kernels
+        rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
+        kernels = kind(drop=partial(functional.dropout, p=rate) if rate else keep)
+        result: Tensor = self.definition.function(
+            self.tree(), self.config, *inputs, note=note, kernels=kernels, **options
+        )
+        return result
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The cards of what a forward pass notes; ``block *`` stands for each block."""
-        raise NotImplementedError
+        return self.definition.steps(self.config)
 
     @property
     def parameter_count(self) -> int:
@@ -126,17 +138,15 @@ class Model(nn.Module):
         for part in twin.modules():
             if isinstance(part, Model):
                 part.config = replace(part.config, backend=backend)
-            elif hasattr(part, "backend"):
-                part.backend = backend  # type: ignore[assignment]
         return twin
 
     @classmethod
     def current_parameters(cls, state: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters under their current names."""
-        renamed = {}
+        names, renamed = cls.definition.old_parameters, {}
         for name, value in state.items():
-            old = next((old for old in cls.OLD_PARAMETERS if name.startswith(old)), "")
-            renamed[cls.OLD_PARAMETERS.get(old, "") + name.removeprefix(old)] = value
+            old = next((old for old in names if name.startswith(old)), "")
+            renamed[names.get(old, "") + name.removeprefix(old)] = value
         return renamed
 
     def load_state_dict(
@@ -207,3 +217,13 @@ def check_images(name: str, images: Tensor, channels: int, size: int) -> None:
         )
     if images.shape[0] == 0:
         raise InputError(f"{name}: an empty batch. Expected {expected} with at least one image.")
+
+
+def classifier_of(config: Config) -> type[Model]:
+    """The classifier that such a config is for."""
+    return next(m for m in MODELS.values() if m.task and m.config_class is type(config))
+
+
+def build_classifier(config: Config) -> Model:
+    """A new classifier, with random parameters."""
+    return classifier_of(config)(config)

@@ -14,24 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headwork.checkpoint_files import CONFIG, PARAMETERS, TOKENIZER, read_foreign_folder
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
-from headwork.models.checkpoints import (
-    CONFIG,
-    MANIFEST,
-    PARAMETERS,
-    TOKENIZER,
-    read_folder,
-    refuse_pickles,
-    tensors,
-    write_model,
-)
+from headwork.mechanisms.configs import TextEncoderConfig, TransformerConfig, VisionTransformerConfig
+from headwork.mechanisms.texts import mean_of_tokens
+from headwork.models.checkpoints import tensors, write_model
 from headwork.models.model import Model
 from headwork.models.parameter_names import BERT, TORCH, VIT, NameMap, State, from_theirs, to_theirs
-from headwork.models.text import TextEncoder, TextEncoderConfig, mean_of_tokens
-from headwork.models.transformer import Decoder, Encoder, TransformerConfig
-from headwork.models.vision import VisionTransformer, VisionTransformerConfig
-from headwork.tokenizer_files import library_errors, read_tokenizer_json
+from headwork.models.text import TextEncoder
+from headwork.models.transformer import Decoder, Encoder
+from headwork.models.vision import VisionTransformer
+from headwork.tokenizer_files import read_tokenizer_json
 
 
 # --- the transformers library -----------------------------------------------------------------
@@ -66,7 +60,7 @@ def from_transformers(
     new head; a checkpoint without a classifier needs it.
     """
     path = Path(folder)
-    files = _files(path)
+    files = read_foreign_folder(path)
     theirs = parse_json(files[CONFIG], path / CONFIG)
     kind = theirs.get("model_type") if isinstance(theirs, dict) else None
     if kind not in FAMILIES:
@@ -85,7 +79,7 @@ def from_transformers(
     if TOKENIZER in files:
         model.tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER)
         # The file may truncate as its author's last script did; the model's own length counts.
-        model.tokenizer.enable_truncation(config.max_length)
+        model.tokenizer.max_length = config.max_length
     return model  # type: ignore[no-any-return]
 
 
@@ -101,24 +95,6 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
     state = to_theirs(family.table, {n: p.detach().cpu() for n, p in model.state_dict().items()})
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
     return write_model(folder, config, prefixed, model.tokenizer)
-
-
-def _files(path: Path) -> dict[str, bytes]:
-    """The files of a foreign folder, verified if it has a manifest of ours."""
-    if (path / MANIFEST).exists():
-        return read_folder(path, needed=(CONFIG, PARAMETERS), optional=(TOKENIZER,))
-    refuse_pickles(path, (PARAMETERS,))
-    if (path / f"{PARAMETERS}.index.json").exists():
-        raise InputError(
-            f"{path}: the parameters are split into several files. Save the model as one file first."
-        )
-    for name in (CONFIG, PARAMETERS):
-        if not (path / name).is_file():
-            raise InputError(
-                f"{path}: {name} is missing. Give the folder of one model of the transformers library."
-            )
-    names = [name for name in (CONFIG, PARAMETERS, TOKENIZER) if (path / name).is_file()]
-    return {name: (path / name).read_bytes() for name in names}
 
 
 def _current_names(state: State, family: Family) -> dict[str, Tensor]:
@@ -260,8 +236,7 @@ def tokens_of(model: Model, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         raise InputError(
             f"{type(model).__name__}: it has no tokenizer. Load one that has, or set model.tokenizer."
         )
-    with library_errors("tokenizer"):
-        rows = [encoding.ids for encoding in model.tokenizer.encode_batch(list(texts))]
+    rows = [model.tokenizer.encode(text) for text in texts]
     if not rows or not all(rows):
         raise InputError("texts: none given, or one of them has no token. Give at least one word each.")
     length = max(map(len, rows))
@@ -274,7 +249,8 @@ def sentence_vectors(model: TextEncoder, texts: Sequence[str]) -> Tensor:
     """One vector per text: the mean over its tokens."""
     tokens, mask = tokens_of(model, texts)
     with torch.no_grad():
-        return mean_of_tokens(model(tokens, mask), mask)
+        vectors: Tensor = mean_of_tokens(model(tokens, mask), mask)
+        return vectors
 
 
 # --- torch's own transformer -------------------------------------------------------------------

@@ -109,7 +109,7 @@ class _Reader:
             right = self.signed()
             if mark == "/" and self.build.is_zero(right):
                 raise unreadable(self.text, "division by zero.")
-            value = value * right if mark == "*" else value / right
+            value = self.build.checked(self.text, value * right if mark == "*" else value / right)
         return value
 
     def signed(self) -> Any:
@@ -185,7 +185,16 @@ class ExactNumbers:
     def is_zero(self, value: Any) -> bool:
         return bool(value.is_zero)
 
+    def checked(self, text: str, product: Any) -> Any:
+        from headwork.numbers.exact import MAX_ROOT_ORDER, root_order
+
+        if root_order([product]) > MAX_ROOT_ORDER:
+            raise unreadable(text, "roots of too many orders. Leave out --exact for decimals.")
+        return product
+
     def power(self, text: str, base: Any, exponent: Any) -> Any:
+        from headwork.numbers.exact import exponential
+
         most = LARGEST_EXPONENT_OF_E if base is self.sympy.E else LARGEST_EXPONENT
         if exponent.is_number:
             size = abs(exponent.evalf(15)) if exponent.is_finite else self.sympy.oo
@@ -194,15 +203,19 @@ class ExactNumbers:
             # Every number inside the base, because (2 x)^99 and sqrt(2)^99 multiply out at once.
             if size * _bits(base) > MAX_BITS:
                 raise unreadable(text, "a power with too many digits.")
-            # SymPy looks for perfect powers: 0.612879268^0.169005601 would take for ever.
-            bits, roots = _bits(base), exponent.q if exponent.is_Rational else 1
-            if bits > 1 and roots > 12 and (roots > 100 or abs(exponent.p) * bits > MAX_BITS):
+            # SymPy multiplies out 12^(17/97) as (12^17)^(1/97), and takes y^(17/97) for a polynomial in
+            # y^(1/97).
+            root = exponent.is_Rational and not exponent.is_Integer and base is not self.sympy.E
+            if root and max(abs(exponent.p), exponent.q) > LARGEST_EXPONENT:
                 raise unreadable(text, "a root of too high an order. Leave out --exact for decimals.")
         if (base.is_zero and not exponent.is_positive) or (base.is_infinite and exponent.is_zero):
             raise unreadable(text, "zero to a power that is not positive, or oo to the power 0.")
         if base.is_number and base.is_negative and not exponent.is_integer:
             raise unreadable(text, "a root of a negative number.")
-        value = base**exponent
+        if base is self.sympy.E or (base.is_Rational and exponent.has(self.sympy.log)):
+            value = exponential(exponent * self.sympy.log(base))
+        else:
+            value = base**exponent
         powers = [power.exp for power in value.atoms(self.sympy.Pow, self.sympy.exp)]
         if any(abs(power) > most for power in powers if power.is_Rational):
             raise unreadable(text, f"powers of powers beyond an exponent of {most}.")
@@ -218,7 +231,10 @@ class ExactNumbers:
         count = sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values)
         if name == "max" and count > MAX_IN_MAXIMUM:
             raise unreadable(text, f"max of more than {MAX_IN_MAXIMUM} numbers.")
-        result = getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
+        try:
+            result = getattr(self.sympy, {"ln": "log", "max": "Max", "abs": "Abs"}.get(name, name))(*values)
+        except ValueError:  # two numbers that are equal, which SymPy cannot tell
+            raise unreadable(text, f"{name} of numbers that cannot be compared.") from None
         if result.has(self.sympy.AccumBounds):
             raise unreadable(text, f"{name} of infinity is no number.")
         return result
@@ -238,6 +254,9 @@ class DecimalNumbers:
 
     def is_zero(self, value: float) -> bool:
         return value == 0
+
+    def checked(self, text: str, product: float) -> float:
+        return product
 
     def power(self, text: str, base: float, exponent: float) -> float:
         most = LARGEST_EXPONENT_OF_E if base == math.e else LARGEST_EXPONENT

@@ -1,25 +1,32 @@
-"""Exact numbers: tidy forms, comparison, limits, and how they are written.
+"""Exact numbers: tidy forms, comparison, and how they are written.
 
 ``together`` and factoring over the exponentials that occur are enough and quick; ``simplify`` is
-never called. Limits come from comparing exponents, not from a general algorithm.
+never called.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache, reduce
-from math import comb, prod
+from math import comb, lcm, prod
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import sympy
+from sympy.core.exprtools import decompose_power
+from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
-from headwork.errors import InputError
+from headwork.errors import InputError, TooLarge
 
 MAX_TERMS_TO_FACTOR = 8
 MAX_TERMS_TO_EXPAND = 200
 HIGHEST_DEGREE_TO_FACTOR = 16
+MAX_COEFFICIENTS_TO_FACTOR = 10_000
 MAX_OPERATIONS_TO_TIDY = 400
 LARGEST_FRACTION = 5000
 MAX_DIGITS_TO_COMPARE = 400
+MAX_ROOT_ORDER = 27_720  # of the first twelve roots together
+LONGEST_POWER = 10_000  # bits
 
 
 class _Text(StrPrinter):  # type: ignore[misc]
@@ -56,15 +63,25 @@ class _Text(StrPrinter):  # type: ignore[misc]
         return f"max({', '.join(self._print(a) for a in sorted(expr.args, key=sympy.default_sort_key))})"
 
     def _print_Add(self, expr: Any, order: str | None = None) -> str:
-        # Largest first, as people write it: e + 1, not 1 + e.
-        terms = sorted(expr.args, key=lambda t: (bool(t.is_number and t.is_Rational), t.sort_key()))
         text = ""
-        for term in terms:
+        for term in _ordered_terms(expr):
             part = self._print(term)
             negative = part.startswith("-")
             part = part[1:] if negative else part
             text += (" - " if negative else " + ") + part if text else ("-" if negative else "") + part
         return text
+
+
+class _Latex(LatexPrinter):  # type: ignore[misc]
+    """SymPy's LaTeX, terms in the order of the text."""
+
+    def _as_ordered_terms(self, expr: Any, order: str | None = None) -> Any:
+        return _ordered_terms(expr)
+
+
+def _ordered_terms(expr: Any) -> Any:
+    """The terms of a sum, largest first, as people write it: e + 1, not 1 + e."""
+    return sorted(expr.args, key=lambda t: (bool(t.is_number and t.is_Rational), t.sort_key()))
 
 
 def _atomic(text: str) -> bool:
@@ -95,7 +112,7 @@ def exact_text(value: Any) -> str:
 
 @lru_cache(maxsize=20_000)
 def exact_latex(value: Any) -> str:
-    return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(sympy.latex(value))
+    return r"\text{undefined}" if value in (sympy.nan, sympy.zoo) else str(_Latex().doprint(value))
 
 
 @lru_cache(maxsize=20_000)  # every renderer asks for the same cells
@@ -148,24 +165,46 @@ def _fraction_size(value: Any) -> tuple[int, int]:
     return (above + (len(sizes) - 1) * below if value.is_Add else above), below
 
 
-def _size(value: Any) -> tuple[int, int]:
-    """At most how many terms, and of which degree, there are once all is multiplied out."""
+def _size(value: Any) -> int:
+    """At most how many terms there are once all is multiplied out."""
     if value.is_Add or value.is_Mul:
-        counts, degrees = zip(*(_size(part) for part in value.args), strict=True)
-        return (sum(counts), max(degrees)) if value.is_Add else (prod(counts), sum(degrees))
+        return (sum if value.is_Add else prod)(_size(part) for part in value.args)
     if value.is_Pow and value.exp.is_Integer and value.base is not sympy.E:
-        terms, degree = _size(value.base)
-        times = abs(int(value.exp))
+        terms, times = _size(value.base), abs(int(value.exp))
         # Beyond the limit the number itself does not matter; it would only grow.
         small = times <= 100 and terms <= 1000
-        return comb(terms + times - 1, times) if small or terms == 1 else 10**9, degree * times
-    return 1, 0 if value.is_number else 1
+        return comb(terms + times - 1, times) if small or terms == 1 else 10**9
+    return 1
 
 
 def _expandable(value: Any) -> bool:
     """Whether all can be multiplied out, also inside of functions, where SymPy goes on by itself."""
     nodes = [node for node in sympy.preorder_traversal(value) if not (node.is_Add or node.is_Mul)]
-    return all(_size(p)[0] <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args)))
+    return all(_size(p) <= MAX_TERMS_TO_EXPAND for p in (value, *(p for node in nodes for p in node.args)))
+
+
+def _factorable(value: Any) -> bool:
+    """Whether it is a small polynomial: few terms, and few coefficients if all are written, as SymPy does.
+
+    12^(17/97) is of degree 17 in 12^(1/97), as SymPy sees it.
+    """
+    if not _expandable(value):
+        return False
+    terms = sympy.Add.make_args(value.expand())
+    degrees: Counter[Any] = Counter()
+    highest = 0
+    for term in terms:
+        factors = [decompose_power(factor) for factor in sympy.Mul.make_args(term) if not factor.is_Number]
+        degrees |= Counter({unit: abs(degree) for unit, degree in factors})
+        highest = max(highest, sum(abs(degree) for _, degree in factors))
+    size = prod(degree + 1 for degree in degrees.values())
+    roots = [part.base for part in sympy.Mul.make_args(value) if part.is_Pow and not part.exp.is_Integer]
+    small = (
+        len(terms) <= MAX_TERMS_TO_FACTOR
+        and highest <= HIGHEST_DEGREE_TO_FACTOR
+        and size <= MAX_COEFFICIENTS_TO_FACTOR
+    )
+    return small and all(map(_factorable, roots))  # SymPy factors below a root as well
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
@@ -190,10 +229,28 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
 def _factored(value: Any, bases: dict[Any, Any]) -> Any:
     swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in bases.items()})
     back = {stand_in: unit for stand_in, _, unit in bases.values()}
-    if _expandable(swapped) and _size(swapped)[1] <= HIGHEST_DEGREE_TO_FACTOR:
-        terms = sympy.Add.make_args(sympy.expand_mul(swapped))
-        swapped = sympy.factor(swapped) if len(terms) <= MAX_TERMS_TO_FACTOR else swapped
+    swapped = sympy.factor(swapped) if _factorable(swapped) else swapped
     return swapped.xreplace(back)
+
+
+def root_order(values: Iterable[Any]) -> int:
+    """The order of all their roots together. In products exponents add, so that no root becomes higher."""
+    powers = (power.exp for value in values for power in value.atoms(sympy.Pow))
+    return lcm(*(exponent.q for exponent in powers if exponent.is_Rational))
+
+
+def exponential(value: Any) -> Any:
+    """e^value, unless that is too long. SymPy makes 12^c of e^(c ln 12) and multiplies it out."""
+    # Also as it would be after multiplying out, which SymPy does by itself.
+    sums = sympy.expand_mul(value) if value.has(sympy.log) and _expandable(value) else value
+    for term in sympy.Add.make_args(sums):
+        factor, rest = term.as_coeff_Mul()
+        if isinstance(rest, sympy.log) and factor.is_Rational:
+            base = rest.args[0]
+            bits = max(base.p, base.q).bit_length() if base.is_Rational else 1
+            if bits * max(abs(factor.p), factor.q) > LONGEST_POWER:
+                raise TooLarge(f"e^({exact_text(term)}) is too long to be exact. Write fewer digits.")
+    return sympy.exp(value)
 
 
 def sign(value: Any) -> int:
@@ -220,7 +277,7 @@ def positive_part(value: Any) -> Any:
 
 
 def sigmoid(value: Any) -> Any:
-    return 1 / (1 + sympy.exp(-value))
+    return 1 / (1 + exponential(-value))
 
 
 def decimal(value: Any) -> float | None:
@@ -270,103 +327,3 @@ def _evaluate(value: Any, digits: Any) -> Any:
     if name not in ("exp", "log", "sin", "cos", "tanh", "erf", "fabs"):
         raise NotImplementedError(name)
     return getattr(digits, name)(*parts)
-
-
-# --- limits, by comparing exponents -------------------------------------------------------------
-class _NoLimit(Exception):
-    """The comparison of exponents does not decide this one."""
-
-
-def limit(value: Any, symbol: Any, to: Any) -> Any:
-    """The limit of an exact expression as one symbol goes to a number or to oo or -oo.
-
-    >>> b = sympy.Symbol("beta")
-    >>> limit(sympy.exp(2 * b) / (sympy.exp(2 * b) + sympy.exp(b)), b, sympy.oo)
-    1
-    """
-    if symbol not in value.free_symbols:
-        return value
-    if to == -sympy.oo:
-        return limit(value.xreplace({symbol: -symbol}), symbol, sympy.oo)
-    try:
-        result = _at_infinity(value, symbol) if to == sympy.oo else value.xreplace({symbol: to})
-        if to != sympy.oo and result.has(sympy.nan, sympy.zoo):
-            result = value.together().cancel().subs(symbol, to)
-        if result.has(sympy.AccumBounds, sympy.I):  # it swings, or is not real
-            raise _NoLimit
-        return result
-    except (_NoLimit, TypeError):  # a TypeError: SymPy compared what is not real
-        raise InputError(
-            f"limit: {exact_text(value)} as {symbol} -> {exact_text(to)} is beyond comparing exponents. "
-            "It does sums, products and quotients of powers and of exponentials of polynomials."
-        ) from None
-
-
-def _at_infinity(value: Any, symbol: Any) -> Any:
-    coefficient, rate, power = _leading(value, symbol)
-    order = _growth(rate, symbol) or sign(power)
-    if order == 0:
-        return tidy(coefficient)
-    return sympy.S.Zero if order < 0 else sympy.oo * sign(coefficient)
-
-
-def _growth(rate: Any, symbol: Any) -> int:
-    """Whether e^rate grows (1), stays (0) or fades (-1); the rate is a polynomial without constant term."""
-    return sign(sympy.Poly(rate, symbol).LC()) if rate != 0 else 0
-
-
-def _leading(value: Any, symbol: Any) -> tuple[Any, Any, Any]:
-    """(c, a, p) where value ~ c symbol^p e^a and a is a polynomial in the symbol."""
-    zero = sympy.S.Zero
-    if symbol not in value.free_symbols:
-        return value, zero, zero
-    if value == symbol:
-        return sympy.S.One, zero, sympy.S.One
-    if value.is_Mul:
-        coefficient, rate, power = sympy.S.One, zero, zero
-        for factor in value.args:
-            c, a, p = _leading(factor, symbol)
-            coefficient, rate, power = coefficient * c, rate + a, power + p
-        return coefficient, rate, power
-    if value.is_Add:
-        return _leading_sum(value, symbol)
-    if isinstance(value, sympy.exp) or (value.is_Pow and value.base is sympy.E):
-        return _leading_exponential(value.exp, symbol)
-    if value.is_Pow and value.exp.is_Rational:
-        c, a, p = _leading(value.base, symbol)
-        return c**value.exp, a * value.exp, p * value.exp
-    if value.is_Function and len(value.args) == 1:
-        return value.func(_at_infinity(value.args[0], symbol)), zero, zero
-    raise _NoLimit
-
-
-def _leading_exponential(exponent: Any, symbol: Any) -> tuple[Any, Any, Any]:
-    if exponent.is_polynomial(symbol):
-        polynomial = exponent.expand()
-        rest = polynomial.as_independent(symbol, as_Add=True)[0]
-        return sympy.exp(rest), polynomial - rest, sympy.S.Zero
-    at_end = _at_infinity(exponent, symbol)
-    if at_end in (sympy.oo, -sympy.oo):
-        raise _NoLimit
-    return sympy.exp(at_end), sympy.S.Zero, sympy.S.Zero
-
-
-def _leading_sum(value: Any, symbol: Any, apart: bool = False) -> tuple[Any, Any, Any]:
-    terms = [_leading(term, symbol) for term in value.args]
-    top = terms[0]
-    for term in terms[1:]:
-        if (_growth(sympy.expand(term[1] - top[1]), symbol) or sign(term[2] - top[2])) > 0:
-            top = term
-    coefficient = sum(t[0] for t in terms if sympy.expand(t[1] - top[1]) == 0 and t[2] == top[2])
-    if coefficient != 0:
-        return coefficient, top[1], top[2]
-    # The largest terms cancel: bring all to one fraction once, to see what remains.
-    numerator, denominator = sympy.fraction(sympy.together(value))
-    left = numerator.expand()
-    if apart or left / denominator == value:
-        raise _NoLimit
-    if left == 0:
-        return sympy.S.Zero, sympy.S.Zero, sympy.S.Zero
-    above = _leading_sum(left, symbol, apart=True) if left.is_Add else _leading(left, symbol)
-    below = _leading(denominator, symbol)
-    return above[0] / below[0], above[1] - below[1], above[2] - below[2]

@@ -244,7 +244,7 @@ def _softmax(array: NDArray[Any], *, axis: int) -> Any:
 
 
 def _exact_softmax(array: NDArray[Any], *, axis: int) -> Any:
-    powers = _exactly("exp")(array)
+    powers = _exactly("exponential")(array)
     return powers / np.sum(powers, axis=axis, keepdims=True)
 
 
@@ -328,7 +328,7 @@ OPERATIONS: dict[str, Rule] = {
     "divide": _cellwise("quotient", np.divide),
     "power": _cellwise("power", np.power),
     "negative": _cellwise("negative", np.negative),
-    "exp": _cellwise("exp", np.exp, "exp"),
+    "exp": _cellwise("exp", np.exp, "exponential"),
     "log": _cellwise("ln", np.log, "log"),
     "sqrt": _cellwise("sqrt", np.sqrt, "sqrt"),
     "tanh": _cellwise("tanh", np.tanh, "tanh"),

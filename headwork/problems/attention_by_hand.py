@@ -4,7 +4,7 @@ from typing import Any
 
 from headwork import sizes
 from headwork.problems.book import Solution, problem
-from headwork.problems.families import answer_table, chain_table, family_table, growth_formulas, show_measured
+from headwork.problems.families import answer_table, chain_table, family_table, show_measured
 from headwork.readings import explain
 
 A2: dict[str, Any] = {
@@ -68,13 +68,14 @@ def a2(solution: Solution) -> None:
 def a3(solution: Solution) -> None:
     """Compare convolution, recurrence and self-attention: parallelism, long-range dependencies, complexity,
     inductive bias, best uses."""
-    formulas, chains = growth_formulas(), chain_table()
+    families, chains = family_table(), chain_table()
     solution.show(answer_table(chains))
-    solution.show(family_table(formulas))
+    solution.show(families)
     solution.show(chains)
-    solution.check("full convolution, multiply-adds", formulas["convolution"], "d^2 k^2 s^2")
-    solution.check("depthwise convolution", formulas["depthwise"], "d k^2 s^2")
-    solution.check("recurrence", formulas["recurrence"], "2 n d^2")
-    solution.check("self-attention with projections", formulas["attention"], "2 n^2 d + 4 n d^2")
+    convolution, depthwise, recurrence, attention = (row[1] for row in families.rows)
+    solution.check("full convolution, multiply-adds", convolution, "d^2 k^2 s^2")
+    solution.check("depthwise convolution", depthwise, "d k^2 s^2")
+    solution.check("recurrence", recurrence, "2 n d^2")
+    solution.check("self-attention with projections", attention, "2 n^2 d + 4 n d^2")
     solution.check("steps of one convolution that wait for one another", chains.rows[0][1], 1)
     show_measured(solution, "work_and_time")

@@ -135,7 +135,7 @@ def b4(solution: Solution) -> None:
         close(per_head, convolve(np.tile(tokens, 2), weights, 2)),
     )
     proof = equal("heads-convolution")
-    solution.show(proof.report())
+    solution.show(proof.document())
     solution.confirm("proved exactly on a small case", proof.holds)
 
 
@@ -172,7 +172,7 @@ def b5(solution: Solution) -> None:
     solution.confirm("softmax alone never gives an exact zero", all(leak > 0 for leak in leaks.values()))
     solution.confirm("it misses by (n-1)/(e^beta + n-1)", close(leaks[5.0], 4 / (math.exp(5) + 4)))
     permutation = build("permutation", order="3 2 1 5 4", tolerance=1e-3)
-    solution.show(permutation.report())
+    solution.show(permutation.document())
     solution.confirm("a head built to order keeps its certificate (error at most 1/1000)", permutation.holds)
     filtered = build("convolution", taps="1 0 -1", tokens=5, ends="clamp", tolerance=1e-3)
     solution.confirm("so do the heads of a convolution", filtered.holds)

@@ -4,7 +4,6 @@ An entry is a function that fills a ``Solution``: it shows traces and tables, ex
 checks each value against the correct one. The checks are the golden tests at the same time.
 """
 
-import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,16 +14,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from headwork.documents import Document, Heading, Item, Items, Table
+from headwork.documents.writing import number_text
 from headwork.errors import unknown
 from headwork.numbers import HandTensor
 from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
-from headwork.pages.style import PLAIN, Style
-from headwork.pages.tables import Table, escape_latex
 from headwork.readings import Trace, TraceValue
-from headwork.readings.json import as_data as trace_data
-from headwork.readings.report import Report
-from headwork.readings.writing import number_text
+from headwork.readings.showing import trace_data
 
 GROUPS = {
     "A": "Patches and self-attention by hand",
@@ -53,42 +50,15 @@ class Finding:
     published: str = ""
     why: str = ""
 
-    def __str__(self) -> str:
-        published = f"\n      published: {self.published}. {self.why}" if self.published else ""
-        return f"{self.label}: {self.ours}{published}"
+    def item(self) -> Item:
+        """The value with its verdict; a published error stands below, with the reason."""
+        more = (f"published: {self.published}. {self.why}",) if self.published else ()
+        verdict = "ok" if self.right else "MISMATCH"
+        return Item(f"{self.label}: {self.ours}", verdict=verdict, good=self.right, more=more)
 
     def as_data(self) -> dict[str, Any]:
         data = dict(vars(self))
         return {"what": data.pop("label"), **data}
-
-
-@dataclass(frozen=True)
-class Findings:
-    """All checked values of a problem; a published error stands beside the correct value, with the reason."""
-
-    findings: list[Finding]
-
-    def table(self) -> Table:
-        columns = {
-            "value": [f.label for f in self.findings],
-            "ours": [f.ours for f in self.findings],
-            "checked": ["yes" if f.right else "MISMATCH" for f in self.findings],
-        }
-        if any(f.published for f in self.findings):
-            columns["published"] = [f.published for f in self.findings]
-            columns["why it differs"] = [f.why for f in self.findings]
-        return Table("", tuple(columns), list(zip(*columns.values(), strict=True)))
-
-    def to_text(self, style: Style = PLAIN) -> str:
-        verdicts = {True: style.green("ok"), False: style.red("MISMATCH")}
-        return "\n".join(f"  {verdicts[f.right]}  {f}" for f in self.findings)
-
-    def to_markdown(self) -> str:
-        return self.table().to_markdown()
-
-    def to_latex(self, fragment: bool = True) -> str:
-        items = "".join(f"\\item {escape_latex(str(f))}\n" for f in self.findings)
-        return f"\\begin{{itemize}}\n{items}\\end{{itemize}}\n"
 
 
 @dataclass
@@ -115,8 +85,8 @@ class Solution:
         self.parts.append(_one_line(words))
 
     def show(self, part: Block) -> Block:
-        """Add a trace, table, ledger or figure, a report by its parts; and return it."""
-        self.parts += [part.title, *part.parts] if isinstance(part, Report) else [part]
+        """Add a trace, table, ledger or figure, a document by its parts; and return it."""
+        self.parts += [part.title, *part.parts] if isinstance(part, Document) else [part]
         return part
 
     def check(self, label: str, ours: Any, expected: Any, *, rounded: int = -1) -> None:
@@ -179,16 +149,17 @@ def _round_all(value: Any, digits: int) -> list[str]:
 
 def _same(ours: Any, expected: Any) -> bool:
     typed = isinstance(expected, str)
-    right = read_array(expected, exact=True).array if typed else np.asarray(expected, object)
-    mine = np.asarray(ours, object)
-    return mine.shape == right.shape and all(_equal(a, b) for a, b in zip(mine.flat, right.flat, strict=True))
+    correct = read_array(expected, exact=True).array if typed else np.asarray(expected, object)
+    cells = np.asarray(ours, object)
+    pairs = zip(cells.flat, correct.flat, strict=True)
+    return cells.shape == correct.shape and all(_equal(a, b) for a, b in pairs)
 
 
-def _equal(ours: Any, right: Any) -> bool:
-    if hasattr(ours, "free_symbols") and hasattr(right, "free_symbols"):
-        difference = (ours - right).expand()
+def _equal(ours: Any, correct: Any) -> bool:
+    if hasattr(ours, "free_symbols") and hasattr(correct, "free_symbols"):
+        difference = (ours - correct).expand()
         return bool(difference == 0 or (not difference.free_symbols and sign(difference) == 0))
-    number = decimal(right) if hasattr(right, "free_symbols") else float(right)
+    number = decimal(correct) if hasattr(correct, "free_symbols") else float(correct)
     return number is not None and bool(abs(float(ours) - number) <= CLOSE * (1 + abs(number)))
 
 
@@ -211,11 +182,12 @@ class Problem:
             solution.findings[i] = replace(finding, published=published, why=_one_line(why))
         return solution
 
-    def report(self, solution: Solution) -> Report:
+    def document(self, solution: Solution) -> Document:
         """The question, the answer, the work, the checked values."""
-        opening = (self.question, f"Answer: {solution.answer}")
-        checks = (Findings(solution.findings), f"Verdict: {solution.verdict}.")
-        return Report(f"{self.slug}. {self.title}", (*opening, *solution.parts, *checks))
+        checks = Items(tuple(finding.item() for finding in solution.findings))
+        verdict = f"Verdict: {solution.verdict}."
+        parts = (self.question, f"Answer: {solution.answer}", *solution.parts, checks, verdict)
+        return Document(f"{self.slug}. {self.title}", parts, data=lambda: self.as_data(solution))
 
     def as_data(self, solution: Solution) -> dict[str, Any]:
         return {
@@ -229,9 +201,6 @@ class Problem:
             "words": [part for part in solution.parts if isinstance(part, str)],
             "traces": [trace_data(part) for part in solution.parts if isinstance(part, Trace)],
         }
-
-    def to_json(self, solution: Solution) -> str:
-        return json.dumps(self.as_data(solution), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 @cache
@@ -249,7 +218,7 @@ def problem(title: str) -> Callable[[Entry], Entry]:
     """Enter a function into the book: its name is the slug, its docstring the question."""
 
     def enter(entry: Entry) -> Entry:
-        slug, question = entry.__name__.upper(), " ".join((entry.__doc__ or "").split())
+        slug, question = entry.__name__.upper(), _one_line(entry.__doc__ or "")
         PROBLEMS[slug] = Problem(slug, title, question, entry)
         return entry
 
@@ -272,14 +241,28 @@ def find(slug: str) -> Problem:
     return problems[slug.upper()]
 
 
-def listing() -> str:
-    """Every problem by group, one per line."""
-    lines: list[str] = []
+def listing() -> Document:
+    """All problems, by group."""
+    parts: list[Any] = []
     for group, name in GROUPS.items():
-        lines += [f"{group}. {name}"]
-        lines += [f"  {slug:<4} {entry.title}" for slug, entry in entries().items() if slug[0] == group]
-        lines += [""]
-    return "\n".join([*lines, "headwork problems A2 solves one; headwork problems --check checks all."])
+        found = {slug: entry for slug, entry in entries().items() if slug[0] == group}
+        parts += [Heading(f"{group}. {name}")]
+        parts += [Items(tuple(Item(entry.title, slug) for slug, entry in found.items()))]
+    parts.append("headwork problems A2 solves one; headwork problems --check checks all.")
+    return Document("The problem book", tuple(parts))
+
+
+def book(solutions: dict[str, Solution]) -> Document:
+    """The whole book, solved: the short table, then every problem."""
+    parts: list[Any] = [summary(solutions)]
+    for slug, solution in solutions.items():
+        section = entries()[slug].document(solution)
+        parts += [Heading(section.title, anchor=slug), *section.parts]
+    return Document(
+        "The problem book",
+        tuple(parts),
+        data=lambda: [entries()[slug].as_data(solution) for slug, solution in solutions.items()],
+    )
 
 
 def summary(solutions: dict[str, Solution]) -> Table:

@@ -1,39 +1,35 @@
 """What A3, B8, G3 and G8 count and measure: work, longest chain and reach of each family of layers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from headwork import sizes
+from headwork.documents import Table
 from headwork.mechanisms import convolution_1d, recurrence, self_attention
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.pages.tables import Table
 from headwork.problems.book import Solution, tensor
+from headwork.readings import recorder
 
 NEEDED = ("torch", "sklearn")  # the latter brings the digits
 
 
-def growth_formulas() -> dict[str, str]:
-    """Multiply-adds of each family, counted by running its definition on shapes."""
-    ledgers = {
-        "convolution": sizes.growth("convolution-2d"),
-        "depthwise": sizes.growth("convolution-2d", depthwise=True),
-        "recurrence": sizes.growth("recurrence"),
-        "attention": sizes.growth("multi-head-attention"),
-    }
-    return {name: str(ledger.total.multiply_adds) for name, ledger in ledgers.items()}
-
-
-def family_table(formulas: Mapping[str, str]) -> Table:
-    """Each family's work, and what was published."""
-    rows = [
-        ("convolution, k x k kernel", formulas["convolution"], "k^2 d^2 n", "O(k^2 d n)"),
-        ("depthwise convolution", formulas["depthwise"], "k^2 d n", ""),
-        ("recurrence", formulas["recurrence"], "n d^2", "O(n d^2)"),
-        ("self-attention, with projections", formulas["attention"], "n^2 d + n d^2", "O(n^2 d)"),
-    ]
+def family_table() -> Table:
+    """Each family's multiply-adds, counted by running its definition on shapes, and what was published."""
+    families = (
+        ("convolution, k x k kernel", sizes.growth("convolution-2d"), "k^2 d^2 n", "O(k^2 d n)"),
+        ("depthwise convolution", sizes.growth("convolution-2d", depthwise=True), "k^2 d n", ""),
+        ("recurrence", sizes.growth("recurrence"), "n d^2", "O(n d^2)"),
+        (
+            "self-attention, with projections",
+            sizes.growth("multi-head-attention"),
+            "n^2 d + n d^2",
+            "O(n^2 d)",
+        ),
+    )
+    rows = [(name, str(ledger.total.multiply_adds), *orders) for name, ledger, *orders in families]
     notes = [
         "Counted on shapes; s^2 = n is the number of pixels, d the channels or width, k the kernel size."
     ]
@@ -58,15 +54,10 @@ def answer_table(chains: Table) -> Table:
 
 def chain(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> int:
     """Sequential steps of a mechanism: its number of time steps, or 1 where it has none."""
-    scopes = set()
-
-    def note(name: str, value: Any, /) -> Any:
-        scopes.add(name.split("/")[0])
-        return value
-
-    work = OperationCount()
-    function(*(ShapeTensor(shape, work) for shape in shapes), **options, note=note)
-    return sum(scope.startswith("step ") for scope in scopes) or 1
+    recorded: dict[str, Any] = {}
+    tensors = (ShapeTensor(shape, OperationCount()) for shape in shapes)
+    function(*tensors, **options, note=recorder(recorded))
+    return len({path.split("/")[0] for path in recorded if path.startswith("step ")}) or 1
 
 
 def reach(layer: Callable[[Any], Any], tokens: Any) -> int:

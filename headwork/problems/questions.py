@@ -199,7 +199,7 @@ def g11(solution: Solution) -> None:
     solution.check("dense", ledger["dense weights"], 99_883_155_456)
     solution.check("sharing saves a factor of", local // shared, 126 * 126)
     proof = equal("convolution-toeplitz")
-    solution.show(proof.report())
+    solution.show(proof.document())
     solution.confirm("proved exactly on a small case, and equal on 100 random ones", proof.holds)
 
 

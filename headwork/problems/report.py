@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from headwork.documents import Document, Figure, Heading
 from headwork.files import write_atomic
-from headwork.pages import figure, heading, page, plot_svg
 from headwork.problems.attention_by_hand import A2
-from headwork.problems.book import Solution, entries, summary
+from headwork.problems.book import Solution, book
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
@@ -42,24 +42,22 @@ def new_folder(parent: Path) -> Path:
 
 def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) -> Path:
     """Write report.html and return its path; ``trained`` has the plots of a model, with captions."""
-    weights = figure(
-        plot_svg(weights_figure(), "weights of A2 for several beta"),
-        "Row 2 has four equal scores: it never sharpens.",
+    summary, *problems = book(solutions).blocks
+    weights = Figure(
+        weights_figure(), "weights of A2 for several beta", "Row 2 has four equal scores: it never sharpens."
     )
-    body: list[Any] = [summary(solutions), heading("The weights of A2 for several beta"), weights]
+    parts: list[Any] = [summary, Heading("The weights of A2 for several beta"), weights]
     if trained is not None:
-        body += [
-            heading("A vision transformer trained on the embedded digits", name="digits"),
+        parts += [
+            Heading("A vision transformer trained on the embedded digits", anchor="digits"),
             "8 x 8 digits in patches of 2 x 2, 6 layers, 4 heads. Test accuracy "
             f"{trained.result.test_accuracy:.1%}; the test set was used once, at the end.",
-            figure(plot_svg(trained.curves, "loss and accuracy by epoch"), trained.curves_caption),
-            figure(plot_svg(trained.predictions, "test images and predictions"), trained.predictions_caption),
+            Figure(trained.curves, "loss and accuracy by epoch", trained.curves_caption),
+            Figure(trained.predictions, "test images and predictions", trained.predictions_caption),
         ]
-    for slug, problem in entries().items():
-        section = problem.report(solutions[slug])
-        body += [heading(section.title, name=slug), *section.blocks()]
     about = (
         "Every problem of the book, solved by the same few functions that you can call yourself. Published "
         "values that are wrong stand only beside the correct one, with the reason."
     )
-    return write_atomic(folder / "report.html", page("Headwork: the problem book", *body, about=about))
+    document = Document("Headwork: the problem book", (*parts, *problems), about=about)
+    return write_atomic(folder / "report.html", document.to_html())

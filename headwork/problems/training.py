@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headwork.pages.tables import Table
+from headwork.documents import Table
 from headwork.problems.book import Solution, problem
 
 EPOCHS = (1, 2, 3, 5, 10, 20, 30, 40, 50)  # the lines of the table of a curve
@@ -32,21 +32,17 @@ def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
     ]
     note = "Each run used the test set once, at the end; its folder holds curves.png and every figure."
     solution.show(Table("Kept runs", ("run", "command", "test accuracy", "kept in"), figures, [note]))
-    columns = [("validation loss", ".3f"), ("validation accuracy", ".1%")]
+    curves = {
+        f"{label}: {quantity}": [f"{value:{form}}" for value in run[f"validation {quantity}"]]
+        for label, run in runs.items()
+        for quantity, form in (("loss", ".3f"), ("accuracy", ".1%"))
+    }
     rows = [
-        (
-            epoch,
-            *(
-                f"{run[c][epoch - 1]:{form}}" if epoch <= len(run[c]) else ""
-                for run in runs.values()
-                for c, form in columns
-            ),
-        )
+        (epoch, *("".join(curve[epoch - 1 : epoch]) for curve in curves.values()))
         for epoch in EPOCHS
-        if any(epoch <= len(run["validation loss"]) for run in runs.values())
+        if any(epoch <= len(curve) for curve in curves.values())
     ]
-    head = [f"{label}: {name.removeprefix('validation ')}" for label in runs for name, _ in columns]
-    solution.show(Table("Curves on validation, by epoch", ("epoch", *head), rows))
+    solution.show(Table("Curves on validation, by epoch", ("epoch", *curves), rows))
     plot = Figure(figsize=(10, 4), layout="constrained")
     for axes, quantity in zip(plot.subplots(1, 2), ("loss", "accuracy"), strict=True):
         for colour, (label, run) in zip(("#0072B2", "#D55E00", "#009E73"), runs.items(), strict=True):

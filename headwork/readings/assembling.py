@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from headwork.documents.formulas import formula_for
 from headwork.note import IF_TAKEN, Input, Mechanism, Step
 from headwork.numbers import HandTensor
-from headwork.pages.formulas import formula_for
 from headwork.readings.trace import Trace, TraceValue
 
 TOKEN_AXES = ("token", "query", "patch")

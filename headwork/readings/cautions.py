@@ -13,16 +13,9 @@ SATURATED = 30.0  # a gap of scores at which the smaller weight is lost beside t
 
 def cautions(trace: "Trace", *, columns: bool) -> list[str]:
     """Warnings for one trace, in the order in which its steps come."""
-    checks = (
-        _columns(trace, columns),
-        _symmetric(trace),
-        _constant_tokens(trace),
-        _causal(trace),
-        _hidden_rows(trace),
-        _saturated(trace),
-        _sums(trace),
-    )
-    return list(dict.fromkeys(warning for check in checks for warning in check))
+    checks = (_symmetric, _constant_tokens, _causal, _hidden_rows, _saturated, _sums)
+    warnings = [*_columns(trace, columns), *(warning for check in checks for warning in check(trace))]
+    return list(dict.fromkeys(warnings))
 
 
 def _numbers(trace: "Trace", name: str) -> Iterator[tuple[str, Any]]:

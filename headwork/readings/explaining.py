@@ -1,12 +1,12 @@
 """``headwork.explain``: a mechanism's name and a person's numbers in, a ``Trace`` out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
-from headwork.note import Mechanism, get_mechanism, silent
+from headwork.note import Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import SymbolFound, read_tensor
@@ -43,15 +43,8 @@ def explain(
     if tokens_as not in ("rows", "columns"):
         raise unknown("tokens_as", tokens_as, ["rows", "columns"])
     settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits}
-    work = partial(
-        _work,
-        mechanism,
-        arguments,
-        replacing or {},
-        columns=tokens_as == "columns",
-        digits=digits,
-        again=partial(_again, slug, settings, dict(arguments)),
-    )
+    again = partial(_again, slug, settings, dict(arguments))
+    work = partial(_work, mechanism, arguments, replacing or {}, tokens_as == "columns", digits, again)
     try:
         return work(exact=exact)
     except SymbolFound:
@@ -66,10 +59,11 @@ def _work(
     mechanism: Mechanism,
     arguments: Mapping[str, Any],
     replacing: Mapping[str, Any],
+    columns: bool,
+    digits: int,
+    again: Callable[..., Trace],
     *,
     exact: bool,
-    columns: bool,
-    **settings: Any,
 ) -> Trace:
     present = {name: value for name, value in arguments.items() if value is not None}
     inputs = {
@@ -96,7 +90,7 @@ def _work(
         name: value.labelled(name) if name in inputs or getattr(value, "shape", None) == () else value
         for name, value in {**inputs, **options}.items()
     }
-    mechanism.function(**labelled, note=note)
+    mechanism.run(labelled, note)
     trace = assemble(
         Trace,
         mechanism,
@@ -105,8 +99,9 @@ def _work(
         effective_options(mechanism, options),
         columns=columns,
         exact=exact,
+        digits=digits,
         replaced=replacing,
-        **settings,
+        again=again,
     )
     trace.warnings.extend(cautions(trace, columns=columns))
     return trace
@@ -160,22 +155,30 @@ def _check_size(
         for name, value in {**inputs, **options}.items()
     }
     try:
-        mechanism.function(**shapes, note=silent)
+        mechanism.run(shapes)
     except InputError:
         raise
     except (ValueError, IndexError):
-        raise _misfit(mechanism, inputs) from None
-    done = work.multiply_adds + work.other_operations
+        raise _size_error(mechanism, inputs) from None
+    operations = work.multiply_adds + work.other_operations
     limit = MAX_EXACT_OPERATIONS if exact else MAX_DECIMAL_OPERATIONS
-    if done > limit:
-        kind, advice = ("exact ", "Leave out --exact to work in decimals, or take") if exact else ("", "Take")
+    if exact:
+        from headwork.numbers.exact import MAX_ROOT_ORDER, root_order
+
+        numbers = [value for value in {**inputs, **options}.values() if isinstance(value, HandTensor)]
+        if root_order(cell for tensor in numbers for cell in tensor.array.flat) > MAX_ROOT_ORDER:
+            raise TooLarge(
+                f"{mechanism.slug}: roots of too many orders. Leave out --exact to work in decimals."
+            )
+    if operations > limit:
+        form, advice = ("exact ", "Leave out --exact to work in decimals, or take") if exact else ("", "Take")
         raise TooLarge(
-            f"{mechanism.slug}: about {done:,} {kind}operations; at most {limit:,} are done. "
+            f"{mechanism.slug}: about {operations:,} {form}operations; at most {limit:,} are done. "
             f"{advice} fewer or narrower tokens."
         )
 
 
-def _misfit(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputError:
+def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputError:
     """Sizes that do not fit: what was given and expected, and first each axis that has two sizes."""
     cards = [c for c in mechanism.inputs if c.name in inputs]
     sizes: dict[str, dict[int, str]] = {}
@@ -185,9 +188,9 @@ def _misfit(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> InputErro
             sizes.setdefault(axis, {}).setdefault(size, c.name)
     clash = next(
         (
-            f": {axis} is {' and '.join(f'{n} in {name}' for n, name in by.items())}"
-            for axis, by in sizes.items()
-            if len(by) > 1
+            f": {axis} is {' and '.join(f'{n} in {name}' for n, name in by_size.items())}"
+            for axis, by_size in sizes.items()
+            if len(by_size) > 1
         ),
         "",
     )

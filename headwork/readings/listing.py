@@ -5,23 +5,23 @@ from textwrap import fill
 from typing import Any, Literal, get_args, get_origin
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
+from headwork.documents import Document, Item, Items
+from headwork.documents.formulas import formula_for, plain_formula
 from headwork.note import MECHANISMS, Mechanism
-from headwork.pages.formulas import formula_for, plain_formula
 from headwork.readings.assembling import TOKEN_AXES, effective_options
 
 
-def mechanism_list() -> str:
-    """Each mechanism in a few lines of text."""
-    return "\n".join(line for mechanism in MECHANISMS.values() for line in _lines(mechanism))
+def mechanism_list() -> Document:
+    """Each mechanism in a few lines."""
+    return Document("Mechanisms", (Items(tuple(map(_item, MECHANISMS.values()))),))
 
 
-def _lines(mechanism: Mechanism) -> Iterator[str]:
-    yield f"{mechanism.slug}"
-    yield f"    {mechanism.about}"
-    yield f"    inputs   {', '.join(_inputs(mechanism))}"
+def _item(mechanism: Mechanism) -> Item:
+    lines = [f"inputs   {', '.join(_inputs(mechanism))}"]
     if options := list(_options(mechanism)):
-        yield f"    options  {', '.join(options)}"
-    yield f"    steps    {', '.join(step.name for step in mechanism.steps)}"
+        lines.append(f"options  {', '.join(options)}")
+    lines.append(f"steps    {', '.join(step.name for step in mechanism.steps)}")
+    return Item(mechanism.about, mechanism.slug, more=tuple(lines))
 
 
 def _inputs(mechanism: Mechanism) -> Iterator[str]:
@@ -30,22 +30,22 @@ def _inputs(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _options(mechanism: Mechanism) -> Iterator[str]:
-    kinds = mechanism.option_types()
+    hints = mechanism.option_types()
     for name, parameter in mechanism.options.items():
         usual = parameter.default
         default = "" if usual in (parameter.empty, None) else f", {usual} unless given"
-        yield f"{name} ({_kind(kinds[name])}{default})"
+        yield f"{name} ({_type_text(hints[name])}{default})"
     if any(axis in TOKEN_AXES for card in mechanism.inputs for axis in card.axes.split()):
         yield "tokens_as (rows | columns, rows unless given)"
 
 
-def _kind(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return " | ".join(str(choice) for choice in get_args(kind))
-    if marks := getattr(kind, "__metadata__", ()):
+def _type_text(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " | ".join(str(choice) for choice in get_args(hint))
+    if marks := getattr(hint, "__metadata__", ()):
         return "causal | matrix" if "mask" in marks else "number"
-    inner = [k for k in get_args(kind) if k is not type(None)]
-    return _kind(inner[0]) if inner else {"int": "whole number"}.get(getattr(kind, "__name__", ""), "number")
+    inner = [part for part in get_args(hint) if part is not type(None)]
+    return _type_text(inner[0]) if inner else "whole number" if hint is int else "number"
 
 
 def mechanism_table() -> str:

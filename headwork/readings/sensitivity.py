@@ -7,19 +7,18 @@ v_j minus the mean of the others, so |dy_i| <= tanh(beta |q_i . delta| / 4) max_
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwork.documents import Document, Figure, Table
+from headwork.documents.writing import number_text
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_tensor
-from headwork.pages.tables import Table
-from headwork.readings.json import plain
 from headwork.readings.recording import recorder
-from headwork.readings.writing import number_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,9 +52,15 @@ class Sensitivity:
                 before, after = self.before[b, i], self.after[b, i]
                 values = (before[self.changed], after[self.changed], self.moved[b, i], self.bound[b, i])
                 texts = [number_text(x, digits) for x in (self.alignment[i], *values)]
-                rows.append((str(i), texts[0], _short(beta), *texts[1:], winner(before), winner(after)))
+                rows.append((str(i), texts[0], _beta_text(beta), *texts[1:], winner(before), winner(after)))
         title = f"key {self.changed} moved by ({', '.join(number_text(x, digits) for x in self.delta)})"
         return Table(title, columns, rows, self.sentences(digits), more=self._numbers())
+
+    def document(self, digits: int = 4) -> Document:
+        """The table and the curves."""
+        table = self.table(digits)
+        curves = Figure(self.figure(), "how far the output moves, by beta")
+        return Document(table.title, (replace(table, title=""), curves), data=table.as_data)
 
     def sentences(self, digits: int = 4) -> list[str]:
         """What the numbers mean, query by query."""
@@ -72,10 +77,10 @@ class Sensitivity:
                 sentences.append(f"query {i}: nothing moves ({why}).")
                 continue
             most = number_text(moved[peak], digits)
-            text = f"query {i}: the output moves most at beta = {_short(self.betas[peak])}, by {most}"
+            text = f"query {i}: the output moves most at beta = {_beta_text(self.betas[peak])}, by {most}"
             if peak < len(moved) - 1 and moved[-1] < moved[peak] / 2:
                 last = number_text(moved[-1], digits)
-                text += f", and only {last} at {_short(self.betas[-1])}: a clear winner damps it"
+                text += f", and only {last} at {_beta_text(self.betas[-1])}: a clear winner damps it"
             if 0 < at <= 1:
                 text += f"; the winner flips, at {number_text(at, digits)} of this delta"
             elif at > 1 and math.isfinite(at):
@@ -90,7 +95,7 @@ class Sensitivity:
         return {
             "key": self.changed,
             "delta": self.delta.tolist(),
-            "betas": plain(list(self.betas)),
+            "betas": list(self.betas),
             "weights_before": self.before.tolist(),
             "weights_after": self.after.tolist(),
             "output_moved": self.moved.tolist(),
@@ -149,22 +154,22 @@ def sensitivity(
             f"sensitivity: delta is {sizes_in_words(move.shape, 'width')}, a key has width {keys.shape[1]}. "
             "Give one number per column."
         )
-    strengths = tuple(np.ravel(read_tensor(betas, where="betas").array).tolist())
-    if min(strengths) < 0:
-        raise InputError(f"sensitivity: beta {min(strengths):g} is negative. Give 0 or more, or oo.")
+    beta_values = tuple(np.ravel(read_tensor(betas, where="betas").array).tolist())
+    if min(beta_values) < 0:
+        raise InputError(f"sensitivity: beta {min(beta_values):g} is negative. Give 0 or more, or oo.")
     shifted = keys.copy()
     shifted[change] += move
-    before, after = (_runs(queries, k, values, strengths) for k in (keys, shifted))
+    before, after = (_attend(queries, k, values, beta_values) for k in (keys, shifted))
     alignment = queries @ move
     spread = max(float(np.linalg.norm(values[change] - other)) for other in values)
     bound = np.array(
-        [[(math.tanh(b * abs(a) / 4) if a else 0.0) * spread for a in alignment] for b in strengths]
+        [[(math.tanh(b * abs(a) / 4) if a else 0.0) * spread for a in alignment] for b in beta_values]
     )
     moved = np.linalg.norm(after[1] - before[1], axis=-1)
     return Sensitivity(
         changed=change,
         delta=move,
-        betas=strengths,
+        betas=beta_values,
         before=before[0],
         after=after[0],
         moved=moved,
@@ -175,7 +180,7 @@ def sensitivity(
     )
 
 
-def _runs(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[Any, Any]:
+def _attend(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[Any, Any]:
     weights, outputs = [], []
     for beta in betas:
         recorded: dict[str, Any] = {}
@@ -189,13 +194,10 @@ def _runs(query: Any, key: Any, value: Any, betas: tuple[float, ...]) -> tuple[A
 def _flips(query: Any, key: Any, change: int, alignment: Any) -> Any:
     """The multiple of delta at which key ``change`` draws level with the best other key."""
     scores = query @ key.T
-    others = np.delete(scores, change, axis=1)
-    if others.size == 0:
-        return np.full(len(query), np.nan)
-    gap = others.max(axis=1) - scores[:, change]
-    with np.errstate(all="ignore"):
-        at = np.where(alignment == 0, np.nan, gap / np.where(alignment == 0, 1, alignment))
-    return np.where(at > 0, at, np.nan)
+    gap = np.delete(scores, change, axis=1).max(axis=1, initial=-np.inf) - scores[:, change]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = gap / alignment
+    return np.where((at > 0) & np.isfinite(at), at, np.nan)
 
 
 def _finite(value: Any, where: str) -> Any:
@@ -212,5 +214,5 @@ def _matrix(value: Any, where: str) -> Any:
     return array
 
 
-def _short(beta: float) -> str:
+def _beta_text(beta: float) -> str:
     return "∞" if math.isinf(beta) else f"{beta:g}"

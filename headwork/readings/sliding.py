@@ -1,14 +1,16 @@
-"""A slider: one problem for several values of one option or symbol, all frames in one page."""
+"""A slider: one problem for several values of one option or symbol, all frames in one document."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headwork.documents import Document, Slider
+from headwork.documents.writing import with_infinity
 from headwork.errors import InputError
 from headwork.note import Mechanism, get_mechanism
 from headwork.numbers.operations import map_cells
 from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings.explaining import explain
-from headwork.readings.html import html
+from headwork.readings.showing import trace_data, trace_values
 from headwork.readings.trace import Trace
 
 # Where no values are listed: beta from the plain mean to hard attention, a symbol on both sides of zero.
@@ -20,10 +22,10 @@ AROUND_ZERO = ["-5", "-2", "-1", "-0.5", "0", "0.5", "1", "2", "5"]
 MAX_FRAMES = 40
 
 
-def slider_page(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
-    """A page with a slider. ``slide`` is a name, or a name with its values: ``beta=0,1,oo``.
+def slider(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> Document:
+    """A document with a slider. ``slide`` is a name, or a name with its values: ``beta=0,1,oo``.
 
-    >>> slider_page("softmax", "x=0,1", {"exact": True}, {"scores": "0 x"}).count('type="range"')
+    >>> slider("softmax", "x=0,1", {"exact": True}, {"scores": "0 x"}).to_html().count('type="range"')
     1
     """
     chosen = get_mechanism(mechanism)
@@ -39,7 +41,34 @@ def slider_page(mechanism: str, slide: str, settings: Mapping[str, Any], inputs:
     frames = _frames(name, _values(name, listed) if listed else usual, at, keep_all=bool(listed))
     labels = list(frames)
     first = next((label for label in (str(inputs.get(name)), "1") if label in labels), labels[0])
-    return html(list(frames.values()), labels, name=name, start=labels.index(first))
+    _check_alike(list(frames.values()), name)
+    return Document(
+        f"{chosen.slug}: {name} on a slider",
+        (
+            Slider(
+                name,
+                tuple(map(with_infinity, labels)),
+                tuple(map(trace_values, frames.values())),
+                labels.index(first),
+            ),
+        ),
+        about=chosen.about,
+        data=lambda: [{name: label, **trace_data(trace)} for label, trace in frames.items()],
+    )
+
+
+def _check_alike(frames: list[Trace], name: str) -> None:
+    """A slider changes numbers; what changes the shape or the steps needs a page of its own."""
+    shapes = [[(value.path, value.shape) for value in trace.everything()] for trace in frames]
+    for other in shapes[1:]:
+        if other != shapes[0]:
+            differing = next(
+                (p for p in [*other, *shapes[0]] if p not in other or p not in shapes[0]), other[0]
+            )
+            raise InputError(
+                f"slide: {name} changes the steps or their shapes ({differing[0]}), and a slider shows one "
+                "layout. Make one page for each value."
+            )
 
 
 def _values(name: str, listed: str) -> list[str]:

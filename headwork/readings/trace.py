@@ -1,20 +1,21 @@
-"""Trace: every step of one problem, by its path, with its card; the thing that all renderers read."""
+"""Trace: every step of one problem, by its path, with its card; what is shown of it is a document."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwork.documents import Document, Shown
+from headwork.documents.formulas import plain_formula
+from headwork.documents.writing import number_latex, number_text, with_infinity
 from headwork.errors import InputError, sizes_in_words, unknown
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
 from headwork.numbers.operations import map_cells
-from headwork.pages.formulas import plain_formula
-from headwork.readings.writing import number_latex, number_text, with_infinity
+from headwork.readings.showing import trace_document
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,16 +88,6 @@ class TraceValue:
             self, path=f"{axis} {index}/{self.path}", fixed=(*self.fixed, (self._free_axes[position], index))
         )
 
-    def matrices(self) -> "Iterator[tuple[str, TraceValue]]":
-        """The value cut into matrices, each with its caption; heads are fixed before anything else."""
-        if len(self.shape) <= 2:
-            yield "", self
-            return
-        axis = "head" if "head" in self.axes else self.axes[0]
-        for index in range(self.shape[self.axes.index(axis)]):
-            for caption, matrix in self.take(axis, index).matrices():
-                yield f"{axis} {index}" + (f", {caption}" if caption else ""), matrix
-
     def raw_index(self, index: tuple[int, ...]) -> tuple[int, ...]:
         """The index into ``raw`` of a cell shown here."""
         by_axis = {**dict(self.fixed), **dict(zip(self._free_axes, index, strict=True))}
@@ -133,18 +124,8 @@ class CellArithmetic:
         return " = ".join(part for i, part in enumerate(parts) if part and part not in parts[:i])
 
 
-def _rendered(module: str, name: str) -> Callable[..., str]:
-    """A method of Trace that a renderer provides, imported when it is called."""
-
-    def render(trace: "Trace", *arguments: Any, **options: Any) -> str:
-        function = getattr(import_module(f"headwork.readings.{module}"), name)
-        return str(function(trace, *arguments, **options))
-
-    return render
-
-
 @dataclass(frozen=True, repr=False)
-class Trace:
+class Trace(Shown):
     """Every step of one problem, as ``headwork.explain`` returns it."""
 
     mechanism: Mechanism
@@ -236,7 +217,7 @@ class Trace:
 
     def limit(self, symbol: str, to: Any) -> "Trace":
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
-        from headwork.numbers.exact import limit
+        from headwork.numbers.limits import limit
         from headwork.numbers.typed import read_number
 
         name = read_number(symbol, exact=True)
@@ -270,18 +251,25 @@ class Trace:
         steps = {path: at_limit(value) for path, value in steps.items()}
         return replace(trace, steps=steps, title=with_infinity(f"limit as {symbol} -> {to}"))
 
-    # --- renderers ------------------------------------------------------------------------------
+    # --- showing it -----------------------------------------------------------------------------
 
-    to_text = _rendered("terminal", "text")
-    to_markdown = _rendered("markdown", "markdown")
-    to_latex = _rendered("latex", "latex")
-    to_html = _rendered("html", "html")
-    to_json = _rendered("json", "json_text")
-    to_notebook = _rendered("notebook", "notebook")
-    _repr_html_ = _rendered("html", "notebook_fragment")
+    def document(self) -> Document:
+        return trace_document(self)
 
-    def __str__(self) -> str:
-        return self.to_text()
+    def option_texts(self) -> dict[str, str]:
+        """Options in words; the default beta by what it means."""
+        texts = {}
+        for name, value in self.options.items():
+            if value is None:
+                if name == "beta":
+                    texts[name] = "1/sqrt(d_k)"
+            elif hasattr(value, "array"):
+                texts[name] = "given"
+            elif isinstance(value, str):
+                texts[name] = value
+            else:
+                texts[name] = self.number_text(value)
+        return texts
 
     def __repr__(self) -> str:
         return f"<Trace of {self.mechanism.slug}: {', '.join(self.steps)}>"

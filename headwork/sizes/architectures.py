@@ -1,30 +1,149 @@
-"""Parameters and work of whole models: the transformer (Vaswani et al. 2017) and the vision transformer.
+"""Parameters and work of whole models: the body of a model's definition, run on shapes alone.
 
-The transformer is post-normalised, with biases in every projection and sinusoidal positions, which
-have no parameters; one matrix serves as both embeddings and as the output projection (section 3.4 of the
-paper), which has no bias. The vision transformer (Dosovitskiy et al. 2020) is pre-normalised, with a patch
-embedding, learned positions, a last normalisation and a linear head on the class token.
+A part is what owns parameters, called as its steps are (``block 0/attention``); the work between two notes
+belongs to the part of the later one, or, where that is in none, to the part before. By name there are the
+transformer (Vaswani et al. 2017), post-normalised with sinusoidal positions, where one matrix serves as both
+embeddings and as the output projection (section 3.4 of the paper), and the vision transformer (Dosovitskiy et
+al. 2020). Any other model is counted by its definition and config.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from itertools import chain
+from math import prod
+from typing import Any, Literal, get_type_hints
 
-from headwork.errors import unknown
-from headwork.mechanisms.attention import project
-from headwork.numbers import OperationCount, ShapeTensor, cat
-from headwork.sizes.counting import check_heads_divide_width, check_sizes, mechanism_row
+from headwork.errors import TooLarge, unknown
+from headwork.mechanisms import parameters as trees
+from headwork.mechanisms.configs import current_names
+from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
+from headwork.numbers import OperationCount, ShapeTensor
+from headwork.numbers.options import read_option
+from headwork.sizes.counting import BIASES, axes_of, check_heads_divide_width, check_sizes, too_large
 from headwork.sizes.layers import Size, grid, sides
 from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
-
+Shape = tuple[int, ...]
+MAX_LAYERS = 1000
+BLOCK = re.compile(r"block \d+")
 FLOPS_NOTE = (
     "FLOPs: two for each multiply-add of a matrix product; other operations are counted apart. "
     "One sequence, forward pass."
 )
 
 
+def named_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[Definition, Any]:
+    """A model's definition by its short name, and its config with some fields as a person types them.
+
+    >>> named_config("vision", {"width": "32"})[1].width
+    32
+    """
+    definition = find_definition(name)
+    kind = definition.config_class
+    hints, known = get_type_hints(kind), [entry.name for entry in fields(kind)]
+    chosen: dict[str, Any] = {}
+    for field, value in current_names(kind, settings or {}).items():
+        if field not in known:
+            raise unknown(f"field of {kind.__name__}", field, known)
+        chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
+    config: Any = kind(**chosen)
+    if getattr(config, "depth", 1) > MAX_LAYERS:
+        raise TooLarge(f"{name}: depth {config.depth:,}; at most {MAX_LAYERS:,} layers are counted.")
+    return definition, config
+
+
+def input_shapes(
+    definition: Definition, config: Any, *, tokens: int = 128, batch: int = 1
+) -> dict[str, Shape]:
+    """The shapes of the inputs that a model requires."""
+    image, required = getattr(config, "image_size", 0), inspect.signature(definition.function).parameters
+    sizes = {"batch": batch, "token": tokens, "key": tokens, "height": image, "width": image or config.width}
+    sizes["channel"] = getattr(config, "channels", 0)
+    return {
+        card.name: tuple(sizes[word] for word in card.axes.split())
+        for card in definition.inputs
+        if required[card.name].default is inspect.Parameter.empty
+    }
+
+
+def model_rows(
+    definition: Definition, config: Any, shapes: Mapping[str, Any], template: Any = None
+) -> list[Row]:
+    """One row for each part of a model, in the order in which it runs; what only lies there comes first."""
+    template = definition.parameters(config) if template is None else template
+    leaves, paths = trees.flatten(template), trees.paths(template)
+    owned: dict[str, dict[str, Shape]] = {}
+    for name, leaf in leaves.items():
+        scope, _, own = paths[name].rpartition("/")
+        if leaf.trained:
+            owned.setdefault(scope or own, {})[own] = leaf.shape
+    rows = {part: _part_row(part, own) for part, own in owned.items()}
+    work, before, active, steps = OperationCount(), OperationCount(), "", definition.steps(config)
+    ran: dict[str, Row] = {}
+
+    def note(path: str, value: Any, /) -> Any:
+        nonlocal active
+        inside = [p for p in rows if path.startswith(f"{p}/") or f"/{path}".endswith(f"/{p}")]
+        if path == "scores":
+            inside = ["head" if "head" in rows else path]
+        part = active = max(inside, key=len) if inside else active or path
+        row = ran.get(part) or rows.get(part) or Row(name=part)
+        counted = Row(
+            name=part,
+            multiply_adds=work.multiply_adds - before.multiply_adds,
+            other_operations=work.other_operations - before.other_operations,
+        )
+        before.multiply_adds, before.other_operations = work.multiply_adds, work.other_operations
+        if inside and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
+            axes = next(step.axes for step in steps if step.matches(path))
+            row = replace(row, shape=value.shape, axes=axes_of(axes, value.shape))
+        ran[part] = sum_rows(part, [row, counted], shape=row.shape, axes=row.axes)
+        return value
+
+    values = {name: ShapeTensor(s, work) if isinstance(s, tuple) else s for name, s in shapes.items()}
+    tree = trees.map_tree(lambda name, leaf: ShapeTensor(leaf.shape, work), template)
+    with too_large(definition.slug):
+        definition.function(tree, config, **values, note=note)
+    return [*(row for part, row in rows.items() if part not in ran), *ran.values()]
+
+
+def _part_row(part: str, own: Mapping[str, Shape]) -> Row:
+    biases = sum(prod(shape) for name, shape in own.items() if BIASES.fullmatch(name))
+    shape = next(iter(own.values())) if len(own) == 1 else None
+    return Row(
+        name=part, shape=shape, weights=sum(map(prod, own.values())) - biases, biases=biases, multiply_adds=0
+    )
+
+
+def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any]) -> Ledger:
+    """What each part of a model holds and does, on inputs of these shapes.
+
+    >>> definition, config = named_config("convolutional", {"width": 4, "depth": 1})
+    >>> counted = model_ledger(definition, config, {"images": (1, 1, 28, 28)})
+    >>> [(row.name, row.parameters, row.flops) for row in counted.rows]
+    [('block 0', 40, 56448), ('head', 50, 80)]
+    """
+    rows = tuple(model_rows(definition, config, shapes))
+    total = sum_rows("total", rows)
+    given = {name: shape for name, shape in shapes.items() if isinstance(shape, tuple)}
+    words = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
+    slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", definition.name).lower()
+    return Ledger(
+        title=f"{slug}: {words}",
+        rows=rows,
+        facts={"parameters": total.parameters or 0, "FLOPs": total.flops or 0},
+        notes=(
+            "FLOPs: two per multiply-add of a matrix product, in one forward pass of the whole batch, as the "
+            "plain definition does it; a fused kernel may need fewer.",
+        ),
+        summed=True,
+    )
+
+
+# --- the transformer and the vision transformer -------------------------------------------------------
 def transformer(
     *,
     width: int = 512,
@@ -50,34 +169,45 @@ def transformer(
     if architecture not in ("encoder-decoder", "encoder", "decoder"):
         raise unknown("architecture", architecture, ("encoder-decoder", "encoder", "decoder"))
     pair = architecture == "encoder-decoder"
-    model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "activation": "relu"}
-    encoder = _stack("encoder", depth, tokens, None, **model) if architecture != "decoder" else []
-    queries = targets if pair else tokens
-    decoder = (
-        _stack("decoder", depth, queries, tokens if pair else 0, **model) if architecture != "encoder" else []
-    )
-    embeddings, output = [], []
-    if vocabulary:
-        read = ([("source", tokens)] if encoder else []) + ([("target", queries)] if decoder else [])
-        embeddings = [
-            _embedding(name if pair else "", vocabulary, width, count, owns=not (shared and i))
-            for i, (name, count) in enumerate(read)
-        ]
-        output = [_output(vocabulary, width, queries, owns=not shared)] if decoder else []
-    words = sum_rows("vocabulary", (*embeddings, *output)).weights or 0
-    stacks = {"encoder": encoder, "decoder": decoder}
-    by_stack = {name: sum_rows(name, rows).parameters or 0 for name, rows in stacks.items() if rows}
-    return _model_ledger(
-        title=f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, "
+    model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
+    rows = _transformer_rows(architecture, model, vocabulary, tokens, targets)
+    matrices = (3 if pair else 2) if architecture != "encoder" else 1
+    if vocabulary and not shared:
+        rows.append(Row(name="other matrices of the vocabulary", weights=(matrices - 1) * vocabulary * width))
+    vocabulary_rows = [row for row in rows if "block" not in row.name]
+    rows = _repeated(rows, depth)
+    stacks = ("encoder", "decoder") if pair else (architecture,)
+    blocks = {
+        s: [row for row in rows if "block" in row.name and (not pair or row.name.startswith(s))]
+        for s in stacks
+    }
+    return _named_ledger(
+        f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, "
         f"{heads} heads, hidden {hidden}, vocabulary {vocabulary:,}",
-        rows=(*embeddings, *encoder, *decoder, *output),
-        facts={
-            **{f"parameters of the {name}": count for name, count in by_stack.items()},
-            "parameters without the vocabulary": sum_rows("stacks", (*encoder, *decoder)).parameters or 0,
-            "parameters of the vocabulary": words,
+        rows,
+        {
+            **{f"parameters of the {s}": sum_rows(s, own).parameters or 0 for s, own in blocks.items()},
+            "parameters without the vocabulary": sum_rows("", chain(*blocks.values())).parameters or 0,
+            "parameters of the vocabulary": sum_rows("", vocabulary_rows).parameters or 0,
         },
-        notes=_transformer_notes(architecture, shared, tokens, queries),
+        _transformer_notes(architecture, shared, tokens, targets if pair else tokens),
     )
+
+
+def _transformer_rows(
+    architecture: str, model: dict[str, Any], vocabulary: int, tokens: int, targets: int
+) -> list[Row]:
+    """The rows of one layer of each stack, and of the vocabulary where there is one."""
+    words = {**model, "vocabulary": max(vocabulary, 1), "max_length": max(tokens, targets)}
+    alone = {**words, "positions": "sinusoidal", "normalisation": "post", "activation": "relu"}
+    name, settings, shapes = {
+        "encoder-decoder": ("EncoderDecoder", words, {"source": (tokens,), "target": (targets,)}),
+        "encoder": ("TextEncoder", alone, {"tokens": (tokens,)}),
+        "decoder": ("LanguageModel", alone, {"tokens": (tokens,)}),
+    }[architecture]
+    definition = DEFINITIONS[name]
+    rows = model_rows(definition, definition.config_class(**settings), shapes)
+    return [row for row in rows if vocabulary or "block" in row.name]
 
 
 def _transformer_notes(architecture: str, shared: bool, tokens: int, queries: int) -> tuple[str, ...]:
@@ -121,21 +251,22 @@ def vit(
     check_sizes("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
     check_heads_divide_width("vit", width, heads)
     down, across = grid(image, patch, "vit")
-    tokens = down * across + class_token
-    layer: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden}
-    layer |= {"activation": "gelu", "first": True}
-    rows = (
-        *_patch_embedding(sides("vit", "image", image), patch, channels, width, class_token),
-        *_stack("encoder", depth, tokens, None, **layer),
-        mechanism_row("last normalisation", "layer-normalisation", {"token": tokens, "width": width}),
-        _head(tokens, width, classes, class_token),
-    )
-    return _model_ledger(
-        title=f"vision transformer: image {' x '.join(map(str, sides('vit', 'image', image)))}, patch "
+    tokens, height_width = down * across + class_token, sides("vit", "image", image)
+    model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
+    model |= {"pooling": "class token" if class_token else "mean", "image_size": patch, "patch_size": patch}
+    definition = DEFINITIONS["VisionTransformer"]
+    config = definition.config_class(**model, channels=channels, classes=classes)
+    # The config knows square images only; any grid of patches needs as many positions as it has.
+    positions = trees.TableParameters(trees.Initial((tokens, width)))
+    template = replace(definition.parameters(config), positions=positions)
+    counted = model_rows(definition, config, {"images": (channels, *height_width)}, template)
+    rows = _repeated(counted, depth)
+    return _named_ledger(
+        f"vision transformer: image {' x '.join(map(str, height_width))}, patch "
         f"{patch}, width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
-        rows=rows,
-        facts={"patches": down * across, "tokens": tokens},
-        notes=(
+        rows,
+        {"patches": down * across, "tokens": tokens},
+        (
             "Counted: biases everywhere, learned positions, normalisation before sublayers and at the end.",
             "The head reads the class token." if class_token else "The head reads the mean of all tokens.",
             f"Shapes are token x width. {FLOPS_NOTE}",
@@ -143,97 +274,17 @@ def vit(
     )
 
 
-def _model_ledger(
-    title: str, rows: tuple[Row, ...], facts: dict[str, Fact], notes: tuple[str, ...]
-) -> Ledger:
+def _repeated(rows: list[Row], depth: int) -> list[Row]:
+    """The rows of a model of one layer, as one of ``depth`` layers."""
+    return [
+        replace(row, name=BLOCK.sub("block *", row.name), times=depth if "block" in row.name else 1)
+        for row in rows
+    ]
+
+
+def _named_ledger(title: str, rows: list[Row], facts: dict[str, Fact], notes: tuple[str, ...]) -> Ledger:
     """Nearly every shape here is token x width: stated once, in a note, instead of in every row."""
     total = sum_rows("total", rows)
     facts |= {"parameters": total.parameters or 0, "parameters without biases": total.weights or 0}
-    rows = tuple(replace(row, axes="") for row in rows)
-    return Ledger(title=title, rows=rows, facts=facts, notes=notes, summed=True)
-
-
-def _stack(
-    name: str,
-    depth: int,
-    tokens: int,
-    memory: int | None,
-    *,
-    width: int,
-    heads: int,
-    hidden: int,
-    activation: str,
-    first: bool = False,
-) -> list[Row]:
-    """The sublayers of one layer, each as often as there are layers.
-
-    ``memory``: None for an encoder; a decoder attends to so many tokens, or has no cross-attention for 0.
-    """
-    sizes = dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
-    sizes |= {"token": tokens, "hidden": hidden}
-    mask = None if memory is None else "causal"
-    parts = [mechanism_row(f"{name}/self-attention", "multi-head-attention", sizes, heads=heads, mask=mask)]
-    if memory:
-        crossing = sizes | {"key": memory, "memory": 1}
-        parts.append(mechanism_row(f"{name}/cross-attention", "multi-head-attention", crossing, heads=heads))
-    parts.append(mechanism_row(f"{name}/feed-forward", "feed-forward", sizes, activation=activation))
-    rows = []
-    for i, row in enumerate(parts, 1):
-        words = "normalise and add" if first else "add and normalise"
-        around = _add_and_normalise(f"{name}/{words} {i}", sizes)
-        rows += [around, row] if first else [row, around]
-    return [replace(row, times=depth) for row in rows]
-
-
-def _add_and_normalise(name: str, sizes: dict[str, int]) -> Row:
-    shape = (sizes["token"], sizes["width"])
-    residual = _count("residual", lambda x: x + x, shape)
-    return replace(sum_rows(name, [mechanism_row(name, "layer-normalisation", sizes), residual]), shape=shape)
-
-
-def _count(name: str, work_on: Callable[..., Any], *shapes: tuple[int, ...], **fields: Any) -> Row:
-    """A row for what is no mechanism of its own, its work counted in the same way."""
-    work = OperationCount()
-    result = work_on(*(ShapeTensor(shape, work) for shape in shapes))
-    return Row(name=name, shape=result.shape, **vars(work), **fields)
-
-
-def _embedding(name: str, vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
-    # Looking a row up costs nothing; it is scaled by sqrt(width), and its position is added.
-    row = _count(f"{name} embedding".strip(), lambda rows: rows * width + rows, (tokens, width))
-    return _with_matrix(row, vocabulary * width, owns)
-
-
-def _output(vocabulary: int, width: int, tokens: int, *, owns: bool) -> Row:
-    shapes = (tokens, width), (vocabulary, width)
-    row = _count("output", lambda rows, matrix: project(rows, matrix, "W").softmax(-1), *shapes)
-    return _with_matrix(row, vocabulary * width, owns)
-
-
-def _with_matrix(row: Row, weights: int, owns: bool) -> Row:
-    return replace(row, weights=weights) if owns else replace(row, weights=0, about="shares its matrix")
-
-
-def _patch_embedding(
-    image: tuple[int, int], patch: int, channels: int, width: int, class_token: bool
-) -> list[Row]:
-    sizes = {"channel": channels, "height": image[0], "width": image[1], "output_channel": width}
-    sizes |= {"kernel_height": patch, "kernel_width": patch}
-    embedded = mechanism_row("patch embedding", "convolution-2d", sizes, stride=patch)
-    count = image[0] // patch * (image[1] // patch)
-    rows = [embedded]
-    if class_token:
-        joined = (1, width), (count, width)
-        rows.append(_count("class token", lambda one, many: cat([one, many], -2), *joined, weights=width))
-    tokens = (count + class_token, width)
-    rows.append(_count("positions", lambda x, table: x + table, tokens, tokens, weights=tokens[0] * width))
-    return rows
-
-
-def _head(tokens: int, width: int, classes: int, class_token: bool) -> Row:
-    def head(rows: Any, matrix: Any, bias: Any) -> Any:
-        read = rows[0:1] if class_token else rows.mean(-2, keepdim=True)
-        return project(read, matrix, "W").squeeze(-2) + bias
-
-    shapes = (tokens, width), (classes, width), (classes,)
-    return _count("head", head, *shapes, weights=classes * width, biases=classes)
+    plain = tuple(replace(row, axes="") for row in rows)
+    return Ledger(title=title, rows=plain, facts=facts, notes=notes, summed=True)

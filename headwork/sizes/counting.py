@@ -5,16 +5,17 @@ that fixes the shape of everything. The work between two notes belongs to the la
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from operator import index
 from typing import Any
 
 import headwork.mechanisms  # noqa: F401  (registers the cards)
+from headwork.documents.formulas import formula_for
 from headwork.errors import InputError, TooLarge
 from headwork.note import Input, Mechanism, get_mechanism
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.pages.formulas import formula_for
 from headwork.sizes.ledger import Row, sum_rows
 
 MOST = 10**9  # for one size: their products stay within what ShapeTensor can move about
@@ -120,17 +121,24 @@ def count_rows(
         before.multiply_adds, before.other_operations = work.multiply_adds, work.other_operations
         return value
 
+    with too_large(what.slug):
+        what.run({**{n: ShapeTensor(s, work) for n, s in shapes.items()}, **options}, note)
+    return rows
+
+
+@contextmanager
+def too_large(slug: str) -> Iterator[None]:
+    """Sizes beyond what ShapeTensor can move about, as an error that says so."""
     try:
-        what.function(**{n: ShapeTensor(s, work) for n, s in shapes.items()}, **options, note=note)
+        yield
     except InputError:
         raise
     except ValueError as error:
         if "too large" not in str(error) and "too big" not in str(error):
             raise
         raise TooLarge(
-            f"{what.slug}: shapes of more than 2^63 entries are not counted. Take smaller sizes."
+            f"{slug}: shapes of more than 2^63 entries are not counted. Take smaller sizes."
         ) from None
-    return rows
 
 
 def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:

@@ -11,7 +11,6 @@ from math import prod
 from typing import Any, Literal
 
 from headwork.errors import InputError, TooLarge, unknown
-from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
 from headwork.sizes.ledger import Ledger, Row, sum_rows
 
@@ -132,9 +131,11 @@ def convolution(
     shape, last = kernel_row.shape or (), output.shape or ()
     numbers_in, numbers_out = prod(source.shape or ()), prod(last)
     local, dense = prod(last) * prod(shape[1:]), numbers_in * numbers_out
-    unshared = (
-        ("locally connected", local, output.multiply_adds, "a kernel of its own at each position"),
-        ("as a dense layer", dense, dense, f"a matrix {numbers_out:,} x {numbers_in:,}"),
+    work, matrix = output.multiply_adds, f"a matrix {numbers_out:,} x {numbers_in:,}"
+    forms = (
+        ("as a convolution", kernel_row.weights, bias.biases, work, "one kernel for all positions"),
+        ("locally connected", local, numbers_out, work, "a kernel of its own at each position"),
+        ("as a dense layer", dense, numbers_out, dense, matrix),
     )
     return Ledger(
         title=f"{slug}: {channels} x {' x '.join(map(str, lengths))}, filters {filters}, kernel "
@@ -145,16 +146,9 @@ def convolution(
             Row(name="filter", shape=shape[1:], axes=kernel_row.axes.partition(" ")[2], about="one of them"),
             Row(name="filters", shape=shape, axes=kernel_row.axes, about="all of them"),
             Row(name="output", shape=last, axes=output.axes),
-            Row(
-                name="as a convolution",
-                weights=kernel_row.weights,
-                biases=bias.biases,
-                multiply_adds=output.multiply_adds,
-                about="one kernel for all positions",
-            ),
             *(
-                Row(name=name, weights=weights, biases=numbers_out, multiply_adds=work, about=about)
-                for name, weights, work, about in unshared
+                Row(name=name, weights=weights, biases=biases, multiply_adds=multiply_adds, about=about)
+                for name, weights, biases, multiply_adds, about in forms
             ),
         ),
         facts={
@@ -239,6 +233,10 @@ ABOUT = {
 }
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 TOKEN_AXES = ("token", "query", "key")
+COLUMNS_WARNING = (
+    "with tokens as columns Q K^T would be {}: it mixes features instead of tokens. "
+    "The scores are K^T Q, {}, and the output is V A."
+)
 
 
 def attention_ledger(
@@ -288,9 +286,9 @@ def attention_ledger(
         "Projections without biases; ask for them to count them.": heads is not None and not biases,
         "Softmax runs down the columns: each column of the weights sums to 1.": columns,
     }
-    named = f", {heads} heads of {width // heads}" if heads else ""
+    per_head = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
-        title=f"{slug}: {tokens} tokens of width {width}{named}"
+        title=f"{slug}: {tokens} tokens of width {width}{per_head}"
         + (f" attending to {memory}" if memory else "")
         + (", tokens as columns" if columns else ""),
         rows=tuple(rows),
@@ -299,7 +297,7 @@ def attention_ledger(
             "parameters": sum_rows("total", rows).parameters or 0,
         },
         notes=tuple(text for text, applies in notes.items() if applies),
-        warnings=(_columns_warning(tokens, width),) if columns else (),
+        warnings=(COLUMNS_WARNING.format([width, width], [tokens, tokens]),) if columns else (),
         summed=True,
     )
 
@@ -311,16 +309,6 @@ def _describe(row: Row, columns: bool) -> Row:
         return row
     words, shape = row.axes.split(), row.shape
     # One column per query: in scores and weights the keys run down.
-    late = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
-    order = sorted(range(len(words)), key=lambda axis: words[axis] in late)
+    last_axes = ("query",) if row.name in ("scores", "weights") else TOKEN_AXES
+    order = sorted(range(len(words)), key=lambda axis: words[axis] in last_axes)
     return replace(row, shape=tuple(shape[i] for i in order), axes=" ".join(words[i] for i in order))
-
-
-def _columns_warning(tokens: int, width: int) -> str:
-    work = OperationCount()
-    query, key = ShapeTensor((width, tokens), work), ShapeTensor((width, tokens), work)
-    wrong, right = (query @ key.mT).shape, (key.mT @ query).shape
-    return (
-        f"with tokens as columns Q K^T would be {list(wrong)}: it mixes features instead of tokens. "
-        f"The scores are K^T Q, {list(right)}, and the output is V A."
-    )

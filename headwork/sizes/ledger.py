@@ -5,16 +5,13 @@ the multiply-adds of matrix products; FLOPs are twice that, the count that torch
 Every other scalar operation (additions, softmax, normalisation, activation) is kept apart.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from textwrap import fill
 from typing import Any
 
+from headwork.documents import Document, Formula, Note, Shown, Table
 from headwork.errors import unknown
-from headwork.pages.style import PLAIN, Style
-from headwork.pages.tables import Formula, Table, cell_text, escape_latex
 from headwork.sizes.polynomial import Polynomial
 
 Count = int | Polynomial
@@ -72,7 +69,7 @@ def _sum(counts: Iterable[Count | None]) -> Count | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ledger:
+class Ledger(Shown):
     """Rows, the facts that answer the question, notes on what is counted, and warnings.
 
     >>> rows = (Row(name="a", weights=1), Row(name="b", weights=2, biases=1))
@@ -109,50 +106,20 @@ class Ledger:
         """All rows together: a sum that means something only where ``summed`` says so."""
         return sum_rows("total", self.rows)
 
-    def table(self) -> Table:
-        """All of it as one table, for reports that hold several."""
-        rows = [*self.rows, self.total] if self.summed else self.rows
-        facts = [f"{name}: {cell_text(_cell(fact))}" for name, fact in self.facts.items()]
-        return _table(rows, self.title, [*facts, *self.notes, *self.warnings], summed=self.summed)
-
-    def tables(self) -> list[Table]:
-        """Rows with shapes and rows without make tables of their own; the facts are the last."""
+    def document(self) -> Document:
+        """Rows with shapes and rows without make tables of their own, then the facts, notes and warnings."""
         groups = [list(rows) for _, rows in groupby(self.rows, key=lambda row: row.shape is None)]
         if self.summed and groups:
             groups[-1].append(self.total)
         tables = [_table(rows, summed=self.summed and rows is groups[-1]) for rows in groups]
         facts = [(name, _cell(fact)) for name, fact in self.facts.items()]
-        return [*tables, Table("", ("", ""), facts)] if facts else tables
+        tables += [Table("", ("", ""), facts)] if facts else []
+        remarks = (*self.notes, *map(Note, self.warnings))
+        return Document(self.title, (*tables, *remarks), data=self.as_data)
 
-    def to_text(self, style: Style = PLAIN) -> str:
-        notes = [fill(text, WIDEST) for text in (*self.notes, *(f"! {warning}" for warning in self.warnings))]
-        blocks = [style.bold(self.title), *(table.to_text(style) for table in self.tables())]
-        return "\n\n".join(blocks + (["\n".join(notes)] if notes else [])) + "\n"
-
-    def to_markdown(self) -> str:
-        tables = [table.to_markdown().rstrip() for table in self.tables()]
-        return "\n\n".join([f"# {self.title}", *tables, *self._remarks("> **Note:** {}")]) + "\n"
-
-    def to_latex(self, fragment: bool = False) -> str:
-        """A whole document that needs only amsmath, or what goes into one."""
-        tables = "\\par\\medskip\n".join(table.to_latex(fragment=True) for table in self.tables())
-        remarks = "".join(f"\\par {escape_latex(text)}\n" for text in self._remarks("Note: {}"))
-        section = f"\\section*{{{escape_latex(self.title)}}}\n"
-        body = f"{section}{{\\scriptsize\\setlength{{\\tabcolsep}}{{3pt}}\n{tables}}}\n{remarks}"
-        return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
-
-    def to_html(self) -> str:
-        """One page that opens offline."""
-        from headwork.pages import page
-
-        return page(self.title, *self.tables(), *self._remarks("Note: {}"))
-
-    def _remarks(self, warning: str) -> list[str]:
-        return [*self.notes, *(warning.format(text) for text in self.warnings)]
-
-    def to_json(self) -> str:
-        """All of it as JSON: whole numbers exact, polynomials as text."""
-        data = {
+    def as_data(self) -> dict[str, Any]:
+        """All of it: whole numbers exact, polynomials as text."""
+        return {
             "title": self.title,
             "rows": [_row_data(row) for row in self.rows],
             **({"total": _row_data(self.total)} if self.summed else {}),
@@ -160,13 +127,6 @@ class Ledger:
             "notes": list(self.notes),
             "warnings": list(self.warnings),
         }
-        return json.dumps(data, ensure_ascii=False, indent=1, default=str) + "\n"
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
 
 
 # What a row shows under each heading; a column that no row fills is left out.
@@ -184,23 +144,15 @@ COLUMNS: dict[str, Callable[[Row], Any]] = {
     "formula": lambda row: Formula(row.formula) if row.formula else None,
     "": lambda row: row.about or None,
 }
-WIDEST = 110  # characters of a note in text
-PREAMBLE = r"""\documentclass{article}
-\usepackage{amsmath}
-\setlength{\textwidth}{7.2in}
-\setlength{\oddsidemargin}{-0.35in}
-\setlength{\parindent}{0pt}
-\begin{document}
-"""
 
 
-def _table(rows: Iterable[Row], title: str = "", notes: Iterable[str] = (), *, summed: bool) -> Table:
+def _table(rows: Iterable[Row], *, summed: bool) -> Table:
     rows = list(rows)
     columns = {heading: [_cell(value(row)) for row in rows] for heading, value in COLUMNS.items()}
     if all(row.biases is None for row in rows):
         del columns["parameters"]  # it would only repeat the weights
     columns = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
-    return Table(title, tuple(columns), list(zip(*columns.values(), strict=True)), list(notes), summed=summed)
+    return Table("", tuple(columns), list(zip(*columns.values(), strict=True)), summed=summed)
 
 
 def _cell(value: Any) -> Any:

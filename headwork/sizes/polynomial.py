@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from headwork.errors import HeadworkError
 
@@ -86,18 +89,13 @@ def interpolated(count: Callable[[Mapping[str, int]], int], nodes: Mapping[str, 
     '2 n^2 + 1'
     """
     sizes = tuple(nodes)
-    values: dict[tuple[int, ...], Fraction] = {}
-    for indices in product(*(range(len(nodes[size])) for size in sizes)):
-        at = {size: nodes[size][i] for size, i in zip(sizes, indices, strict=True)}
-        values[indices] = Fraction(count(at))
+    counts = [Fraction(count(dict(zip(sizes, at, strict=True)))) for at in product(*nodes.values())]
+    values = np.array(counts, object).reshape([len(nodes[size]) for size in sizes])
     # One size after another, values at its nodes give way to coefficients of its powers.
     for axis, size in enumerate(sizes):
-        basis = list(enumerate(_lagrange(nodes[size])))
-        values = {
-            p: sum((b[p[axis]] * values[(*p[:axis], i, *p[axis + 1 :])] for i, b in basis), Fraction())
-            for p in values
-        }
-    return Polynomial(sizes, {p: int(c) if c.denominator == 1 else c for p, c in values.items() if c})
+        values = np.moveaxis(np.tensordot(_lagrange(nodes[size]), values, (0, axis)), 0, axis)
+    terms = ((powers, c) for powers, c in np.ndenumerate(values) if c)
+    return Polynomial(sizes, {powers: int(c) if c.denominator == 1 else c for powers, c in terms})
 
 
 def verify(polynomial: Polynomial, count: Callable[[Mapping[str, int]], int], at: Mapping[str, int]) -> None:
@@ -108,15 +106,10 @@ def verify(polynomial: Polynomial, count: Callable[[Mapping[str, int]], int], at
         )
 
 
-def _lagrange(nodes: Sequence[int]) -> list[list[Fraction]]:
-    """For each node the coefficients of the polynomial that is 1 there and 0 at the others."""
-    basis = []
+def _lagrange(nodes: Sequence[int]) -> Any:
+    """For each node a row: the coefficients of the polynomial that is 1 there and 0 at the others."""
+    rows = []
     for here in nodes:
-        coefficients = [Fraction(1)]
-        for other in nodes:
-            if other != here:
-                shifted = [Fraction(), *coefficients]
-                lowered = [*(c * other for c in coefficients), Fraction()]
-                coefficients = [(a - b) / (here - other) for a, b in zip(shifted, lowered, strict=True)]
-        basis.append(coefficients)
-    return basis
+        others = np.array([Fraction(node) for node in nodes if node != here], object)
+        rows.append(np.poly(others)[::-1] / np.prod(here - others))
+    return np.array(rows)

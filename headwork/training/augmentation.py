@@ -36,17 +36,17 @@ class Augmentation:
         return bool(self.flip or self.shift or self.erase)
 
 
-def draw(chosen: Augmentation, count: int, source: torch.Generator) -> Draws:
+def draw(augmentation: Augmentation, count: int, source: torch.Generator) -> Draws:
     """What happens to each image of a batch, one row per image."""
     return {
-        "flip": torch.rand(count, generator=source) < (0.5 if chosen.flip else 0.0),
-        "shift": torch.randint(-chosen.shift, chosen.shift + 1, (count, 2), generator=source),
-        "erase": torch.rand(count, generator=source) < chosen.erase,
+        "flip": torch.rand(count, generator=source) < (0.5 if augmentation.flip else 0.0),
+        "shift": torch.randint(-augmentation.shift, augmentation.shift + 1, (count, 2), generator=source),
+        "erase": torch.rand(count, generator=source) < augmentation.erase,
         "rectangle": torch.rand(count, 4, generator=source),
     }
 
 
-def flip_and_shift(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
+def flip_and_shift(images: Tensor, drawn: Draws, augmentation: Augmentation) -> Tensor:
     """Flips and shifts of images as bytes; pixels from outside are 0, the background.
 
     >>> image = torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)
@@ -54,10 +54,10 @@ def flip_and_shift(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor
     >>> flip_and_shift(image, drawn, Augmentation(shift=1)).tolist()
     [[[[0, 0], [2, 1]]]]
     """
-    if chosen.flip:
+    if augmentation.flip:
         images = torch.where(drawn["flip"][:, None, None, None], images.flip(-1), images)
-    if chosen.shift:
-        edge, (height, width) = chosen.shift, images.shape[-2:]
+    if augmentation.shift:
+        edge, (height, width) = augmentation.shift, images.shape[-2:]
         padded = torch.nn.functional.pad(images, (edge, edge, edge, edge))
         down, right = (drawn["shift"][:, k, None] for k in (0, 1))
         rows = torch.arange(edge, edge + height) - down
@@ -68,9 +68,9 @@ def flip_and_shift(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor
     return images
 
 
-def erase(images: Tensor, drawn: Draws, chosen: Augmentation) -> Tensor:
+def erase(images: Tensor, drawn: Draws, augmentation: Augmentation) -> Tensor:
     """A rectangle of some images set to 0, which is the mean where they are normalised."""
-    if not chosen.erase:
+    if not augmentation.erase:
         return images
     share, where = drawn["rectangle"][:, :2], drawn["rectangle"][:, 2:]
     sides = torch.tensor(images.shape[-2:])

@@ -25,13 +25,13 @@ def baseline(data: Texts, log: Log) -> dict[str, Any] | None:
     >>> baseline(Texts("films", ("no", "yes"), split, split, lambda: split), print)["accuracy"]
     1.0
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     classifier = _fit(data.train)
     if isinstance(classifier, str):
         log(f"! no TF-IDF to compare with: {classifier}.")
         return None
     correct = classifier.predict(data.test.texts) == data.test.labels
-    return {"name": NAME, "accuracy": float(correct.mean()), "seconds": round(time.monotonic() - begun, 1)}
+    return {"name": NAME, "accuracy": float(correct.mean()), "seconds": round(time.monotonic() - start, 1)}
 
 
 def _fit(split: TextSplit) -> Any:

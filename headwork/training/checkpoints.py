@@ -6,6 +6,7 @@ The schedule and the position in the epoch follow from the step as well. So a re
 one, to the bit.
 """
 
+import itertools
 import os
 import shutil
 from contextlib import suppress
@@ -15,23 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, write_folder
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model
-from headwork.models.checkpoints import (
-    MANIFEST,
-    PARAMETERS,
-    as_json,
-    check_tensors,
-    read_folder,
-    tensors,
-    write_folder,
-)
+from headwork.models.checkpoints import check_tensors, tensors
+from headwork.training.distributed import Files
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
 FOLDER = "checkpoints"
-Files = dict[str, bytes]
 
 
 def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
@@ -140,7 +134,7 @@ def resume_command(run_folder: Path, processes: int) -> str:
     return f"torchrun {nodes}--nproc-per-node {here} -m headwork resume {run_folder}"
 
 
-def not_saved(error: InputError, run_folder: Path, step: int, processes: int) -> InputError:
+def save_error(error: InputError, run_folder: Path, step: int, processes: int) -> InputError:
     """Why a step was not saved, in one line, and what is left."""
     reason = str(error).rpartition(": ")[2].split(". ")[0]
     kept = step_folders(run_folder)
@@ -164,11 +158,8 @@ def step_of(folder: Path) -> int:
 
 def set_aside(folder: Path) -> Path:
     """Rename what is damaged."""
-    for count in range(1, 1000):
-        aside = folder.with_name(f"damaged-{folder.name}-{count}")
-        if not aside.exists():
-            try:
-                return folder.rename(aside)
-            except OSError as error:
-                raise InputError(f"{folder}: damaged, and cannot be moved aside: {error.strerror}.") from None
-    raise InputError(f"{folder}: damaged, and so were many before it. Is the disk failing?")
+    names = (folder.with_name(f"damaged-{folder.name}-{count}") for count in itertools.count(1))
+    try:
+        return folder.rename(next(path for path in names if not path.exists()))
+    except OSError as error:
+        raise InputError(f"{folder}: damaged, and cannot be moved aside: {error.strerror}.") from None

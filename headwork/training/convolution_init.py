@@ -25,13 +25,13 @@ def unsupported_reason(config: VisionTransformerConfig) -> str:
     >>> unsupported_reason(VisionTransformerConfig(width=32))
     'heads of width 8 cannot hold the codes of 7 rows and 7 columns'
     """
-    side, room = config.image_size // config.patch_size, config.width // config.heads
+    side, head_width = config.image_size // config.patch_size, config.width // config.heads
     if config.positions != "learned" or config.attention != "softmax":
         return f"{config.positions} positions and {config.attention} attention have no codes to build on"
     if side < 3:
         return f"{side} x {side} patches are too few for a convolution of 3 x 3"
-    if 2 * side > room:
-        return f"heads of width {room} cannot hold the codes of {side} rows and {side} columns"
+    if 2 * side > head_width:
+        return f"heads of width {head_width} cannot hold the codes of {side} rows and {side} columns"
     return ""
 
 
@@ -46,18 +46,18 @@ def initialise_as_convolution(model: VisionTransformer) -> None:
     """
     config = model.config
     side = config.image_size // config.patch_size
-    room = config.width // config.heads
+    head_width = config.width // config.heads
     reason = unsupported_reason(config)
     if reason:
         raise InputError(f"start convolution: {reason}. Change the model, or start at random.")
-    built = build(
+    heads = build(
         "convolution-2d", grid=(side, side), kernel=[[1.0] * 3] * 3, positions="grid", width=1, ends="clamp"
     )
-    codes = torch.from_numpy(built.positions)
+    codes = torch.from_numpy(heads.positions)
     basis = torch.linalg.qr(torch.randn(config.width, codes.shape[1], dtype=torch.float64)).Q.mT
-    shifts = [[torch.from_numpy(W[:, 1:]) @ basis for W in matrices] for matrices in (built.W_q, built.W_k)]
+    shifts = [[torch.from_numpy(W[:, 1:]) @ basis for W in matrices] for matrices in (heads.W_q, heads.W_k)]
     # A normalised token holds its two codes at half of its square, width.
-    sharpness = SHARPNESS * math.sqrt(room) / (config.width / 4)
+    sharpness = SHARPNESS * math.sqrt(head_width) / (config.width / 4)
     with torch.no_grad():
         # Codes as large as embedded patches of pixels of variance 1; the class token has no position.
         size, table = model.patch_embedding.filters.norm().double() / math.sqrt(2), model.positions.table
@@ -67,7 +67,7 @@ def initialise_as_convolution(model: VisionTransformer) -> None:
             layer, head = divmod(number, config.heads)
             attention = model.transformer.blocks[layer].attention
             # The head's other rows stay random, and so can learn.
-            rows = slice(head * room, head * room + codes.shape[1])
+            rows = slice(head * head_width, head * head_width + codes.shape[1])
             tap = (4 + number) % 9  # every neighbour in turn, the patch itself first
             attention.W_q[rows] = (sharpness * shifts[0][tap]).to(attention.W_q)
             attention.W_k[rows] = shifts[1][tap].to(attention.W_k)

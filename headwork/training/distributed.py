@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from headwork.errors import HeadworkError
 
+Files = dict[str, bytes]
 LOST_PEER_WORDS = ("gloo", "Gloo", "NCCL", "Connection")  # words of torch's errors when a peer is gone
 
 
@@ -62,20 +63,12 @@ class Group:
         """Whether it holds in any process."""
         return self.sum_numbers(float(holds))[0] > 0
 
-    def broadcast(self, data: bytes | None) -> bytes:
-        """What the first process holds, in every process."""
-        if self.world_size == 1:
-            return data or b""
-        size = torch.tensor([len(data or b"")], device=self.device)
-        torch.distributed.broadcast(size, 0)
-        if not int(size):
-            return b""
-        if self.is_main:
-            held = torch.frombuffer(bytearray(data or b""), dtype=torch.uint8).to(self.device)
-        else:
-            held = torch.empty(int(size), dtype=torch.uint8, device=self.device)
-        torch.distributed.broadcast(held, 0)
-        return held.cpu().numpy().tobytes()
+    def broadcast(self, files: Files | None) -> Files | None:
+        """The files that the first process read, in every process; None where it read none."""
+        objects = [files]
+        if self.world_size > 1:
+            torch.distributed.broadcast_object_list(objects, 0, device=self.device)
+        return objects[0]
 
     def wait(self) -> None:
         if self.world_size > 1:

@@ -1,6 +1,7 @@
 """How good a model is on a part of the data: loss, accuracy, confusion matrix, most confident mistakes."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,16 @@ def losses(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tens
     return smoothed, plain.detach(), logits.detach().argmax(-1) == labels
 
 
+def probabilities_of(logits: Tensor, names: Sequence[object]) -> Tensor:
+    """The probabilities of the classes; logits that are not finite are refused by the name of the example."""
+    if len(bad := (~logits.isfinite().all(-1)).nonzero()):
+        raise InputError(
+            f"{names[int(bad[0])]}: the model's logits are not finite. Its weights are too large for numbers "
+            "of this precision: train it again, with a lower learning rate."
+        )
+    return logits.softmax(-1)
+
+
 @torch.no_grad()
 def evaluate(
     model: Model, examples: Examples, batch_size: int = 256, processes: Group | None = None
@@ -92,10 +103,11 @@ def evaluate(
     processes = processes or Group()
     model.eval()
     loss, probabilities = 0.0, torch.zeros(len(examples.labels), model.config.classes, dtype=torch.float64)
-    for chosen in examples.sequential_batches(batch_size)[processes.batch_slice]:
-        inputs, labels = examples.batch(chosen)
+    for indices in examples.sequential_batches(batch_size)[processes.batch_slice]:
+        inputs, labels = examples.batch(indices)
         logits = model(*processes.to_device(inputs))
         loss += losses(logits, labels.to(logits.device))[1].sum().item()
-        probabilities[torch.from_numpy(chosen)] = logits.double().softmax(-1).cpu()
+        names = [f"example {index}" for index in indices]
+        probabilities[torch.from_numpy(indices)] = probabilities_of(logits.double(), names).cpu()
     (total,) = processes.sum_numbers(loss)
     return Evaluation(processes.all_reduce(probabilities), examples.labels, total / len(examples.labels))

@@ -73,8 +73,8 @@ class Examples:
     def sequential_batches(self, size: int) -> list[Indices]:
         return batches_in_order(len(self.labels), size, self.lengths)
 
-    def batch(self, chosen: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
-        """Inputs and labels of the chosen indices, or a ``part``; augmented by (seed, step) if given."""
+    def batch(self, indices: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
+        """Inputs and labels at these indices, or a ``part``; augmented by (seed, step) if given."""
         raise NotImplementedError
 
 
@@ -85,18 +85,18 @@ class ImageExamples(Examples):
         self.images, self.labels = split.tensors()
         self.info, self.augmentation, self.dtype = info, augmentation, getattr(torch, precision)
 
-    def batch(self, chosen: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
-        indices = torch.from_numpy(chosen[part])
-        images = self.images[indices]
+    def batch(self, indices: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
+        rows = torch.from_numpy(indices[part])
+        images = self.images[rows]
         mean, std = self.info.mean, self.info.std
         if seed is None or not self.augmentation.active:
             inputs = normalise(images, mean, std)
         else:
-            drawn = draw(self.augmentation, len(chosen), generator(AUGMENTATION, *seed))
-            drawn = {name: rows[part] for name, rows in drawn.items()}
+            drawn = draw(self.augmentation, len(indices), generator(AUGMENTATION, *seed))
+            drawn = {name: values[part] for name, values in drawn.items()}
             images = flip_and_shift(images, drawn, self.augmentation)
             inputs = erase(normalise(images, mean, std), drawn, self.augmentation)
-        return (inputs.to(self.dtype),), self.labels[indices]
+        return (inputs.to(self.dtype),), self.labels[rows]
 
 
 class TextExamples(Examples):
@@ -106,6 +106,6 @@ class TextExamples(Examples):
         self.encoded, self.lengths = encoded, encoded.lengths
         self.labels = torch.from_numpy(encoded.labels)
 
-    def batch(self, chosen: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
-        tokens, mask, labels = self.encoded.tensors(chosen[part])
+    def batch(self, indices: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
+        tokens, mask, labels = self.encoded.tensors(indices[part])
         return (tokens, mask), labels

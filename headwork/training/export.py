@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headwork.errors import HeadworkError, InputError
 from headwork.files import write_atomic
-from headwork.mechanisms import fused
 from headwork.models import Model
-from headwork.models.recurrent import DirectedRecurrence, RecurrentLayer
-from headwork.note import Note, silent
 from headwork.training.examples import DataInfo
 from headwork.training.folders import check_run, load_data_info, load_model, load_run
 
@@ -77,7 +74,8 @@ def export_onnx(
     model = copy.deepcopy(model).float()  # few runtimes compute everything in float64
     names = ("tokens", "mask") if hasattr(model.config, "vocabulary") else ("images",)
     # A plain recurrence is exported step by step, for texts of one length.
-    fixed = any(isinstance(part, DirectedRecurrence) and part.cell == "plain" for part in model.modules())
+    config = model.config
+    fixed = "plain" in (getattr(config, "cell", ""), getattr(config, "encoder", ""))
     max_length = getattr(model.config, "max_length", None) if max_length is None else max_length
     open_axes = (0,) if len(names) == 1 or fixed else (0, 1)
     axes = dict.fromkeys(open_axes, torch.export.Dim.DYNAMIC)
@@ -136,28 +134,9 @@ def random_inputs(model: Model, count: int, length: int | None) -> tuple[Tensor,
     return (torch.randn(shape, generator=draw, dtype=next(model.parameters()).dtype),)
 
 
-class ExportedRecurrence(nn.Module):
-    """A recurrence as the one operation that ONNX has for it, in place of its unrolled steps."""
-
-    def __init__(self, inner: DirectedRecurrence) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, inputs: Tensor, *, note: Note = silent) -> Tensor:
-        inner = self.inner
-        biases = (inner.b_x, inner.b_h) if inner.cell == "gru" else (inner.bias,)
-        return fused.recurrent(inputs, inner.W_x, inner.W_h, *biases, cell=inner.cell)
-
-
 def for_export(model: Model) -> Model:
-    """The model in the form that exports best: fused kernels, whole recurrences."""
-    twin = copy.deepcopy(model).with_backend("fused").eval()
-    for part in list(twin.modules()):
-        if isinstance(part, RecurrentLayer) and part.forwards.cell != "plain":
-            part.forwards = ExportedRecurrence(part.forwards)  # type: ignore[assignment]
-            if part.backwards is not None:
-                part.backwards = ExportedRecurrence(part.backwards)  # type: ignore[assignment]
-    return twin
+    """The model in the form that exports best: with fused kernels, which have whole recurrences."""
+    return copy.deepcopy(model).with_backend("fused").eval()
 
 
 def _metadata(model: Model, info: DataInfo | None, max_length: int | None) -> dict[str, str]:

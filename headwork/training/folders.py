@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headwork.checkpoint_files import MANIFEST, PARAMETERS, read_folder
 from headwork.data.fetching import Log, to_stderr
+from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links
 from headwork.models import Model, from_pretrained
-from headwork.models.checkpoints import MANIFEST, PARAMETERS, empty_model, fill, read_folder, tensors
-from headwork.models.registry import classifier_of
+from headwork.models.checkpoints import empty_model, fill, tensors
+from headwork.models.model import classifier_of
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints
 from headwork.training.examples import DataInfo
-from headwork.training.preparation import tokenizer_from
 from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
@@ -153,7 +154,7 @@ def checkpoint_model(path: Path, step_folder: Path, files: checkpoints.Files) ->
     run, where = load_run(path), step_folder / PARAMETERS
     model = fill(empty_classifier(run, files, step_folder), tensors(files[PARAMETERS], where), str(where))
     if isinstance(run, TextRun):
-        model.tokenizer = tokenizer_from(load_tokenizer(path), run.max_length).inner
+        model.tokenizer = parse_tokenizer(load_tokenizer(path), run.max_length).inner
     return model
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headwork.models import TextClassifier
+from headwork.models.text import ngram_rows
 from headwork.training.examples import Examples
 
 CHUNK_SIZE = 256  # texts
@@ -19,9 +20,9 @@ def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
     assert model.ngrams is not None
     rows, classes = model.ngrams.table.shape
     counts = torch.zeros(classes, rows, dtype=torch.float64)
-    for chosen in examples.sequential_batches(CHUNK_SIZE):
-        (tokens, mask), labels = examples.batch(chosen)
-        hashed = model.ngrams.rows(tokens, mask).flatten(1)
+    for indices in examples.sequential_batches(CHUNK_SIZE):
+        (tokens, mask), labels = examples.batch(indices)
+        hashed = ngram_rows(tokens, mask, model.config).flatten(1)
         texts = torch.arange(len(labels))[:, None].expand_as(hashed)
         # Once per text, however often it occurs in it.
         once = torch.unique((texts * rows + hashed)[mask.repeat_interleave(3, 1)])

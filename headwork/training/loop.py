@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -92,33 +93,33 @@ class Session:
             torch.set_rng_state(random_state)
         return self.eager(*inputs)  # type: ignore[no-any-return]
 
-    def step(self, chosen: Indices, step: int) -> tuple[float, float]:
+    def step(self, indices: Indices, step: int) -> tuple[float, float]:
         """One optimiser step on a batch; the sums of loss and correct predictions over its own part."""
         run, processes = self.run, self.processes
         torch.manual_seed(mix(DROPOUT, run.seed, step, processes.rank))
         # A process that gets nothing of a small last batch takes one example along, at weight 0.
-        part, share = (processes.batch_slice, 1.0) if processes.rank < len(chosen) else (slice(0, 1), 0.0)
-        inputs, labels = self.prepared.training.batch(chosen, part=part, seed=(run.seed, step))
+        part, share = (processes.batch_slice, 1.0) if processes.rank < len(indices) else (slice(0, 1), 0.0)
+        inputs, labels = self.prepared.training.batch(indices, part=part, seed=(run.seed, step))
         inputs, (labels,) = processes.to_device(inputs), processes.to_device((labels,))
         self.model.train()
-        logits = self._logits(inputs, len(chosen) == run.batch_size)
+        logits = self._logits(inputs, len(indices) == run.batch_size)
         smoothed, plain, correct = losses(logits, labels, run.label_smoothing)
         # Gradients are averaged over processes, the loss over the whole batch: hence the number of processes.
-        loss = smoothed.sum() * (share * processes.world_size / len(chosen))
+        loss = smoothed.sum() * (share * processes.world_size / len(indices))
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), run.max_grad_norm)
         if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
-            self._diverged(loss.item(), norm.item(), chosen, step)
+            self._diverged(loss.item(), norm.item(), indices, step)
         rate = run.learning_rate * schedule(step, self.total, run.warm_up)
         for entry in self.optimiser.param_groups:
             entry["lr"] = rate * entry.get("times", 1.0)
         self.optimiser.step()
         return share * plain.sum().item(), share * correct.sum().item()
 
-    def _diverged(self, loss: float, norm: float, chosen: Indices, step: int) -> None:
+    def _diverged(self, loss: float, norm: float, indices: Indices, step: int) -> None:
         epoch, number = divmod(step, self.per_epoch)
-        examples = " ".join(map(str, chosen[:8])) + (" ..." if len(chosen) > 8 else "")
+        examples = " ".join(map(str, indices[:8])) + (" ..." if len(indices) > 8 else "")
         raise DivergedError(
             f"the loss is {loss:g} and the gradient's norm {norm:g} at step {step:,}: batch {number} of "
             f"epoch {epoch + 1}, training examples {examples}. That step changed nothing. Look at those "
@@ -126,16 +127,18 @@ class Session:
             f"{self.run.learning_rate:g}."
         )
 
-    def checkpoint_files(self, state: TrainState) -> checkpoints.Files:
-        """The files of a checkpoint."""
-        extra = {
+    def save(self, folder: Path, state: TrainState) -> None:
+        """Write the checkpoint of a step into the folder of the run."""
+        content = {
+            **vars(state),
             "config": json.loads(as_text(self.run)),
             "facts": asdict(self.prepared.info),
             "processes": self.processes.world_size,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
         }
-        return checkpoints.checkpoint_files({**vars(state), **extra}, self.model, self.optimiser)
+        files = checkpoints.checkpoint_files(content, self.model, self.optimiser)
+        checkpoints.save(folder, state.step, files, keep=self.run.keep_checkpoints)
 
 
 def schedule(step: int, total: int, warm_up: float) -> float:
@@ -144,10 +147,10 @@ def schedule(step: int, total: int, warm_up: float) -> float:
     >>> [round(schedule(step, 10, 0.2), 2) for step in (0, 1, 2, 6, 9)]
     [0.5, 1.0, 1.0, 0.5, 0.04]
     """
-    rising = round(warm_up * total)
-    if step < rising:
-        return (step + 1) / rising
-    return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, total - rising)))
+    warm_up_steps = round(warm_up * total)
+    if step < warm_up_steps:
+        return (step + 1) / warm_up_steps
+    return 0.5 * (1 + math.cos(math.pi * (step - warm_up_steps) / max(1, total - warm_up_steps)))
 
 
 def train_loop(
@@ -160,37 +163,34 @@ def train_loop(
 ) -> bool:
     """Train from a state to the end; False where ``stop`` asked to stop, after saving."""
     run, training, processes = session.run, session.prepared.training, session.processes
-    begun = time.monotonic() - state.seconds
-    order: list[Indices] = []
-    epoch_of_order = -1
+    start_time = time.monotonic() - state.seconds
     while state.step < session.total:
-        epoch, number = divmod(state.step, session.per_epoch)
-        if epoch != epoch_of_order:
-            order, epoch_of_order = training.shuffled_batches(run.batch_size, run.seed, epoch), epoch
-        loss, correct = session.step(order[number], state.step)
-        loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
-        state.step += 1
-        state.loss += loss
-        state.correct += correct
-        state.seen += len(order[number])
-        state.seconds = time.monotonic() - begun
-        measured = {"loss": state.loss / state.seen, "accuracy": state.correct / state.seen}
-        progress.step(state.step, len(order[number]), **measured)
-        if state.step % METRICS_EVERY == 0:
-            state.metrics.append(
-                {"step": state.step, "epoch": state.step / session.per_epoch, "training": measured}
-            )
-        if number + 1 == session.per_epoch:
-            _end_epoch(session, state, measured, progress, begun)
-        if stopping or state.step % run.save_every == 0 or number + 1 == session.per_epoch:
-            save()
-        if stopping and state.step < session.total:
-            return False
+        epoch, done = divmod(state.step, session.per_epoch)
+        for indices in training.shuffled_batches(run.batch_size, run.seed, epoch)[done:]:
+            loss, correct = session.step(indices, state.step)
+            loss, correct, stopping = processes.sum_numbers(loss, correct, float(stop()))
+            state.step += 1
+            state.loss += loss
+            state.correct += correct
+            state.seen += len(indices)
+            state.seconds = time.monotonic() - start_time
+            means = {"loss": state.loss / state.seen, "accuracy": state.correct / state.seen}
+            progress.step(state.step, len(indices), **means)
+            if state.step % METRICS_EVERY == 0:
+                epochs = state.step / session.per_epoch
+                state.metrics.append({"step": state.step, "epoch": epochs, "training": means})
+            ends_epoch = state.step % session.per_epoch == 0
+            if ends_epoch:
+                _end_epoch(session, state, means, progress, start_time)
+            if stopping or state.step % run.save_every == 0 or ends_epoch:
+                save()
+            if stopping and state.step < session.total:
+                return False
     return True
 
 
 def _end_epoch(
-    session: Session, state: TrainState, training: dict[str, float], progress: Progress, begun: float
+    session: Session, state: TrainState, training: dict[str, float], progress: Progress, start_time: float
 ) -> None:
     """Validate, and append the epoch's line of metrics."""
     run, epoch, validation = session.run, state.step // session.per_epoch, session.prepared.validation
@@ -198,7 +198,7 @@ def _end_epoch(
     if len(validation.labels):
         evaluation = evaluate(session.model, validation, run.batch_size, session.processes)
         measured["validation"] = {"loss": evaluation.loss, "accuracy": evaluation.accuracy}
-    state.seconds = time.monotonic() - begun
+    state.seconds = time.monotonic() - start_time
     line = {"step": state.step, "epoch": epoch, "ended": True, "seconds": round(state.seconds, 3)}
     state.metrics.append(line | measured)
     parts = (

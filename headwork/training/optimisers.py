@@ -10,7 +10,8 @@ in every batch, and so memorises rare n-grams.
 """
 
 import math
-from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from headwork.training.recipes import RunConfig
 
+shape_of = attrgetter("shape")
 MUON_MOMENTUM, SGD_MOMENTUM = 0.95, 0.9
 QUINTIC = (3.4445, -4.7750, 2.0315)  # a x + b x^3 + c x^5, five times over, takes (0, 1] to about 1
 # Times the learning rate, for n-gram tables: SGD steps are as small as their gradients.
@@ -33,12 +35,12 @@ def build_optimiser(model: nn.Module, run: RunConfig) -> torch.optim.Optimizer:
         "sgd": {"params": [], "by": "sgd", "times": NGRAM_FACTOR},
     }
     for name, parameter in model.named_parameters():
-        kind = "decayed" if parameter.dim() > 1 else "free"
+        group_name = "decayed" if parameter.dim() > 1 else "free"
         if name == "ngrams.table":
-            kind = "sgd"
+            group_name = "sgd"
         elif run.optimiser == "muon" and ".blocks." in name and parameter.dim() == 2:
-            kind = "muon"
-        groups[kind]["params"].append(parameter)
+            group_name = "muon"
+        groups[group_name]["params"].append(parameter)
     filled = [group for group in groups.values() if group["params"]]
     return Optimiser(filled, lr=run.learning_rate, fused=True)
 
@@ -49,17 +51,17 @@ class Optimiser(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            moving = [tensor for tensor in group["params"] if tensor.grad is not None]
+            with_gradient = [tensor for tensor in group["params"] if tensor.grad is not None]
             if group.get("by") == "muon":
-                for alike in _by_shape(moving):
-                    self._muon(alike, group["lr"], group["weight_decay"])
+                for _, matrices in groupby(sorted(with_gradient, key=shape_of), key=shape_of):
+                    self._muon(list(matrices), group["lr"], group["weight_decay"])
             elif group.get("by") == "sgd":
-                for table in moving:
+                for table in with_gradient:
                     momentum = self._momentum(table).mul_(SGD_MOMENTUM).add_(table.grad)
                     table.add_(momentum, alpha=-group["lr"])
             else:
                 continue
-            for tensor in moving:
+            for tensor in with_gradient:
                 tensor.grad = None  # so that AdamW leaves it alone
         super().step()
 
@@ -101,10 +103,3 @@ def orthogonal(matrices: Tensor) -> Tensor:
         x = a * x + (b * square + c * square @ square) @ x
     result: Tensor = x.mT if tall else x
     return result
-
-
-def _by_shape(matrices: Iterable[Tensor]) -> Iterable[list[Tensor]]:
-    alike: dict[Any, list[Tensor]] = {}
-    for matrix in matrices:
-        alike.setdefault(matrix.shape, []).append(matrix)
-    return alike.values()

@@ -24,7 +24,9 @@ from headwork.data import (
     read_tokenizer,
     train_tokenizer,
 )
+from headwork.data.catalog import known_entry
 from headwork.data.fetching import Log
+from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError, unknown
 from headwork.models import (
     Model,
@@ -34,8 +36,7 @@ from headwork.models import (
     VisionTransformer,
     VisionTransformerConfig,
 )
-from headwork.models.registry import build_classifier
-from headwork.tokenizer_files import read_tokenizer_json
+from headwork.models.model import build_classifier
 from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
 from headwork.training.examples import DataInfo, Examples, ImageExamples, TextExamples
 from headwork.training.log_ratios import set_log_ratios
@@ -99,27 +100,26 @@ def prepare(
     if isinstance(run, VisionRun):
         images = data or load_images(run.data, size=run.image_size or None, **options)
         assert isinstance(images, Images)
-        return _with_images(run, images, log)
+        return _prepare_images(run, images, log)
     assert isinstance(run, TextRun)
     texts = data or load_texts(run.data, columns=run.columns, **options)
     assert isinstance(texts, Texts)
-    return _with_texts(run, texts, tokenizer, log)
+    return _prepare_texts(run, texts, tokenizer, log)
 
 
 def _full_path(name: str) -> str:
     """A path in full, so that the run can be resumed from any folder; a known name as it is."""
-    known = name.replace("_", "-").lower() in CATALOG
-    return name if known or not Path(name).exists() else str(Path(name).resolve())
+    return name if known_entry(name) or not Path(name).exists() else str(Path(name).resolve())
 
 
-def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
+def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     height, width = data.size
     if height != width:
         raise InputError(
             f"{data.name}: images of {height} x {width} (height, width). The models take square ones: "
             "scale the images of a folder with --set image_size=32, or crop those of an .npz to squares."
         )
-    info = _info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
+    info = _data_info(data, channels=data.channels, size=height, mean=data.mean, std=data.std)
     config = replace(run.model, image_size=height, channels=data.channels, classes=len(data.classes))
     run = replace(run, model=config)
     reason = unsupported_reason(config) if isinstance(config, VisionTransformerConfig) else ""
@@ -134,16 +134,16 @@ def _with_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:
     return PreparedRun(run, info, *parts, data)
 
 
-def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
+def _prepare_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> PreparedRun:
     pretrained = None
     if saved is not None:
-        tokenizer = tokenizer_from(saved, run.max_length)
+        tokenizer = parse_tokenizer(saved, run.max_length)
     elif run.encoder:
         run = replace(run, encoder=_full_path(run.encoder))
-        pretrained, folder = _encoder(run, log)
+        pretrained, folder = _load_encoder(run, log)
         tokenizer = read_tokenizer(folder / "tokenizer.json", max_length=run.max_length)
-        chosen = {name: getattr(run.model, name) for name in ("dropout", "pooling", "backend")}
-        sizes = {**asdict(pretrained.config), **chosen, "classes": len(data.classes)}
+        own_choices = {name: getattr(run.model, name) for name in ("dropout", "pooling", "backend")}
+        sizes = {**asdict(pretrained.config), **own_choices, "classes": len(data.classes)}
         run = replace(run, model=TextClassifierConfig(**sizes))
     else:
         log(f"training a tokenizer on the {len(data.train):,} training texts ...")
@@ -154,7 +154,7 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
             run.model, vocabulary=tokenizer.vocabulary, max_length=run.max_length, classes=len(data.classes)
         )
         run = replace(run, model=config)
-    info = _info(data, tokenizer=hashlib.sha256(tokenizer_bytes(tokenizer)).hexdigest())
+    info = _data_info(data, tokenizer=hashlib.sha256(tokenizer.to_bytes()).hexdigest())
 
     def examples(split: TextSplit) -> TextExamples:
         return TextExamples(tokenizer.encode(split))
@@ -163,14 +163,14 @@ def _with_texts(run: TextRun, data: Texts, saved: bytes | None, log: Log) -> Pre
     return PreparedRun(run, info, *parts, data, tokenizer, pretrained)
 
 
-def _info(data: Data, **more: Any) -> DataInfo:
+def _data_info(data: Data, **more: Any) -> DataInfo:
     counts = {"training": len(data.train), "validation": len(data.validation)}
     return DataInfo(
         name=data.name, classes=data.classes, digest=data.digest, notes=data.notes, counts=counts, **more
     )
 
 
-def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
+def _load_encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
     """The pretrained encoder that a run names: a known one, or a folder of the transformers library."""
     from headwork.models.pretrained import from_transformers
 
@@ -189,12 +189,3 @@ def _encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
         most = encoder.config.max_length
         raise InputError(f"max_length {run.max_length}: the encoder has positions for {most} tokens only.")
     return encoder, folder
-
-
-def tokenizer_from(data: bytes, max_length: int) -> Tokenizer:
-    """A tokenizer from its bytes."""
-    return Tokenizer(read_tokenizer_json(data, "tokenizer.json"), max_length)
-
-
-def tokenizer_bytes(tokenizer: Tokenizer) -> bytes:
-    return str(tokenizer.inner.to_str(pretty=True)).encode()

@@ -38,14 +38,14 @@ class Progress:
     ) -> None:
         self.total, self.per_epoch, self.unit, self.visible = total, per_epoch, unit, visible
         self.terminal = visible and sys.stderr.isatty()
-        self.settled, self.begun, self.examples = start + WARM_UP_STEPS, time.monotonic(), 0
-        self.drawn = self.begun
+        self.settled, self.start_time, self.examples = start + WARM_UP_STEPS, time.monotonic(), 0
+        self.drawn = self.start_time
 
     def step(self, done: int, examples: int, loss: float, accuracy: float) -> None:
         """After a step on so many examples."""
         now = time.monotonic()
         if done <= self.settled:
-            self.begun = now
+            self.start_time = now
         else:
             self.examples += examples
         if not self.visible or now - self.drawn < (REFRESH if self.terminal else LINE_INTERVAL):
@@ -54,7 +54,7 @@ class Progress:
         epochs = -(-self.total // self.per_epoch)
         text = (
             f"epoch {min(done // self.per_epoch + 1, epochs)}/{epochs}  step {done:,}/{self.total:,}  "
-            f"loss {loss:.3f}  accuracy {accuracy:.1%}{self._speed(done, now - self.begun)}"
+            f"loss {loss:.3f}  accuracy {accuracy:.1%}{self._speed(done, now - self.start_time)}"
         )
         if not self.terminal:
             to_stderr(text)

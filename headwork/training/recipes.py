@@ -10,9 +10,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
-from headwork.data.catalog import CATALOG
+from headwork.data.catalog import known_entry
+from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
+from headwork.mechanisms.configs import ConfigMeta, current_names
+from headwork.mechanisms.definitions import classifier_config, classifier_configs
+from headwork.mechanisms.images import CELLS
 from headwork.models import (
     ConvolutionalConfig,
     RecurrentConfig,
@@ -20,9 +24,6 @@ from headwork.models import (
     TransformerConfig,
     VisionTransformerConfig,
 )
-from headwork.models.model import ConfigMeta, current_names
-from headwork.models.recurrent import CELLS
-from headwork.models.registry import classifier_config, classifier_configs
 from headwork.numbers.options import literal_choices, read_option
 from headwork.training.augmentation import Augmentation
 
@@ -163,23 +164,23 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     >>> run.epochs, run.model.patch_size, run.model.depth, run.model.heads
     (50, 4, 6, 4)
     """
-    slug = data.replace("_", "-").lower()
-    data = slug if slug in CATALOG else data
+    entry = known_entry(data)
+    data = entry.name if entry else data
     small = data == "digits"
     sizes: dict[str, int] = {"image_size": 8} if small else {}
     sizes |= {"transformer": {"patch_size": 2}, "cnn": {"depth": 2}}.get(model, {}) if small else {}
-    chosen: dict[str, Any] = {"compiled": False}
-    chosen["model"] = classifier_config("vision", model, backend="fused", **sizes)
+    recipe: dict[str, Any] = {"compiled": False}
+    recipe["model"] = classifier_config("vision", model, backend="fused", **sizes)
     if model == "transformer":
-        chosen["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
-        chosen["initialisation"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
-        chosen |= {"optimiser": "muon", "learning_rate": 3e-3}
+        recipe["compiled"] = not small  # on 8 x 8 images compiling takes longer than training
+        recipe["initialisation"] = "convolution" if data in ("digits", "fashion-mnist") else "random"
+        recipe |= {"optimiser": "muon", "learning_rate": 3e-3}
     if small:
         # A digit turned over is another digit or none, and one pixel is an eighth of its size.
         still = Augmentation(flip=False, shift=0, erase=0.0)
         # Threads that wait for each other cost more than such small products.
-        chosen |= {"epochs": 10, "batch_size": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
-    return VisionRun(**{**chosen, "data": data, **current_names(VisionRun, changes)})
+        recipe |= {"epochs": 10, "batch_size": 32, "learning_rate": 3e-3, "augmentation": still, "threads": 1}
+    return VisionRun(**{**recipe, "data": data, **current_names(VisionRun, changes)})
 
 
 def text(
@@ -197,21 +198,21 @@ def text(
         raise InputError(
             f"{other} with --encoder {encoder}: a pretrained encoder is the model. Leave one out."
         )
-    chosen: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
+    recipe: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
     sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
     both = model in CELLS
-    chosen["model"] = classifier_config("text", model, backend="fused", bidirectional=both, **sizes)
+    recipe["model"] = classifier_config("text", model, backend="fused", bidirectional=both, **sizes)
     if model == "transformer" and not encoder:
         # N-grams fit the training texts so soon that what stands beside them needs more dropout.
-        chosen |= {"epochs": 3, "max_length": 512} | (
+        recipe |= {"epochs": 3, "max_length": 512} | (
             {} if ngrams else {"optimiser": "muon", "learning_rate": 2e-3}
         )
         dropout = 0.3 if ngrams else 0.1
-        chosen["model"] = replace(chosen["model"], vocabulary=30_000, dropout=dropout, word_dropout=0.5)
-    chosen["model"] = replace(chosen["model"], ngrams=2**20 * ngrams)
+        recipe["model"] = replace(recipe["model"], vocabulary=30_000, dropout=dropout, word_dropout=0.5)
+    recipe["model"] = replace(recipe["model"], ngrams=2**20 * ngrams)
     if encoder:
-        chosen |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "max_length": 128}
-    return TextRun(**{**chosen, "data": data, "encoder": encoder, **current_names(TextRun, changes)})
+        recipe |= {"learning_rate": 5e-5, "epochs": 3, "weight_decay": 0.01, "max_length": 128}
+    return TextRun(**{**recipe, "data": data, "encoder": encoder, **current_names(TextRun, changes)})
 
 
 RUNS: dict[str, type[RunConfig]] = {"vision": VisionRun, "text": TextRun}
@@ -281,6 +282,12 @@ def as_text(run: RunConfig) -> str:
     data = {"format": FORMAT, "task": run.task, **asdict(run)}
     data["model"] = {"kind": type(run.model).__name__, **data["model"]}  # type: ignore[attr-defined]
     return json.dumps(data, indent=2) + "\n"
+
+
+def recipe_document(run: RunConfig) -> Document:
+    """The whole recipe, as its config.json holds it."""
+    text = as_text(run)
+    return Document("", (Code(text),), data=lambda: json.loads(text))
 
 
 def read_run(text: str | bytes, where: str) -> RunConfig:

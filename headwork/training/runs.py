@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
+from headwork.checkpoint_files import MANIFEST, as_json, manifest
 from headwork.data import Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.errors import HeadworkError, InputError
 from headwork.files import open_file, refuse_links, write_atomic
 from headwork.libc import keep_freed_memory
 from headwork.models import Model, from_pretrained
-from headwork.models.checkpoints import MANIFEST, PARAMETERS, as_json, manifest
 from headwork.training import checkpoints
 from headwork.training.baseline import baseline
 from headwork.training.distributed import Group, group
@@ -38,7 +38,7 @@ from headwork.training.folders import (
     load_tokenizer,
 )
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
-from headwork.training.preparation import Data, PreparedRun, prepare, tokenizer_bytes
+from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
 
@@ -73,30 +73,27 @@ def resume(
 def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_processes: bool) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     first = processes.is_main
-    config = as_text(load_run(folder)).encode() if first else None
+    start_files = {CONFIG: as_text(load_run(folder)).encode()} if first else None
     if processes.any(first and (folder / RESULT).exists()):
         if first:
             _rebuild_model(folder, processes, log)
         log(f"{folder} is finished already.")
         return Result.read(folder) if first else Result(folder, {}, [])
-    config = processes.broadcast(config)
-    texts = first and (folder / TOKENIZER).exists()
-    tokenizer = processes.broadcast(load_tokenizer(folder) if texts else None)
-    run = read_run(config.decode(), CONFIG)
+    if start_files and (folder / TOKENIZER).exists():
+        start_files[TOKENIZER] = load_tokenizer(folder)
+    start_files = processes.broadcast(start_files) or {}
+    run = read_run(start_files[CONFIG], CONFIG)
     with locked(folder, processes):
         checkpoint = checkpoints.latest(folder, log, repair=True) if first else None
-        files = {}
-        for name in (checkpoints.STATE, PARAMETERS, checkpoints.OPTIMISER):
-            files[name] = processes.broadcast(checkpoint[1][name] if checkpoint else None)
-        if not files[checkpoints.STATE]:
+        files = processes.broadcast(checkpoint[1] if checkpoint else None)
+        if files is None:
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
             return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
         state = json.loads(files[checkpoints.STATE])
         with as_written(folder / checkpoints.STATE):
-            check_same(folder, state, json.loads(config), processes, other_processes, log)
+            check_same(folder, state, run.threads, processes, other_processes, log)
             before = DataInfo.read(state["facts"], folder / DATA)
-        kept = tokenizer if isinstance(run, TextRun) else None
-        prepared = _prepare_in_turn(processes, run, kept, log, data)
+        prepared = _prepare_in_turn(processes, run, start_files.get(TOKENIZER), log, data)
         check_data(folder, before, prepared.info)
         return run_to_end(prepared, folder, processes, log, files)
 
@@ -134,18 +131,16 @@ def run_to_end(
         elif processes.is_main:
             for name, data in _start_files(prepared).items():
                 write_atomic(folder / name, data)
-            checkpoints.save(folder, 0, session.checkpoint_files(state), keep=run.keep_checkpoints)
+            session.save(folder, state)
 
         def save() -> None:
             _check_finite(session.model, state, folder)
             if processes.is_main:
                 try:
-                    checkpoints.save(
-                        folder, state.step, session.checkpoint_files(state), keep=run.keep_checkpoints
-                    )
+                    session.save(folder, state)
                     write_atomic(folder / METRICS, _metrics_lines(state))
                 except InputError as error:
-                    raise checkpoints.not_saved(error, folder, state.step, processes.world_size) from None
+                    raise checkpoints.save_error(error, folder, state.step, processes.world_size) from None
 
         log(_describe(session, folder, state))
         unit = "texts" if isinstance(run, TextRun) else "images"
@@ -153,7 +148,7 @@ def run_to_end(
             session.total, session.per_epoch, start=state.step, unit=unit, visible=log is not quiet
         )
         try:
-            ended = train_loop(session, state, save=save, stop=lambda: bool(signals), progress=progress)
+            finished = train_loop(session, state, save=save, stop=lambda: bool(signals), progress=progress)
         except DivergedError as error:
             last = checkpoints.step_folders(folder)[-1:]
             kept = (
@@ -164,10 +159,10 @@ def run_to_end(
             if not signals:
                 raise
             # A compiler that is interrupted fails in ways of its own; the last checkpoint stands.
-            ended, state.step = False, checkpoints.step_of(checkpoints.step_folders(folder)[-1])
+            finished, state.step = False, checkpoints.step_of(checkpoints.step_folders(folder)[-1])
         finally:
             progress.clear()
-        if not ended:
+        if not finished:
             command = checkpoints.resume_command(folder, processes.world_size)
             message = f"stopped and saved at step {state.step:,} of {session.total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
@@ -198,9 +193,9 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         "confusion": evaluation.confusion,
         "mistakes": mistakes,
     }
-    compared = baseline(data, log) if isinstance(data, Texts) else None
-    if compared is not None:
-        record["baseline"] = compared
+    baseline_result = baseline(data, log) if isinstance(data, Texts) else None
+    if baseline_result is not None:
+        record["baseline"] = baseline_result
     files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, as_json(record)
     # The result last: with it the run is finished, and all that the manifest lists is there.
     listed = manifest({**files, RESULT: result})
@@ -210,8 +205,8 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         f"test accuracy {evaluation.accuracy:.2%} of {len(evaluation.labels):,}, after {state.step:,} steps "
         f"in {format_duration(state.seconds)}."
     )
-    if compared is not None:
-        log(f"{compared['name']}, on the same texts: {compared['accuracy']:.2%}")
+    if baseline_result is not None:
+        log(f"{baseline_result['name']}, on the same texts: {baseline_result['accuracy']:.2%}")
     return Result(folder, record, state.metrics, data)
 
 
@@ -239,7 +234,7 @@ def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
 def _start_files(prepared: PreparedRun) -> dict[str, bytes]:
     """The files that a run begins with."""
     files = {CONFIG: as_text(prepared.run).encode(), DATA: as_json(asdict(prepared.info))}
-    return files | ({TOKENIZER: tokenizer_bytes(prepared.tokenizer)} if prepared.tokenizer else {})
+    return files | ({TOKENIZER: prepared.tokenizer.to_bytes()} if prepared.tokenizer else {})
 
 
 def _metrics_lines(state: TrainState) -> bytes:
@@ -344,7 +339,7 @@ def check_new(folder: Path, processes: int) -> None:
 
 
 def check_same(
-    folder: Path, state: Any, config: Any, processes: Group, other_processes: bool, log: Log
+    folder: Path, state: Any, threads: int, processes: Group, other_processes: bool, log: Log
 ) -> None:
     """The checkpoint is of as many processes; what else may change the bits is told."""
     if state["processes"] != processes.world_size:
@@ -356,7 +351,7 @@ def check_same(
                 "with --other-processes."
             )
         log(f"! trained so far by {counts}: from here on the run is not to the bit what it would have been.")
-    threads = config["threads"] or torch.get_num_threads()
+    threads = threads or torch.get_num_threads()
     if state["threads"] != threads:
         log(
             f"! trained so far with {state['threads']} threads, now with {threads}: sums may be rounded "

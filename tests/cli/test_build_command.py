@@ -102,7 +102,7 @@ def test_a_failed_certificate_is_exit_1(run, monkeypatch):
         (("identity", "--tokens", "3", "--order", "1 2 3"), "unknown input of identity 'order'"),
         (("permutation", "--order", "2 2"), "no permutation"),
         (("matrix", "--matrix", "1 0; 1"), "ragged rows"),
-        (("identity", "--tokens", "3", "--as", "notebook"), "unknown --as 'notebook'"),
+        (("identity", "--tokens", "3", "--as", "word"), "unknown --as 'word'"),
     ],
 )
 def test_what_is_malformed_is_told_on_stderr(run, arguments, words):
@@ -116,7 +116,7 @@ def test_what_is_malformed_is_told_on_stderr(run, arguments, words):
 def test_list(run):
     code, out, _ = run("--list")
     assert code == 0
-    assert len(out.splitlines()) == 11
+    assert len(out.splitlines()) == 2 + 11
 
 
 def test_no_torch_is_loaded():

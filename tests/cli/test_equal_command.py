@@ -34,7 +34,7 @@ def test_json(run):
 def test_list(run):
     code, out, _ = run("--list")
     assert code == 0
-    assert len(out.splitlines()) == 14
+    assert len(out.splitlines()) == 2 + 14
 
 
 def test_sides_that_differ_are_exit_1(run, monkeypatch):

@@ -73,8 +73,8 @@ def test_explain_works_or_refuses_in_words(headwork_command, ask: list[str], mes
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("points = {query = 1}", "exercise 1: [points] takes one number"),
-        ("points = -1", "[points] holds a number below 0"),
+        ("points = {query = 1}", "exercise 1: points of the exercise are"),
+        ("points = -1", "points of the exercise are -1. Expected a number from 0"),
         ("difficulty = 1.5", "difficulty is '1.5'. Expected a whole number"),
         ("digits = 2020-01-01", "digits is"),
         ("hints = 9", "hints is 9. Expected a whole number from 0 to 3"),

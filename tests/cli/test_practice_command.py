@@ -24,14 +24,14 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_list_names_every_kind() -> None:
     code, told = run("practice", "list")
     assert code == 0
-    assert [line.split()[0] for line in told.splitlines()] == kind_slugs()
+    assert [line.split()[0] for line in told.splitlines()[1:]] == kind_slugs()
 
 
 def test_new_writes_the_question_and_the_sheets(tmp_path: Path) -> None:
     code, _ = run("practice", "new", "self-attention", "--seed", "7", "--out", str(tmp_path / "ex7"))
     assert code == 0
     names = {path.name for path in (tmp_path / "ex7").iterdir()}
-    forms = {f"question.{end}" for end in ("txt", "md", "tex", "html", "ipynb")}
+    forms = {f"question.{end}" for end in ("txt", "md", "tex", "html", "ipynb", "json")}
     assert names == {*forms, "answer.toml", "answer.html", "exercise.toml"}
     sheet = tomllib.loads((tmp_path / "ex7" / "answer.toml").read_text())
     assert sheet["exercise"]["self-attention"] == {"kind": "self-attention", "seed": 7, "difficulty": 1}

@@ -53,7 +53,7 @@ def test_attention(run):
     assert shapes["attention matrices"] == [1, 12, 5, 5]
     code, out, _ = run("attention", "--tokens", "6", "--width", "768", "--tokens-as", "columns")
     assert code == 0
-    assert "! with tokens as columns Q K^T would be [768, 768]" in out
+    assert "Note: with tokens as columns Q K^T would be [768, 768]" in out
 
 
 def test_transformer_and_vit(run):
@@ -65,7 +65,7 @@ def test_growth(run):
     assert facts(run, "growth", "self-attention")["facts"]["multiply-adds"] == "2 n^2 d + 3 n d^2"
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "latex", "html", "json"])
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "html", "json", "notebook"])
 def test_every_form_to_the_screen_and_to_a_file(run, form, tmp_path):
     code, out, _ = run("patches", "--image", "224", "--patch", "16", "--as", form)
     assert code == 0
@@ -98,7 +98,7 @@ def test_a_fragment_of_latex(run):
         (("attention", "--tokens", "-5", "--width", "768"), "attention: tokens is -5."),
         (("attention", "--token", "5", "--width", "768"), "No such option: --token"),
         (("transformer", "--architecture", "both"), "unknown architecture 'both'"),
-        (("vit", "--as", "notebook"), "unknown --as 'notebook'"),
+        (("vit", "--as", "word"), "unknown --as 'word'"),
         (("growth", "atention"), "Did you mean 'attention'?"),
         (("patch",), "No such command 'patch'"),
     ],

@@ -53,12 +53,12 @@ def test_train_then_everything_else(run, tmp_path, monkeypatch):
     assert "Traceback" not in err
     assert "Report: runs/vision-digits/report.html" in err
     assert Path("runs/vision-digits/curves.svg").exists()
-    assert run("curves", "runs/vision-digits")[1].endswith("wrote curves.png\n")
+    assert run("curves", "runs/vision-digits")[2].endswith("wrote curves.png\n")
     assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
     code, out, _ = run("evaluate", "runs/vision-digits", "--json")
     assert code == 0
     assert json.loads(out)["count"] == 359
-    assert run("report", "runs/vision-digits", "--out", "run.ipynb")[1] == "wrote run.ipynb\n"
+    assert run("report", "runs/vision-digits", "--as", "notebook", "--out", "run.ipynb")[0] == 0
     assert json.loads(Path("run.ipynb").read_text())["nbformat"] == 4
     assert "pretrained" in run("export", "runs/vision-digits", "--to", "pretrained")[1]
     assert "Report: " not in run("resume", "runs/vision-digits")[2]

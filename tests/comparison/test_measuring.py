@@ -14,6 +14,7 @@ from headwork.comparison.families import FAMILIES, Layer
 from headwork.comparison.long_range import gradient_norms, sequence_model, train_on_gap
 from headwork.comparison.timing import InterleavedTimer
 from headwork.comparison.training import generator
+from headwork.mechanisms.kernels import PLAIN
 from headwork.training.runs import threads
 
 
@@ -46,7 +47,8 @@ def test_features_stand_on_a_grid_and_give_the_logits(name):
     assert 12 % features.shape[-2] == 0
     assert TASKS[False].margin * features.shape[-2] % 12 == 0
     if name == "transformer":
-        assert torch.allclose(model.head(features.mean((-2, -1))), model(images), atol=1e-5)
+        logits = PLAIN.linear(features.mean((-2, -1)), model.head.matrix, model.head.bias)
+        assert torch.allclose(logits, model(images), atol=1e-5)
 
 
 def test_the_task_needs_the_first_token():
@@ -65,7 +67,7 @@ def test_gradients_are_those_of_the_whole_jacobian():
     norms = gradient_norms(model, 4, seed=3)
     tokens, _ = long_range.sequences(4, long_range.PROBE_SEQUENCES, generator(3, "probed", 4))
     squares = torch.zeros(6)
-    for row in model.embedding(tokens).detach():
+    for row in model.embed(tokens).detach():
         jacobian = torch.autograd.functional.jacobian(lambda x: model.logits(x[None])[0], row)
         squares += jacobian.square().sum((0, 2)) / long_range.PROBE_SEQUENCES
     assert torch.allclose(torch.tensor(norms, dtype=torch.float32), squares.sqrt(), rtol=1e-4)

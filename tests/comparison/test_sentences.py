@@ -65,15 +65,15 @@ def test_the_verdict_on_complexity_follows_the_exponents():
 )
 def test_the_usual_claim_is_made_only_where_the_numbers_support_it(attention, recurrent, words):
     values = {"transformer": attention, "lstm": recurrent}
-    accuracies = {name: {64: mean_accuracy([value], 1000)} for name, value in values.items()}
+    accuracies = {64: {name: mean_accuracy([value], 1000) for name, value in values.items()}}
     assert words in long_range.claim_sentence(accuracies)
 
 
 def test_the_reach_of_each_family():
     values = {"lstm": (1.0, 0.25), "gru": (0.26, 0.24), "rnn": (0.6, 0.4), "linear": (1.0, 1.0)}
     accuracies = {
-        name: {2: mean_accuracy([near], 1000), 64: mean_accuracy([far], 1000)}
-        for name, (near, far) in values.items()
+        gap: {name: mean_accuracy([pair[index]], 1000) for name, pair in values.items()}
+        for index, gap in enumerate((2, 64))
     }
     sentence = long_range.reach_sentence(accuracies)
     assert "90% or more up to gap 2 for lstm (100% at gap 2, 25% at gap 64)" in sentence

@@ -13,7 +13,7 @@ import sys
 import types
 import zipfile
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -678,49 +678,24 @@ def test_the_command(tmp_path):
 # --- the real systems, in an environment of their own ------------------------------------
 
 
-def environment(tmp_path, python):
-    here = str(Path(__file__).parents[2])
-    return {
-        **os.environ,
-        "PYTHONPATH": here,
-        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
-        "JUPYTER_CONFIG_DIR": str(tmp_path / "jupyter"),
-        "IPYTHONDIR": str(tmp_path / "ipython"),
-    }
-
-
 def real():
     return {"own": OWN, "part": PART, "heads": sample("multi-head-attention")}
 
 
 @pytest.mark.real("otter")
-def test_otter_itself_gives_the_marks_of_grade(tmp_path, part):
+def test_otter_itself_gives_the_marks_of_grade(tmp_path, part, course_system):
     exercises = real()
     export(exercises, "otter", tmp_path / "hw")
     place = tmp_path / "hw" / "autograder"
-    call = [part("otter"), "-m", "otter"]
-    make_zip = [*call, "generate", "-t", "tests", "-o", "autograder.zip", "headwork"]
-    subprocess.run(make_zip, cwd=place, check=True, capture_output=True)
+    course_system(
+        part("otter"), place, "otter", "generate", "-t", "tests", "-o", "autograder.zip", "headwork"
+    )
     for how, answers in answered_for_real(exercises).items():
-        (tmp_path / "hw.ipynb").write_text(
-            filled_in(tmp_path / "hw" / "student" / "hw.ipynb", exercises, answers)
-        )
-        marked = [
-            *call,
-            "run",
-            str(tmp_path / "hw.ipynb"),
-            "-a",
-            str(place / "autograder.zip"),
-            "-o",
-            str(tmp_path),
-        ]
+        submitted = tmp_path / "hw.ipynb"
+        submitted.write_text(filled_in(tmp_path / "hw" / "student" / "hw.ipynb", exercises, answers))
         # The package comes with the zip file; the kernel must not find this one.
-        subprocess.run(
-            marked,
-            env={**environment(tmp_path, part("otter")), "PYTHONPATH": ""},
-            check=True,
-            capture_output=True,
-        )
+        run = ["otter", "run", submitted, "-a", place / "autograder.zip", "-o", tmp_path]
+        course_system(part("otter"), tmp_path, *run, package="")
         tests = json.loads((tmp_path / "results.json").read_text())["tests"]
         assert sum(t.get("score", 0) for t in tests) == pytest.approx(marks(exercises, answers), abs=1e-4), (
             how
@@ -729,16 +704,12 @@ def test_otter_itself_gives_the_marks_of_grade(tmp_path, part):
 
 
 @pytest.mark.real("nbgrader")
-def test_nbgrader_itself_gives_the_marks_of_grade(tmp_path, part):
+def test_nbgrader_itself_gives_the_marks_of_grade(tmp_path, part, course_system):
     exercises = real()
     export(exercises, "nbgrader", tmp_path / "hw")
-    place, python = tmp_path / "hw", part("nbgrader")
-
-    def nbgrader(*arguments):
-        command = [python, "-m", "nbgrader", *arguments]
-        subprocess.run(command, cwd=place, env=environment(tmp_path, python), check=True, capture_output=True)
-
+    nbgrader = partial(course_system, part("nbgrader"), tmp_path / "hw", "nbgrader")
     nbgrader("generate_assignment", "hw")
+    place = tmp_path / "hw"
     release = (place / "release" / "hw" / "hw.ipynb").read_text()
     assert "mechanism" not in release
     assert "SOLUTION" not in release

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from headwork.courses import cohort, parallel
 from headwork.courses.autograder import autograde
 from headwork.courses.cohort import grade_cohort, grade_file, marks_csv, write_marks
 from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for
 from headwork.errors import InputError
-from headwork.exercises.questions import build_question, markdown, notebook
+from headwork.exercises.questions import build_question
 from headwork.exercises.reading import exercise_from, read_exercise
+from headwork.grading.answers import read_answers
 
 KEY = """[exercise.1]
 mechanism = "softmax"
@@ -79,12 +81,44 @@ def test_a_key_that_was_added_is_found_in_the_same_process(tmp_path: Path) -> No
     assert grade_file(answers / "7.toml", keys).state == "all right"
 
 
+def spins(item: int) -> int:
+    while item == 3:
+        pass
+    return item
+
+
+def takes_memory(item: int) -> str:
+    try:
+        return str(len(bytearray(3_000_000_000 if item == 3 else 1)))
+    except MemoryError:
+        return "refused"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits")
+def test_an_item_beyond_a_limit_stops_none_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "MAX_SECONDS", 1)
+    assert list(parallel.limited(spins, range(9))) == [0, 1, 2, None, 4, 5, 6, 7, 8]
+    assert list(parallel.limited(takes_memory, range(5))) == ["1", "1", "1", "refused", "1"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits")
+def test_an_answer_that_takes_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, key = a_class(tmp_path)
+    monkeypatch.setattr(parallel, "MAX_SECONDS", 1)
+    monkeypatch.setattr(
+        cohort, "read_answers", lambda path: spins(3 * (path.name == "3.toml")) or read_answers(path)
+    )
+    states = {Path(graded.file).name: graded for graded in grade_cohort(answers, key)}
+    assert "took too long" in states.pop("3.toml").problem
+    assert {graded.state for graded in states.values()} == {"all right"}
+
+
 def test_markdown_and_notebooks_hold_no_tags_and_no_scripts() -> None:
     words = "<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![y]( data:text/html,z)\n\n[r]: vbscript:a"
     data = {"mechanism": "softmax", "inputs": {"scores": "0 0"}, "question": words, "title": "<script>"}
     question = build_question(exercise_from(data, "here"))
-    cells = json.loads(notebook(question))["cells"]
-    for text in (markdown(question), "".join(line for cell in cells[:1] for line in cell["source"])):
+    cells = json.loads(question.to_notebook())["cells"]
+    for text in (question.to_markdown(), "".join(line for cell in cells[:1] for line in cell["source"])):
         assert "&lt;img" in text
         assert not any(bad in text for bad in ("<img", "<script", "](javascript", "]( data", "[r]:"))
 

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.grading import texts
-from headwork.courses.cohort import answer_files, common_causes, grade_cohort, grade_file, write_marks
+from headwork.courses.cohort import (
+    answer_files,
+    common_causes,
+    grade_cohort,
+    grade_file,
+    read_overrides,
+    write_marks,
+)
 from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for, variant_seed, write_sheets
 from headwork.errors import InputError
 
@@ -107,6 +114,31 @@ def test_a_cohort_is_marked_with_feedback_and_causes(sheet: Path, tmp_path: Path
     assert common_causes(results)[0][:2] == ("3", "weights")
     assert "weights" in (tmp_path / "marks" / "feedback" / "bob.txt").read_text()
     assert (tmp_path / "marks" / "feedback" / "bob.html").is_file()
+
+
+@pytest.mark.parametrize("points", ['"nan"', "nan", '"inf"', "-1", "1e300", '"x"', "[1]", "true"])
+def test_points_that_are_no_number_are_refused_by_place(points: str, tmp_path: Path) -> None:
+    (tmp_path / "overrides.toml").write_text(
+        f'[[override]]\nstudent = "a"\nexercise = "1"\npoints = {points}\n'
+    )
+    with pytest.raises(InputError, match=r"overrides\.toml, override 1: points of the exercise are"):
+        read_overrides(tmp_path / "overrides.toml")
+    (tmp_path / "course.toml").write_text(
+        f'secret = "123456789012"\n[[exercise]]\nkind = "self-attention"\npoints = {points}\n'
+    )
+    with pytest.raises(InputError, match=r"course\.toml, exercise 1: points of the exercise are"):
+        read_course(tmp_path / "course.toml")
+
+
+def test_points_of_a_file_without_any_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        'mechanism = "softmax"\n[inputs]\nscores = "0 0"\n[points]\nweights = 0\n'
+    )
+    (tmp_path / "course.toml").write_text(
+        'secret = "123456789012"\n[[exercise]]\nfile = "own.toml"\npoints = 2\n'
+    )
+    with pytest.raises(InputError, match=r"exercise 1: own\.toml gives no step a point"):
+        sheet_for(read_course(tmp_path / "course.toml"), "ada")
 
 
 def test_overrides_survive_marking_again(sheet: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +114,7 @@ def test_tokens_padding_and_mask():
     assert tuple(tokens.shape) == tuple(mask.shape) == (2, 6)
     assert labels.tolist() == [0, 1]
     assert mask.sum(1).tolist() == [2, 6]
-    assert tokens[0].tolist() == [1, tokenizer.inner.token_to_id("Ġbad"), 0, 0, 0, 0]
+    assert tokens[0].tolist() == [1, tokenizer.inner.numbers["Ġbad"], 0, 0, 0, 0]
     assert tokenizer.tokens("GOOD film") == ["[CLS]", "good", "film"]
 
 
@@ -121,7 +122,7 @@ def test_a_long_text_loses_its_middle():
     tokenizer = train_tokenizer(TEXTS, vocabulary=300, max_length=5)
     assert tokenizer.tokens("good film film film film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
     assert tokenizer.encode(["good film film film film bad bad"]).ids.tolist() == [
-        tokenizer.inner.token_to_id(name) for name in ("[CLS]", "Ġgood", "Ġfilm", "Ġbad", "Ġbad")
+        tokenizer.inner.numbers[name] for name in ("[CLS]", "Ġgood", "Ġfilm", "Ġbad", "Ġbad")
     ]
     assert tokenizer.tokens("good film bad bad") == ["[CLS]", "good", "film", "bad", "bad"]
 
@@ -148,9 +149,10 @@ def test_a_tokenizer_is_the_same_every_time_and_when_read_again(tmp_path):
 
 def test_a_pretrained_tokenizer_keeps_none_of_its_own_padding(tmp_path):
     tokenizer = train_tokenizer(TEXTS, vocabulary=280)
-    tokenizer.inner.enable_padding(length=128, pad_id=0, pad_token="[PAD]")
-    tokenizer.inner.enable_truncation(4)
-    (tmp_path / "tokenizer.json").write_text(tokenizer.inner.to_str())
+    theirs = tokenizers.Tokenizer.from_str(tokenizer.inner.to_str())
+    theirs.enable_padding(length=128, pad_id=0, pad_token="[PAD]")
+    theirs.enable_truncation(4)
+    (tmp_path / "tokenizer.json").write_text(theirs.to_str())
     assert (
         read_tokenizer(tmp_path / "tokenizer.json")
         .encode(["bad", "a bad film, a very bad film"])

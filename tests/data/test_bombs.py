@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from headwork.data import load
+from headwork.data import image_files, load
 from headwork.errors import InputError
 from headwork.tokenizer_files import read_tokenizer_json
 
@@ -65,7 +66,7 @@ HOSTILE = {
 
 def test_an_ordinary_tokenizer_is_read() -> None:
     inner = read_tokenizer_json(changed(), "tokenizer.json")
-    assert inner.encode("Fine film").tokens == ["fine", "film"]
+    assert [inner.word(number) for number in inner.encode("Fine film")] == ["fine", "film"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -89,3 +90,27 @@ def test_a_member_that_is_not_needed_is_not_unpacked(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert len(data.classes) == 2
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "weight"),
+    [
+        ("RGB", "a.png", 1),
+        ("L", "a.jpg", 1),
+        ("RGBA", "a.png", 3),
+        ("LA", "a.png", 3),
+        ("I;16", "a.png", 3),
+        ("CMYK", "a.jpg", 3),
+        ("P", "a.gif", 3),
+        ("RGB", "a.webp", 4),
+    ],
+)
+def test_pixels_are_bounded_by_the_memory_of_their_kind(
+    mode: str, name: str, weight: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new(mode, (30, 30)).save(tmp_path / name)
+    monkeypatch.setattr(image_files, "MAX_PIXELS", 900 * weight)
+    assert image_files.read_image(tmp_path / name).shape == (3, 30, 30)
+    monkeypatch.setattr(image_files, "MAX_PIXELS", 900 * weight - 1)
+    with pytest.raises(InputError, match="30 x 30 pixels; of this kind at most 899 are decoded"):
+        image_files.read_image(tmp_path / name)

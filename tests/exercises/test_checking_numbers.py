@@ -17,7 +17,7 @@ def test_the_courses_symmetric_matrices_hide_transposes() -> None:
     assert result.change is not None
     assert "matrix-transposed" not in result.change.detection.hidden
     assert result.change.name in ("W_q", "W_k", "W_v")
-    assert "cannot reveal:\n  " in result.to_text()
+    assert "cannot reveal:\n\n  " in result.to_text()
     assert "The smallest change that reveals more: W_" in result.to_text()
 
 

@@ -10,7 +10,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from headwork.courses.answer_page import answer_page, question_page
+from headwork.courses.answer_page import answer_page
 from headwork.errors import InputError
 from headwork.exercises import Exercise, exercise_from, generate, kind_slugs, questions
 from headwork.exercises.checking import detect
@@ -98,15 +98,15 @@ def test_a_question_in_every_format_and_an_empty_sheet(kind: str) -> None:
     exercise = generate(kind, 2, 2)
     asked = questions.build_question(exercise)
     for text in (
-        questions.text(asked),
-        questions.markdown(asked),
-        questions.latex(asked),
-        question_page(exercise),
+        asked.to_text(),
+        asked.to_markdown(),
+        asked.to_latex(),
+        asked.to_html(),
     ):
         assert all(
             blank.name.replace("_", "") in text.replace("\\_", "").replace("_", "") for blank in asked.blanks
         )
-    assert json.loads(questions.notebook(asked))["nbformat"] == 4
+    assert json.loads(asked.to_notebook())["nbformat"] == 4
     sheet = tomllib.loads(questions.answer_sheet({kind: exercise}))
     assert {step.state for step in grade(exercise, sheet["answers"][kind]).steps} == {"missing"}
     page = answer_page({kind: exercise})
@@ -115,7 +115,7 @@ def test_a_question_in_every_format_and_an_empty_sheet(kind: str) -> None:
 
 def test_the_notebook_runs_and_marks(capsys: pytest.CaptureFixture[str]) -> None:
     exercise = generate("output-size", 4)
-    cells = json.loads(questions.notebook(questions.build_question(exercise)))["cells"]
+    cells = json.loads(questions.build_question(exercise).to_notebook())["cells"]
     space: dict[str, object] = {}
     exec("".join(cells[1]["source"]), space)
     space["answers"] = {path: str(float(exercise.key[path])) for path in exercise.asked}
@@ -125,7 +125,7 @@ def test_the_notebook_runs_and_marks(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_question_contains_no_answers() -> None:
     exercise = generate("self-attention", 7)
-    text = questions.text(questions.build_question(exercise)) + questions.answer_sheet({"a": exercise})
+    text = questions.build_question(exercise).to_text() + questions.answer_sheet({"a": exercise})
     assert f"{exercise.key['weights'][0, 0]:.4f}" not in text
 
 
@@ -139,7 +139,7 @@ def test_a_question_contains_no_answers() -> None:
         ),
         (
             {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "points": {"weights": "many"}},
-            "one number per step",
+            "Expected a number from 0",
         ),
         (
             {"mechanism": "softmax", "inputs": {"scores": "0 1"}, "rounding": "maybe"},

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.grading import right_answers, texts
+from headwork.documents.style import Style
 from headwork.exercises import Exercise, generate
 from headwork.exercises.generation import KINDS
 from headwork.grading import feedback, grade
-from headwork.pages.style import Style
 
 # The course's own problem: see A2 of the problem book.
 A2 = Exercise(
@@ -51,6 +51,12 @@ def test_the_key_gets_full_marks_for_a_hundred_seeds(kind: str) -> None:
         ).items():
             mark = grade(exercise, answers)
             assert mark.points == mark.max_points, (seed, form, mark.first_wrong)
+
+
+def test_infinity_where_things_are_counted_is_marked() -> None:
+    exercise = generate("complexity", 2, 1)
+    mark = grade(exercise, {"projections": "oo", "scores": "oo", "mixing": "nan", "attention": "oo"})
+    assert [step.state for step in mark.steps][:3] == ["wrong", "wrong", "unreadable"]
 
 
 def test_the_courses_problem_with_decimals_fractions_and_exact_forms() -> None:
@@ -180,7 +186,7 @@ def test_colour_only_where_it_is_asked_for() -> None:
     assert "\x1b" not in feedback(mark)
     coloured = feedback(mark, style=Style(colour=True))
     assert "\x1b[1mweights\x1b[0m  \x1b[32mcorrect\x1b[0m  2 of 2" in coloured
-    assert "output \x1b[0m  missing" in coloured
+    assert "output\x1b[0m   missing" in coloured
 
 
 @given(st.dictionaries(st.sampled_from(["scores", "weights", "output"]), st.text(max_size=60)))

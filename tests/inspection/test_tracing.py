@@ -59,8 +59,7 @@ def test_a_trace_is_written_in_every_form(language: LanguageModel) -> None:
     for text in (steps.to_markdown(), steps.to_latex(), steps.to_html()):
         assert "block 0/attention/weights" in text
         assert "head 3" in text
-    with pytest.raises(InputError, match="no notebook"):
-        steps.to_notebook()
+    assert "block 0/attention/weights" in steps.to_notebook()
 
 
 def test_time_steps_have_their_own_symbols() -> None:
@@ -192,10 +191,6 @@ def test_fused_and_compiled_models_are_refused(language: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"fused kernel keeps no steps. Trace model.with_backend\('plain'\)"):
         trace(fused, TOKENS)
     assert trace(fused.with_backend("plain"), TOKENS).steps
-    language.transformer.blocks[1].attention.backend = "fused"
-    with pytest.raises(InputError, match=r"blocks.1.attention is fused"):
-        trace(language, TOKENS)
-    language.transformer.blocks[1].attention.backend = "plain"
     compiled: Any = torch.compile(language)
     with pytest.raises(InputError, match=r"compiled model keeps no steps.*_orig_mod"):
         trace(compiled, TOKENS)
@@ -224,7 +219,7 @@ def test_other_things_are_refused(language: LanguageModel) -> None:
 
 def test_a_step_noted_twice_is_refused(language: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "headwork.models.transformer.inside", lambda note, scope: inside(note, scope.split(" ")[0])
+        "headwork.mechanisms.transformer.inside", lambda note, scope: inside(note, scope.split(" ")[0])
     )
     with pytest.raises(Exception, match="was noted twice"):
         trace(language, TOKENS)

@@ -248,7 +248,7 @@ def arguments(example: Example, kind: str, work: OperationCount | None = None) -
 
 
 def run(example: Example, kind: str, note: Any = silent, work: OperationCount | None = None) -> Any:
-    return MECHANISMS[example.slug].function(**arguments(example, kind, work), note=note)
+    return MECHANISMS[example.slug].run(arguments(example, kind, work), note)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -149,7 +149,7 @@ def test_inputs_are_never_changed(given: Any, example: Any) -> None:
     for kind in ("decimal", "torch", *(["exact"] if example.exact else [])):
         values = given(example, kind)
         before = {n: floats(v).copy() for n, v in values.items() if hasattr(v, "shape")}
-        MECHANISMS[example.slug].function(**values)
+        MECHANISMS[example.slug].run(values)
         for name, value in before.items():
             assert np.array_equal(floats(values[name]), value), (kind, name)
 
@@ -162,7 +162,7 @@ def test_gradients(given: Any, example: Any) -> None:
     rest = {n: v for n, v in values.items() if n not in inputs}
 
     def body(*tensors: torch.Tensor) -> Any:
-        return MECHANISMS[example.slug].function(**dict(zip(names, tensors, strict=True)), **rest)
+        return MECHANISMS[example.slug].run({**dict(zip(names, tensors, strict=True)), **rest})
 
     many = len(inputs) > 6  # then along a random direction instead of entry by entry
     assert torch.autograd.gradcheck(body, tuple(inputs.values()), atol=1e-5, rtol=1e-4, fast_mode=many)
@@ -206,7 +206,7 @@ def test_every_cell_can_be_worked_out_again(given: Any, example: Any) -> None:
     values = {
         n: v.labelled(n) if isinstance(v, HandTensor) else v for n, v in given(example, "decimal").items()
     }
-    MECHANISMS[example.slug].function(**values, note=recorder(kept))
+    MECHANISMS[example.slug].run(values, recorder(kept))
     order = [*values, *kept]
     for path, tensor in kept.items():
         for index in np.ndindex(tensor.shape):

@@ -27,6 +27,7 @@ from headwork.mechanisms import (
     sinusoidal_positions,
     sinusoidal_positions_2d,
 )
+from headwork.mechanisms.parameters import DecoderLayerParameters, EncoderLayerParameters, gather
 from headwork.readings import explain
 
 CLOSE = {"rtol": 0.0, "atol": 1e-12}
@@ -223,11 +224,11 @@ def test_encoder_layer_is_torchs(placement: str, activation: str) -> None:
     tokens, named = torch.randn(2, 4, 6), layer_of(theirs, 2)
     ours = encoder_layer(
         tokens,
+        gather(EncoderLayerParameters, named),
         heads=3,
-        normalisation=placement,
-        activation=activation,
+        normalisation=placement,  # type: ignore[arg-type]
+        activation=activation,  # type: ignore[arg-type]
         epsilon=1e-5,
-        **named,  # type: ignore[arg-type]
     )
     torch.testing.assert_close(ours, theirs(tokens), **CLOSE)
 
@@ -243,11 +244,11 @@ def test_decoder_layer_is_torchs(placement: str) -> None:
     ours = decoder_layer(
         tokens,
         memory,
+        gather(DecoderLayerParameters, named),
         heads=3,
-        normalisation=placement,
+        normalisation=placement,  # type: ignore[arg-type]
         epsilon=1e-5,
-        memory_mask=~hidden[:, None, None, :],  # type: ignore[arg-type]
-        **named,
+        memory_mask=~hidden[:, None, None, :],
     )
     later = nn.Transformer.generate_square_subsequent_mask(4)
     expected = theirs(tokens, memory, tgt_mask=later, tgt_is_causal=True, memory_key_padding_mask=hidden)

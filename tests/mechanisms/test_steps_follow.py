@@ -74,7 +74,7 @@ def test_each_step_of_a_mechanism_moves_a_later_one(working: Any, example: Any) 
 def test_each_step_of_a_formula_moves_a_later_one(kind: str) -> None:
     case = generate(kind, 3, 2)
     values = {**case.case.inputs, **case.case.options}
-    idle = steps_that_move_nothing(lambda note: case.case.mechanism.function(**values, note=note))
+    idle = steps_that_move_nothing(lambda note: case.case.mechanism.run(values, note))
     assert idle <= FINAL.get(case.mechanism, set())
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from headwork.mechanisms.texts import at_positions, ngram_logits, text_encoder
 from headwork.models import TextClassifier, TextClassifierConfig
-from headwork.models.text import at_positions, random_positions
+from headwork.models.text import ngram_rows, random_positions
+from headwork.readings import recorder
 
 SMALL: dict[str, Any] = {"width": 8, "hidden": 8, "heads": 2, "depth": 1, "vocabulary": 50, "max_length": 20}
 
@@ -23,9 +25,8 @@ def classifier(**changes: Any) -> TextClassifier:
 
 
 def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_position() -> None:
-    words = classifier().ngrams
-    assert words is not None
-    word, pair, triple = words.rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None).unbind(-1)
+    rows = ngram_rows(torch.tensor([[3, 4, 3, 4, 4, 3]]), None, classifier().config)
+    word, pair, triple = rows.unbind(-1)
     assert word[0, 0] == word[0, 2] == word[0, 5]
     assert pair[0, 1] == pair[0, 3], "3 4 twice"
     assert pair[0, 2] == pair[0, 5], "4 3 twice"
@@ -34,15 +35,15 @@ def test_the_row_of_a_pair_knows_its_order_and_that_of_a_word_not_its_position()
 
 
 def test_an_ngram_counts_once_in_a_text() -> None:
-    ngrams = classifier().ngrams
-    assert ngrams is not None
+    model = classifier()
+    ngrams = model.ngrams
     torch.nn.init.normal_(ngrams.ratios)
     tokens, mask = torch.tensor([[0, 7, 7, 7, 7]]), torch.tensor([[0, 1, 1, 1, 1]])
-    by_token, length = ngrams(tokens, mask)
+    by_token, length = ngram_logits(ngrams.tree(), *model.ngrams_of(tokens, mask))  # type: ignore[misc]
     # 7; 7 7 and 0 0 7, 0 7, 0 7 7, 7 7 7: the fourth 7 brings nothing new.
     assert by_token[0, :2].abs().sum() > 0
     assert by_token[0, 4].tolist() == [0, 0]
-    rows = ngrams.rows(tokens, mask)[mask != 0].unique()
+    rows = ngram_rows(tokens, mask, model.config)[mask != 0].unique()
     torch.testing.assert_close(length[0], ngrams.ratios[rows].norm(dim=0) + 1e-6)
     expected = (ngrams.table[rows] * ngrams.ratios[rows]).sum(0)
     torch.testing.assert_close(by_token.sum(1)[0], expected)
@@ -50,10 +51,8 @@ def test_an_ngram_counts_once_in_a_text() -> None:
 
 def test_pairs_are_spread_over_the_rows() -> None:
     config = TextClassifierConfig(**{**SMALL, "vocabulary": 30_000, "ngrams": 4096})
-    words = TextClassifier(config).ngrams
-    assert words is not None
     tokens = torch.randint(30_000, (1, 4096), generator=torch.Generator().manual_seed(0)).unique()[None]
-    for rows in words.rows(tokens, None).unbind(-1):
+    for rows in ngram_rows(tokens, None, config).unbind(-1):
         filled = Counter(rows.flatten().tolist())
         assert len(filled) / rows.numel() > 0.6, "by chance, 63% or more"
         assert max(filled.values()) < 12
@@ -66,11 +65,12 @@ def test_padding_counts_for_nothing_on_either_side(padding: int) -> None:
     behind = torch.cat([tokens, torch.full((1, 3), padding)], 1)
     ahead = torch.cat([torch.full((1, 3), padding), tokens], 1)
     mask = torch.tensor([[1] * 4 + [0] * 3])
-    words = model.ngrams
-    assert words is not None
     torch.testing.assert_close(model(behind, mask), model(tokens, torch.ones_like(tokens)))
-    assert torch.equal(words.rows(tokens, None), words.rows(ahead, mask.flip(1))[:, 3:])
-    for alone, padded in zip(words(tokens), words(ahead, mask.flip(1)), strict=True):
+    after = ngram_rows(ahead, mask.flip(1), model.config)[:, 3:]
+    assert torch.equal(ngram_rows(tokens, None, model.config), after)
+    both = (model.ngrams_of(tokens), model.ngrams_of(ahead, mask.flip(1)))
+    logits = [ngram_logits(model.ngrams.tree(), *given) for given in both]  # type: ignore[misc]
+    for alone, padded in zip(*logits, strict=True):
         torch.testing.assert_close(alone.flatten(1).sum(1), padded.flatten(1).sum(1))
 
 
@@ -101,12 +101,13 @@ def test_random_positions_are_ordered_real_and_begin_with_the_first() -> None:
 @pytest.mark.parametrize("encoder", ["transformer", "gru"])
 def test_words_are_left_out_in_training_only(encoder: Any) -> None:
     model, tokens = classifier(encoder=encoder, word_dropout=0.5, dropout=0.0), torch.randint(50, (4, 12))
-    lengths: list[int] = []
-    model.encoder.register_forward_hook(lambda part, given, result: lengths.append(result.shape[1]))
     assert torch.equal(model(tokens), model(tokens))
     model.train()
     assert not torch.equal(model(tokens), model(tokens))
-    assert lengths == [12, 12, 6, 6]
+    kept: dict[str, torch.Tensor] = {}
+    model(tokens, note=recorder(kept))
+    outputs = [value for path, value in kept.items() if path.endswith(("block 0/output", "forwards/output"))]
+    assert [value.shape[1] for value in outputs] == [6]
     torch.manual_seed(3)
     first = model(tokens)
     torch.manual_seed(3)
@@ -116,7 +117,12 @@ def test_words_are_left_out_in_training_only(encoder: Any) -> None:
 def test_remaining_tokens_have_their_own_positions() -> None:
     model, tokens = classifier(dropout=0.0), torch.randint(50, (1, 6))
     vectors: list[torch.Tensor] = []
-    model.encoder.transformer.register_forward_pre_hook(lambda part, inputs: vectors.append(inputs[0]))
-    model.encoder(tokens)
-    model.encoder(tokens, keep=torch.tensor([[0, 3, 5]]))
+
+    def collect(name: str, value: Any, /) -> Any:
+        if name == "block 0/normalisation 1/centred":
+            vectors.append(value)
+        return value
+
+    for kept in (None, torch.tensor([[0, 3, 5]])):
+        text_encoder(model.encoder.tree(), model.config, tokens, kept=kept, note=collect)
     assert torch.equal(vectors[1], vectors[0][:, [0, 3, 5]])

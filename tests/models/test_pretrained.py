@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from headwork.errors import InputError
+from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models import (
     Encoder,
     LanguageModel,
@@ -34,7 +35,6 @@ from headwork.models.pretrained import (
     to_transformers,
     tokens_of,
 )
-from headwork.models.text import mean_of_tokens
 
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
@@ -129,7 +129,7 @@ def test_a_tokenizer_goes_along(bert: Any, tmp_path: Path) -> None:
     _, folder = bert
     words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", *dict.fromkeys(" ".join(TEXTS).split())])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.enable_padding(length=40)
     tokenizer.enable_truncation(4)
     for name in ("config.json", "model.safetensors"):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from headwork.errors import InputError
 from headwork.mechanisms import decoder_layer, encoder_layer
 from headwork.models import (
+    Decoder,
     Encoder,
     EncoderDecoder,
     EncoderDecoderConfig,
@@ -24,7 +25,6 @@ from headwork.models import (
     VisionTransformerConfig,
 )
 from headwork.models.language import next_tokens
-from headwork.models.transformer import DecoderBlock, EncoderBlock
 
 SMALL: dict[str, Any] = {"width": 16, "hidden": 24, "heads": 2, "depth": 2}
 
@@ -64,26 +64,19 @@ def test_final_normalisation_can_be_asked_for() -> None:
 # --- a block is a mechanism ---------------------------------------------------------------------------
 
 
-def given_of(block: Any, normalisations: int) -> dict[str, Tensor]:
-    named = {**dict(block.attention.named_parameters()), **dict(block.feed_forward.named_parameters())}
-    for k in range(1, normalisations + 1):
-        norm = getattr(block, f"normalisation_{k}")
-        named |= {f"scale_{k}": norm.scale, f"shift_{k}": norm.shift}
-    return named
-
-
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_blocks_are_the_mechanisms(placement: Any) -> None:
-    config = TransformerConfig(**SMALL, normalisation=placement, activation="gelu")
+    config = TransformerConfig(
+        **{**SMALL, "depth": 1}, normalisation=placement, activation="gelu", final_normalisation=False
+    )
     options: dict[str, Any] = {"heads": 2, "normalisation": placement, "activation": "gelu", "epsilon": 1e-5}
     tokens, memory = torch.randn(3, 5, 16), torch.randn(3, 4, 16)
-    block = randomised(EncoderBlock(config))
-    torch.testing.assert_close(block(tokens), encoder_layer(tokens, **given_of(block, 2), **options))
-    block = randomised(DecoderBlock(config))
-    cross = {f"cross_{name}": p for name, p in block.cross_attention.named_parameters()}
-    torch.testing.assert_close(
-        block(tokens, memory), decoder_layer(tokens, memory, **given_of(block, 3), **cross, **options)
-    )
+    model: Any = randomised(Encoder(config))
+    expected = encoder_layer(tokens, model.tree().blocks[0], **options)
+    torch.testing.assert_close(model(tokens), expected, rtol=0, atol=0)
+    model = randomised(Decoder(config))
+    expected = decoder_layer(tokens, memory, model.tree().blocks[0], **options)
+    torch.testing.assert_close(model(tokens, memory), expected, rtol=0, atol=0)
 
 
 # --- causality and padding ----------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import sympy
 from hypothesis import example, given, settings
 
 from headwork.errors import InputError
-from headwork.numbers.exact import decimal, exact_text, limit, sign, tidy
+from headwork.numbers.exact import decimal, exact_text, sign, tidy
+from headwork.numbers.limits import limit
 from headwork.numbers.typed import read_number
 
 x, b = sympy.Symbol("x", real=True), sympy.Symbol("beta", real=True)

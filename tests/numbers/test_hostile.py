@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import string
 import subprocess
@@ -219,6 +220,13 @@ HOSTILE = [
 ]
 # Not refused, because each is a number or an expression; each must be answered as quickly as any other.
 HEAVY = [
+    "12^(17/97)*12^(13/89)",
+    "(((12^(17/97))^(1/89))^(1/83))^(1/79)",
+    "e^(0.612879268*ln(0.612879268))",
+    "2^(0.612879268*ln(0.612879268)/ln(2))",
+    "(97/89)/e",
+    "-164e-54*ln(0.763558487)",
+    "sin(97/89)^(x+15567234730046397252725021892)",
     "0.612879268^0.169005601",
     "367676152^0.589",
     "1 " + "+ " * 100_000,
@@ -338,6 +346,34 @@ def test_a_limit_that_does_not_exist_is_refused(text: str) -> None:
     trace = explain("softmax", scores=f"{text}, 1", exact=True)
     with pytest.raises(InputError, match="beyond comparing exponents"):
         trace.limit("x", "oo")
+
+
+# Each was seen to take gigabytes, or for ever.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12^(17/97)*12^(13/89)*18^(5/83)",
+        "12^(17/97)+12^(13/89)+18^(5/83)+1",
+        "1e9*ln(12)",
+        "0.612879268*ln(0.612879268)",
+        "ln(2)*(x+1e29)",
+        "tanh(y^(-0.935838309))",
+        "tanh(y^(99+1/11)*y^(99/7)*y^(99+5/9)*y^(99+3/8)*y^(99+3/5))",
+        "tanh(e^(0.6128792681*ln(x)))",
+        "max(sqrt(2)+sqrt(3)-sqrt(5+2*sqrt(6)),0)",
+    ],
+)
+def test_long_powers_are_refused_beforehand(text: str) -> None:
+    with watchdog(text):
+        assert re.search("too long|too high|too many|cannot be compared", refusal(f"0, {text}", exact=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.612879268^x", "0.169005601"), ("12^x", "1e9"), ("x^99", "1e90")]
+)
+def test_a_long_power_at_a_limit_is_refused_beforehand(text: str, value: str) -> None:
+    with watchdog(text), pytest.raises(InputError, match="too long"):
+        explain("softmax", scores=f"{text}, 1", exact=True).limit("x", value)
 
 
 def test_there_are_enough() -> None:

@@ -31,7 +31,7 @@ def test_every_value_is_right(slug):
 def test_every_form_can_be_written(slug):
     problem = find(slug)
     solution = problem.solve()
-    report = problem.report(solution)
+    report = problem.document(solution)
     assert problem.title in report.to_text()
     assert report.to_markdown().startswith(f"# {slug}")
     latex = report.to_latex()
@@ -83,7 +83,7 @@ def test_errors_of_the_hand_outs_are_named(slug, error):
     ],
 )
 def test_the_opening_lines_answer(slug, facts):
-    text = find(slug).report(find(slug).solve()).to_text()
+    text = find(slug).document(find(slug).solve()).to_text()
     opening = "\n".join(text.splitlines()[:15])
     assert [fact for fact in facts if fact not in opening] == []
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from headwork import explain
+from headwork.documents import Document
 from headwork.errors import InputError
-from headwork.readings.html import html, notebook_fragment, trace_block
-from headwork.readings.sliding import slider_page
+from headwork.readings.sliding import _check_alike, slider
 from headwork.readings.trace import Trace
 
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
@@ -183,7 +183,7 @@ def test_many_steps_are_shown_in_part() -> None:
 def test_nothing_in_a_trace_becomes_markup() -> None:
     hostile = "</script><img src=x onerror=alert(1)>"
     trace = replace(TRACES["exact"](), title=hostile, warnings=[hostile])
-    for page in (html([trace]), notebook_fragment(trace)):
+    for page in (trace.to_html(), trace._repr_html_()):
         assert "<img" not in page
         assert page.count("</script>") in (0, 2)
 
@@ -201,9 +201,7 @@ def test_the_fragment_for_a_notebook_keeps_to_itself() -> None:
 
 
 def test_two_traces_on_one_page_have_their_own_data() -> None:
-    from headwork.pages import page
-
-    text = page("two", trace_block([TRACES["row"]()]), trace_block([TRACES["exact"]()]))
+    text = Document("two", (TRACES["row"](), TRACES["exact"]())).to_html()
     assert text.count('type="application/json"') == 2
     assert " id=" not in text
 
@@ -214,7 +212,7 @@ def test_two_traces_on_one_page_have_their_own_data() -> None:
 def _frames(
     slide: str, given: dict[str, Any], mechanism: str = "self-attention", **settings: Any
 ) -> tuple[Shown, str]:
-    page = slider_page(mechanism, slide, settings, given)
+    page = slider(mechanism, slide, settings, given).to_html()
     return Shown(page), page
 
 
@@ -302,7 +300,7 @@ def test_usual_values_that_cannot_be_are_left_out_and_told() -> None:
 )
 def test_what_cannot_slide_is_told(slide: str, mechanism: str, given: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        slider_page(mechanism, slide, {}, given)
+        slider(mechanism, slide, {}, given)
 
 
 def test_warnings_belong_to_their_frame() -> None:
@@ -314,7 +312,7 @@ def test_warnings_belong_to_their_frame() -> None:
 def test_frames_of_other_shapes_are_refused() -> None:
     traces: list[Trace] = [explain("softmax", scores=s) for s in ("0 1", "0 1 2")]
     with pytest.raises(InputError, match="one layout"):
-        html(traces, ["a", "b"], name="scores")
+        _check_alike(traces, "scores")
 
 
 def test_the_formulas_of_a_frame_are_those_of_its_numbers() -> None:

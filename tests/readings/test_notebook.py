@@ -13,7 +13,7 @@ import pytest
 
 from headwork import explain
 from headwork.numbers.typed import read_array
-from headwork.readings.notebook import array_text
+from headwork.readings.notebook_cells import array_text
 from headwork.readings.trace import Trace
 
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1", "beta": 1}
@@ -80,7 +80,9 @@ def test_the_notebook_works_the_same_problem(name: str) -> None:
     for ours, theirs in zip(trace.everything(), again.everything(), strict=True):
         assert ours.shape == theirs.shape
         assert np.array_equal(ours.raw.array, theirs.raw.array, equal_nan=not trace.exact), ours.path
-    assert printed.getvalue().count("\n") == len(trace.steps)
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    streams = [o["text"] for cell in cells for o in cell["outputs"] if o["output_type"] == "stream"]
+    assert printed.getvalue() == "".join("".join(lines) for lines in streams)
 
 
 def test_typed_text_is_kept_as_it_was_typed() -> None:
@@ -92,8 +94,10 @@ def test_typed_text_is_kept_as_it_was_typed() -> None:
 def test_what_to_try_next() -> None:
     code = _code(TRACES["A2"]().to_notebook())
     assert code[-2].startswith('changed = trace["scores"].exact.copy()')
-    assert code[-1] == 'trace.limit("beta", "oo")["weights"].exact'
-    assert _code(TRACES["large"]().to_notebook())[-1].endswith('{**problem, "beta": "oo"})["weights"].values')
+    assert code[-1] == 'print(trace.limit("beta", "oo")["weights"].exact)'
+    assert _code(TRACES["large"]().to_notebook())[-1].endswith(
+        '{**problem, "beta": "oo"})["weights"].values)'
+    )
     assert "limit" not in _code(TRACES["channels"]().to_notebook())[-1]
 
 

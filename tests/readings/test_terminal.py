@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from headwork.pages.style import PLAIN, Style, style_for
+from headwork.documents.style import PLAIN, Style, style_for
 from headwork.readings import explain
 
 CODES = re.compile(r"\x1b\[\d+m")
@@ -42,7 +42,7 @@ def test_a_wide_matrix_is_cut_into_blocks_of_numbered_columns():
     text = trace.to_text()
     assert "[,0]" in text
     assert "[,10]" in text
-    block = text.split("\n\n")[1].splitlines()
+    block = text.split("\n\n")[2].splitlines()
     assert [line.split() for line in block[1:]][4:] == [
         ["[,9]", "[,10]"],
         *([f"{x:.4f}" for x in row] for row in trace["tokens"].values[:, 9:]),

@@ -7,6 +7,7 @@ import torch
 
 import headwork
 from headwork.errors import InputError
+from headwork.mechanisms.kernels import PLAIN
 from headwork.models import VisionTransformer, VisionTransformerConfig
 from headwork.training import changed, vision
 from headwork.training.convolution_init import initialise_as_convolution
@@ -48,7 +49,7 @@ def test_row_and_column_codes_are_orthogonal_and_as_large_as_the_patches():
     torch.testing.assert_close(rows[0, 0] - rows[3, 0], rows[0, 5] - rows[3, 5], atol=1e-5, rtol=0)
     assert abs((rows[0, 0] - rows[1, 0]) @ (rows[0, 0] - rows[0, 1])) < 1e-4
     images = torch.randn(64, 1, 28, 28)
-    patches = model.patch_embedding(images).pow(2).mean()
+    patches = PLAIN.patch_embedding(images, model.patch_embedding.tree()).pow(2).mean()
     assert 0.5 < (rows.pow(2).mean() / patches).item() < 2
 
 

@@ -16,9 +16,9 @@ from PIL import Image
 from safetensors.torch import load, save
 
 from headwork import training
+from headwork.checkpoint_files import manifest
 from headwork.errors import InputError
 from headwork.inspection.predictions import evaluate_run, predict
-from headwork.models.checkpoints import manifest
 from headwork.training.progress import quiet
 from headwork.training.recipes import read_run
 
@@ -168,14 +168,30 @@ def test_a_pipe_or_an_endless_device_is_refused(name, copied, digit):
 # --- what was written on purpose ------------------------------------------------------------------
 
 
+def replace_weights(folder, state):
+    files = {"config.json": (folder / "config.json").read_bytes(), "model.safetensors": save(state)}
+    (folder / "model.safetensors").write_bytes(files["model.safetensors"])
+    (folder / "manifest.json").write_bytes(manifest(files))
+
+
+def test_logits_that_are_not_finite_are_refused_by_the_example(copied, digit):
+    folder = copied / "model"
+    state = load((folder / "model.safetensors").read_bytes())
+    for value in state.values():
+        value.mul_(1e30)
+    replace_weights(folder, state)
+    with pytest.raises(InputError, match=f"^{digit}: the model's logits are not finite"):
+        predict(copied, images=[digit], log=quiet)
+    with pytest.raises(InputError, match=r"copied, test: example \d+: the model's logits are not finite"):
+        evaluate_run(copied, log=quiet)
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_numbers_that_are_not_finite_are_refused_by_name(number, copied, digit):
     folder = copied / "model"
     state = load((folder / "model.safetensors").read_bytes())
     state["head.bias"][1] = number
-    files = {"config.json": (folder / "config.json").read_bytes(), "model.safetensors": save(state)}
-    (folder / "model.safetensors").write_bytes(files["model.safetensors"])
-    (folder / "manifest.json").write_bytes(manifest(files))
+    replace_weights(folder, state)
     with pytest.raises(InputError, match=r"'head.bias' holds numbers that are not finite"):
         predict(copied, images=[digit], log=quiet)
 

@@ -64,8 +64,8 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
         def sum_numbers(self, *numbers):
             return list(numbers)
 
-        def broadcast(self, data):
-            return data or b""
+        def broadcast(self, files):
+            return files
 
         def wait(self):
             pass
@@ -88,7 +88,7 @@ def rewrite(place: Path, state: object) -> None:
     """A checkpoint with another state, its manifest right."""
     import shutil
 
-    from headwork.models.checkpoints import as_json, write_folder
+    from headwork.checkpoint_files import as_json, write_folder
 
     files = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
     shutil.rmtree(place)

@@ -1,0 +1,23 @@
+"""What is shown, and how: documents of a few kinds of block, and one renderer per format (``formats``)."""
+
+from headwork.documents.blocks import (
+    Arithmetic,
+    Block,
+    Code,
+    Details,
+    Document,
+    Figure,
+    Formula,
+    Heading,
+    Item,
+    Items,
+    Note,
+    Prose,
+    Shown,
+    Slider,
+    Table,
+    Value,
+    Values,
+    as_blocks,
+)
+from headwork.documents.plots import save_plot

@@ -1,0 +1,317 @@
+"""What a command shows: a ``Document`` is a title and blocks of a few kinds, without a format.
+
+``formats`` has one file per format::
+
+    Document("Title", (Heading("Weights"), Prose("Row 2 is even."), Table("", ("a", "b"), [(1, 2)])))
+
+A document is made of parts: blocks, plain text (prose), a matplotlib figure, or anything ``Shown``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwork.documents.style import PLAIN, Style
+from headwork.errors import sizes_in_words
+
+CellIndex = tuple[int, ...]  # of a cell in a whole value
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula in LaTeX: a block, or a part of prose or a cell of a table."""
+
+    latex: str
+
+
+Inline = str | tuple[str | Formula, ...]  # words, among them formulas
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading below the title (level 2 and more); with an anchor it can be linked to."""
+
+    text: str
+    level: int = 2
+    anchor: str = ""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph."""
+
+    text: Inline
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something to beware of."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One of several: its name, a verdict that is good, bad or neither, words, and more lines below."""
+
+    text: Inline = ""
+    name: str = ""
+    verdict: str = ""
+    good: bool | None = None
+    more: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list."""
+
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code, or text as it stands. Where it has an output, only a notebook shows the code beside that.
+
+    The output is parts of a document; a plain string is what the code prints.
+    """
+
+    text: str
+    output: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A matplotlib figure, what is seen on it for those who cannot see it, and its caption."""
+
+    plot: Any
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks that a page folds under a summary."""
+
+    summary: str
+    blocks: "tuple[Block, ...]"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A named array (an input, a step): decimals, None at a symbol, and exact numbers, if any."""
+
+    name: str
+    symbol: str
+    values: Any
+    exact: Any = None
+    formula: str = ""
+    axes: tuple[str, ...] = ()
+    digits: int = 4
+
+    @property
+    def equation(self) -> str:
+        """The symbol and its formula, in LaTeX."""
+        return f"{self.symbol} = {self.formula}" if self.formula else self.symbol
+
+    @property
+    def size(self) -> str:
+        """The shape in words: ``4 x 2 (token, width)``."""
+        return sizes_in_words(self.values.shape, " ".join(self.axes))
+
+    def matrices(self) -> Iterator[tuple[str, tuple[int | None, ...]]]:
+        """The matrices with their captions and indices, None along rows and columns; heads come first."""
+        yield from self._matrices(list(range(self.values.ndim)), {})
+
+    def _matrices(
+        self, free: list[int], fixed: dict[int, int]
+    ) -> Iterator[tuple[str, tuple[int | None, ...]]]:
+        if len(free) <= 2:
+            names = [f"{self.axes[axis]} {number}" for axis, number in fixed.items()]
+            yield ", ".join(names), tuple(fixed.get(axis) for axis in range(self.values.ndim))
+            return
+        first = next((axis for axis in free if self.axes[axis] == "head"), free[0])
+        rest = [axis for axis in free if axis != first]
+        for number in range(self.values.shape[first]):
+            yield from self._matrices(rest, {**fixed, first: number})
+
+    def matrix_axes(self, index: tuple[int | None, ...]) -> tuple[str, ...]:
+        """The axis words of one of the matrices."""
+        return tuple(axis for axis, at in zip(self.axes, index, strict=True) if at is None)
+
+
+def matrix_of(array: Any, index: tuple[int | None, ...]) -> Any:
+    """One of the matrices of an array, by its index."""
+    return array[(*(slice(None) if at is None else at for at in index), ...)]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a cell comes about: in numbers, in names, and from which cells of which values."""
+
+    text: str
+    in_names: str
+    sources: tuple[tuple[str, CellIndex], ...]
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values in order, in groups with a title each (inputs, steps), with options and warnings.
+
+    ``arithmetic`` explains a cell of a value on demand; without it the numbers stand alone, untinted.
+    ``whole`` shows every row and column; ``level`` is that of the headings within.
+    """
+
+    groups: tuple[tuple[str, tuple[Value, ...]], ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+    warnings: tuple[str, ...] = ()
+    arithmetic: Callable[[str, CellIndex], Arithmetic] | None = None
+    whole: bool = False
+    level: int = 2
+
+    def every(self) -> list[Value]:
+        return [value for _, values in self.groups for value in values]
+
+    @property
+    def settings(self) -> str:
+        """The options on one line."""
+        return ", ".join(f"{name} = {value}" for name, value in self.options.items())
+
+
+@dataclass(frozen=True)
+class Slider:
+    """The same values for several settings of ``name``; a page has a slider, other formats show each."""
+
+    name: str
+    labels: tuple[str, ...]
+    frames: tuple[Values, ...]
+    start: int = 0
+
+    def parts(self) -> "Iterator[Block]":
+        """The frames one after another, for formats that do not move."""
+        for label, frame in zip(self.labels, self.frames, strict=True):
+            yield Heading(f"{self.name} = {label}")
+            yield replace(frame, level=3)
+
+
+class Shown(ABC):
+    """Anything that has a document, and so every format."""
+
+    @abstractmethod
+    def document(self) -> "Document": ...
+
+    def render(self, name: str, *, style: Style = PLAIN, fragment: bool = False) -> str:
+        """The document in the format of this name; a fragment is what goes into a larger one."""
+        from headwork.documents.formats import find_format
+
+        return find_format(name).render(self.document(), style, fragment)
+
+    def with_code(self, code: str) -> "Document":
+        """The document with the code that makes it, for a reader who can run code."""
+        return replace(self.document(), cells=lambda: (Code(code, (self,)),))
+
+    def to_text(self, style: Style = PLAIN) -> str:
+        return self.render("text", style=style)
+
+    def to_markdown(self) -> str:
+        return self.render("markdown")
+
+    def to_latex(self, fragment: bool = False) -> str:
+        return self.render("latex", fragment=fragment)
+
+    def to_html(self) -> str:
+        """A whole page that opens offline."""
+        return self.render("html")
+
+    def to_json(self) -> str:
+        return self.render("json")
+
+    def to_notebook(self) -> str:
+        return self.render("notebook")
+
+    def _repr_html_(self) -> str:
+        return self.render("html", fragment=True)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+@dataclass(frozen=True)
+class Table(Shown):
+    """Rows under named columns, with notes below. Whole numbers are shown with thousands separators.
+
+    >>> print(Table("Sizes", ("what", "weights"), [("filter", 2400)]))
+    Sizes
+    <BLANKLINE>
+    what    weights
+    filter    2,400
+    <BLANKLINE>
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    notes: list[str] = field(default_factory=list)
+    more: Mapping[str, Any] = field(default_factory=dict)  # further entries of the JSON
+    summed: bool = False  # the last row is the sum of the others
+
+    def document(self) -> "Document":
+        return Document(self.title, (replace(self, title=""),), data=self.as_data)
+
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers, and so are aligned to the right."""
+        return [any(isinstance(row[j], (int, float)) for row in self.rows) for j in range(len(self.columns))]
+
+    def as_data(self) -> dict[str, Any]:
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
+
+
+Block = Heading | Prose | Note | Items | Code | Figure | Details | Formula | Values | Slider | Table
+
+
+@dataclass(frozen=True)
+class Document(Shown):
+    """A title, a line about it, and parts.
+
+    ``data`` gives the JSON; without it the JSON is made from the blocks. ``cells`` gives the blocks for a
+    reader who can run code, where they are others.
+
+    >>> print(Document("Title", ("Words.",)))
+    Title
+    <BLANKLINE>
+    Words.
+    <BLANKLINE>
+    """
+
+    title: str
+    parts: tuple[Any, ...] = ()
+    about: str = ""
+    data: Callable[[], Any] | None = None
+    cells: "Callable[[], Iterable[Block]] | None" = None
+
+    def document(self) -> "Document":
+        return self
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return tuple(block for part in self.parts for block in as_blocks(part))
+
+
+def as_blocks(part: Any) -> Iterator[Block]:
+    """The blocks of a part of a document: of another document, with its title as a heading."""
+    if isinstance(part, str):
+        yield Prose(part)
+    elif isinstance(part, Block):
+        yield part
+    elif isinstance(part, Shown):
+        inner = part.document()
+        if inner.title:
+            yield Heading(inner.title, 3)
+        if inner.about:
+            yield Prose(inner.about)
+        for block in inner.blocks:
+            yield replace(block, level=max(block.level, 4)) if isinstance(block, Values) else block
+    else:
+        yield Figure(part, "a figure")

@@ -1,0 +1,40 @@
+"""One file per format: a module of this package is a format by being here.
+
+Its function ``render(document, style, fragment)`` writes a whole document; what a format needs to escape
+is escaped there and nowhere else.
+"""
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Protocol
+
+from headwork.errors import unknown
+
+if TYPE_CHECKING:
+    from headwork.documents.blocks import Document
+    from headwork.documents.style import Style
+
+USUAL = "text"  # where none is asked for
+
+
+@cache
+def format_names() -> tuple[str, ...]:
+    """The formats there are, the usual one first."""
+    return tuple(sorted((module.name for module in iter_modules(__path__)), key=lambda n: (n != USUAL, n)))
+
+
+class Format(Protocol):
+    """What a module of this package holds."""
+
+    SUFFIX: str  # of a file
+
+    def render(self, document: "Document", style: "Style", fragment: bool) -> str: ...
+
+
+def find_format(name: str) -> Format:
+    """The module that writes a document in this format."""
+    if name not in format_names():
+        raise unknown("--as", name, format_names())
+    module: Format = import_module(f"{__name__}.{name}")
+    return module

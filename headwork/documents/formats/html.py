@@ -1,0 +1,387 @@
+"""HTML: a page that opens offline, nothing fetched from elsewhere; or a fragment for a notebook.
+
+Of values, what stays the same from frame to frame (cards, formulas, shapes) is markup; what changes (numbers,
+tints, arithmetic) is numbered cell by cell, in the order in which the page shows them, and kept once.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from headwork.documents import blocks
+from headwork.documents.blocks import CellIndex, Document, Formula
+from headwork.documents.formulas import mathml, plain_formula
+from headwork.documents.plots import plot_svg
+from headwork.documents.renderer import Renderer
+from headwork.documents.style import PLAIN, Style
+from headwork.documents.writing import (
+    LONGEST_EXACT,
+    cell_text,
+    number_text,
+    visible_indices,
+    with_infinity,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = Path(__file__).parent
+MAX_CARDS = 120  # inputs and steps shown
+MAX_MATRICES = 16  # of one value: its heads, channels or times
+MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
+MAX_CHARACTERS = 900_000  # of arithmetic in one page
+LONGEST_ARITHMETIC = 4_000  # of one cell
+LONGEST_VALUE = 400  # of one cell without its arithmetic
+
+HINT = (
+    "Point at a cell, tap it, or use the arrow keys: its arithmetic appears below, and the cells that it "
+    "comes from light up."
+)
+IN_PART = "Shown in part; the whole is in the JSON (--as json)."
+SUFFIX = ".html"
+
+
+def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
+    """The document as a whole page, or as a fragment: styles that stay inside, no script."""
+    if fragment:
+        head = [blocks.Heading(document.title, 3)] if document.title else []
+        return str(fragment_markup([*head, *document.blocks]))
+    return page(document.title, blocks_markup(document.blocks), document.about)
+
+
+def page(title: str, body: Markup, about: str = "") -> str:
+    """A whole page that opens offline.
+
+    >>> "<h1>A &lt; B</h1>" in page("A < B", Markup("<p>Some words.</p>"))
+    True
+    """
+    style, script = read_asset("page.css") + read_asset("trace.css"), read_asset("cells.js")
+    return str(
+        fill_in("page.html", title=title or "Headwork", about=about, body=body, style=style, script=script)
+    )
+
+
+def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
+    """Blocks as they stand in a page.
+
+    >>> print(blocks_markup([blocks.Prose("1 < 2")]), end="")
+    <p>1 &lt; 2</p>
+    """
+    return Markup("\n").join(Html().pieces(blocks))
+
+
+def fragment_markup(blocks: Iterable[blocks.Block]) -> Markup:
+    """Blocks for a notebook: styles that stay inside, no script."""
+    inner = Markup("\n").join(Html(live=False).pieces(blocks))
+    return Markup("<div><style>\n{}</style>\n{}</div>").format(read_asset("trace.css"), inner)
+
+
+class Html(Renderer):
+    """Most kinds of block are written by the template; ``live`` gives the script the arithmetic of cells."""
+
+    def __init__(self, live: bool = True) -> None:
+        self.live = live
+
+    def text(self, words: str) -> Markup:
+        return escape(words)
+
+    def math(self, latex: str) -> Markup:
+        return mathml(latex)
+
+    def inline(self, words: Any) -> Markup:
+        return Markup(super().inline(words))
+
+    def cell(self, cell: Any) -> Markup:
+        return mathml(cell.latex) if isinstance(cell, Formula) else escape(cell_text(cell))
+
+    def listing(self, text: str) -> Iterator[Markup]:
+        yield Markup("<pre>{}</pre>").format(text.rstrip("\n"))
+
+    def template(self, block: Any) -> Iterator[Markup]:
+        kind = type(block).__name__.lower()
+        yield fill_in("blocks.html", kind=kind, block=block, html=self, plot_svg=plot_svg)
+
+    heading = prose = note = formula = figure = details = items = table = template
+
+    def values(self, block: blocks.Values) -> Iterator[Markup]:
+        yield values_markup([block], live=self.live)
+
+    def slider(self, block: blocks.Slider) -> Iterator[Markup]:
+        if self.live:
+            yield values_markup(block.frames, block)
+        else:
+            yield from self.values(block.frames[block.start])
+
+
+# --- values: cards with their matrices ------------------------------------------------------------
+@dataclass(frozen=True)
+class Entry:
+    """One cell: its decimals, its exact form where that differs, and its heat from -1 to 1.
+
+    A cell without heat (a symbol) stays blank behind; ``odd`` marks what is no finite number.
+    """
+
+    decimal: str
+    exact: Markup = field(default_factory=Markup)
+    heat: float | None = None
+    odd: bool = False
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One matrix of a value: its caption, axes, and which rows and columns are shown."""
+
+    caption: str
+    index: tuple[int | None, ...]
+    axes: tuple[str, ...]
+    rows: Sequence[int | None]
+    columns: Sequence[int | None]
+
+    def cells(self) -> list[list[CellIndex | None]]:
+        """The index of each cell in the whole value, row by row; None stands for those left out."""
+        return [[self._cell(row, column) for column in self.columns] for row in self.rows]
+
+    def _cell(self, row: int | None, column: int | None) -> CellIndex | None:
+        if row is None or column is None:
+            return None
+        within = iter((row, column)[2 - len(self.axes) :])
+        return tuple(next(within) if at is None else at for at in self.index)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A value with the matrices of it that are shown."""
+
+    value: blocks.Value
+    matrices: list[Matrix]
+    whole: bool
+
+    @classmethod
+    def of(cls, value: blocks.Value, whole: bool) -> "Card":
+        every = list(value.matrices())
+        visible = [every[i] for i in visible_indices(len(every), MAX_MATRICES) if i is not None]
+        matrices = []
+        for caption, index in visible:
+            shape = [size for size, at in zip(value.values.shape, index, strict=True) if at is None]
+            down, across = (1, 1, *shape)[-2:]
+            shown = range if whole else visible_indices
+            axes = value.matrix_axes(index)
+            matrices.append(Matrix(caption, index, axes, shown(down), shown(across)))
+        complete = all(None not in (*m.rows, *m.columns) for m in matrices) and len(visible) == len(every)
+        return cls(value, matrices, complete)
+
+    def cells(self) -> Iterator[CellIndex]:
+        rows = (row for matrix in self.matrices for row in matrix.cells())
+        return (index for row in rows for index in row if index is not None)
+
+
+def values_markup(
+    frames: Sequence[blocks.Values], slider: blocks.Slider | None = None, *, live: bool = True
+) -> Markup:
+    """Values as a section of cards; several frames under a slider."""
+    start = slider.start if slider else 0
+    block = frames[start]
+    live = live and block.arithmetic is not None
+    every = block.every()
+    visible = [every[i] for i in visible_indices(len(every), MAX_CARDS) if i is not None]
+    cards = [Card.of(value, block.whole) for value in visible]
+    frame = Frame(block, cards)
+    data, has_exact = Markup(), False
+    if live:
+        records = Records(cards, list(block.options))
+        read = [frame if other is block else Frame(other, cards, frame.scales) for other in frames]
+        contents = [records.frame(one, MAX_SOURCES / len(frames)) for one in read]
+        labels = list(slider.labels) if slider else []
+        stored = {"records": list(records.numbers), "frames": contents, "start": start, "labels": labels}
+        data = script_data(stored)
+        has_exact = any(decimal and exact for decimal, exact, *_ in records.numbers)
+    names = {card.value.name: card for card in cards}
+    left_out = len(every) - len(cards)
+    return fill_in(
+        "trace.html",
+        block=block,
+        groups=[
+            (title, [(names[v.name], frame) for v in values if v.name in names])
+            for title, values in block.groups
+        ],
+        mathml=mathml,
+        in_part=IN_PART,
+        left_out=f"{left_out} steps are left out. {IN_PART}" if left_out else "",
+        hint=HINT if live else "",
+        slider=slider,
+        has_exact=has_exact,
+        data=data,
+    )
+
+
+# --- numbers ------------------------------------------------------------------------------------
+class Frame:
+    """The numbers of every card of one block of values."""
+
+    def __init__(
+        self, block: blocks.Values, cards: list[Card], scales: dict[str, float] | None = None
+    ) -> None:
+        self.block = block
+        by_name = {value.name: value for value in block.every()}
+        self.values = {card.value.name: by_name[card.value.name] for card in cards}
+        self.scales = scales or {name: _scale(value) for name, value in self.values.items()}
+        self.entries = {
+            card.value.name: {index: self._entry(card.value.name, index) for index in card.cells()}
+            for card in cards
+        }
+
+    def grid(self, card: Card, matrix: Matrix) -> list[list[Entry | None]]:
+        """The entries of one matrix, row by row."""
+        entries = self.entries[card.value.name]
+        return [[None if index is None else entries[index] for index in row] for row in matrix.cells()]
+
+    def _entry(self, name: str, index: CellIndex) -> Entry:
+        value = self.values[name]
+        number = value.values[index]
+        tint = None if self.block.arithmetic is None else heat(number, self.scales[name])
+        if number is None or math.isfinite(number):
+            decimal = "" if number is None else number_text(number, value.digits)
+            form = Markup("") if value.exact is None else _exact_form(value.exact[index], decimal)
+            return Entry(decimal, form, tint)
+        return Entry(number_text(number, value.digits), odd=True)
+
+    def name_and_value(self, name: str, index: CellIndex) -> str:
+        """A cell's name and value, without its arithmetic."""
+        from headwork.numbers.exact import exact_text
+
+        value = self.values[name]
+        number = value.values[index]
+        texts = [f"{plain_formula(value.symbol)}[{','.join(map(str, index))}]"]
+        texts += [] if value.exact is None else [with_infinity(exact_text(value.exact[index]))]
+        return " = ".join([*texts, *([] if number is None else [number_text(number, value.digits)])])
+
+
+def _scale(value: blocks.Value) -> float:
+    """What full tint means: the largest finite number; weights are shares of 1."""
+    sizes = (abs(float(x)) for x in value.values.flat if x is not None)
+    least = float(value.name.rpartition("/")[2] == "weights")
+    return max([least, *(size for size in sizes if size < math.inf)])
+
+
+def heat(value: float | None, largest: float) -> float | None:
+    """How strongly a number is tinted: its share of what counts as largest, at most all of it, with its sign.
+
+    Blue is positive and orange negative, so that the colour-blind tell them apart.
+
+    >>> heat(-1.0, 4.0), heat(9.0, 4.0), heat(None, 4.0)
+    (-0.25, 1.0, None)
+    """
+    if value is None or not math.isfinite(value):
+        return None
+    share = float(value) / largest if largest else math.copysign(1.0, value) if value else 0.0
+    return max(-1.0, min(1.0, round(share, 2)))
+
+
+def _exact_form(value: Any, decimal: str) -> Markup:
+    """An exact number as a formula; nothing where its decimals say as much or it is too long for a cell."""
+    from headwork.numbers.exact import exact_latex, exact_text
+
+    if decimal and value.is_Integer:
+        return Markup("")
+    text = exact_text(value)
+    if decimal and len(text) > LONGEST_EXACT:
+        return Markup("")
+    if len(text) > LONGEST_EXACT:
+        return Markup("{}…").format(text[: LONGEST_EXACT // 2])
+    return mathml(exact_latex(value))
+
+
+class Records:
+    """The texts of each cell, stored once however often they occur; a frame is a list of their numbers.
+
+    A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources).
+    """
+
+    def __init__(self, cards: list[Card], options: Sequence[str]) -> None:
+        self.numbers: dict[tuple[Any, ...], int] = {}
+        self.characters = 0
+        self.cards = cards
+        cells = [(name, ()) for name in options] + [
+            (card.value.name, index) for card in cards for index in card.cells()
+        ]
+        self.order: dict[tuple[str, CellIndex], int] = {index: number for number, index in enumerate(cells)}
+
+    def _number(self, *record: Any) -> int:
+        return self.numbers.setdefault(record, len(self.numbers))
+
+    def frame(self, frame: Frame, budget: float) -> dict[str, Any]:
+        """One frame, options first, then every cell in the page's order."""
+        block = frame.block
+        cells = [self._number(value, "", None, "", "", ()) for value in block.options.values()]
+        for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
+            name = card.value.name
+            # What one card leaves of its part goes to those after it.
+            stop = budget - budget / left
+            for index, entry in frame.entries[name].items():
+                if budget > stop and self.characters < MAX_CHARACTERS:
+                    arithmetic, names, sources, cost = self._arithmetic(block, name, index)
+                    budget -= cost
+                else:
+                    arithmetic = _cut(frame.name_and_value(name, index), LONGEST_VALUE)
+                    names, sources = "", ()
+                self.characters += len(arithmetic) + len(names)
+                tint = "odd" if entry.odd else entry.heat
+                cells.append(self._number(entry.decimal, str(entry.exact), tint, arithmetic, names, sources))
+        formulas = [mathml(frame.values[card.value.name].equation) for card in self.cards]
+        return {"cells": cells, "formulas": formulas, "warnings": block.warnings, "title": block.title}
+
+    def _arithmetic(
+        self, block: blocks.Values, name: str, index: CellIndex
+    ) -> tuple[str, str, tuple[int, ...], int]:
+        """The arithmetic of a cell in numbers and in names, its sources, and how many cells that took."""
+        assert block.arithmetic is not None
+        cell = block.arithmetic(name, index)
+        sources = tuple(self.order[source] for source in cell.sources if source in self.order)
+        return _cut(cell.text), _cut(cell.in_names), sources, 4 + len(cell.sources)
+
+
+def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
+    return text if len(text) <= longest else f"{text[: longest // 2]} ... {text[-longest // 4 :]}"
+
+
+# --- templates and styles -----------------------------------------------------------------------
+def script_data(data: Any) -> Markup:
+    """Data for the page's script, safe against anything in it that looks like markup.
+
+    >>> print(script_data(["</script>"]))
+    <script type="application/json">["\\u003c/script\\u003e"]</script>
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(f'<script type="application/json">{text}</script>')
+
+
+def fill_in(template: str, **data: Any) -> Markup:
+    """One of the templates beside this file, everything but markup escaped."""
+    return Markup(_templates().get_template(template).render(**data))
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def read_asset(name: str) -> Markup:
+    """A style or script beside this file, to go into a page."""
+    return Markup((HERE / name).read_text(encoding="utf-8"))

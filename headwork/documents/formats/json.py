@@ -1,0 +1,48 @@
+"""JSON that any program can read: the data of a document, with minus infinity as the string "-inf"."""
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+from headwork.documents.blocks import Block, Details, Document, Figure, Prose, Slider, Table, Values
+from headwork.documents.formats.text import Text
+from headwork.documents.style import PLAIN, Style
+
+SUFFIX = ".json"
+
+
+def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
+    """The document's data; where it has none of its own, its blocks."""
+    parts = [] if document.data else [_data(block) for block in document.blocks]
+    data = document.data() if document.data else {"title": document.title, "parts": parts}
+    return json.dumps(plain(data), ensure_ascii=False, allow_nan=False, default=str) + "\n"
+
+
+def plain(nested: Any) -> Any:
+    """Data with the numbers that JSON cannot hold as strings.
+
+    >>> plain([1.0, -math.inf, {"a": math.nan}])
+    [1.0, '-inf', {'a': 'nan'}]
+    """
+    if isinstance(nested, dict):
+        return {name: plain(part) for name, part in nested.items()}
+    if isinstance(nested, (list, tuple)):
+        return [plain(part) for part in nested]
+    if isinstance(nested, float) and not math.isfinite(nested):
+        return "nan" if math.isnan(nested) else "inf" if nested > 0 else "-inf"
+    return nested
+
+
+def _data(block: Block) -> Any:
+    if isinstance(block, Prose):
+        return Text().inline(block.text)
+    if isinstance(block, Table):
+        return block.as_data()
+    if isinstance(block, Details):
+        return {"summary": block.summary, "parts": [_data(inner) for inner in block.blocks]}
+    if isinstance(block, Figure):
+        return {"figure": block.alt, "caption": block.caption}
+    if isinstance(block, (Values, Slider)):
+        return "\n".join(Text().pieces([block]))
+    return asdict(block)

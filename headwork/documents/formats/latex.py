@@ -1,0 +1,279 @@
+r"""LaTeX that fits its page: a whole document that needs only amsmath, or a fragment to put into one.
+
+What is too wide for a line is set smaller (\fit), and beyond that broken: matrices into blocks of columns,
+tables into columns of text that wrap.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from html.entities import codepoint2name
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+
+from headwork.documents import blocks
+from headwork.documents.blocks import Document, Formula, matrix_of
+from headwork.documents.formulas import plain_formula
+from headwork.documents.renderer import Renderer
+from headwork.documents.style import PLAIN, Style
+from headwork.documents.writing import LONGEST_EXACT, cell_text, number_latex, visible_indices
+
+PREAMBLE = r"""\documentclass{article}
+\usepackage{amsmath}
+\setlength{\textwidth}{6.6in}
+\setlength{\oddsidemargin}{-0.05in}
+\begin{document}
+"""
+# For what goes into another document too: \fit sets its contents smaller where they are wider than the line.
+OPENING = r"""\begingroup\sloppy\emergencystretch=3em\setlength{\parindent}{0pt}
+\setlength{\parskip}{3pt}\setlength{\tabcolsep}{3pt}\setcounter{MaxMatrixCols}{100}
+\providecommand{\fit}[1]{\sbox0{#1}\ifdim\wd0>\linewidth\sbox0{\footnotesize#1}\fi
+\ifdim\wd0>\linewidth\sbox0{\scriptsize#1}\fi\ifdim\wd0>\linewidth\sbox0{\tiny#1}\fi\usebox0}
+"""
+CLOSING = "\\par\\endgroup\n"
+LINE = 345.0  # points: the line of an article
+EM = 5.3  # points: a letter, roughly
+LONG = 130.0  # a column of a table that wraps
+WIDEST = 1.4 * LINE  # as estimated at full size; \fit may halve it
+ROWS = 40  # lines of a table, which does not break over pages
+TIMES = r" \times "
+CHARACTERS = 76  # of a line of code
+LONGEST_WORD = 24  # a longer one may be broken anywhere
+NAMES = {sign: f"\\{sign}" for sign in "_&%#{}$"} | {sign: f"{{{sign}}}" for sign in "[]"}
+NAMES |= {sign: f"$\\{codepoint2name[ord(sign)]}$" for sign in "αβγδεθλμπσφωΣΦ×≤≥"}
+NAMES |= {"∞": r"$\infty$", "·": r"$\cdot$", "→": r"$\to$", "≈": r"$\approx$", "√": r"$\surd$"}
+NAMES |= {"^": r"\^{}", "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+NAMES |= {"\\": r"\textbackslash{}", "…": r"\ldots{}", "–": "--", "−": "$-$", "’": "'", "²": "$^2$"}
+SUFFIX = ".tex"
+
+
+def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
+    """The document in LaTeX."""
+    title = [rf"\section*{{{escape_latex(document.title)}}}"] if document.title else []
+    about = [escape_latex(document.about)] if document.about else []
+    pieces = "\n\n".join([*about, *Latex().pieces(document.blocks)])
+    body = "\n".join([*title, OPENING + pieces, CLOSING])
+    return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
+
+
+def escape_latex(text: str, longest: int = LONGEST_WORD) -> str:
+    r"""Plain text for LaTeX; a letter that its usual fonts lack by its number, a long word breakable.
+
+    >>> print(escape_latex("50% of W_q \\ 字"))
+    50\% of W\_q \textbackslash{} {[}U+5B57{]}
+    """
+    return re.sub(r"\S+", lambda match: _escape_word(match[0], longest), text)
+
+
+def _escape_word(word: str, longest: int = LONGEST_WORD) -> str:
+    parts = [
+        NAMES.get(s, s if 31 < ord(s) < 127 or 160 < ord(s) < 0x17F else f"{{[}}U+{ord(s):04X}{{]}}")
+        for s in word
+    ]
+    return "".join(parts) if len(word) <= longest else r"\allowbreak{}".join(parts)
+
+
+def width(latex: str) -> float:
+    """Roughly how wide a formula is, in points, and rather more.
+
+    >>> width("x_0") < width("a + b") < 200
+    True
+    """
+    return EM * len(plain_formula(latex))
+
+
+def _number(value: Any, decimal: Any, digits: int) -> str:
+    """An exact number, by its decimals where it is too long for a cell."""
+    from headwork.numbers.exact import exact_text
+
+    too_long = decimal is not None and len(exact_text(value)) > LONGEST_EXACT
+    return number_latex(decimal if too_long else value, digits)
+
+
+def _parts(value: blocks.Value, index: tuple[int | None, ...]) -> list[Any]:
+    """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
+    decimals = np.atleast_2d(matrix_of(value.values, index))
+    if value.exact is None:
+        return [_written(decimals, value.digits)]
+    exact = np.atleast_2d(matrix_of(value.exact, index))
+    first = np.array(
+        [
+            [_number(x, d, value.digits) for x, d in zip(*rows, strict=True)]
+            for rows in zip(exact, decimals, strict=True)
+        ],
+        object,
+    )
+    if any(x is None for x in decimals.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
+        return [first]
+    return [first, _written(decimals, value.digits)]
+
+
+def _written(numbers: Any, digits: int) -> Any:
+    return np.array([[number_latex(x, digits) for x in row] for row in numbers], object)
+
+
+def matrix_latex(value: blocks.Value, index: tuple[int | None, ...], whole: bool = False) -> str:
+    """One matrix; exact with its decimals behind it where the two differ."""
+    return r" \approx ".join(_bmatrix(_visible(cells, whole)) for cells in _parts(value, index))
+
+
+def _visible(cells: Any, whole: bool) -> list[list[str]]:
+    rows, columns = (range(n) if whole else visible_indices(n) for n in cells.shape)
+    return [[r"\cdots" if i is None or j is None else cells[i, j] for j in columns] for i in rows]
+
+
+def _bmatrix(cells: Sequence[Sequence[str]]) -> str:
+    return "\\begin{bmatrix}\n" + " \\\\\n".join(" & ".join(row) for row in cells) + "\n\\end{bmatrix}"
+
+
+class Latex(Renderer):
+    def text(self, words: str) -> str:
+        return escape_latex(words)
+
+    def math(self, latex: str) -> str:
+        return rf"\fit{{${latex}$}}"
+
+    def listing(self, text: str) -> Iterator[str]:
+        lines = [
+            line[start : start + CHARACTERS]
+            for line in text.rstrip("\n").splitlines()
+            for start in range(0, max(len(line), 1), CHARACTERS)
+        ]
+        rows = [" ".join(map(_escape_word, line.split(" "))).replace(" ", r"\ ") or r"\ " for line in lines]
+        yield "{\\footnotesize\\ttfamily\\raggedright " + "\\\\\n".join(rows) + "\\par}"
+
+    def heading(self, block: blocks.Heading) -> Iterator[str]:
+        name = {2: "subsection*", 3: "subsubsection*"}.get(block.level, "paragraph")
+        yield rf"\{name}{{{escape_latex(block.text)}}}"
+
+    def prose(self, block: blocks.Prose) -> Iterator[str]:
+        yield self.inline(block.text)
+
+    def note(self, block: blocks.Note) -> Iterator[str]:
+        yield rf"\emph{{Note:}} {escape_latex(block.text)}"
+
+    def formula(self, block: Formula) -> Iterator[str]:
+        yield self._display(block.latex)
+
+    def _display(self, latex: str) -> str:
+        return f"\\[\n\\fit{{$\\displaystyle {latex}$}}\n\\]"
+
+    def figure(self, block: blocks.Figure) -> Iterator[str]:
+        yield rf"\emph{{Figure ({escape_latex(block.alt)}).}} {escape_latex(block.caption)}"
+
+    def items(self, block: blocks.Items) -> Iterator[str]:
+        lines = []
+        for item in block.items:
+            words = [rf"\textbf{{{escape_latex(word)}}}" for word in (item.name, item.verdict) if word]
+            text = " ".join([*words, self.inline(item.text)])
+            lines.append(r"\item " + r"\\ ".join([text, *map(escape_latex, item.more)]))
+        yield "\n".join([r"\begin{itemize}", *lines, r"\end{itemize}"]) if lines else ""
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def cell(self, cell: Any, longest: int = LONGEST_WORD) -> str:
+        if isinstance(cell, (tuple, list)):
+            return f"${TIMES.join(map(str, cell))}$"
+        return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell), longest)
+
+    def table(self, table: blocks.Table) -> Iterator[str]:
+        texts = [list(table.columns), *([cell_text(cell) for cell in row] for row in table.rows)]
+        natural = [EM * max(len(row[j]) for row in texts) for j in range(len(table.columns))]
+        shares = _shares(natural)
+        sides = [
+            rf"p{{{share:.3f}\linewidth}}" if share else "r" if right else "l"
+            for share, right in zip(shares, table.numeric(), strict=True)
+        ]
+        letters = [int(0.75 * share * LINE / EM) for share in shares]
+
+        def line(cells: Sequence[Any]) -> str:
+            texts = (
+                rf"\raggedright {self.cell(cell, count)}" if count else self.cell(cell)
+                for cell, count in zip(cells, letters, strict=True)
+            )
+            return " & ".join(texts) + r" \tabularnewline"
+
+        rows = [line(row) for row in table.rows]
+        if table.summed and rows:
+            rows[-1] = "\\hline\n" + rows[-1]
+        head = [line(table.columns), r"\hline"] if any(table.columns) else []
+        heights = [
+            max([1, *(ceil(EM * len(t) / (0.9 * s * LINE)) for t, s in zip(row, shares, strict=True) if s)])
+            for row in texts[1:]
+        ]
+        if table.title:
+            yield rf"\paragraph{{{escape_latex(table.title)}}}\mbox{{}}\par"
+        for part in _pages(rows, heights):
+            inner = "\n".join([rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *part, r"\end{tabular}"])
+            yield rf"\fit{{{inner}}}"
+        for note in table.notes:
+            yield escape_latex(note)
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def values(self, block: blocks.Values) -> Iterator[str]:
+        if block.title:
+            yield rf"\paragraph{{{escape_latex(block.title)}}}"
+        if block.options:
+            yield escape_latex(block.settings)
+        for value in block.every():
+            numbers, _, words = value.size.partition(" (")
+            size = f"${numbers.replace(' x ', TIMES)}$ ({escape_latex(words)}" if words else numbers
+            yield rf"\paragraph{{{escape_latex(value.name)}}} {self.math(value.equation)} \quad {size}"
+            for caption, index in value.matrices():
+                yield from self._matrix(value, caption, index, block.whole)
+        yield from self.notes(block.warnings)
+
+    def _matrix(
+        self, value: blocks.Value, caption: str, index: tuple[int | None, ...], whole: bool
+    ) -> Iterator[str]:
+        name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
+        parts = [_visible(cells, whole) for cells in _parts(value, index)]
+        if sum(sum(_widths(cells)) for cells in parts) <= WIDEST:
+            yield self._display(name + r" \approx ".join(map(_bmatrix, parts)))
+            return
+        for number, cells in enumerate(parts):
+            relation = r"\approx " if number else ""
+            for columns, block in _blocks(cells):
+                yield self._display(name + relation + columns + _bmatrix(block))
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
+    return [2 * EM + max(map(width, column)) for column in zip(*cells, strict=True)]
+
+
+def _blocks(cells: list[list[str]]) -> Iterator[tuple[str, list[list[str]]]]:
+    """The matrix in blocks of columns that fit a line, each with the columns it holds."""
+    widths = _widths(cells)
+    start = 0
+    for stop in range(1, len(widths) + 1):
+        if stop == len(widths) or sum(widths[start : stop + 1]) > WIDEST:
+            alone = start == 0 and stop == len(widths)
+            name = "" if alone else rf"\text{{columns {start} to {stop - 1}: }} "
+            yield name, [row[start:stop] for row in cells]
+            start = stop
+
+
+def _shares(natural: list[float]) -> list[float]:
+    """The share of the line for each column of long text, which wraps; 0 for the others."""
+    wide = [size if size > LONG else 0.0 for size in natural]
+    if sum(natural) <= LINE - 6 * len(natural):
+        wide = [0.0] * len(natural)
+    kept = (sum(natural) - sum(wide)) / LINE  # of which \fit may halve the letters
+    left = min(0.85, sum(wide) / LINE, max(0.95 - kept, 0.8 - 0.5 * kept, 0.1))
+    weights = [sqrt(size) for size in wide]
+    return [left * weight / (sum(weights) or 1.0) for weight in weights]
+
+
+def _pages(rows: list[str], heights: list[int]) -> Iterator[list[str]]:
+    """The rows in parts that fit a page."""
+    part: list[str] = []
+    lines = 0
+    for row, height in zip(rows, heights, strict=True):
+        if part and lines + height > ROWS:
+            yield part
+            part, lines = [], 0
+        part.append(row)
+        lines += height
+    yield part

@@ -1,0 +1,114 @@
+"""Markdown, with formulas and matrices between dollar signs."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from headwork.documents import blocks
+from headwork.documents.blocks import Document, Formula
+from headwork.documents.formats.latex import escape_latex, matrix_latex
+from headwork.documents.renderer import Renderer
+from headwork.documents.style import PLAIN, Style
+from headwork.documents.writing import cell_text
+
+# What would become markup: emphasis (_ within a word does not), code, formulas, strike-through; tags and
+# entities; links; headings, lists, quotes and rules at the start of a line.
+SIGNS = re.compile(
+    r"[\\`*$~|]|(?<![^\W_])_|_(?![^\W_])|(?<=\])[(\[:]|<(?=[A-Za-z/!?])|&(?=#?\w+;)"
+    r"|^(?=[ >]*(?:#{1,6}\s|[-+=>]|\d+[.)]\s))",
+    flags=re.MULTILINE,
+)
+SUFFIX = ".md"
+
+
+def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
+    """The document as Markdown."""
+    title = blocks.Heading(document.title, level=1) if document.title and not fragment else None
+    opening: list[blocks.Block] = [title] if title else []
+    opening += [blocks.Prose(document.about)] if document.about else []
+    return markdown_text([*opening, *document.blocks])
+
+
+def markdown_text(blocks: Iterable[blocks.Block]) -> str:
+    """Blocks as Markdown.
+
+    >>> print(markdown_text([blocks.Prose(("From ", Formula("Q"), " to a_b, *not* <b>."))]), end="")
+    From $Q$ to a_b, \\*not\\* &lt;b>.
+    """
+    return "\n\n".join(Markdown().pieces(blocks)) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is.
+
+    >>> escape_markdown("W_q <img onerror=x> [y](javascript:z) $1 **a** A[0,1]")
+    'W_q &lt;img onerror=x> [y]\\\\(javascript:z) \\\\$1 \\\\*\\\\*a\\\\*\\\\* A[0,1]'
+    """
+    entities = {"<": "&lt;", "&": "&amp;"}
+    return SIGNS.sub(lambda match: entities.get(match[0], f"\\{match[0]}"), text)
+
+
+class Markdown(Renderer):
+    def text(self, words: str) -> str:
+        return escape_markdown(words)
+
+    def math(self, latex: str) -> str:
+        return f"${latex}$"
+
+    def cell(self, cell: Any) -> str:
+        if isinstance(cell, Formula):
+            return self.math(cell.latex)
+        if isinstance(cell, (tuple, list)):
+            return " × ".join(map(str, cell))
+        return self.text(" ".join(cell_text(cell).split()))
+
+    def listing(self, text: str) -> Iterator[str]:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+        yield f"{fence}\n{text.rstrip()}\n{fence}"
+
+    def heading(self, block: blocks.Heading) -> Iterator[str]:
+        yield f"{'#' * block.level} {self.text(' '.join(block.text.split()))}"
+
+    def prose(self, block: blocks.Prose) -> Iterator[str]:
+        yield self.inline(block.text)
+
+    def note(self, block: blocks.Note) -> Iterator[str]:
+        yield f"> **Note:** {self.text(block.text)}"
+
+    def formula(self, block: Formula) -> Iterator[str]:
+        yield f"$$\n{block.latex}\n$$"
+
+    def figure(self, block: blocks.Figure) -> Iterator[str]:
+        caption = f": {self.text(block.caption)}" if block.caption else ""
+        yield f"*Figure ({self.text(block.alt)})*{caption}"
+
+    def items(self, block: blocks.Items) -> Iterator[str]:
+        lines = []
+        for item in block.items:
+            words = [f"**{self.text(word)}**" for word in (item.name, item.verdict) if word]
+            lines.append("- " + " ".join([*words, self.inline(item.text)]).strip())
+            lines += [f"  - {self.text(line)}" for line in item.more]
+        yield "\n".join(lines)
+
+    def table(self, table: blocks.Table) -> Iterator[str]:
+        rule = "|" + "".join("---:|" if right else "---|" for right in table.numeric())
+        rows = [[self.cell(cell) for cell in row] for row in table.rows]
+        lines = [f"| {' | '.join(row)} |" for row in ([self.cell(name) for name in table.columns], *rows)]
+        if table.title:
+            yield f"**{self.text(table.title)}**"
+        yield "\n".join([lines[0], rule, *lines[1:]])
+        for note in table.notes:
+            yield self.text(note)
+
+    def values(self, block: blocks.Values) -> Iterator[str]:
+        if block.title:
+            yield f"**{self.text(block.title)}**"
+        if block.options:
+            yield self.text(block.settings)
+        for value in block.every():
+            yield from self.heading(blocks.Heading(value.name, block.level))
+            yield f"{self.math(value.equation)}: {self.text(value.size.replace(' x ', ' × '))}"
+            for caption, index in value.matrices():
+                name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
+                yield f"$$\n{name}{matrix_latex(value, index, block.whole)}\n$$"
+        yield from self.notes(block.warnings)

@@ -1,0 +1,165 @@
+"""Text for the terminal: each step with its formula, shape and numbers, within the width of the screen."""
+
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from headwork.documents import blocks
+from headwork.documents.blocks import Document, Formula, matrix_of
+from headwork.documents.formulas import plain_formula
+from headwork.documents.renderer import Renderer
+from headwork.documents.style import PLAIN, Style
+from headwork.documents.writing import cell_text, exact_texts, number_texts, visible_indices, with_infinity
+
+WIDEST_EXACT = 100  # characters; wider exact rows are listed cell by cell
+SUFFIX = ".txt"
+
+
+def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
+    """The document as text."""
+    writer = Text(style)
+    head = style.bold(document.title)
+    if document.about:
+        lines = writer.wrapped(f"{document.title}: {document.about}")
+        head = writer.with_bold("\n".join(lines), document.title)
+    pieces = (piece.rstrip("\n") for piece in writer.pieces(document.blocks))
+    return "\n\n".join(piece for piece in (head, *pieces) if piece) + "\n"
+
+
+class Text(Renderer):
+    def __init__(self, style: Style = PLAIN) -> None:
+        self.style = style
+
+    def text(self, words: str) -> str:
+        return words
+
+    def math(self, latex: str) -> str:
+        return plain_formula(latex)
+
+    def cell(self, cell: Any) -> str:
+        return " ".join(cell_text(cell).split())
+
+    def listing(self, text: str) -> Iterator[str]:
+        yield text
+
+    def heading(self, block: blocks.Heading) -> Iterator[str]:
+        yield self.style.bold(block.text)
+
+    def prose(self, block: blocks.Prose) -> Iterator[str]:
+        yield self.inline(block.text)
+
+    def note(self, block: blocks.Note) -> Iterator[str]:
+        yield "\n".join(self.wrapped(f"Note: {block.text}", "", "  "))
+
+    def formula(self, block: Formula) -> Iterator[str]:
+        yield f"  {plain_formula(block.latex)}"
+
+    def figure(self, block: blocks.Figure) -> Iterator[str]:
+        yield f"[blocks.Figure: {block.alt}] {block.caption}".rstrip()
+
+    def items(self, block: blocks.Items) -> Iterator[str]:
+        colours: dict[bool | None, Callable[[str], str]]
+        colours = {True: self.style.green, False: self.style.red, None: str}
+        width = max((len(item.name) for item in block.items), default=0)
+        lines = []
+        for item in block.items:
+            name = self.style.bold(item.name) + " " * (width - len(item.name))
+            parts = [name, colours[item.good](item.verdict), self.inline(item.text)]
+            lines += ["  " + "  ".join(part for part in parts if part).rstrip()]
+            lines += [f"    {line}" for line in item.more]
+        yield "\n".join(lines)
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def table(self, table: blocks.Table) -> Iterator[str]:
+        rows = [[self.cell(cell) for cell in row] for row in table.rows]
+        cells = [*([list(table.columns)] if any(table.columns) else []), *rows]
+        widths = [max((len(row[j]) for row in cells), default=0) for j in range(len(table.columns))]
+        lines = [self.style.bold(table.title)] if table.title else []
+        for row in cells:
+            parts = zip(row, widths, table.numeric(), strict=True)
+            lines.append("  ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in parts).rstrip())
+        if table.summed:
+            lines.insert(-1, "  ".join("-" * width for width in widths))
+        yield "\n".join([*lines, *table.notes])
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def values(self, block: blocks.Values) -> Iterator[str]:
+        head = [*self.wrapped(block.title), *self.wrapped(block.settings, "  ", "  ")]
+        yield "\n".join(head)
+        for value in block.every():
+            yield "\n".join([*self._head(value), *self._numbers(value, block.whole)])
+        yield from self.notes(block.warnings)
+
+    def _head(self, value: blocks.Value) -> Iterator[str]:
+        left, right = plain_formula(value.equation), f"{value.name}, {value.size}"
+        if len(left) + 3 + len(right) <= self.style.width:
+            yield f"{left}   {self.with_bold(right, value.name)}"
+            return
+        yield from self.wrapped(left, "", "    ")
+        for line in self.wrapped(right, "  ", "    "):
+            yield self.with_bold(line, value.name)
+
+    def with_bold(self, line: str, name: str) -> str:
+        return line.replace(name, self.style.bold(name), 1)
+
+    def wrapped(self, words: str, first: str = "", later: str = "") -> list[str]:
+        width = self.style.width
+        return wrap(words, width, initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
+
+    def _numbers(self, value: blocks.Value, whole: bool) -> Iterator[str]:
+        for caption, index in value.matrices():
+            if caption:
+                yield f"  {caption}"
+            numbers = matrix_of(value.values, index)
+            exact = None if value.exact is None else matrix_of(value.exact, index)
+            decimals = number_texts(numbers if exact is None else exact, value.digits)
+            strings = decimals if exact is None else exact_texts(exact, with_infinity)
+            if np.array_equal(strings, decimals):
+                yield from self._table(decimals, whole)
+            elif self._fits(strings):
+                yield from self._table(strings, whole)
+                if all(number is not None for number in numbers.flat):
+                    yield "  ="
+                    yield from self._table(decimals, whole)
+            else:
+                yield from self._table(decimals, whole)
+                for cell in np.ndindex(strings.shape):
+                    inner = iter(cell)
+                    place = ",".join(str(next(inner) if at is None else at) for at in index)
+                    line = f"{plain_formula(value.symbol)}[{place}] = {strings[cell]}"
+                    yield from self.wrapped(line, "  ", "      ")
+
+    def _fits(self, strings: Any) -> bool:
+        """Whether exact numbers are short enough for a table."""
+        widths = [max(map(len, column)) + 2 for column in np.atleast_2d(strings).T]
+        return sum(widths) <= WIDEST_EXACT and max(widths) <= self.style.width
+
+    def _table(self, strings: Any, whole: bool) -> Iterator[str]:
+        """Aligned rows; what is wider than the screen is cut into blocks of columns under their numbers."""
+        rows = np.atleast_2d(strings)
+        down, across = (range(n) if whole else visible_indices(n) for n in rows.shape)
+        columns = [["..." if i is None or j is None else rows[i, j] for i in down] for j in across]
+        names = ["..." if j is None else f"[,{j}]" for j in across]
+        widths = [max(map(len, column)) for column in columns]
+        if sum(widths) + 2 * len(widths) <= self.style.width:
+            yield from _lines(columns, widths)
+            return
+        widths = [max(width, len(name)) for width, name in zip(widths, names, strict=True)]
+        start = 0
+        for stop in range(1, len(columns) + 1):
+            if stop == len(columns) or sum(widths[start : stop + 1]) + 2 * (stop + 1 - start) > (
+                self.style.width
+            ):
+                heads = [[name] for name in names[start:stop]]
+                yield self.style.dim(next(_lines(heads, widths[start:stop])))
+                yield from _lines(columns[start:stop], widths[start:stop])
+                start = stop
+
+
+def _lines(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
+    for row in zip(*columns, strict=True):
+        yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))

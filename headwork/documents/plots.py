@@ -1,0 +1,49 @@
+"""Plots: a matplotlib figure as SVG within the page or as a file, the same bytes for the same figure."""
+
+import io
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from headwork.errors import unknown
+from headwork.files import write_atomic
+
+NO_METADATA: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+
+
+def plot_svg(plot: Any, alt: str = "") -> Markup:
+    """A matplotlib figure as an SVG element; ``alt`` describes it for those who cannot see it.
+
+    >>> from matplotlib.figure import Figure
+    >>> str(plot_svg(Figure(), "nothing")).startswith('<svg role="img" aria-label="nothing"')
+    True
+    """
+    text = draw(plot, "svg").decode()
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    # Ids of several plots in one page must not meet.
+    mark = sha256(text.encode()).hexdigest()[:8]
+    text = re.sub(r'( id="|url\(#|xlink:href="#)', rf"\g<1>p{mark}-", text).replace("xlink:href", "href")
+    named = Markup('<svg role="img" aria-label="{}" ').format(alt)
+    return named + Markup(re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', r"\1>", text))
+
+
+def save_plot(plot: Any, path: str | Path) -> Path:
+    """A matplotlib figure as a .png or .svg file."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in NO_METADATA:
+        raise unknown("kind of picture", Path(path).suffix or path, [".png", ".svg"])
+    return write_atomic(path, draw(plot, kind))
+
+
+def draw(plot: Any, kind: str) -> bytes:
+    """A figure as the bytes of an SVG or PNG file."""
+    import matplotlib
+
+    written = io.BytesIO()
+    # A salt of our own and no date: the same figure gives the same bytes.
+    with matplotlib.rc_context({"svg.hashsalt": "headwork", "svg.fonttype": "path"}):
+        plot.savefig(written, format=kind, metadata=NO_METADATA[kind], transparent=kind == "svg", dpi=150)
+    return written.getvalue()

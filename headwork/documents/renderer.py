@@ -1,0 +1,57 @@
+"""What the formats share: a method per kind of block, and what stands in for one that a format lacks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from headwork.documents import blocks
+from headwork.documents.blocks import Formula, as_blocks
+
+
+class Renderer(ABC):
+    """A format: the method named after a kind of block gives its pieces of text."""
+
+    def pieces(self, blocks: Iterable[blocks.Block]) -> Iterator[str]:
+        """The blocks, one after another."""
+        for block in blocks:
+            yield from getattr(self, type(block).__name__.lower())(block)
+
+    @abstractmethod
+    def text(self, words: str) -> str:
+        """Words as they stand in this format: nothing in them is obeyed."""
+
+    @abstractmethod
+    def math(self, latex: str) -> str:
+        """A formula within a line."""
+
+    def inline(self, words: blocks.Inline) -> str:
+        """Words with formulas among them."""
+        parts = (words,) if isinstance(words, str) else words
+        return "".join(self.math(p.latex) if isinstance(p, Formula) else self.text(p) for p in parts)
+
+    def code(self, block: blocks.Code) -> Iterator[str]:
+        """The output of code where there is one, or else the text as it stands."""
+        if not block.output:
+            yield from self.listing(block.text)
+        for part in block.output:
+            yield from self.listing(part) if isinstance(part, str) else self.pieces(as_blocks(part))
+
+    @abstractmethod
+    def listing(self, text: str) -> Iterator[str]:
+        """Text whose lines and spaces count."""
+
+    def slider(self, block: blocks.Slider) -> Iterator[str]:
+        yield from self.pieces(block.parts())
+
+    def details(self, block: blocks.Details) -> Iterator[str]:
+        yield from self.pieces([blocks.Prose(f"{block.summary}:"), *block.blocks])
+
+    def notes(self, notes: Iterable[str]) -> Iterator[str]:
+        return self.pieces(blocks.Note(text) for text in notes)
+
+    @abstractmethod
+    def items(self, block: blocks.Items) -> Iterator[str]: ...
+
+    @abstractmethod
+    def cell(self, cell: Any) -> str:
+        """A cell of a table."""

@@ -1,0 +1,104 @@
+"""How numbers are written, and how many of them: what the formats share."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headwork.documents.blocks import Formula
+from headwork.documents.formulas import plain_formula
+from headwork.numbers.operations import map_cells
+
+MAX_SHOWN = 12  # rows and columns
+LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
+
+
+def with_infinity(text: str) -> str:
+    """Text for people: infinity by its sign. ``oo`` is only what one types.
+
+    >>> with_infinity("-oo")
+    '-∞'
+    """
+    return text.replace("oo", "∞")
+
+
+def number_text(value: Any, digits: int) -> str:
+    """A number in decimals: whole numbers as they are, others to so many digits after the point.
+
+    >>> number_text(2.0, 4), number_text(0.53444, 4), number_text(1e-9, 4)
+    ('2', '0.5344', '1e-09')
+    """
+    if hasattr(value, "free_symbols"):
+        from headwork.numbers.exact import decimal, exact_text
+
+        number = decimal(value)
+        if number is None:
+            return with_infinity(exact_text(value))
+        value = number
+    value = float(value)
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    rounded = f"{value:.{digits}f}"
+    if abs(value) < 10.0**-digits or abs(value) >= 1e15:
+        return f"{value:.{max(digits - 3, 0)}g}"
+    return rounded
+
+
+def number_latex(value: Any, digits: int) -> str:
+    """A number in LaTeX: exact ones as they are, floats to so many digits."""
+    if hasattr(value, "free_symbols"):
+        from headwork.numbers.exact import exact_latex, tidy
+
+        return exact_latex(tidy(value))
+    text = number_text(value, digits)
+    if "e" in text and text not in ("undefined",):
+        mantissa, exponent = text.split("e")
+        return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
+    return {"∞": r"\infty", "-∞": r"-\infty", "undefined": r"\text{undefined}"}.get(text, text)
+
+
+def cell_text(cell: Any) -> str:
+    """A cell of a table as text.
+
+    >>> cell_text(12000), cell_text((4, 2)), cell_text(True), cell_text(None)
+    ('12,000', '4 x 2', 'yes', '')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    if isinstance(cell, Formula):
+        return plain_formula(cell.latex)
+    if isinstance(cell, (tuple, list)):
+        return " x ".join(map(str, cell))
+    return str(cell)
+
+
+def visible_indices(count: int, most: int = MAX_SHOWN) -> Sequence[int | None]:
+    """Which of so many are shown: the first ones and the last two; None stands for those left out.
+
+    >>> visible_indices(3), visible_indices(20, 6)
+    (range(0, 3), [0, 1, 2, None, 18, 19])
+    """
+    if count <= most:
+        return range(count)
+    return [*range(most - 3), None, count - 2, count - 1]
+
+
+def number_texts(numbers: Any, digits: int) -> Any:
+    """An array of numbers in decimals, as an array of texts."""
+    return map_cells(lambda number: number_text(number, digits), numbers)
+
+
+def exact_texts(exact: Any, then: Callable[[str], str] = str) -> Any:
+    """An array of exact numbers as texts that can be typed back in, or as ``then`` changes them."""
+    from headwork.numbers.exact import exact_text
+
+    return map_cells(lambda number: then(exact_text(number)), exact)

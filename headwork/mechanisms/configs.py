@@ -1,0 +1,227 @@
+"""Configs of models: frozen, keyword-only, checked when they are made; nothing here needs torch."""
+
+from collections import ChainMap
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from headwork.errors import InputError, unknown
+from headwork.mechanisms.feedforward import Activation
+from headwork.mechanisms.kernels import AttentionKind, Cell
+from headwork.mechanisms.layers import Placement
+
+MAX_COUNT = 2**31  # what no count of a config reaches
+Backend = Literal["plain", "fused"]
+PositionKind = Literal["learned", "sinusoidal"]
+
+
+def current_names(config_class: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a config under their current names; ``OLD_NAMES`` of its class lists the earlier ones.
+
+    >>> from headwork.mechanisms.configs import LanguageModelConfig
+    >>> current_names(LanguageModelConfig, {"longest": 9, "width": 8})
+    {'max_length': 9, 'width': 8}
+    """
+    names = dict(ChainMap(*(getattr(base, "OLD_NAMES", {}) for base in config_class.__mro__)))
+    for old, new in names.items():
+        if old in fields and new in fields:
+            raise InputError(
+                f"{config_class.__name__}: both {old} and {new} are set; {old} is the old name of {new}. "
+                "Leave it out."
+            )
+    return {names.get(name, name): value for name, value in fields.items()}
+
+
+class ConfigMeta(type):
+    """Lets a config be made with the old names of its fields."""
+
+    def __call__(cls, **fields: Any) -> Any:
+        return super().__call__(**current_names(cls, fields))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(metaclass=ConfigMeta):
+    """Plain fields, checked when it is made: choices by their names, counts at least 1, shares below 1."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"kernel": "backend"}
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()  # counts that may be 0
+
+    backend: Backend = "plain"
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for entry in fields(self):
+            value, kind = getattr(self, entry.name), hints[entry.name]
+            least = 0 if entry.name in self.MAY_BE_ZERO else 1
+            field = f"{type(self).__name__}: {entry.name}"
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                raise unknown(field, value, get_args(kind))
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if kind is int and not (whole and least <= value < MAX_COUNT):
+                most = f" and below {MAX_COUNT:,}" if whole and value >= MAX_COUNT else ""
+                raise InputError(f"{field} is {value!r}. Give a whole number, at least {least}{most}.")
+            if kind is bool and not isinstance(value, bool):
+                raise InputError(f"{field} is {value!r}. Give true or false.")
+            if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
+                raise InputError(f"{field} is {value!r}. Give a number from 0 up to, not with, 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Config):
+    """A stack of blocks. ``final_normalisation`` None: one with "pre" normalisation, none with "post"."""
+
+    width: int = 512
+    hidden: int = 2048
+    heads: int = 8
+    depth: int = 6
+    normalisation: Placement = "post"
+    final_normalisation: bool | None = None
+    activation: Activation = "relu"
+    attention: AttentionKind = "softmax"
+    dropout: float = 0.1
+    epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % self.heads:
+            raise InputError(
+                f"{type(self).__name__}: width {self.width} cannot be cut into {self.heads} heads of one "
+                f"size. Choose a number of heads that divides {self.width}."
+            )
+
+    @property
+    def ends_normalised(self) -> bool:
+        return self.normalisation == "pre" if self.final_normalisation is None else self.final_normalisation
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderConfig(TransformerConfig):
+    """``depth`` blocks on either side; source, target and output share the vocabulary."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+
+    vocabulary: int = 37000
+    max_length: int = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig(TransformerConfig):
+    """A causal stack over tokens, its output sharing the embedding."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+
+    vocabulary: int = 256
+    max_length: int = 256
+    positions: PositionKind = "learned"
+    width: int = 128
+    hidden: int = 512
+    heads: int = 4
+    depth: int = 4
+    normalisation: Placement = "pre"
+    activation: Activation = "gelu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionTransformerConfig(TransformerConfig):
+    """Square images of side ``image_size``, cut into patches of side ``patch_size``."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size", "patch": "patch_size"}
+
+    image_size: int = 28
+    channels: int = 1
+    patch_size: int = 4
+    classes: int = 10
+    pooling: Literal["class token", "mean"] = "class token"
+    positions: PositionKind = "learned"
+    width: int = 64
+    hidden: int = 128
+    heads: int = 4
+    normalisation: Placement = "pre"
+    activation: Activation = "gelu"
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.image_size % self.patch_size:
+            raise InputError(
+                f"{type(self).__name__}: an image of side {self.image_size} cannot be cut into patches of "
+                f"side {self.patch_size}. Choose a patch_size that divides {self.image_size}."
+            )
+
+    @property
+    def patches(self) -> int:
+        return (self.image_size // self.patch_size) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextEncoderConfig(TransformerConfig):
+    """``token_types`` 0 is none."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types",)
+
+    vocabulary: int = 256
+    max_length: int = 512
+    positions: PositionKind = "learned"
+    embedding_normalisation: bool = False
+    token_types: int = 0
+    width: int = 128
+    hidden: int = 256
+    heads: int = 4
+    depth: int = 2
+    normalisation: Placement = "pre"
+    activation: Activation = "gelu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifierConfig(TextEncoderConfig):
+    """``hidden``, ``heads`` and what else shapes a transformer count only where the encoder is one.
+
+    ``word_dropout`` is the share of tokens left out in training, drawn anew for each batch; ``ngrams`` is the
+    number of rows in the table of n-grams, 0 is none.
+    """
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length", "phrases": "ngrams"}
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types", "ngrams")
+
+    encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
+    bidirectional: bool = False
+    classes: int = 2
+    pooling: Literal["mean", "first"] = "mean"
+    word_dropout: float = 0.0
+    ngrams: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionalConfig(Config):
+    """``depth`` layers of 3 x 3 kernels; the first has ``width`` channels, each further one twice as many."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size"}
+
+    image_size: int = 28
+    channels: int = 1
+    classes: int = 10
+    width: int = 48
+    depth: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.image_size >> self.depth < 1:
+            raise InputError(
+                f"{type(self).__name__}: {self.depth} layers halve an image of side {self.image_size} "
+                "to nothing. Use fewer."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(Config):
+    """``width`` states in each direction."""
+
+    OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size"}
+
+    image_size: int = 28
+    channels: int = 1
+    classes: int = 10
+    cell: Cell = "lstm"
+    bidirectional: bool = False
+    width: int = 200

@@ -1,0 +1,278 @@
+"""Classifiers of images as functions of their parameters: transformer, convolution, recurrence.
+
+The vision transformer takes an image as patches, each a token (Dosovitskiy et al. 2020, arXiv 2010.11929);
+its patch embedding is a convolution whose stride is its kernel size. A convolutional classifier is
+convolution, ReLU and pooling, again and again (LeCun et al. 1998); a recurrent one reads an image row by row.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from headwork.mechanisms import parameters as trees
+from headwork.mechanisms.attention import Tensor
+from headwork.mechanisms.configs import ConvolutionalConfig, RecurrentConfig, VisionTransformerConfig
+from headwork.mechanisms.convolution import convolution_2d, max_pooling
+from headwork.mechanisms.definitions import IMAGES, model
+from headwork.mechanisms.kernels import PLAIN, Cell, Kernels
+from headwork.mechanisms.layers import encoder_layer
+from headwork.mechanisms.parameters import Initial, new, parameter, part
+from headwork.mechanisms.positions import sinusoidal_positions_2d
+from headwork.mechanisms.recurrence import gru, lstm, recurrence
+from headwork.mechanisms.transformer import (
+    POSITIONS,
+    add_positions,
+    encoder,
+    encoder_parameters,
+    matrix,
+    position_parameters,
+    stack_steps,
+    zeros,
+)
+from headwork.note import Note, Step, inside, silent, steps_of
+from headwork.numbers import cat
+
+SCORES = Step("scores", "z", r"W p + b", "class")
+CELLS: dict[str, Cell] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
+GATES = {"plain": 1, "lstm": 4, "gru": 3}
+
+
+def head_parameters(width: int, classes: int) -> trees.HeadParameters:
+    result: trees.HeadParameters = new(trees.HeadParameters, width=width, **{"class": classes})
+    return result
+
+
+# --- images: the vision transformer -----------------------------------------------------------------
+@dataclass(frozen=True)
+class VisionParameters:
+    patch_embedding: trees.ConvolutionParameters = part("patch embedding")
+    class_token: Tensor = parameter("c", "width", "stands before the patches", scope="class token")
+    positions: trees.TableParameters = part("positions")
+    transformer: trees.StackParameters = part("")
+    head: trees.HeadParameters = part("head")
+
+
+def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
+    width, first = config.width, int(config.pooling == "class token")
+    side = config.image_size // config.patch_size
+
+    def grid(like: Tensor) -> Tensor:
+        places = like.new_tensor(list(range(side)))
+        # The class token has no position.
+        return cat([like.new_zeros(first, width), sinusoidal_positions_2d(places, places, width=width)], 0)
+
+    positions = position_parameters(config.positions, first + side**2, width)
+    if config.positions == "sinusoidal":
+        positions = trees.TableParameters(Initial((first + side**2, width), trained=False, values=grid))
+    shape = (width, config.channels, config.patch_size, config.patch_size)
+    return VisionParameters(
+        trees.ConvolutionParameters(Initial(shape, "flat matrix"), zeros(width)),
+        Initial((width,), "small") if first else None,
+        positions,
+        encoder_parameters(config),
+        head_parameters(width, config.classes),
+    )
+
+
+def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
+    return (
+        *steps_of(convolution_2d, scope="patch embedding/convolution"),
+        Step("patch embedding/tokens", "X", r"\text{one row per patch}", "patch width"),
+        *POSITIONS,
+        *stack_steps(encoder_layer, config),
+        Step("pooled", "p", r"\text{the class token, or the mean of all}", "width"),
+        SCORES,
+    )
+
+
+@model(
+    "VisionTransformer",
+    "vision",
+    VisionTransformerConfig,
+    _vision_parameters,
+    _vision_steps,
+    IMAGES,
+    task="vision",
+    architectures={"transformer": {}},
+)
+def vision_transformer(
+    parameters: VisionParameters,
+    config: VisionTransformerConfig,
+    images: Tensor,
+    *,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """Images (batch, channel, height, width) in, a logit for each class out."""
+    p, first = parameters, parameters.class_token
+    tokens = kernels.patch_embedding(images, p.patch_embedding, note=inside(note, "patch embedding"))
+    if first is not None:
+        each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
+        tokens = cat([each, tokens], -2)
+    tokens = kernels.drop(add_positions(tokens, p.positions.table, note=note))
+    only = 1 if first is not None and kernels.only_outputs else None
+    tokens = encoder(p.transformer, config, tokens, num_outputs=only, note=note, kernels=kernels)
+    pooled = note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
+    return note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
+
+
+# --- images: convolution and recurrence -------------------------------------------------------------
+@dataclass(frozen=True)
+class ConvolutionalParameters:
+    blocks: tuple[trees.ConvolutionParameters, ...] = part("block")
+    head: trees.HeadParameters = part("head")
+
+
+def convolution_parameters(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
+    return trees.ConvolutionParameters(matrix(width, channels, *size), zeros(width))
+
+
+def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParameters:
+    widths = [config.channels] + [config.width << k for k in range(config.depth)]
+    blocks = tuple(convolution_parameters(a, b, 3, 3) for a, b in pairwise(widths))
+    return ConvolutionalParameters(blocks, head_parameters(widths[-1], config.classes))
+
+
+def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
+    return (
+        *steps_of(convolution_2d, scope="block */convolution"),
+        Step("block */output", "F", r"\max(0, Y)", "channel output_height output_width"),
+        *steps_of(max_pooling, scope="block */pooling"),
+        Step("pooled", "p", r"\text{mean over all positions}", "channel"),
+        SCORES,
+    )
+
+
+@model(
+    "ConvolutionalClassifier",
+    "convolutional",
+    ConvolutionalConfig,
+    _convolutional_parameters,
+    _convolutional_steps,
+    IMAGES,
+    task="vision",
+    architectures={"cnn": {}},
+)
+def convolutional_classifier(
+    parameters: ConvolutionalParameters,
+    config: ConvolutionalConfig,
+    images: Tensor,
+    *,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """Images in, a logit for each class out; each layer doubles the channels and halves the size."""
+    maps = images
+    for i, block in enumerate(parameters.blocks):
+        scoped = inside(note, f"block {i}")
+        maps = kernels.max_pooling(
+            kernels.convolution(maps, block, note=scoped), size=2, note=inside(scoped, "pooling")
+        )
+    flat = maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1])
+    pooled = note("pooled", flat.mean(-1))
+    return note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))
+
+
+def recurrent_parameters(inputs: int, width: int, cell: Cell) -> trees.RecurrentParameters:
+    rows = GATES[cell] * width
+    biases = {"b_x": zeros(rows), "b_h": zeros(rows)} if cell == "gru" else {"bias": zeros(rows)}
+    return trees.RecurrentParameters(matrix(rows, inputs), matrix(rows, width), **biases)
+
+
+def directions_parameters(inputs: int, width: int, cell: Cell, both: bool) -> trees.DirectionsParameters:
+    one = recurrent_parameters(inputs, width, cell)
+    return trees.DirectionsParameters(one, one if both else None)
+
+
+def directions_steps(cell: Cell, both: bool) -> tuple[Step, ...]:
+    mechanisms: dict[str, Callable[..., Tensor]] = {"plain": recurrence, "lstm": lstm, "gru": gru}
+    sides = ("forwards", "backwards") if both else ("forwards",)
+    return tuple(step for side in sides for step in steps_of(mechanisms[cell], scope=side))
+
+
+def directions(
+    parameters: trees.DirectionsParameters,
+    inputs: Tensor,
+    mask: Tensor = None,
+    *,
+    cell: Cell,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """One direction or both, side by side: (batch, time, width) in, (batch, time, states) out.
+
+    ``mask`` has 1 for each step and 0 for the padding after the last.
+    """
+    onward = kernels.recurrent(inputs, parameters.forwards, cell=cell, note=inside(note, "forwards"))
+    if parameters.backwards is None:
+        return onward
+    back = kernels.recurrent(
+        _reversed(inputs, mask), parameters.backwards, cell=cell, note=inside(note, "backwards")
+    )
+    return cat([onward, _reversed(back, mask)], -1)
+
+
+def _reversed(rows: Tensor, mask: Tensor | None) -> Tensor:
+    """Each sequence from its last row to its first; padding stays where it is. It is its own inverse."""
+    if mask is None:
+        return rows.flip(-2)
+    padding = (mask == 0) * 1  # whole numbers
+    real, positions = 1 - padding, (padding * 0 + 1).cumsum(-1) - 1
+    last = real.sum(-1, keepdim=True) - 1
+    return rows_at(rows, real * (last - positions) + padding * positions)
+
+
+def rows_at(rows: Tensor, positions: Tensor) -> Tensor:
+    """The rows (batch, token, ...) of each sequence at its positions (batch, position)."""
+    inner = rows.shape[2:]
+    index = positions.reshape(*positions.shape, *[1] * len(inner)).expand(*positions.shape, *inner)
+    return rows.gather(1, index)
+
+
+@dataclass(frozen=True)
+class RecurrentClassifierParameters:
+    recurrent: trees.DirectionsParameters = part("")
+    head: trees.HeadParameters = part("head")
+
+
+def _recurrent_classifier_parameters(config: RecurrentConfig) -> RecurrentClassifierParameters:
+    width, inputs = config.width, config.channels * config.image_size
+    return RecurrentClassifierParameters(
+        directions_parameters(inputs, width, config.cell, config.bidirectional),
+        head_parameters(2 * width if config.bidirectional else width, config.classes),
+    )
+
+
+def _recurrent_classifier_steps(config: RecurrentConfig) -> tuple[Step, ...]:
+    pooled = Step("pooled", "p", r"\text{the state after the last row read}", "state")
+    return (*directions_steps(config.cell, config.bidirectional), pooled, SCORES)
+
+
+@model(
+    "RecurrentClassifier",
+    "recurrent",
+    RecurrentConfig,
+    _recurrent_classifier_parameters,
+    _recurrent_classifier_steps,
+    IMAGES,
+    task="vision",
+    architectures={name: {"cell": cell} for name, cell in CELLS.items()},
+)
+def recurrent_classifier(
+    parameters: RecurrentClassifierParameters,
+    config: RecurrentConfig,
+    images: Tensor,
+    *,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """Images, read row by row, in; a logit for each class out."""
+    rows = images.transpose(-3, -2)
+    rows = rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
+    states = directions(parameters.recurrent, rows, cell=config.cell, note=note, kernels=kernels)
+    pooled = states[..., -1, : config.width]
+    if config.bidirectional:
+        # Backwards, the row read last is the first.
+        pooled = cat([pooled, states[..., 0, config.width :]], -1)
+    pooled = note("pooled", pooled)
+    return note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))

@@ -1,0 +1,127 @@
+"""What the body of a model calls: one method for each of its parts, on its node of the tree of parameters.
+
+``PLAIN`` are the mechanisms themselves, for every kind of tensor; their steps can be noted. ``fused.FUSED``
+are their fast twins, which keep no steps. So a model has one body under both. Dropout is a kernel, too: the
+identity unless a model trains.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+from headwork.mechanisms import parameters as trees
+from headwork.mechanisms.attention import Tensor, add_bias, multi_head_attention, project
+from headwork.mechanisms.convolution import convolution_1d, convolution_2d, max_pooling
+from headwork.mechanisms.feedforward import feed_forward, relu
+from headwork.mechanisms.linear import multi_head_linear_attention
+from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.recurrence import gru, lstm, recurrence
+from headwork.note import Note, inside, silent
+from headwork.numbers import stack
+
+Cell = Literal["plain", "lstm", "gru"]
+AttentionKind = Literal["softmax", "linear"]
+Drop = Callable[[Tensor], Tensor]
+
+
+def keep(value: Tensor) -> Tensor:
+    """No dropout."""
+    return value
+
+
+class Kernels:
+    """The mechanisms on nodes of parameters; a subclass may replace them by twins that know no ``note``."""
+
+    only_outputs = False  # whether the last block computes only what is read
+    parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
+        "softmax": multi_head_attention,
+        "linear": multi_head_linear_attention,
+        "feed-forward": feed_forward,
+        "normalisation": layer_normalisation,
+        "convolution 1d": convolution_1d,
+        "convolution 2d": convolution_2d,
+        "relu": relu,
+        "pooling": max_pooling,
+    }
+
+    def __init__(self, kind: AttentionKind = "softmax", drop: Drop = keep) -> None:
+        self.kind, self.drop = kind, drop
+
+    def attending(self, kind: AttentionKind) -> "Kernels":
+        """These kernels, with the attention of a config."""
+        return self if kind == self.kind else type(self)(kind, self.drop)
+
+    def noted(self, note: Note) -> dict[str, Any]:
+        """What a mechanism is told of the note."""
+        return {"note": note}
+
+    def attention(
+        self,
+        tokens: Tensor,
+        p: trees.AttentionParameters,
+        memory: Tensor = None,
+        *,
+        note: Note = silent,
+        **options: Any,
+    ) -> Tensor:
+        matrices, biases = (p.W_q, p.W_k, p.W_v, p.W_o), (p.b_q, p.b_k, p.b_v, p.b_o)
+        return self.parts[self.kind](tokens, *matrices, memory, *biases, **options, **self.noted(note))
+
+    def feed_forward(
+        self, tokens: Tensor, p: trees.FeedForwardParameters, *, note: Note = silent, **options: Any
+    ) -> Tensor:
+        return self.parts["feed-forward"](tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options, **self.noted(note))
+
+    def normalisation(
+        self, tokens: Tensor, p: trees.NormalisationParameters, *, note: Note = silent, **options: Any
+    ) -> Tensor:
+        return self.parts["normalisation"](tokens, p.scale, p.shift, **options, **self.noted(note))
+
+    def convolution(self, signal: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent) -> Tensor:
+        """Along one axis or two, the size kept by padding; then ReLU."""
+        convolve = self.parts[f"convolution {len(p.filters.shape) - 2}d"]
+        padding, scoped = p.filters.shape[-1] // 2, self.noted(inside(note, "convolution"))
+        maps = convolve(signal, p.filters, p.bias, padding=padding, **scoped)
+        return self.parts["relu"](maps, **self.noted(note))
+
+    def max_pooling(self, maps: Tensor, *, size: int, note: Note = silent) -> Tensor:
+        return self.parts["pooling"](maps, size=size, **self.noted(note))
+
+    def patch_embedding(
+        self, images: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent
+    ) -> Tensor:
+        """One token per patch: a convolution whose stride is its size."""
+        size, scoped = p.filters.shape[-1], inside(note, "convolution")
+        maps = convolution_2d(images, p.filters, p.bias, stride=size, note=scoped)
+        return note("tokens", maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1]).mT)
+
+    def recurrent(
+        self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: Cell, note: Note = silent
+    ) -> Tensor:
+        """The state after each step (batch, time, state)."""
+        if cell == "gru":
+            return gru(inputs, p.W_x, p.W_h, p.b_x, p.b_h, note=note)
+        if cell == "lstm":
+            return lstm(inputs, p.W_x, p.W_h, p.bias, note=note)
+        states = []
+
+        def collect(name: str, value: Any, /) -> Any:
+            # The mechanism gives its last state; the others are in its notes.
+            value = note(name, value)
+            if name.endswith("/state"):
+                states.append(value)
+            return value
+
+        last = recurrence(inputs, p.W_x, p.W_h, bias=p.bias, activation="tanh", note=collect)
+        return stack([*states[:-1], last], -2)
+
+    def linear(self, rows: Tensor, matrix: Tensor, bias: Tensor = None) -> Tensor:
+        """W x + b for each row."""
+        product = project(rows.unsqueeze(-2), matrix, "the matrix").squeeze(-2)
+        return add_bias(product, bias, "the bias")
+
+    def look_up(self, table: Tensor, numbers: Tensor) -> Tensor:
+        """The rows of a table by their numbers."""
+        return table[numbers]
+
+
+PLAIN = Kernels()

@@ -1,0 +1,272 @@
+"""Texts as functions of parameters: an encoder of tokens, and a classifier.
+
+Token embedding, positions, encoder, pooling over the real tokens, head. With ``embedding_normalisation`` and
+``token_types`` the encoder is BERT's (Devlin et al. 2018, arXiv 1810.04805). A recurrence, or a kernel that
+slides along the tokens (Kim 2014, arXiv 1408.5882), may take its place; padding stays zero, so it never
+counts. A classifier may add the logits of n-grams (single tokens, pairs and triples), as a linear model does
+(wide and deep: Cheng et al. 2016, arXiv 1606.07792).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headwork.mechanisms import parameters as trees
+from headwork.mechanisms.attention import Tensor
+from headwork.mechanisms.configs import TextClassifierConfig, TextEncoderConfig
+from headwork.mechanisms.convolution import convolution_1d
+from headwork.mechanisms.definitions import MASK, TOKENS, model
+from headwork.mechanisms.images import (
+    CELLS,
+    SCORES,
+    convolution_parameters,
+    directions,
+    directions_parameters,
+    directions_steps,
+    head_parameters,
+    rows_at,
+)
+from headwork.mechanisms.kernels import PLAIN, Kernels
+from headwork.mechanisms.layers import encoder_layer
+from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.parameters import Initial, new, part
+from headwork.mechanisms.transformer import (
+    EMBEDDING,
+    POSITIONS,
+    add_positions,
+    encoder,
+    encoder_parameters,
+    key_mask,
+    position_parameters,
+    stack_steps,
+    zeros,
+)
+from headwork.note import Input, Note, Step, inside, silent, steps_of
+
+TAPS = 5  # of a convolution along tokens
+
+
+@dataclass(frozen=True)
+class TextEncoderParameters:
+    embedding: trees.TableParameters = part("embedding")
+    positions: trees.TableParameters = part("positions")
+    types: trees.TableParameters | None = part("types")
+    normalisation: trees.NormalisationParameters | None = part("embedding normalisation")
+    transformer: trees.StackParameters = part("")
+
+
+def _text_encoder_parameters(config: TextEncoderConfig) -> TextEncoderParameters:
+    width = config.width
+    return TextEncoderParameters(
+        new(trees.TableParameters, row=config.vocabulary, width=width),
+        position_parameters(config.positions, config.max_length, width),
+        new(trees.TableParameters, row=config.token_types, width=width) if config.token_types else None,
+        new(trees.NormalisationParameters, width=width) if config.embedding_normalisation else None,
+        encoder_parameters(config),
+    )
+
+
+def _text_encoder_steps(config: TextEncoderConfig) -> tuple[Step, ...]:
+    steps = (EMBEDDING, *POSITIONS)
+    if config.embedding_normalisation:
+        steps += steps_of(layer_normalisation, scope="embedding normalisation")
+    return steps + stack_steps(encoder_layer, config)
+
+
+def at_positions(values: Tensor, positions: Tensor | None) -> Tensor:
+    """The values (batch, token, ...) at those positions, or all."""
+    return values if values is None or positions is None else rows_at(values, positions)
+
+
+@model(
+    "TextEncoder",
+    "text-encoder",
+    TextEncoderConfig,
+    _text_encoder_parameters,
+    _text_encoder_steps,
+    TOKENS,
+    MASK,
+    Input("types", "u", "batch token"),
+)
+def text_encoder(
+    parameters: TextEncoderParameters,
+    config: TextEncoderConfig,
+    tokens: Tensor,
+    mask: Tensor = None,
+    types: Tensor = None,
+    *,
+    kept: Tensor = None,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """Tokens (batch, token) in, one vector per token out.
+
+    ``types`` (batch, token) default to 0; ``kept`` (batch, position) leaves out all other tokens.
+    """
+    p = parameters
+    vectors = kernels.look_up(p.embedding.table, tokens)
+    if p.types is not None:
+        vectors = vectors + (p.types.table[0] if types is None else kernels.look_up(p.types.table, types))
+    vectors = add_positions(note("embedding", vectors), p.positions.table, note=note)
+    if p.normalisation is not None:
+        scoped = inside(note, "embedding normalisation")
+        vectors = kernels.normalisation(vectors, p.normalisation, epsilon=config.epsilon, note=scoped)
+    # Only now, so that the tokens that are left have their own positions.
+    vectors, mask = at_positions(vectors, kept), key_mask(at_positions(mask, kept))
+    return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, note=note, kernels=kernels)
+
+
+@dataclass(frozen=True)
+class SlidingParameters:
+    """Convolutions along the tokens."""
+
+    blocks: tuple[trees.ConvolutionParameters, ...] = part("block")
+
+
+def sliding_parameters(width: int, depth: int, taps: int = TAPS) -> SlidingParameters:
+    return SlidingParameters(tuple(convolution_parameters(width, width, taps) for _ in range(depth)))
+
+
+def sliding_convolutions(
+    parameters: SlidingParameters,
+    vectors: Tensor,
+    mask: Tensor = None,
+    *,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """Vectors (batch, token, width) in, as many out. Padding stays zero."""
+    real = None if mask is None else mask[..., None, :].to(vectors)
+    maps = vectors.mT if real is None else vectors.mT * real
+    for i, block in enumerate(parameters.blocks):
+        maps = kernels.convolution(maps, block, note=inside(note, f"block {i}"))
+        maps = maps if real is None else maps * real
+    return maps.mT
+
+
+@dataclass(frozen=True)
+class SequenceEncoderParameters:
+    embedding: trees.TableParameters = part("embedding")
+    body: Any = part("")
+
+
+@dataclass(frozen=True)
+class TextClassifierParameters:
+    encoder: Any = part("")
+    head: trees.HeadParameters = part("head")
+    ngrams: trees.NGramParameters | None = part("n-grams")
+
+
+def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierParameters:
+    width, both = config.width, config.bidirectional
+    source: Any = _text_encoder_parameters(config)
+    if config.encoder != "transformer":
+        body: Any = sliding_parameters(width, config.depth)
+        if config.encoder != "convolution":
+            body = directions_parameters(width, width, config.encoder, both)
+        source = SequenceEncoderParameters(source.embedding, body)
+    twice = both and config.encoder in CELLS.values()
+    shape = config.ngrams, config.classes
+    ngrams = (
+        trees.NGramParameters(zeros(*shape), Initial(shape, "ones", trained=False)) if config.ngrams else None
+    )
+    return TextClassifierParameters(
+        source, head_parameters(2 * width if twice else width, config.classes), ngrams
+    )
+
+
+def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
+    if config.encoder == "transformer":
+        steps = _text_encoder_steps(config)
+    elif config.encoder == "convolution":
+        output = Step("block */output", "F", r"\max(0, Y)", "output_channel output")
+        steps = (EMBEDDING, *steps_of(convolution_1d, scope="block */convolution"), output)
+    else:
+        steps = (EMBEDDING, *directions_steps(config.encoder, config.bidirectional))
+    pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
+    if not config.ngrams:
+        return (*steps, pooled, SCORES)
+    new = r"v \in \{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\} \text{, new}"
+    ngrams = Step("n-grams", "U", rf"\sum_{{{new}}} r_v u_v", "token class")
+    total = Step("scores", "z", r"W p + b + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
+    return (*steps, pooled, ngrams, total)
+
+
+@model(
+    "TextClassifier",
+    "text",
+    TextClassifierConfig,
+    _text_classifier_parameters,
+    _text_classifier_steps,
+    TOKENS,
+    MASK,
+    task="text",
+    architectures={
+        name: {"encoder": kind}
+        for name, kind in {"transformer": "transformer", "cnn": "convolution", **CELLS}.items()
+    },
+    old_parameters={"phrases.": "ngrams.", "encoder.reading.": "encoder.body."},
+)
+def text_classifier(
+    parameters: TextClassifierParameters,
+    config: TextClassifierConfig,
+    tokens: Tensor,
+    mask: Tensor = None,
+    *,
+    ngrams: tuple[Tensor, Tensor] | None = None,
+    kept: Tensor = None,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """Tokens (batch, token) in, a logit for each class out.
+
+    ``ngrams`` are the rows (batch, token, 3) of the n-grams that each token ends, and 1 for those that occur
+    for the first time; ``kept`` (batch, position) leaves out all other tokens.
+    """
+    p, real = parameters, at_positions(mask, kept)
+    if config.encoder == "transformer":
+        readings = {"kept": kept, "note": note, "kernels": kernels}
+        vectors = text_encoder(p.encoder, config, tokens, mask, **readings)
+    else:
+        rows = kernels.look_up(p.encoder.embedding.table, at_positions(tokens, kept))
+        vectors = kernels.drop(note("embedding", rows))
+        if config.encoder == "convolution":
+            vectors = sliding_convolutions(p.encoder.body, vectors, real, note=note, kernels=kernels)
+        else:
+            vectors = directions(
+                p.encoder.body, vectors, real, cell=config.encoder, note=note, kernels=kernels
+            )
+    pooled = note(
+        "pooled", vectors[..., 0, :] if config.pooling == "first" else mean_of_tokens(vectors, real)
+    )
+    scores = kernels.linear(kernels.drop(pooled), p.head.matrix, p.head.bias)
+    if p.ngrams is not None and ngrams is not None:
+        rows, new = (at_positions(value, kept) for value in ngrams)
+        by_token, norm = ngram_logits(p.ngrams, rows, new, kernels)
+        scores = scores + note("n-grams", by_token).sum(-2) / norm
+    return note("scores", scores)
+
+
+def ngram_logits(
+    parameters: trees.NGramParameters, rows: Tensor, new: Tensor, kernels: Kernels = PLAIN
+) -> tuple[Tensor, Tensor]:
+    """The logits of the n-grams that each token ends (batch, token, class), and the divisor of their sum.
+
+    The divisor (batch, class) is the norm of the text's ratios: long texts get no larger logits.
+    """
+    weights = kernels.look_up(parameters.ratios, rows) * new[..., None]
+    by_token = (kernels.look_up(parameters.table, rows) * weights).sum(-2)
+    squares = (weights * weights).reshape(*weights.shape[:-3], -1, weights.shape[-1])
+    return by_token, squares.sum(-2).sqrt() + 1e-6
+
+
+def mean_of_tokens(vectors: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean over the real tokens.
+
+    >>> two, mask = HandTensor(np.array([[[2.0], [9.0]]])), HandTensor(np.array([[1.0, 0.0]]))
+    >>> mean_of_tokens(two, mask).array.tolist()
+    [[2.0]]
+    """
+    if mask is None:
+        return vectors.mean(-2)
+    real = (1 - (mask == 0).to(vectors)).unsqueeze(-1)
+    return (vectors * real).sum(-2) / real.sum(-2)

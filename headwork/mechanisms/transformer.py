@@ -1,0 +1,284 @@
+"""Transformers as functions of their parameters: encoder, decoder, both together, a language model.
+
+Blocks are the mechanisms ``encoder_layer`` and ``decoder_layer`` with dropout after each sublayer (Vaswani
+et al. 2017, arXiv 1706.03762). "post" normalises after each residual, as published; "pre" before each
+sublayer and once at the end. The base model (width 512, hidden 2048, 8 heads, 6 + 6 layers) has 44,138,496
+parameters and 512 for each word of its vocabulary, which source, target and output share.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from headwork.errors import InputError
+from headwork.mechanisms import parameters as trees
+from headwork.mechanisms.attention import Mask, Tensor
+from headwork.mechanisms.configs import (
+    EncoderDecoderConfig,
+    LanguageModelConfig,
+    PositionKind,
+    TransformerConfig,
+)
+from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, model
+from headwork.mechanisms.kernels import PLAIN, Kernels
+from headwork.mechanisms.layers import decoder_layer, encoder_layer
+from headwork.mechanisms.linear import multi_head_linear_attention
+from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.parameters import Initial, new, part
+from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
+from headwork.note import Input, Note, Step, inside, silent, steps_of
+
+EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
+POSITIONS = steps_of(learned_positions, scope="positions")
+
+
+# --- parameters -------------------------------------------------------------------------------------
+def matrix(*shape: int) -> Initial:
+    return Initial(shape, "matrix")
+
+
+def zeros(*shape: int) -> Initial:
+    return Initial(shape, "zeros")
+
+
+def position_parameters(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
+    """One row per position, learned, or of sinusoids."""
+    if kind == "learned":
+        return trees.TableParameters(Initial((count, width), "small"))
+
+    def rows(like: Tensor) -> Tensor:
+        return sinusoidal_positions(like.new_tensor(list(range(count))), width=width)
+
+    return trees.TableParameters(Initial((count, width), trained=False, values=rows))
+
+
+def stack_parameters(kind: type, config: TransformerConfig) -> trees.StackParameters:
+    layer = new(kind, width=config.width, hidden=config.hidden)
+    last = new(trees.NormalisationParameters, width=config.width) if config.ends_normalised else None
+    return trees.StackParameters((layer,) * config.depth, last)
+
+
+encoder_parameters = partial(stack_parameters, trees.EncoderLayerParameters)
+decoder_parameters = partial(stack_parameters, trees.DecoderLayerParameters)
+
+
+# --- cards of the steps -----------------------------------------------------------------------------
+def stack_steps(layer: Callable[..., Any], config: TransformerConfig, scope: str = "") -> tuple[Step, ...]:
+    """The cards of a stack's steps, with those of linear attention where that is what runs."""
+    steps = steps_of(layer, scope=f"{scope}block *")
+    for name in ("attention", "cross-attention") if config.attention == "linear" else ():
+        within = f"{scope}block */{name}/"
+        if any(step.name.startswith(within) for step in steps):
+            steps = tuple(step for step in steps if not step.name.startswith(within))
+            steps += steps_of(multi_head_linear_attention, scope=within.removesuffix("/"))
+    if config.ends_normalised:
+        steps += steps_of(layer_normalisation, scope=f"{scope}normalisation")
+    return steps
+
+
+# --- stacks -----------------------------------------------------------------------------------------
+def _stack(
+    layer: Callable[..., Tensor],
+    parameters: trees.StackParameters,
+    config: TransformerConfig,
+    tokens: Tensor,
+    *memory: Tensor,
+    num_outputs: int | None = None,
+    note: Note,
+    kernels: Kernels,
+    **masks: Mask,
+) -> Tensor:
+    """Blocks one after another, and a normalisation at the end where the config has one."""
+    kernels = kernels.attending(config.attention)
+    for i, block in enumerate(parameters.blocks):
+        last = num_outputs is not None and i == len(parameters.blocks) - 1
+        tokens = layer(
+            tokens,
+            *memory,
+            block,
+            heads=config.heads,
+            normalisation=config.normalisation,
+            activation=config.activation,
+            epsilon=config.epsilon,
+            note=inside(note, f"block {i}"),
+            kernels=kernels,
+            **masks,
+            **({"num_outputs": num_outputs} if last else {}),
+        )
+    if parameters.normalisation is None:
+        return tokens
+    scoped = inside(note, "normalisation")
+    return kernels.normalisation(tokens, parameters.normalisation, epsilon=config.epsilon, note=scoped)
+
+
+@model(
+    "Encoder", "encoder", TransformerConfig, encoder_parameters, partial(stack_steps, encoder_layer), VECTORS
+)
+def encoder(
+    parameters: trees.StackParameters,
+    config: TransformerConfig,
+    tokens: Tensor,
+    *,
+    mask: Mask = None,
+    num_outputs: int | None = None,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """A stack of encoder blocks: vectors in (batch, token, width), as many vectors out.
+
+    With ``num_outputs``, only that many come out: the last block does not compute the others, which saves
+    most of its time. A trace shows all of them, and needs ``num_outputs`` to be None.
+    """
+    readings: dict[str, Any] = {"note": note, "kernels": kernels}
+    return _stack(encoder_layer, parameters, config, tokens, mask=mask, num_outputs=num_outputs, **readings)
+
+
+@model(
+    "Decoder",
+    "decoder",
+    TransformerConfig,
+    decoder_parameters,
+    partial(stack_steps, decoder_layer),
+    VECTORS,
+    Input("memory", "M", "batch key width"),
+)
+def decoder(
+    parameters: trees.StackParameters,
+    config: TransformerConfig,
+    tokens: Tensor,
+    memory: Tensor,
+    *,
+    memory_mask: Mask = None,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """A stack of decoder blocks: each token attends to itself, the tokens before it, and the memory."""
+    readings: dict[str, Any] = {"note": note, "kernels": kernels}
+    return _stack(decoder_layer, parameters, config, tokens, memory, memory_mask=memory_mask, **readings)
+
+
+# --- tokens as vectors ------------------------------------------------------------------------------
+def add_positions(vectors: Tensor, table: Tensor, *, start: int = 0, note: Note = silent) -> Tensor:
+    """Adds to each token the row of its position."""
+    end = start + vectors.shape[-2]
+    if end > table.shape[0]:
+        raise InputError(
+            f"a sequence of {end} tokens, but there are positions for {table.shape[0]}. "
+            "Shorten it, or build the model with a larger 'max_length'."
+        )
+    return learned_positions(vectors, table[start:], note=inside(note, "positions"))
+
+
+def key_mask(mask: Tensor | None) -> Tensor | None:
+    """Padding (batch, token) as a mask on the keys, the same for every head and query."""
+    return None if mask is None else mask[..., None, None, :]
+
+
+@dataclass(frozen=True)
+class LanguageModelParameters:
+    embedding: trees.TableParameters = part("embedding")
+    positions: trees.TableParameters = part("positions")
+    transformer: trees.StackParameters = part("")
+
+
+def _language_model_parameters(config: LanguageModelConfig) -> LanguageModelParameters:
+    return LanguageModelParameters(
+        new(trees.TableParameters, row=config.vocabulary, width=config.width),
+        position_parameters(config.positions, config.max_length, config.width),
+        encoder_parameters(config),
+    )
+
+
+def _language_model_steps(config: LanguageModelConfig) -> tuple[Step, ...]:
+    scores = Step("scores", "Z", r"Y T^\top", "token word")
+    return (EMBEDDING, *POSITIONS, *stack_steps(encoder_layer, config), scores)
+
+
+@model(
+    "LanguageModel",
+    "language",
+    LanguageModelConfig,
+    _language_model_parameters,
+    _language_model_steps,
+    TOKENS,
+)
+def language_model(
+    parameters: LanguageModelParameters,
+    config: LanguageModelConfig,
+    tokens: Tensor,
+    *,
+    start: int = 0,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """Scores for the next token after each one, from it and those before it; ``start`` precede the first."""
+    p, readings = parameters, {"note": note, "kernels": kernels}
+    vectors = note("embedding", kernels.look_up(p.embedding.table, tokens))
+    vectors = kernels.drop(add_positions(vectors, p.positions.table, start=start, note=note))
+    vectors = encoder(p.transformer, config, vectors, mask="causal", **readings)
+    return note("scores", kernels.linear(vectors, p.embedding.table))
+
+
+@dataclass(frozen=True)
+class EncoderDecoderParameters:
+    embedding: trees.TableParameters = part("embedding")
+    positions: trees.TableParameters = part("positions")
+    encoder: trees.StackParameters = part("encoder")
+    decoder: trees.StackParameters = part("decoder")
+
+
+def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderParameters:
+    return EncoderDecoderParameters(
+        new(trees.TableParameters, row=config.vocabulary, width=config.width),
+        position_parameters("sinusoidal", config.max_length, config.width),
+        encoder_parameters(config),
+        decoder_parameters(config),
+    )
+
+
+def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
+    formula, sides = r"\sqrt{d}\, T_{x}", ("encoder", "decoder")
+    return (
+        *(Step(f"{side}/embedding", "E", formula, "token width") for side in sides),
+        *(step for side in sides for step in steps_of(learned_positions, scope=f"{side}/positions")),
+        *stack_steps(encoder_layer, config, "encoder/"),
+        *stack_steps(decoder_layer, config, "decoder/"),
+        Step("scores", "Z", r"Y T^\top", "token word"),
+    )
+
+
+@model(
+    "EncoderDecoder",
+    "encoder-decoder",
+    EncoderDecoderConfig,
+    _encoder_decoder_parameters,
+    _encoder_decoder_steps,
+    Input("source", "s", "batch token"),
+    Input("target", "t", "batch token"),
+    MASK,
+)
+def encoder_decoder(
+    parameters: EncoderDecoderParameters,
+    config: EncoderDecoderConfig,
+    source: Tensor,
+    target: Tensor,
+    mask: Tensor = None,
+    *,
+    note: Note = silent,
+    kernels: Kernels = PLAIN,
+) -> Tensor:
+    """The transformer as published: source and target tokens in, a score for each next token out."""
+    p = parameters
+
+    def embed(tokens: Tensor, note: Note) -> Tensor:
+        rows = kernels.look_up(p.embedding.table, tokens)
+        vectors = note("embedding", rows * rows.new_tensor(config.width).sqrt())
+        return kernels.drop(add_positions(vectors, p.positions.table, note=note))
+
+    hidden, readings = key_mask(mask), {"kernels": kernels}
+    at = inside(note, "encoder")
+    memory = encoder(p.encoder, config, embed(source, at), mask=hidden, note=at, **readings)
+    at = inside(note, "decoder")
+    vectors = decoder(p.decoder, config, embed(target, at), memory, memory_mask=hidden, note=at, **readings)
+    return note("scores", kernels.linear(vectors, p.embedding.table))

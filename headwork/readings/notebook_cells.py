@@ -1,0 +1,201 @@
+"""A trace for a reader who can run code: the same problem, its steps, and what to try next."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwork.documents import Block, Code, Formula, Heading, Prose
+from headwork.errors import InputError
+from headwork.note import MECHANISMS
+from headwork.numbers import HandTensor
+
+if TYPE_CHECKING:
+    from headwork.readings.trace import Trace, TraceValue
+
+LONGEST_LINE = 88
+MAX_STEPS = 40  # with cells of their own; the trace shows them all
+LIMIT = re.compile(r"limit as (\S+) -> (\S+)")  # the title that Trace.limit gives
+
+
+def notebook_cells(trace: "Trace") -> Iterator[Block]:
+    """The problem worked again, the arithmetic of one cell of each step, and what to try next."""
+    replaced = _replaced(trace)
+    yield Code(_problem_code(trace, replaced), (trace,))
+    yield Heading("Cell by cell")
+    for value in list(trace.steps.values())[:MAX_STEPS]:
+        equation = Formula(f"{value.symbol} = {value.formula}")
+        yield Prose((f"{value.path}: ", equation))
+        index = _example_cell(value)
+        yield _prints(
+            f"trace.cell({', '.join([_literal(value.path), *map(str, index)])})",
+            str(trace.cell(value.path, *index)),
+        )
+    if not trace.title and not replaced:
+        yield from _what_if(trace)
+        yield from _hard_attention(trace)
+
+
+def _prints(expression: str, result: Any, before: str = "") -> Code:
+    """A cell that prints an expression."""
+    return Code(f"{before}print({expression})", (f"{result}\n",))
+
+
+# --- the problem, typed in again -----------------------------------------------------------------
+def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
+    """Code that works the same problem again."""
+    mechanism, settings, passed = _arguments(trace)
+    arguments = {name: _typed(trace, name, value) for name, value in passed.items() if value is not None}
+    chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
+    usual = {"exact": False, "tokens_as": "rows", "digits": 4}
+    more = "".join(f", {name}={_literal(value)}" for name, value in chosen.items() if value != usual[name])
+    lines = ["import headwork", "", f"problem = {call_text('dict', arguments)}"]
+    if replaced:
+        swaps = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
+        lines.append(f"replacing = {{{swaps}}}")
+        more += ", replacing=replacing"
+    limit = LIMIT.fullmatch(trace.title)
+    then = f".limit({_literal(limit[1])}, {_literal(limit[2].replace('∞', 'oo'))})" if limit else ""
+    return "\n".join(
+        [*lines, f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}", "trace"]
+    )
+
+
+def can_be_typed(trace: "Trace") -> bool:
+    """Whether the trace holds its problem, so that there is code for it; that of a model does not."""
+    return trace.again is not None and trace.mechanism.slug in MECHANISMS
+
+
+def _arguments(trace: "Trace") -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The mechanism, settings and arguments of the trace."""
+    assert isinstance(trace.again, partial)
+    mechanism, settings, arguments = trace.again.args
+    return mechanism, settings, arguments
+
+
+def _replaced(trace: "Trace") -> dict[str, str]:
+    """The steps that were replaced, by comparison with the same problem worked again."""
+    replaced: dict[str, str] = {}
+    if trace.again is None or LIMIT.fullmatch(trace.title):
+        return replaced
+    again = trace.again()
+    for path, value in trace.steps.items():
+        ours, theirs = value.raw.array, again.steps[path].raw.array
+        if not np.array_equal(ours, theirs, equal_nan=not value.raw.exact):
+            replaced[path] = array_text(value.tensor.array)
+            again = trace.again(replacing=replaced)
+    return replaced
+
+
+def _typed(trace: "Trace", name: str, value: Any) -> Any:
+    """A value as it was typed, or as it can be typed."""
+    if isinstance(value, (str, int)):
+        return value
+    if name in trace.inputs:
+        return array_text(trace.inputs[name].tensor.array)
+    option = trace.options[name]
+    return array_text(option.array if isinstance(option, HandTensor) else np.asarray(option))
+
+
+def array_text(array: Any) -> str:
+    """Numbers in the form in which they are typed; exact ones stay exact.
+
+    >>> array_text(np.array([[1.0, 0.5], [2.0, 1e-9]])), array_text(np.array([[1.0, 2.0]]))
+    ('1 0.5; 2 1e-09', '[[1, 2]]')
+    """
+    if array.ndim == 2 and array.shape[0] > 1:
+        rows = [" ".join(map(_number, row)) for row in array]
+        one_line = "; ".join(rows)
+        return one_line if len(one_line) <= LONGEST_LINE else "\n".join(rows)
+    if array.ndim == 1 and array.shape[0] > 1:
+        return " ".join(map(_number, array))
+    return _nested(array)
+
+
+def _nested(array: Any) -> str:
+    if array.ndim == 0:
+        return _number(array[()])
+    return f"[{', '.join(_nested(np.asarray(part)) for part in array)}]"
+
+
+def _number(value: Any) -> str:
+    if hasattr(value, "free_symbols"):
+        from headwork.numbers.exact import exact_text
+
+        return exact_text(value).replace(" ", "")  # spaces stand between entries
+    number = float(value)
+    if math.isinf(number):
+        return "oo" if number > 0 else "-oo"
+    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
+
+
+def call_text(name: str, arguments: dict[str, Any]) -> str:
+    """A call on one line, or one argument per line where that is too long."""
+    parts = [f"{argument}={_literal(value)}" for argument, value in arguments.items()]
+    one_line = f"{name}({', '.join(parts)})"
+    if len(one_line) <= LONGEST_LINE:
+        return one_line
+    return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str) and "\n" in value and not set(value) & set('"\\'):
+        return f'"""\n{value}\n"""'
+    # A string in JSON is also one in Python, with the quotation marks that we use.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+# --- what to try next ----------------------------------------------------------------------------
+def _example_cell(value: "TraceValue") -> tuple[int, ...]:
+    """The second cell of the first row: it tells more than the first, where queries meet their own keys."""
+    return (*(0 for _ in value.shape[:-1]), min(1, value.shape[-1] - 1)) if value.shape else ()
+
+
+def _what_if(trace: "Trace") -> Iterator[Block]:
+    """One cell of an early step raised by 1; the later steps follow."""
+    early = list(trace.steps.values())[:-1]
+    finite = [value for value in early if value.values.dtype == object or np.all(np.isfinite(value.values))]
+    if not finite:
+        return
+    value = next((n for n in finite if n.path.rpartition("/")[2] == "scores"), finite[0])
+    index = _example_cell(value)
+    path, place = _literal(value.path), ", ".join(map(str, index)) or "()"
+    yield Heading("What if?")
+    yield Prose(f"Raise one cell of {value.path} by 1. Every later step follows from it.")
+    numbers = "exact" if trace.exact else "values"
+    changed = getattr(value, numbers).copy()
+    changed[index] += 1
+    result = trace.what_if(value.path, changed)[trace.output.path].values
+    before = f"changed = trace[{path}].{numbers}.copy()\nchanged[{place}] += 1\n"
+    yield _prints(f"trace.what_if({path}, changed)[{_literal(trace.output.path)}].values", result, before)
+
+
+def _hard_attention(trace: "Trace") -> Iterator[Block]:
+    """Hard attention: the limit of every step, or the same problem with beta at infinity."""
+    weights = [path for path in trace.steps if path.rpartition("/")[2] == "weights"]
+    if "beta" not in trace.options or not weights:
+        return
+    path = _literal(weights[0])
+    mechanism, settings, _ = _arguments(trace)
+    if trace.exact and (limit := _attempt(lambda: trace.limit("beta", "oo"))):
+        code, result = f'trace.limit("beta", "oo")[{path}].exact', limit[weights[0]].exact
+    elif hard := _attempt(lambda: trace.again(beta="oo")):  # type: ignore[misc]
+        more = f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
+        code = f'headwork.explain({_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more})[{path}].values'
+        result = hard[weights[0]].values
+    else:  # hard attention compares scores, which symbols do not allow
+        return
+    yield Heading("In the limit")
+    yield Prose("As beta grows, each query looks only at the key that fits it best; ties share.")
+    yield _prints(code, result)
+
+
+def _attempt(make: "Callable[[], Trace]") -> "Trace | None":
+    try:
+        return make()
+    except InputError:
+        return None

@@ -1,0 +1,79 @@
+"""A trace as a document: its values with the arithmetic of cells, its data, code that works it again."""
+
+from typing import TYPE_CHECKING, Any
+
+from headwork.documents import Arithmetic, Code, Document, Value, Values
+from headwork.documents.blocks import CellIndex
+from headwork.documents.formats.json import plain
+from headwork.documents.writing import exact_texts
+from headwork.readings.notebook_cells import can_be_typed, notebook_cells
+
+if TYPE_CHECKING:
+    from headwork.readings.trace import CellArithmetic, Trace, TraceValue
+
+
+def trace_document(trace: "Trace") -> Document:
+    """The whole trace: in a report its title, or else its mechanism, is the heading."""
+    return Document(
+        trace.mechanism.slug,
+        (trace_values(trace),),
+        about=trace.mechanism.about,
+        data=lambda: trace_data(trace),
+        cells=(lambda: notebook_cells(trace)) if can_be_typed(trace) else None,
+    )
+
+
+def trace_values(trace: "Trace") -> Values:
+    """The inputs and steps, with the arithmetic of each cell on demand."""
+
+    def arithmetic(path: str, index: CellIndex) -> Arithmetic:
+        cell = trace.cell(path, *index)
+        names = "" if cell.in_names in (cell.in_numbers, cell.exact) else f"{cell.name} = {cell.in_names}"
+        return Arithmetic(str(cell), names, cell.sources)
+
+    groups = (("Inputs", trace.inputs), ("Steps", trace.steps))
+    return Values(
+        tuple((title, tuple(shown_value(v, trace.digits) for v in vs.values())) for title, vs in groups),
+        trace.option_texts(),
+        trace.title,
+        tuple(trace.warnings),
+        arithmetic,
+    )
+
+
+def shown_value(value: "TraceValue", digits: int = 4) -> Value:
+    """An input or step as a document shows it."""
+    return Value(value.path, value.symbol, value.values, value.exact, value.formula, value.axes, digits)
+
+
+def cells_document(cells: "list[CellArithmetic]") -> Document:
+    """The arithmetic of some cells, one per line."""
+    lines = "\n".join(map(str, cells))
+    return Document("", (Code(lines),), data=lambda: [vars(cell) for cell in cells])
+
+
+def trace_data(trace: "Trace") -> dict[str, Any]:
+    """The whole trace as plain lists, numbers and strings."""
+    return {
+        "mechanism": trace.mechanism.slug,
+        **({"title": _as_typed(trace.title)} if trace.title else {}),
+        "inputs": {name: _entry(value) for name, value in trace.inputs.items()},
+        "options": {name: _as_typed(value) for name, value in trace.option_texts().items()},
+        "steps": [{"path": path, **_entry(value)} for path, value in trace.steps.items()],
+        "output": trace.output.path,
+        "warnings": trace.warnings,
+    }
+
+
+def _entry(value: "TraceValue") -> dict[str, Any]:
+    entry: dict[str, Any] = {"symbol": value.symbol}
+    if value.formula:
+        entry["formula"] = value.formula
+    entry |= {"axes": list(value.axes), "shape": list(value.shape), "values": plain(value.values.tolist())}
+    if (exact := value.exact) is not None:
+        entry["exact"] = exact_texts(exact).tolist()
+    return entry
+
+
+def _as_typed(text: str) -> str:
+    return text.replace("∞", "oo")

@@ -1,0 +1,284 @@
+"""Every command that shows something, in every format; and names that hold markup come out as text."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from html.parser import HTMLParser
+
+import nbformat
+import numpy as np
+import pytest
+import typer
+from matplotlib.figure import Figure as Plot
+
+from headwork import explain
+from headwork.cli.app import app, register
+from headwork.documents import (
+    Code,
+    Details,
+    Document,
+    Figure,
+    Formula,
+    Heading,
+    Item,
+    Items,
+    Note,
+    Prose,
+    Table,
+    Value,
+    Values,
+)
+from headwork.documents.formats import find_format, format_names
+
+register()
+TOKENS = '--set tokens="1 2; 2 0; 0 1"'
+SENSITIVITY = '--query "1 0" --key "1 0; 0 1" --value "1; 2" --change 1 --delta "0.2 0"'
+# A small call of each command that shows something; RUN, ANSWER and OWN are files of the test.
+CALLS = {
+    "problems": "problems A1",
+    "explain": f"explain self-attention {TOKENS} --exact",
+    "practice list": "practice list",
+    "practice new": "practice new self-attention --seed 7",
+    "practice check": "practice check OWN",
+    "grade": "grade ANSWER",
+    "build": 'build permutation --order "2 1"',
+    "equal": "equal convolution-toeplitz --cases 2",
+    "data list": "data list",
+    "data show": "data show digits",
+    "train": "train vision --show",
+    "curves": "curves RUN --out curves.png",
+    "evaluate": "evaluate RUN",
+    "predict": "predict RUN --image IMAGE",
+    "report": "report RUN",
+    "sizes patches": "sizes patches --image 32 --patch 8",
+    "sizes convolution": "sizes convolution --input 9 --kernel 3",
+    "sizes attention": "sizes attention --tokens 5 --width 8 --heads 2",
+    "sizes transformer": "sizes transformer",
+    "sizes vit": "sizes vit",
+    "sizes growth": "sizes growth self-attention",
+    "sizes model": "sizes model vision",
+    "sensitivity": f"sensitivity {SENSITIVITY}",
+    "compare": "compare --only complexity --families cnn,transformer --steps 1",
+}
+MORE = {  # further ways of some commands
+    "explain list": "explain --list",
+    "explain cell": f'explain self-attention {TOKENS} --cell "weights[0,1]"',
+    "explain slide": f"explain self-attention {TOKENS} --slide beta=1,2",
+    "problems check": "problems A1 --check",
+    "build list": "build --list",
+    "equal list": "equal --list",
+}
+ACTS = {"run", "practice sheet", "practice export", "data get", "resume", "export"}  # and shows nothing
+SLOW = {"compare", "curves", "evaluate", "predict", "report"}  # need a run or a measurement
+
+
+def commands(group, path=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), {option for p in command.params for option in p.opts}
+
+
+def test_every_command_that_shows_something_offers_every_format():
+    options = dict(commands(typer.main.get_command(app)))
+    assert {name for name, known in options.items() if "--as" in known} == set(CALLS)
+    assert set(options) - set(CALLS) == ACTS
+    assert set(format_names()) == {"text", "markdown", "latex", "html", "json", "notebook"}
+
+
+class Whole(HTMLParser):
+    """Whether every element is closed, and which there are."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.words = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag not in ("meta", "link", "br", "input", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words += data
+
+
+def check_format(name, text):
+    """That the text is valid in its format."""
+    assert text.strip()
+    if name == "html":
+        page = Whole(text)
+        assert not page.open
+        assert text.startswith("<!doctype html>")
+        assert "style" in page.tags
+    elif name == "json":
+        json.loads(text, parse_constant=pytest.fail)
+    elif name == "notebook":
+        book = nbformat.reads(text, as_version=4)
+        nbformat.validate(book)
+        assert "/tmp/" not in "".join(cell.source for cell in book.cells if cell.cell_type == "code")
+    elif name == "latex":
+        plain = re.sub(r"\\[\\{}$]", "", text)
+        assert plain.count("{") == plain.count("}")
+        assert plain.count("$") % 2 == 0
+        begun, ended = (sorted(re.findall(rf"\\{word}{{(\w+\*?)}}", text)) for word in ("begin", "end"))
+        assert begun == ended
+        assert max(map(ord, text)) < 0x17F, "the usual fonts lack the others"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """The files of the calls that need some."""
+    monkeypatch.chdir(tmp_path)
+    own = 'mechanism = "softmax"\n[inputs]\nscores = "0 1"\n[points]\nweights = 1\n'
+    (tmp_path / "exercise.toml").write_text(own)
+    (tmp_path / "answer.toml").write_text('[answers.mine]\nweights = "1/2 1/2"\n')
+    return {"OWN": "exercise.toml", "ANSWER": "answer.toml"}
+
+
+@pytest.mark.parametrize("call", [c for n, c in (CALLS | MORE).items() if n not in SLOW])
+def test_a_command_in_every_format(call, files, headwork_command):
+    for name in format_names():
+        arguments = [files.get(word, word) for word in shlex.split(call)]
+        code, out, err = headwork_command(*arguments, "--as", name)
+        assert code == (1 if call.startswith("grade") else 0), err
+        check_format(name, out)
+
+
+@pytest.mark.soak
+def test_commands_on_a_run_in_every_format(tmp_path, monkeypatch, headwork_command):
+    from PIL import Image
+
+    monkeypatch.chdir(tmp_path)
+    Image.new("L", (8, 8)).save("black.png")
+    settings = ("--data", "digits", "--epochs", "1", "--set", "model.depth=1", "--out", "run")
+    assert headwork_command("train", "vision", *settings)[0] == 0
+    files = {"RUN": "run", "IMAGE": "black.png"}
+    for call in (CALLS[name] for name in sorted(SLOW)):
+        for name in format_names():
+            arguments = [files.get(word, word) for word in shlex.split(call)]
+            code, out, err = headwork_command(*arguments, "--as", name)
+            assert code == 0, err
+            check_format(name, out)
+
+
+# --- nothing in a name is obeyed ----------------------------------------------------------------------
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    r"\end{document}\input{/etc/passwd}",
+    "100% of $x^2$ & a_b # {c} ~ ^",
+    "[x](javascript:alert(1)) ![y](data:z)",
+    "**bold** `code` | cell\n# heading",
+    "字 é β ∞ 😀",
+]
+
+
+def hostile_document(name):
+    plot = Plot(figsize=(1, 1))
+    value = Value(name, "A", np.array([[1.0, 2.0]]), axes=("query", "key"))
+    return Document(
+        name,
+        (
+            Heading(name),
+            Prose((name, Formula("x"), name)),
+            Note(name),
+            Items((Item(name, name, name, True, (name,)),)),
+            Code(name),
+            Figure(plot, name, name),
+            Details(name, (Prose(name),)),
+            Table(name, (name, "b"), [(name, 1)], [name]),
+            Values((("Inputs", (value,)),), {"option": name}, name, (name,)),
+        ),
+        about=name,
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("form", format_names())
+def test_names_come_out_as_text(form, name):
+    text = hostile_document(name).render(form)
+    check_format(form, text)
+    if form == "html":
+        page = Whole(text)
+        assert page.tags.count("script") == 1
+        assert "img" not in page.tags
+        assert " ".join(name.split()) in " ".join(page.words.split())
+    elif form == "latex":
+        assert text.count(r"\end{document}") == 1
+        assert r"\input" not in text
+    elif form in ("markdown", "notebook"):
+        cells = (
+            json.loads(text)["cells"] if form == "notebook" else [{"cell_type": "markdown", "source": text}]
+        )
+        words = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        words = re.sub(r"```.*?```|\\.", "", words, flags=re.DOTALL)
+        assert not re.search(
+            r"<(?:script|img|/)|\]\((?!attachment)|^# heading|\*\*bold\*\*", words, flags=re.M
+        )
+
+
+@pytest.mark.real("pdflatex")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_latex_of_hostile_names_compiles(name, tmp_path):
+    compiled(hostile_document(name).to_latex(), tmp_path)
+
+
+# --- LaTeX fits its page ------------------------------------------------------------------------------
+def compiled(source, folder):
+    """The log of a compiled document, and by how much its boxes are too wide or too high."""
+    (folder / "text.tex").write_text(source)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "text.tex"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    assert run.returncode == 0, run.stdout[-2000:]
+    return [float(points) for points in re.findall(r"Overfull \\[hv]box \(([\d.]+)pt", run.stdout)]
+
+
+@pytest.mark.real("pdflatex")
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_wide_matrix_fits_the_page(exact, tmp_path):
+    rows = np.random.default_rng(0).integers(-9, 9, size=(5, 12))
+    traces = [explain("self-attention", tokens=rows, beta="1/3", exact=exact)]
+    traces += [explain("convolution-1d", signal="x1 x2 x3 x4 x5 x6", kernel="k1 k2 k3")]
+    for trace in traces:
+        assert max(compiled(trace.to_latex(), tmp_path), default=0) <= 5
+
+
+@pytest.mark.soak
+@pytest.mark.real("pdflatex")
+def test_the_whole_book_fits_the_page(tmp_path):
+    from headwork.problems import book, entries
+
+    source = book({slug: problem.solve() for slug, problem in entries().items()}).to_latex()
+    assert max(compiled(source, tmp_path), default=0) <= 5
+
+
+@pytest.mark.parametrize(
+    "call", ["explain softmax --set scores='0 1' --exact", "sizes patches --image 8 --patch 4"]
+)
+def test_a_notebook_executes(call, headwork_command):
+    from nbclient import NotebookClient
+
+    _, out, _ = headwork_command(*shlex.split(call), "--as", "notebook")
+    before = nbformat.reads(out, as_version=4)
+    after = NotebookClient(nbformat.reads(out, as_version=4), timeout=120).execute()
+    assert any(cell.get("outputs") for cell in before.cells)
+    for one, two in zip(before.cells, after.cells, strict=True):
+        for mine, theirs in zip(one.get("outputs", []), two.get("outputs", []), strict=True):
+            assert mine.get("text") == theirs.get("text")
+            assert mine.get("data", {}).get("text/html") == theirs.get("data", {}).get("text/html")
+
+
+def test_a_format_is_one_file():
+    assert find_format("markdown").SUFFIX == ".md"
+    assert len(format_names()) == len({find_format(name).SUFFIX for name in format_names()})

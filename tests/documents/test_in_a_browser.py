@@ -1,0 +1,174 @@
+"""A page in a real browser: arithmetic on hover, focus and tap; slider; offline; no sideways scrolling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwork import explain
+from headwork.documents import Table
+from headwork.readings import sliding
+
+pytestmark = pytest.mark.real("chromium", "playwright")
+A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
+
+
+@pytest.fixture(scope="module")
+def browser(part: Any) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tools:
+        opened = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Opens a page and, at the end, says what it complained of or asked for."""
+    complaints: list[str] = []
+    contexts = []
+
+    def opening(text: str, width: int = 1280, touch: bool = False) -> Any:
+        file = tmp_path / "page.html"
+        file.write_text(text, encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": width, "height": 844}, has_touch=touch, is_mobile=touch
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request", lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append(r.url)
+        )
+        page.goto(file.as_uri())
+        return page
+
+    yield opening
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _cell(page: Any, path: str, row: int, column: int) -> Any:
+    return page.locator(f"table[aria-label='{path}'] tbody tr").nth(row).locator("td").nth(column)
+
+
+def _lit(page: Any) -> list[str]:
+    return page.locator(".lit").all_inner_texts()  # type: ignore[no-any-return]
+
+
+def test_pointing_at_a_cell_shows_its_arithmetic_and_lights_its_sources(opened: Any) -> None:
+    page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html())
+    panel = page.locator(".arithmetic")
+    assert not panel.is_visible()
+    _cell(page, "weights", 0, 1).hover()
+    assert "A[0,1] = e^2/(e + e^2 + 1 + e) = e^2/(e + 1)^2 = 0.5344" in panel.inner_text()
+    assert "e^S[0,1]" in panel.inner_text()
+    assert _lit(page) == ["1", "2", "0", "1"]
+    page.locator("h1").hover()
+    assert not panel.is_visible()
+    assert _lit(page) == []
+
+
+def test_the_keyboard_reaches_every_cell_with_one_stop_a_table(opened: Any) -> None:
+    page = opened(explain("self-attention", **A2, beta=1).to_html())
+    tables = page.locator(".matrix table").count()
+    assert page.locator("td[tabindex='0']").count() == tables
+    _cell(page, "scores", 0, 0).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    panel = page.locator(".arithmetic")
+    assert "S[1,1] = 2*2 + 0*0 = 4" in panel.inner_text()
+    assert panel.get_attribute("aria-live") == "polite"
+    assert sorted(_lit(page)) == ["0", "0", "1", "2", "2"]  # beta, a row of Q, a row of K
+    page.keyboard.press("End")
+    assert "S[1,3]" in panel.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "S[1,3]" in panel.inner_text()
+    page.keyboard.press("Tab")
+    assert "A[0,0]" in panel.inner_text()
+    page.keyboard.press("Escape")
+    assert not panel.is_visible()
+
+
+def test_a_tap_shows_the_arithmetic_and_a_tap_elsewhere_puts_it_away(opened: Any) -> None:
+    page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html(), width=390, touch=True)
+    _cell(page, "output", 0, 1).tap()
+    panel = page.locator(".arithmetic")
+    assert "Y[0,1]" in panel.inner_text()
+    assert len(_lit(page)) == 8
+    panel.tap()
+    assert panel.is_visible()
+    page.locator("h1").tap()
+    assert not panel.is_visible()
+
+
+def test_exact_and_decimal(opened: Any) -> None:
+    page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html())
+    cell = _cell(page, "weights", 0, 1)
+    assert cell.locator("math").is_visible()
+    assert not cell.locator(".decimal").is_visible()
+    page.locator(".switch").click()
+    assert cell.inner_text() == "0.5344"
+
+
+def test_the_slider_changes_numbers_tints_and_arithmetic(opened: Any) -> None:
+    page = opened(sliding.slider("self-attention", "beta", {"exact": True}, A2).to_html())
+    cell, panel, slider = (
+        _cell(page, "weights", 0, 1),
+        page.locator(".arithmetic"),
+        page.get_by_role("slider"),
+    )
+    cell.click()
+    slider.focus()
+    assert panel.is_visible(), "the cell stays while the slider moves"
+    slider.press("End")
+    assert page.locator(".slider output").inner_text() == "∞"
+    assert slider.get_attribute("aria-valuetext") == "∞"
+    assert cell.inner_text() == "1"
+    assert cell.evaluate("e => e.style.getPropertyValue('--heat')") == "1"
+    assert "A[0,1] = 1/(0 + 1 + 0 + 0) = 1" in panel.inner_text()
+    slider.press("Home")
+    assert cell.locator("math").text_content() == "14"  # one over four
+    assert page.locator(".options b").first.inner_text() == "0"
+    for _ in range(4):
+        slider.press("ArrowRight")
+    assert "= e^2/(e + 1)^2 = 0.5344" in panel.inner_text()
+    assert _lit(page) == ["1", "2", "0", "1"]
+
+
+def test_many_values_and_a_limit_on_the_slider(opened: Any) -> None:
+    values = ",".join(f"{i}/7" for i in range(1, 30)) + ",oo"
+    page = opened(
+        sliding.slider("softmax", f"x={values}", {"exact": True}, {"scores": "0 x"}).to_html(), width=390
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".ticks span").all_inner_texts() == ["1/7", "∞"]
+    slider = page.get_by_role("slider")
+    assert slider.get_attribute("aria-valuetext") == "1/7"
+    assert not page.locator(".title").is_visible()
+    slider.press("End")
+    assert page.locator(".title").is_visible()
+    assert page.locator(".title").inner_text() == "limit as x -> ∞"
+    assert page.locator(".slider output").inner_text() == "∞"
+    slider.press("ArrowLeft")
+    assert not page.locator(".title").is_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_only_tables_scroll_sideways(opened: Any, width: int) -> None:
+    wide = " ".join(str(i) for i in range(30))
+    traces = [
+        explain("multi-head-attention", tokens=f"{wide}; {wide}; {wide}", heads=2),
+        explain("convolution-2d", image="1 2 3; 4 5 6; 7 8 9", kernel="1/4 1/4; 1/4 1/4", exact=True),
+        explain("rotary-positions", vectors="1 x; sqrt(2) 3"),
+    ]
+    table = Table("wide", tuple(f"column_{i}" for i in range(30)), [tuple(range(30))])
+    for text in (table.to_html(), *(trace.to_html() for trace in traces)):
+        page = opened(text, width=width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
