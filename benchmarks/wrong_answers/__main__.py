@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 from collections import Counter
@@ -33,6 +34,12 @@ class Graded:
     @property
     def kind(self) -> str:
         return str(self.row["answer"][0])
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether it is in the half that was looked at while the edits of ``headwork/grading`` were made."""
+        name = self.kind + str(self.row["mistakes"][0])
+        return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
 
     @property
     def everyday(self) -> bool:

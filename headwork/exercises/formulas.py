@@ -13,6 +13,7 @@ import numpy as np
 from headwork.mechanisms.attention import QKV_CARDS, Number, Tensor, attention
 from headwork.mechanisms.layers import layer_normalisation
 from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
+from headwork.numbers import HandTensor, stack
 
 FORMULAS: dict[str, Mechanism] = {}  # only for exercises
 formula = partial(mechanism, registry=FORMULAS)
@@ -117,6 +118,12 @@ def sharing_counts(size: int, kernel: int, *, stride: int = 1, padding: int = 0,
     return note("dense", outputs * size)
 
 
+def _shape(*sizes: Any) -> Any:
+    """Sizes side by side: as numbers, or as tensors of which the operation graph is wanted."""
+    tensors = [size for size in sizes if isinstance(size, HandTensor)]
+    return stack(sizes, 0) if len(tensors) == len(sizes) else np.array(sizes, float)
+
+
 @formula(
     Input("batch", "B", "", "sequences"),
     Input("tokens", "n", "", "per sequence"),
@@ -135,10 +142,10 @@ def head_shapes(batch: int, tokens: int, width: int, heads: int, *, note: Note =
     [1.0, 5.0, 768.0]
     """
     head_width = note("head width", width / heads)
-    note("query", np.array([batch, tokens, heads, head_width], float))
-    note("weights", np.array([batch, heads, tokens, tokens], float))
-    note("per head", np.array([batch, tokens, heads, head_width], float))
-    return note("joined", np.array([batch, tokens, heads * head_width], float))
+    note("query", _shape(batch, tokens, heads, head_width))
+    note("weights", _shape(batch, heads, tokens, tokens))
+    note("per head", _shape(batch, tokens, heads, head_width))
+    return note("joined", _shape(batch, tokens, heads * head_width))
 
 
 @formula(

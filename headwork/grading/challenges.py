@@ -9,8 +9,8 @@ from headwork.errors import InputError
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.exercise import Exercise
 from headwork.grading.answers import read_entries
-from headwork.grading.diagnosis import Cause
 from headwork.grading.marks import Mark, State, StepMark
+from headwork.grading.wrong_step import Cause
 
 
 def grade_challenge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:

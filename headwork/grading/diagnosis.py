@@ -5,9 +5,8 @@ then pairs; a slip in one entry is distinguished from a misunderstanding.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
@@ -16,22 +15,11 @@ from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, S
 from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
 from headwork.exercises.misconceptions.softmax import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
+from headwork.grading.searching import search, search_pairs
+from headwork.grading.wrong_step import Cause, WrongStep
 
 MAX_PAIRS = 3  # pairs named at most
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why a step is wrong: a mistake's slug (two joined by `` + ``), a sentence, and the evidence."""
-
-    slug: str
-    sentence: str
-    evidence: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.slug.replace("-", " ")
 
 
 SLIPS = {
@@ -53,46 +41,26 @@ def _slip_cause(slug: str, evidence: str = "") -> Cause:
     return Cause(slug, SLIPS[slug], evidence)
 
 
-@dataclass(frozen=True)
-class WrongStep:
-    """A wrong step: the entries, which of them differ from the reference, and the earlier steps.
-
-    ``bases`` are the two sets of earlier steps that a student may have continued from: the right ones in full
-    precision, or all as written; ``half_units`` is half a unit of the last digit of each entry of the latter.
-    """
-
-    path: str
-    entries: Entries
-    reference: Array
-    cells: Array
-    bases: Sequence[Steps]
-    half_units: Steps
-    digits: int
-
-    @property
-    def positions(self) -> list[tuple[int, ...]]:
-        """The indices of the entries that differ."""
-        return [tuple(int(i) for i in index) for index in np.argwhere(self.cells)]
-
-    def matches(self, value: Array, slack: Any = 0.0) -> bool:
-        """Whether a value is what the student wrote, to the digits written."""
-        entries = self.entries.fit(value.shape)
-        if entries is None:
-            return False
-        allowed = tolerance(entries, self.digits) + slack
-        return not (mismatches(entries, value, allowed) & ~entries.blank).any()
-
-
 def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
-    """Every known cause that gives the student's numbers, the likeliest first."""
+    """Every cause that gives the student's numbers, the likeliest first.
+
+    Authored mistakes come before edits of the definition, those before slips. What may be chance comes last,
+    marked as thin.
+    """
     causes = _mistakes(case, wrong, strict=True) or _mistakes(case, wrong, strict=False)
     if causes:
-        # A single wrong number may always be a plain slip as well.
-        return causes + (_slips(wrong) if wrong.cells.sum() == 1 else [])
+        # A single wrong number may always be a plain slip as well; an edit may explain other steps too.
+        edits = search(case, wrong)
+        beside = [cause if cause.doubt == "thin" else replace(cause, doubt="beside") for cause in edits]
+        return causes + (_slips(wrong) if wrong.cells.sum() == 1 else []) + beside
     slips = _early_rounding(case, wrong) or _transposed(wrong) or _slips(wrong)
-    if slips and slips[0].slug != "slip":
+    if slips and slips[0].slug in ("rounded-too-early", "transposed", "cut-off", "misrounded"):
         return slips
-    return slips + _pairs(case, wrong) or [_unknown(wrong)]
+    edits = search(case, wrong)
+    thin = [cause for cause in edits if cause.doubt == "thin"]
+    if len(thin) < len(edits):
+        return edits + (slips if any(cause.doubt for cause in edits) else [])
+    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + thin
 
 
 def cell_text(index: Sequence[int]) -> str:
@@ -109,7 +77,9 @@ def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
                 wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
             ):
                 evidence = _evidence(case, mistake, wrong, base)
-                causes[mistake.slug] = Cause(mistake.slug, mistake.sentence, evidence)
+                causes[mistake.slug] = Cause(
+                    mistake.slug, mistake.sentence, evidence, wrong.path, charge=mistake.slug
+                )
     return list(causes.values())
 
 
@@ -225,7 +195,8 @@ def _transposed(wrong: WrongStep) -> list[Cause]:
         return []
     if mismatches(turned, wrong.reference, tolerance(turned, wrong.digits)).any():
         return []
-    return [_slip_cause("transposed", "say so in [conventions] if your tokens are columns")]
+    cause = _slip_cause("transposed", "say so in [conventions] if your tokens are columns")
+    return [replace(cause, charge="transposed")]
 
 
 def _slip(wrong: WrongStep, index: tuple[int, ...]) -> str:

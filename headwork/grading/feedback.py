@@ -105,7 +105,15 @@ def as_data(mark: Mark) -> dict[str, Any]:
                 "remark": step.remark,
                 "entries": [list(cell) for cell in step.cells],
                 "causes": [
-                    {"cause": c.slug, "sentence": c.sentence, "evidence": c.evidence} for c in step.causes
+                    {
+                        "step": step.path,
+                        "edit": c.edit,
+                        "operands": list(c.operands),
+                        "cause": c.slug,
+                        "sentence": c.sentence,
+                        "evidence": c.evidence,
+                    }
+                    for c in step.causes
                 ],
                 "expected": expected(step),
             }

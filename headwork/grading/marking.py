@@ -5,6 +5,7 @@ digits written. The effect of rounding those earlier numbers is allowed for. The
 nothing more.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -16,8 +17,9 @@ from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
 from headwork.grading.answers import Entries, mismatches, read_entries, tolerance
 from headwork.grading.challenges import grade_challenge
-from headwork.grading.diagnosis import Cause, WrongStep, find_causes, rounding_digits
+from headwork.grading.diagnosis import find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark
+from headwork.grading.wrong_step import Cause, WrongStep
 
 PART = 0.5  # of a step's points, where early rounding costs a part
 
@@ -37,7 +39,7 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
         marker.mark(path, answers.get(path, ""), max_points) for path, max_points in exercise.asked.items()
     ]
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    return Mark(exercise, tuple(_count_once(narrowed)), marker.own)
+    return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own)
 
 
 class _Marker:
@@ -50,6 +52,7 @@ class _Marker:
         self.own: Steps = {}  # every step as written
         self.precise: Steps = {}  # the wrong ones as written, the right ones in full precision
         self.any_wrong = False
+        self.unexplained: list[str] = []  # the wrong steps whose cause is not known
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
         self.before: dict[str, tuple[Steps, Steps]] = {}
@@ -126,9 +129,11 @@ class _Marker:
             early = (short & mismatches(entries, self.key[path], asked)).any()
             return (True, f"{self.digits} digits are asked for") if early else (False, "")
         remark = f"follows from your {'own' if self.any_wrong else 'rounded'} numbers"
+        expected = self.case.run(self.own)[path]
+        if self._empty(path, expected):
+            return None
         if self.any_wrong and not mismatches(entries, self.case.run(self.precise)[path], allowed).any():
             return False, remark
-        expected = self.case.run(self.own)[path]
         if not mismatches(entries, expected, allowed).any():
             return not self.any_wrong, remark
         error = self.case.propagated_error(self.own, self.half_units, path)
@@ -137,6 +142,14 @@ class _Marker:
         tried = range(self.digits, (self.digits + 1) // 2 - 1, -1)
         count = rounding_digits(self.case, path, entries, self.digits, self.precise, tried)
         return None if count is None else (True, f"follows from numbers rounded to {count} digits")
+
+    def _empty(self, path: str, expected: Array) -> bool:
+        """Whether nothing is left to work out: an unexplained wrong step is all zeros, or all one number, and
+        so is what follows from it, where the key's are not.
+        """
+        return _blank(expected, self.key[path]) and any(
+            _blank(self.own[step], self.key[step]) for step in self.unexplained if step in self.own
+        )
 
     def _award(self, path: str, max_points: float, remark: str, early: bool) -> StepMark:
         policy = self.exercise.rounding
@@ -158,6 +171,8 @@ class _Marker:
             cause = Cause("left-open", sentence, f"{blank} of {entries.values.size}")
             return StepMark(path, "missing", 0.0, max_points, sentence, (cause,), cells, wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
+        if not any(cause.charge and cause.doubt != "thin" for cause in causes):
+            self.unexplained.append(path)
         return StepMark(path, "wrong", 0.0, max_points, "", causes, cells, wrong.reference)
 
     def _wrong_step(self, path: str, entries: Entries) -> WrongStep:
@@ -201,6 +216,15 @@ class _Marker:
         return wrong.matches(values[-1], error)
 
 
+def _blank(value: Array, key: Array) -> bool:
+    """All zeros, or many times the same number, where the key is not."""
+
+    def plain(array: Array) -> bool:
+        return bool((array == 0).all() or (array.size > 1 and (array == array.flat[0]).all()))
+
+    return value.shape == key.shape and plain(value) and not plain(key)
+
+
 def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tuple[str, Entries]]:
     """The answer read under each other convention that is valid here, with a remark."""
     slug = case.mechanism.slug
@@ -214,16 +238,39 @@ def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tupl
         yield "heads before tokens", entries.rearrange(lambda a: a[[0, 2, 1, 3]])
 
 
+def _agreeing(steps: list[StepMark]) -> list[StepMark]:
+    """Of the causes of each step those that explain most steps, charged as one.
+
+    One step must show it, or three must fit. What a step shows clearly by itself stays its cause.
+    """
+    wrong = [step for step in steps if step.state == "wrong"]
+    shown = {cause.charge for step in wrong for cause in step.causes if cause.doubt != "thin"}
+    fitting = Counter(x for step in wrong for x in {c.charge for c in step.causes} if x)
+    result = []
+    for step in steps:
+        told = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
+        named = [cause for cause in told if cause.charge]
+        charges = {cause.charge for cause in step.causes if cause.charge}
+        spread = {x: fitting[x] for x in charges if fitting[x] > (1 if x in shown else 2)}
+        most = max(spread.values(), default=0)
+        shared = tuple(cause for cause in step.causes if spread.get(cause.charge) == most > 1)
+        if shared and named and (most == 2 or len(step.cells) > 1):
+            kept = tuple(cause for cause in named if cause in shared)
+            shared = kept or tuple(replace(cause, charge=shared[0].charge) for cause in named)
+        result.append(replace(step, causes=shared or told))
+    return result
+
+
 def _count_once(steps: list[StepMark]) -> list[StepMark]:
     """A misunderstanding that comes again was deducted where it first came."""
     known: set[str] = set()
     result = []
     for step in steps:
-        slugs = {cause.slug for cause in step.causes if cause.slug in MISCONCEPTIONS}
-        if step.state == "wrong" and slugs & known:
-            causes = tuple(cause for cause in step.causes if cause.slug in known)
+        charges = {cause.charge for cause in step.causes if cause.charge}
+        if step.state == "wrong" and charges & known:
+            causes = tuple(cause for cause in step.causes if cause.charge in known)
             remark = "the same mistake again: already deducted above"
             step = replace(step, state="again", points=step.max_points, causes=causes, remark=remark)
-        known |= slugs
+        known |= charges
         result.append(step)
     return result

@@ -6,7 +6,7 @@ from typing import Literal
 
 from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
-from headwork.grading.diagnosis import Cause
+from headwork.grading.wrong_step import Cause
 
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
 VERDICTS = {"right": "correct", "wrong": "incorrect", "again": "as before"}  # others are their own words

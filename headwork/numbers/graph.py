@@ -16,9 +16,10 @@ Key = str | Node  # a tensor by its label, or by how it came about
 class OperationEdit(NamedTuple):
     """One operation of a step, by its number, and what stands there ``instead``.
 
-    That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation) or
-    labels of known tensors; or one of these by itself. In place of a ``matmul``, 0 leaves the product out,
-    ``Node("matmul", (1, 0), {})`` exchanges its operands, ``Node("matmul", (0, "key"), {})`` takes another.
+    That is a ``Node`` whose operands are again nodes, or numbers (0 is the first operand of the operation),
+    tensors of the graph or labels of known tensors; or one of these by itself. In place of a ``matmul``, 0
+    leaves the product out, ``Node("matmul", (1, 0), {})`` exchanges its operands, and
+    ``Node("matmul", (0, "key"), {})`` takes another.
     """
 
     number: int
@@ -33,10 +34,10 @@ def operations_between(step: HandTensor) -> list[HandTensor]:
     >>> [result.node.operation for result in operations_between((x @ x.mT) / 2)]
     ['transpose', 'matmul', 'divide']
     """
-    return _operations(step, lambda tensor: bool(tensor.label))
+    return operations_up_to(step, lambda tensor: bool(tensor.label))
 
 
-def _operations(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
+def operations_up_to(result: HandTensor, known: Callable[[HandTensor], bool]) -> list[HandTensor]:
     """Each operation below the result once, operands first, without what is known or was given."""
     order, seen, waiting = [], {result.node}, [(result, iter(result.node.operands))]
     while waiting:  # a stack of its own: a model is deeper than Python's
@@ -60,7 +61,9 @@ def evaluate(result: HandTensor, replacing: Mapping[Key, HandTensor]) -> HandTen
     >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
     [11.0, 1.0]
     """
-    return rebuild(_operations(result, lambda t: t.label in replacing or t.node in replacing), (), replacing)
+    return rebuild(
+        operations_up_to(result, lambda t: t.label in replacing or t.node in replacing), (), replacing
+    )
 
 
 def rebuild(
@@ -84,7 +87,7 @@ def rebuild(
     def current(tensor: HandTensor) -> HandTensor:
         key: Key = tensor.label if tensor.label in replacing else tensor.node
         value = replacing[key] if key in replacing else new.get(tensor.node, tensor)
-        return value if value.label == tensor.label else value.labelled(tensor.label)
+        return value if tensor.label in ("", value.label) else value.labelled(tensor.label)
 
     def work_out(part: Any, operands: Sequence[HandTensor]) -> HandTensor:
         if isinstance(part, Node):
@@ -92,6 +95,8 @@ def rebuild(
             return parts[0]._apply(part.operation, parts, part.options)
         if isinstance(part, int):
             return operands[part]
+        if isinstance(part, HandTensor):
+            return current(part)
         return replacing[part].labelled(part)
 
     for number, tensor in enumerate(operations):

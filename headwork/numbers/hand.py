@@ -67,7 +67,7 @@ class TensorMethods:
     __neg__ = _with_options("negative")
     exp, log, sqrt, erf = (_with_options(name) for name in ("exp", "log", "sqrt", "erf"))
     tanh, sigmoid, relu = (_with_options(name) for name in ("tanh", "sigmoid", "relu"))
-    sin, cos, abs = (_with_options(name) for name in ("sin", "cos", "abs"))
+    sin, cos, abs, __floor__ = (_with_options(name) for name in ("sin", "cos", "abs", "floor"))
 
     # --- along an axis ------------------------------------------------------------------------
 

@@ -337,6 +337,7 @@ OPERATIONS: dict[str, Rule] = {
     # Python's own erf is right to the last bit, and at 0.1 us per cell little beside the products around it.
     "erf": _cellwise("erf", lambda x: np.asarray(PYTHONS_ERF(x), x.dtype), "erf"),
     "abs": _cellwise("abs", np.abs, "Abs"),
+    "floor": _cellwise("floor", np.floor, "floor"),
     "sigmoid": Rule(lambda x: 1 / (1 + np.exp(-x)), _sigmoid_cell, _exactly("sigmoid")),
     "relu": Rule(lambda x: np.maximum(x, 0), _relu_cell, _exactly("positive_part")),
     "equal": _comparison(np.equal, lambda sign: sign == 0),

@@ -35,7 +35,7 @@ EXAMPLES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("power", (A * A + 1, B), {}),
     *(
         (name, (A,), {})
-        for name in ("negative", "exp", "tanh", "sin", "cos", "erf", "abs", "sigmoid", "relu")
+        for name in ("negative", "exp", "tanh", "sin", "cos", "erf", "abs", "floor", "sigmoid", "relu")
     ),
     *((name, (A * A + 1,), {}) for name in ("log", "sqrt")),
     *((name, (A, np.round(B)), {}) for name in ("equal", "not_equal", "greater", "greater_equal")),

@@ -1,0 +1,281 @@
+"""The search for the edit of a step that gives the student's numbers.
+
+Every edit is worked out from the student's own earlier numbers. Of those that give what was written the
+simplest are kept. Few or coarse numbers may be met by chance: an edit is believed only if that is unlikely.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from headwork.documents.writing import number_text
+from headwork.exercises.case import Array, Case
+from headwork.grading.edits import edits_of
+from headwork.grading.step_graph import StepEdit, StepGraph, said, step_graph
+from headwork.grading.wording import Wording
+from headwork.grading.wrong_step import Cause, WrongStep
+from headwork.numbers import HandTensor
+from headwork.numbers.operations import Node
+
+# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; below the
+# second (for a common one) or the third it is told beside the slip that it may be; two at once need the last.
+BY_CHANCE, COMMON_BY_CHANCE, RARE_BY_CHANCE, PAIR_BY_CHANCE = 0.5, 4.0, 1.5, 0.01
+NEARLY = 0.01  # of a number: as near as this a slip is as likely
+MAX_TIES = 3  # edits that are told as "either ... or ..."; among more nothing can be said
+MAX_SINGLES = 70  # edits that are tried in pairs
+NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
+
+
+@dataclass(frozen=True)
+class Match:
+    """An edit that gives the student's numbers, and how many of the edits tried would do so by chance."""
+
+    edit: StepEdit
+    graph: StepGraph
+    by_chance: float
+
+
+class Target:
+    """The numbers of a wrong step, ready to be compared with many values."""
+
+    def __init__(self, wrong: WrongStep) -> None:
+        self.wrong = wrong
+        self.values = wrong.entries.values
+        self.allowed = wrong.allowed * (1 + 1e-6)
+        self.written = ~wrong.entries.blank
+        self.empty = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
+
+    def meets(self, value: Array, slack: Any = 0.0) -> bool:
+        if value.shape != self.values.shape:
+            return value.size == self.values.size and self.wrong.matches(value, slack)
+        with np.errstate(all="ignore"):
+            near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
+        near &= np.isfinite(value)
+        return bool((near | (value == self.values) | ~self.written).all())
+
+    @cached_property
+    def information(self) -> float:
+        """How many bits the wrong numbers hold: each different one, by its range and its digits."""
+        values, right = self.values, self.wrong.reference
+        cells = self.wrong.cells if self.wrong.cells.shape == values.shape else np.ones(values.shape, bool)
+        finite = np.concatenate([x[np.isfinite(x)].ravel() for x in (values, right)])
+        span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
+        whole = bool((finite == np.round(finite)).all())
+        unit = 1.0 if whole else 2 * float(np.max(self.wrong.allowed))
+        numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
+        different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
+        # The place of a number says something too: the same one again, or that a cell stays right.
+        information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
+        return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
+
+
+def search(case: Case, wrong: WrongStep) -> list[Cause]:
+    """The simplest edits that give the student's numbers, each with its doubt."""
+    target = Target(wrong)
+    for graph in _graphs(case, wrong):
+        matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
+        if matches:
+            return _causes(case, wrong, matches)
+    return []
+
+
+def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
+    """Two common edits at once that give the student's numbers."""
+    target = Target(wrong)
+    if wrong.cells.sum() < 2 or target.empty:
+        return []
+    matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
+    return [cause for cause in _causes(case, wrong, matches) if cause.doubt != "thin"]
+
+
+def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
+    """How the step is worked out from either set of earlier steps."""
+    for base in wrong.bases if wrong.bases[0] is not wrong.bases[1] else wrong.bases[:1]:
+        graph = step_graph(case, wrong.path, base)
+        if graph and np.allclose(graph.result.array, case.run(base)[wrong.path], equal_nan=True):
+            yield graph
+
+
+def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
+    found: list[tuple[StepEdit, HandTensor]] = []
+    tried = {1: 0, 2: 0, 3: 0}
+    right = graph.result.array
+    for edit in edits_of(graph):
+        value = graph.apply(edit)
+        if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
+            continue
+        tried[edit.cost] += 1
+        if target.empty and edit.cost > 1:
+            continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
+        if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
+            found.append((edit, value))
+    least = min((edit.cost for edit, _ in found), default=0)
+    count = sum(number for cost, number in tried.items() if cost <= least)
+    by_chance = count * 2.0**-target.information
+    return [Match(edit, graph, by_chance) for edit, _ in found if edit.cost == least]
+
+
+def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
+    """Whether the rounding of the student's earlier numbers explains the difference."""
+    sizes = {
+        label: target.wrong.half_units[label] for label in graph.base if label in target.wrong.half_units
+    }
+    largest = max((float(np.max(size, initial=0)) for size in sizes.values()), default=0.0)
+    if largest == 0 or not target.meets(value.array, NEAR * largest * (1 + np.abs(value.array))):
+        return False
+    total = np.zeros_like(value.array)
+    for label, size in sizes.items():
+        if edit.options or label not in graph.known or graph.known[label].shape != size.shape:
+            continue
+        for index in map(tuple, np.argwhere(size > 0)):
+            moved = graph.known[label].array.copy()
+            moved[index] += size[index]
+            known = {**graph.known, label: HandTensor(moved).labelled(label)}
+            other = replace(graph, known=known).apply(edit)
+            if other is None:
+                return False
+            total += np.nan_to_num(np.abs(other.array - value.array), posinf=0.0)
+    return target.meets(value.array, 1.05 * total)
+
+
+def _pairs(graph: StepGraph, target: Target) -> list[Match]:
+    """Two common edits at once, at different places."""
+    singles: list[StepEdit] = []
+    for edit in edits_of(graph):
+        common = edit.cost == 1 and not edit.options and "taken-as" not in edit.cause
+        value = graph.apply(edit) if common else None
+        if value is not None and value.shape == graph.result.shape and len(singles) < MAX_SINGLES:
+            singles.append(edit)
+    count, found = 0, []
+    for first, second in combinations(singles, 2):
+        if set(first.changes) & set(second.changes):
+            continue
+        count += 1
+        both = first._replace(changes={**first.changes, **second.changes})
+        value = graph.apply(both)
+        if value is not None and target.meets(value.array):
+            found.append((first, second))
+    by_chance = count * 2.0**-target.information
+    return [Match(_both(*pair), graph, by_chance) for pair in found] if by_chance < PAIR_BY_CHANCE else []
+
+
+def _both(first: StepEdit, second: StepEdit) -> StepEdit:
+    """Two edits as one; the words of the second have names of their own."""
+
+    def renamed(text: str) -> str:
+        for key in second.words:
+            text = text.replace(f"{{{key}}}", f"{{second_{key}}}")
+        return text
+
+    words = {**first.words, **{f"second_{key}": value for key, value in second.words.items()}}
+    cause, says = f"{first.cause} + {renamed(second.cause)}", f"{first.says}; and {renamed(second.says)}"
+    return StepEdit(cause, says, {**first.changes, **second.changes}, words, 4)
+
+
+def _misread(graph: StepGraph, target: Target) -> list[Match]:
+    """One entry of an operand read as another number, which at least two wrong numbers must agree on."""
+    wrong, right = target.wrong, graph.result.array
+    if wrong.cells.shape != right.shape or wrong.cells.sum() < 2:
+        return []
+    first = tuple(int(i) for i in np.argwhere(wrong.cells)[0])
+    found, tried = [], 0
+    for label in graph.leaves:
+        tensor = graph.known[label]
+        for index in np.ndindex(tensor.shape) if label not in graph.base else ():
+            slope = graph.apply(_read_as(label, tensor, index, 1.0))
+            if slope is None or slope.array[first] == right[first]:
+                continue
+            tried += 1
+            step = (target.values[first] - right[first]) / (slope.array[first] - right[first])
+            if not math.isfinite(step) or round(step) == 0 or abs(step - round(step)) > 0.2:
+                continue
+            edit = _read_as(label, tensor, index, float(round(step)))
+            value = graph.apply(edit)
+            if value is not None and target.meets(value.array):
+                found.append(edit)
+    spent = target.information * (1 - 1 / max(2, len({float(x) for x in target.values[wrong.cells]})))
+    return [Match(edit, graph, tried * 2.0**-spent) for edit in found]
+
+
+def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: float) -> StepEdit:
+    moved = np.zeros(tensor.shape)
+    moved[index] = change
+    part = Node("add", (label, Node("constant", (label,), {"value": moved})), {})
+    old, place = float(tensor.array[index]), ",".join(map(str, index))
+    says = f"entry [{place}] of {{it}} is read as {number_text(old + change, 4)}; it is {number_text(old, 4)}"
+    return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
+
+
+def _different(matches: list[Match]) -> Iterator[Match]:
+    """Of edits that are one and the same for all numbers, the first."""
+    if len(matches) < 2:
+        yield from matches
+        return
+    graph = matches[0].graph
+    draws = np.random.default_rng(0)
+    known = {
+        label: HandTensor(draws.normal(2, 3, tensor.shape).astype(tensor.array.dtype)).labelled(label)
+        for label, tensor in graph.known.items()
+    }
+    other = replace(graph, known=known)
+    seen: list[Array] = []
+    for match in matches:
+        value = None if match.edit.options else other.apply(match.edit)
+        if value is not None:
+            if any(x.shape == value.shape and np.allclose(x, value.array, equal_nan=True) for x in seen):
+                continue
+            seen.append(value.array)
+        yield match
+
+
+def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
+    wording = Wording(case.mechanism, case.options)
+    causes: dict[str, Cause] = {}
+    for match in _different(matches):
+        slug, sentence = said(match.edit, match.graph, wording)
+        operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
+        kind = match.edit.cause.replace("{", "").replace("}", "")
+        charge = match.edit.charge or slug
+        doubt = _doubt(wrong, match)
+        causes.setdefault(
+            sentence, Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, doubt)
+        )
+    found = list(causes.values())
+    if len(found) > MAX_TIES:
+        return [replace(cause, doubt="thin") for cause in found]
+    if len(found) > 1:
+        tie = "these numbers cannot tell it from the other"
+        return [replace(cause, evidence=tie) for cause in found]
+    return found
+
+
+def _doubt(wrong: WrongStep, match: Match) -> str:
+    """Whether too much else gives these numbers, or a slip is as likely.
+
+    That is so for one wrong entry of many, for a number that is nearly right, and where evidence is weak.
+    """
+    common = match.edit.cost == 1
+    alone = wrong.cells.sum() == 1 and wrong.cells.shape == wrong.reference.shape
+    if match.by_chance > (COMMON_BY_CHANCE if common else RARE_BY_CHANCE if alone else BY_CHANCE):
+        return "thin"
+    if not alone:
+        return "doubtful" if match.by_chance > BY_CHANCE else ""
+    value, right = float(wrong.entries.values[wrong.cells][0]), float(wrong.reference[wrong.cells][0])
+    if abs(abs(value) - abs(right)) <= NEARLY * abs(right):
+        return "doubtful" if common else "thin"
+    return "doubtful" if wrong.cells.size > 1 or match.by_chance > BY_CHANCE / 10 else ""
+
+
+def _evidence(wrong: WrongStep) -> str:
+    """What shows it: the number, or how many of them and the first that is wrong."""
+    values = wrong.entries.values
+    if values.size == 1:
+        return f"it gives {number_text(values.reshape(-1)[0], wrong.digits)}, as you have"
+    index = (wrong.positions or [(0,) * values.ndim])[0]
+    example = f"{list(index)} = {number_text(values[index], wrong.digits)}"
+    return f"it gives all {values.size} of your entries, such as {example}"

@@ -1,0 +1,140 @@
+"""How a step is worked out, as a graph that edits change; and the name and sentence of an edit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headwork.errors import InputError
+from headwork.exercises.case import Case, Edit, NotApplicable, Steps
+from headwork.exercises.formulas import FORMULAS
+from headwork.grading.wording import Wording
+from headwork.numbers import HandTensor
+from headwork.numbers.graph import OperationEdit, operations_up_to, rebuild
+
+UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
+Changes = Mapping[
+    int | str, Any
+]  # what stands instead of an operation, by number, or of an operand, by label
+
+
+class StepEdit(NamedTuple):
+    """What stands instead of operations (by number) or of operands (by label); ``options`` of the mechanism.
+
+    ``cause`` and ``says`` name the operands in ``{a}``, ``{b}`` and ``{it}``, which ``words`` holds: tensors,
+    or text. Edits with one ``charge`` are one mistake wherever they are made.
+    """
+
+    cause: str
+    says: str
+    changes: Changes
+    words: Mapping[str, Any]
+    cost: int = 1
+    charge: str = ""
+    options: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class StepGraph:
+    """How one step is worked out from the inputs and the earlier steps that the student wrote."""
+
+    case: Case
+    path: str
+    base: Steps
+    operations: list[HandTensor]
+    known: dict[Any, HandTensor] = field(default_factory=dict)
+
+    @property
+    def result(self) -> HandTensor:
+        return self.operations[-1]
+
+    @property
+    def leaves(self) -> list[str]:
+        """The labels of the operands of the step."""
+        operands = (operand for tensor in self.operations for operand in tensor.node.operands)
+        return list(dict.fromkeys(operand.label for operand in operands if operand.label))
+
+    def apply(self, edit: StepEdit) -> HandTensor | None:
+        """The step as the edit gives it, or None where it does not fit."""
+        try:
+            with np.errstate(all="ignore"):
+                if edit.options:
+                    return HandTensor(self.case.run(self.base, [Edit(lambda _: edit.options)])[self.path])
+                known = self.known
+                if replaced := {
+                    label: part for label, part in edit.changes.items() if isinstance(label, str)
+                }:
+                    known = dict(known)
+                    for label, part in replaced.items():
+                        known[label] = rebuild(self.operations[-1:], [OperationEdit(0, part)], self.known)
+                edits = [OperationEdit(n, part) for n, part in edit.changes.items() if isinstance(n, int)]
+                return rebuild(self.operations, edits, known)
+        except UNFIT:
+            return None
+
+
+def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
+    """The operations of a step from the student's own earlier numbers; None for a step that is an input."""
+    whole = case.mechanism.slug in FORMULAS and all(isinstance(value, int) for value in case.inputs.values())
+    inputs: dict[str, Any] = {}
+    for name, value in {**case.inputs, **case.options}.items():
+        tensor = HandTensor(np.array(float(value))) if whole and isinstance(value, int) else value
+        inputs[name] = tensor.labelled(name) if isinstance(tensor, HandTensor) else value
+    known = {name: value for name, value in inputs.items() if isinstance(value, HandTensor)}
+    nodes = {value.node for value in known.values()}
+    steps: dict[str, HandTensor] = {}
+
+    def note(name: str, value: Any, /) -> Any:
+        tensor = value if isinstance(value, HandTensor) else HandTensor(np.asarray(value, float))
+        steps[name] = tensor
+        if name in base and base[name].shape == tensor.shape:
+            tensor = HandTensor(base[name]).labelled(name)
+        if path not in steps and tensor.node not in nodes:
+            nodes.add(tensor.node)
+            known[name] = tensor.labelled(name)
+        return tensor if isinstance(value, HandTensor) else value
+
+    try:
+        with np.errstate(all="ignore"):
+            case.mechanism.function(**inputs, note=note)
+    except UNFIT:
+        return None
+    step = steps.get(path)
+    if step is None:
+        return None
+    if not step.node.operands or step.label:  # a step that is an operand: one operation that keeps it
+        step = step._apply("to", (step,), {"dtype": step.array.dtype})
+    return StepGraph(case, path, base, operations_up_to(step, lambda tensor: bool(tensor.label)), known)
+
+
+def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
+    """The name and the sentence of an edit: what was done, and the formula beside the right one."""
+
+    def word(value: Any, inner: bool) -> str:
+        if isinstance(value, tuple):
+            label, axis = value
+            axes, count = (
+                wording.axes(label),
+                len(graph.result.shape if label == graph.path else graph.known[label].shape),
+            )
+            if count <= 2 or len(axes) != count:
+                return (
+                    "number" if count == 1 else "row" if axis == count - 2 else "column" if axis else "part"
+                )
+            return axes[axis].replace("_", " ")
+        if isinstance(value, str):
+            return value
+        return wording.formula(value, inner) if inner else wording.name(value)
+
+    names = {key: word(value, False).strip("()").replace(" ", "-") for key, value in edit.words.items()}
+    cause = edit.cause.format(**names)
+    sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
+    whole = set(edit.says) & set(":;") or edit.options or any(isinstance(key, str) for key in edit.changes)
+    edited = None if whole else graph.apply(edit)
+    if edited is not None:
+        wrong, right = wording.formula(edited), wording.formula(graph.result)
+        written = not {wrong[:4], right[:4]} & {"the "} and "constant" not in wrong
+        if written and wrong != right:
+            sentence += f": {wrong} where {right} belongs"
+    return cause, sentence

@@ -1,0 +1,114 @@
+"""How a step is worked out, in the words and symbols of its cards: ``X W_q^T``, ``(n + 2 p - k) / s``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headwork.documents.formulas import plain_formula
+from headwork.documents.writing import number_text
+from headwork.note import Mechanism
+from headwork.numbers import HandTensor
+from headwork.numbers.arithmetic import Number, Tree, in_text, operation
+from headwork.numbers.operations import OPERATIONS
+
+LONGEST = 44  # a longer formula is not written out
+KINDS = {
+    "add": "sum",
+    "subtract": "difference",
+    "multiply": "product",
+    "matmul": "product",
+    "divide": "quotient",
+    "power": "power",
+    "negative": "negative",
+    "exp": "exp",
+    "sqrt": "sqrt",
+}
+FUNCTIONS = {"sum": "Σ", "amax": "max", "relu": "max(0)", "cat": "join", "greater": "positive", "abs": "abs"}
+WORDS = {
+    "add": "sum",
+    "subtract": "difference",
+    "multiply": "product",
+    "matmul": "product",
+    "divide": "quotient",
+    "sqrt": "root",
+    "exp": "exponential",
+    "softmax": "softmax",
+    "amax": "largest",
+    "floor": "rounding",
+    "power": "power",
+    "masked_fill": "masked scores",
+    "tril": "mask",
+}
+
+
+class Wording:
+    """The names and symbols of one mechanism's inputs and steps."""
+
+    def __init__(self, mechanism: Mechanism, options: Mapping[str, Any]) -> None:
+        self.mechanism, self.options = mechanism, options
+
+    def symbol(self, label: str) -> str:
+        """The symbol of an input or a step; an option is called by its name."""
+        card = next((card for card in self.mechanism.inputs if card.name == label), None)
+        if card is None and label in self.options:
+            return label.replace("_", " ")
+        if card is not None:
+            return plain_formula(card.symbol)
+        scope = label.rpartition("/")[0].replace("step ", "")
+        symbol = plain_formula(self.mechanism.step(label).symbol)
+        symbol = f"{symbol.replace('_t', '')} of step" if scope.isdigit() else symbol
+        return f"{symbol} {scope}".strip()
+
+    def axes(self, label: str) -> list[str]:
+        """The names of the axes of an input or a step."""
+        cards = [card.axes for card in self.mechanism.inputs if card.name == label]
+        if not cards and label not in self.options:
+            cards = [self.mechanism.step(label).axes]
+        return cards[0].split() if cards else []
+
+    def formula(self, tensor: HandTensor, inner: bool = False) -> str:
+        """How a tensor was worked out, or what kind of result it is where that is too long to write."""
+        text = in_text(self._tree(tensor), lambda leaf: str(leaf.value)).replace("*", " ")
+        if len(text) <= LONGEST:
+            return f"({text})" if inner and " " in text else text
+        return f"the {WORDS.get(tensor.node.operation, 'result')}"
+
+    def name(self, tensor: HandTensor) -> str:
+        """A short name for the cause: that of the labelled tensor it shows, its number, or its operation."""
+        while not tensor.label and tensor.node.operands and OPERATIONS[tensor.node.operation].rearranges:
+            tensor = tensor.node.operands[0]
+        if tensor.label:
+            return tensor.label.rpartition("/")[2].replace(" ", "-")
+        if not tensor.node.operands:
+            return _number(tensor.array)
+        return WORDS.get(tensor.node.operation, "result").replace(" ", "-")
+
+    def _tree(self, tensor: HandTensor) -> Tree:
+        """The tensor as a tree of whole tensors, each leaf a number that holds its symbol."""
+        node = tensor.node
+        if tensor.label:
+            return Number(self.symbol(tensor.label))
+        if not node.operands:
+            return Number(_number(tensor.array))
+        if node.operation == "constant":
+            return Number(_number(np.asarray(node.options["value"])))
+        if node.operation == "masked_fill":
+            return self._tree(node.operands[0])
+        if node.operation == "transpose" and set(node.options.values()) == {-1, -2}:
+            below = node.operands[0]
+            if not below.label and below.node.operation == "transpose" and below.node.options == node.options:
+                return self._tree(below.node.operands[0])
+            return operation("power", self._tree(below), Number("T"))
+        if OPERATIONS[node.operation].rearranges or node.operation == "to":
+            return self._tree(node.operands[0])
+        parts = [self._tree(operand) for operand in node.operands]
+        return operation(KINDS.get(node.operation, FUNCTIONS.get(node.operation, node.operation)), *parts)
+
+
+def _number(array: Any) -> str:
+    """A constant of a formula; of a whole array of them only that it is one."""
+    value = float(array.flat[0])
+    return (
+        "constant" if array.size > 1 else f"{value:g}" if value == round(value, 4) else number_text(value, 4)
+    )

@@ -1,0 +1,158 @@
+"""Causes from the definition: each family of edits is found in numbers that were worked out without it."""
+
+import numpy as np
+import pytest
+
+from benchmarks.grading import texts
+from benchmarks.wrong_answers import __main__ as wrong_answers
+from benchmarks.wrong_answers import making
+from headwork.exercises import Exercise
+from headwork.grading import Mark, grade
+from headwork.grading.edits import TABLE, edits_of
+from headwork.grading.step_graph import step_graph
+
+X, W_Q, W_K, W_V = (
+    np.array([[1.0, 2], [3, -1], [0, 4]]),
+    *(np.array(rows, float) for rows in ([[1, 2], [-1, 3]], [[2, -1], [1, 1]], [[1, 0], [2, 5]])),
+)
+ATTENTION = Exercise(
+    "self-attention",
+    {"tokens": "1 2; 3 -1; 0 4", "W_q": "1 2; -1 3", "W_k": "2 -1; 1 1", "W_v": "1 0; 2 5"},
+    {"beta": "1/8"},
+    points=dict.fromkeys(("query", "key", "value", "scores", "weights", "output"), 1),
+)
+LAYER = Exercise(
+    "layer-normalisation",
+    {"tokens": "1 5 2 9; 2 4 7 1", "scale": "2 1 3 1", "shift": "1 3 2 2"},
+    points=dict.fromkeys(("mean", "centred", "deviation", "normalised", "output"), 1),
+)
+COST = Exercise("complexity", {"tokens": 10, "width": 6, "kernel": 5}, points={"scores": 1, "convolution": 1})
+
+
+def marked(exercise: Exercise, **steps: object) -> Mark:
+    """The mark of an answer with these steps, and what follows from them."""
+    own = {name.replace("_", " "): np.asarray(value, float) for name, value in steps.items()}
+    return grade(exercise, texts(exercise, exercise.case.run(own), 5))
+
+
+def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    powers = np.exp(scores)
+    return powers / powers.sum(axis, keepdims=True)
+
+
+MISREAD = np.array([[0.0, 0], [2, 0], [0, 0]])
+Q, K, V = X @ W_Q.T, X @ W_K.T, X @ W_V.T
+S = Q @ K.T / 8
+A = softmax(S)
+TOKENS = np.array([[1.0, 5, 2, 9], [2, 4, 7, 1]])
+CENTRED = TOKENS - TOKENS.mean(-1, keepdims=True)
+DEVIATION = CENTRED.std(-1, keepdims=True)
+FAMILIES = {
+    "an operand left out": (ATTENTION, "query", X, "W_q-left-out"),
+    "applied twice": (ATTENTION, "query", X @ W_Q.T @ W_Q.T, "W_q-applied-twice"),
+    "minus signs overlooked": (ATTENTION, "query", X @ np.abs(W_Q.T), "W_q-without-signs"),
+    "another operand": (ATTENTION, "output", A @ X, "tokens-for-value"),
+    "transposed": (ATTENTION, "output", A.T @ V, "weights-transposed"),
+    "with itself": (ATTENTION, "scores", Q @ Q.T / 8, "query-with-itself"),
+    "another base": (ATTENTION, "weights", softmax(S * np.log(2)), "powers-of-two"),
+    "twice": (ATTENTION, "weights", softmax(A), "softmax-taken-twice"),
+    "a term left out": (ATTENTION, "output", A[:, :2] @ V[:2], "part-of-weights-left-out"),
+    "a row copied": (ATTENTION, "output", (A @ V)[[0, 0, 2]], "part-copied"),
+    "something added": (ATTENTION, "output", A @ V + X, "tokens-added"),
+    "an entry misread": (ATTENTION, "key", (X + MISREAD) @ W_K.T, "entry-of-tokens-misread"),
+    "another axis": (LAYER, "mean", np.full((2, 1), TOKENS.mean()), "mean-of-everything"),
+    "inverted": (LAYER, "normalised", CENTRED * DEVIATION, "multiplied-by-deviation"),
+    "the other way round": (LAYER, "centred", -CENTRED, "difference-backwards"),
+    "another order": (
+        LAYER,
+        "output",
+        (CENTRED / DEVIATION + [1, 3, 2, 2]) * [2, 1, 3, 1],
+        "order-exchanged",
+    ),
+    "one row for all": (LAYER, "centred", TOKENS - TOKENS.mean(-1)[0], "part-of-mean-for-all"),
+    "a factor too many": (COST, "scores", 10 * 10 * 6 * 6, "width-counted-twice"),
+    "a factor missing": (COST, "convolution", 5 * 6 * 6, "tokens-left-out"),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_is_named(family: str) -> None:
+    exercise, path, value, cause = FAMILIES[family]
+    step = marked(exercise, **{path: value}).step(path)
+    assert [named.slug for named in step.causes] == [cause]
+    (named,) = step.causes
+    assert (named.step, bool(named.edit), bool(named.evidence)) == (path, True, True)
+
+
+def test_a_sentence_shows_both_formulas() -> None:
+    (cause,) = marked(ATTENTION, query=X).step("query").causes
+    assert cause.sentence == "W_q^T is left out: X where X W_q^T belongs"
+    assert "W_q" in cause.operands
+
+
+def test_two_edits_at_once() -> None:
+    (cause,) = marked(ATTENTION, scores=X @ X.T / 8).step("scores").causes
+    assert cause.slug == "query-with-itself + tokens-for-query"
+
+
+def test_numbers_that_cannot_tell_name_both() -> None:
+    even = Exercise("complexity", {"tokens": 10, "width": 12, "kernel": 12}, points={"convolution": 1})
+    step = grade(even, {"convolution": str(12 * 12 * 12 * 12)}).step("convolution")
+    assert len(step.causes) >= 2
+    assert all("cannot tell" in cause.evidence for cause in step.causes if cause.edit)
+
+
+def test_one_edit_in_several_steps_is_charged_once() -> None:
+    mark = marked(ATTENTION, query=X, key=X, value=X)
+    assert [mark.step(path).state for path in ("query", "key", "value")] == ["wrong", "again", "again"]
+    assert mark.max_points - mark.points == 1
+
+
+@pytest.mark.parametrize("number", [0.0, 1e9])
+def test_an_empty_answer_makes_nothing_free(number: float) -> None:
+    mark = marked(ATTENTION, scores=np.full((3, 3), number))
+    assert not mark.step("scores").right
+    assert not mark.step("weights").right  # all weights 1/3: nothing was worked out
+
+
+def test_an_honest_mistake_is_carried_forward() -> None:
+    mark = marked(ATTENTION, scores=-S)
+    assert mark.step("weights").right
+    assert mark.step("output").right
+
+
+def test_numbers_from_nowhere_have_no_name() -> None:
+    step = marked(ATTENTION, output=[[7.13, -2.9], [0.41, 3.3], [5.5, 1.17]]).step("output")
+    assert [cause.slug for cause in step.causes] == ["unknown"]
+
+
+@pytest.mark.parametrize("text", ["1", "1e300 1e300; 1 2; 3 4", "oo oo; 1 2; 3 4", "1 2 3 4 5 6 7"])
+def test_odd_entries_are_marked_without_a_crash(text: str) -> None:
+    answers = {**texts(ATTENTION, ATTENTION.key, 4), "output": text}
+    assert not grade(ATTENTION, answers).step("output").right
+
+
+def test_every_edit_of_the_table_can_be_worked_out() -> None:
+    graph = step_graph(ATTENTION.case, "weights", {})
+    assert graph is not None
+    values = [graph.apply(edit) for edit in edits_of(graph)]
+    assert sum(value is not None for value in values) > 100
+    assert {"matmul", "add", "softmax", "result", "part", "operand"} <= set(TABLE)
+
+
+def test_a_sample_of_the_wrong_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    exercises, answers = making.read()
+    monkeypatch.setattr(making, "read", lambda: (exercises, answers[::25]))
+    graded = wrong_answers.grade_all()
+    single = [all(x.named) for x in graded if x.row["group"] == "single"]
+    assert all(x.first_step_found for x in graded)
+    assert sum(single) >= 0.75 * len(single)
+
+
+@pytest.mark.soak
+def test_all_wrong_answers() -> None:
+    graded = wrong_answers.grade_all()
+    single = [x for x in graded if x.row["group"] == "single"]
+    assert all(x.first_step_found for x in graded)
+    assert sum(all(x.named) for x in single) >= 0.8 * len(single)
+    assert sum("wrong name" in x.verdicts for x in single) <= 0.06 * len(single)
