@@ -11,6 +11,7 @@ from headwork.documents.blocks import (
     Heading,
     Item,
     Items,
+    Link,
     Note,
     Prose,
     Shown,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwork import explain
-from headwork.documents import Table
+from headwork.documents import Details, Document, Link, Prose, Table
 from headwork.readings import sliding
 
 pytestmark = pytest.mark.real("chromium", "playwright")
@@ -172,3 +172,11 @@ def test_only_tables_scroll_sideways(opened: Any, width: int) -> None:
     for text in (table.to_html(), *(trace.to_html() for trace in traces)):
         page = opened(text, width=width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_link_to_what_is_folded_unfolds_it(opened: Any) -> None:
+    inner = Details("inner", (Prose("deep inside"),), "inner")
+    page = opened(Document("", (Prose((Link("there", "#inner"),)), Details("outer", (inner,)))).to_html())
+    assert not page.get_by_text("deep inside").is_visible()
+    page.get_by_text("there").press("Enter")
+    assert page.get_by_text("deep inside").is_visible()

@@ -12,7 +12,18 @@ import pytest
 from matplotlib.figure import Figure
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
-from headwork.documents import Arithmetic, Document, Heading, Table, Value, Values, save_plot
+from headwork.documents import (
+    Arithmetic,
+    Details,
+    Document,
+    Heading,
+    Link,
+    Prose,
+    Table,
+    Value,
+    Values,
+    save_plot,
+)
 from headwork.documents import Figure as Picture
 from headwork.documents.formats.html import read_asset, script_data
 from headwork.documents.formulas import mathml
@@ -123,6 +134,19 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
     assert '<td style="--heat:0.95">19</td>' in text
     assert text.count('<td class="gap">') == 2
     assert '<p class="caption">head 0</p>' in text
+
+
+def test_a_page_of_several_parts_lists_them_by_links_and_folds() -> None:
+    link = Prose(("see ", Link("<the fold>", "#f")))
+    parts = (Heading("One <1>"), link, Heading("Two", anchor="two"), Details("more", (Prose("x"),), "f"))
+    text = Document("", parts).to_html()
+    assert '<li><a href="#part-1">One &lt;1&gt;</a></li>\n<li><a href="#two">Two</a></li>' in text
+    assert '<h2 id="part-1">One &lt;1&gt;</h2>' in text
+    assert 'see <a href="#f">&lt;the fold&gt;</a>' in text
+    assert '<details id="f"><summary>more</summary>' in text
+    assert "<nav" not in Document("", (Heading("One"), "alone")).to_html()
+    for name in ("text", "markdown", "latex", "json", "notebook"):
+        assert "the fold" in Document("", (link,)).render(name)
 
 
 # --- can it be read? ------------------------------------------------------------------------------

@@ -141,6 +141,16 @@
     if (Number(slider.value) !== start) slide(); // a browser may bring back where the slider was
   }
 
+  // A link to what is folded unfolds it, and so does printing.
+  function unfold() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    target.scrollIntoView();
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
+
   document.body.append(panel);
   document.querySelectorAll(".headwork").forEach(setUp);
 })();

@@ -7,7 +7,7 @@ tints, arithmetic) is numbered cell by cell, in the order in which the page show
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,19 +52,20 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     if fragment:
         head = [blocks.Heading(document.title, 3)] if document.title else []
         return str(fragment_markup([*head, *document.blocks]))
-    return page(document.title, blocks_markup(document.blocks), document.about)
+    html = Html()
+    body = Markup("\n").join(html.pieces(document.blocks))
+    return page(document.title, body, document.about, html.contents)
 
 
-def page(title: str, body: Markup, about: str = "") -> str:
-    """A whole page that opens offline.
+def page(title: str, body: Markup, about: str = "", contents: Sequence[tuple[str, str]] = ()) -> str:
+    """A whole page that opens offline; of several parts it lists the contents, each by anchor and words.
 
     >>> "<h1>A &lt; B</h1>" in page("A < B", Markup("<p>Some words.</p>"))
     True
     """
     style, script = read_asset("page.css") + read_asset("trace.css"), read_asset("cells.js")
-    return str(
-        fill_in("page.html", title=title or "Headwork", about=about, body=body, style=style, script=script)
-    )
+    named = {"title": title or "Headwork", "about": about, "contents": contents}
+    return str(fill_in("page.html", **named, body=body, style=style, script=script))
 
 
 def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
@@ -87,12 +88,16 @@ class Html(Renderer):
 
     def __init__(self, live: bool = True) -> None:
         self.live = live
+        self.contents: list[tuple[str, str]] = []  # the parts: anchor and words
 
     def text(self, words: str) -> Markup:
         return escape(words)
 
     def math(self, latex: str) -> Markup:
         return mathml(latex)
+
+    def link(self, link: blocks.Link) -> Markup:
+        return Markup('<a href="{}">{}</a>').format(link.target, link.text)
 
     def inline(self, words: Any) -> Markup:
         return Markup(super().inline(words))
@@ -107,7 +112,13 @@ class Html(Renderer):
         kind = type(block).__name__.lower()
         yield fill_in("blocks.html", kind=kind, block=block, html=self, plot_svg=plot_svg)
 
-    heading = prose = note = formula = figure = details = items = table = template
+    def heading(self, block: blocks.Heading) -> Iterator[Markup]:
+        if block.level == 2 and self.live:
+            block = replace(block, anchor=block.anchor or f"part-{len(self.contents) + 1}")
+            self.contents.append((block.anchor, block.text))
+        yield from self.template(block)
+
+    prose = note = formula = figure = details = items = table = template
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
         yield values_markup([block], live=self.live)
