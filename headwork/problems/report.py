@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose
+from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose, tint
 from headwork.documents.blocks import Inline
 from headwork.files import write_atomic
 from headwork.problems.attention_by_hand import A2
@@ -34,13 +34,13 @@ def weights_figure() -> Any:
     plot = Figure(figsize=(11, 2.3), layout="constrained")
     for axes, beta in zip(plot.subplots(1, len(BETAS)), BETAS, strict=True):
         weights = explain("self-attention", **{**A2, "beta": beta})["weights"].values
-        axes.imshow(weights, cmap="viridis", vmin=0, vmax=1)
+        image = axes.imshow(weights, cmap=tint(), vmin=0, vmax=1)
         for i, j in np.ndindex(weights.shape):
-            colour = "black" if weights[i, j] > 0.6 else "white"
-            axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", color=colour, fontsize=7)
+            axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", fontsize=7)
         title = f"beta = {beta.replace('oo', '∞')}"
         axes.set(title=title, xticks=range(4), yticks=range(4), xlabel="key")
     plot.axes[0].set_ylabel("query")
+    plot.colorbar(image, ax=plot.axes, label="weight")
     return plot
 
 

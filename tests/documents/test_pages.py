@@ -23,6 +23,7 @@ from headwork.documents import (
     Value,
     Values,
     save_plot,
+    tint,
 )
 from headwork.documents import Figure as Picture
 from headwork.documents.formats.html import read_asset, script_data
@@ -95,7 +96,7 @@ def test_a_plot_is_the_same_every_time_and_shares_no_ids_with_another() -> None:
     first, same, other = plot_svg(_plot(), "one"), plot_svg(_plot(), "one"), plot_svg(_plot(2), "one")
     assert first == same
     assert "metadata" not in first
-    assert first.startswith('<svg role="img" aria-label="one" viewBox=')
+    assert first.startswith('<svg role="img" aria-label="one" fill="currentColor" viewBox=')
 
     def ids(text: str) -> set[str]:
         return set(re.findall(r' id="([^"]+)"', text))
@@ -104,6 +105,19 @@ def test_a_plot_is_the_same_every_time_and_shares_no_ids_with_another() -> None:
     assert not ids(first) & ids(other)
     assert set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", first)) <= ids(first)
     ElementTree.fromstring(str(first))
+
+
+def test_a_plot_takes_the_colours_of_the_page() -> None:
+    plot = Figure()
+    axes = plot.subplots()
+    axes.imshow([[0, 1]], cmap=tint())
+    axes.plot([0, 1], label="a line")
+    axes.legend()
+    text = str(plot_svg(plot))
+    assert not re.search("#000000|#ffffff(?!\\))|#fff\\b|black|white", text)
+    assert "stroke: currentColor" in text
+    assert "fill: var(--panel, #ffffff)" in text
+    assert [round(float(tint()(at)[3]), 2) for at in (0.0, 1.0)] == [0.03, 0.6], "what stands on it is read"
 
 
 def _plot(slope: int = 1) -> Figure:
