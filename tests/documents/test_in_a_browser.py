@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headwork import explain
@@ -180,3 +182,45 @@ def test_a_link_to_what_is_folded_unfolds_it(opened: Any) -> None:
     assert not page.get_by_text("deep inside").is_visible()
     page.get_by_text("there").press("Enter")
     assert page.get_by_text("deep inside").is_visible()
+
+
+def _large() -> str:
+    tokens = np.random.default_rng(0).normal(size=(64, 16)).round(2)
+    return explain("multi-head-attention", tokens=tokens, heads=4).to_html()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_heat_map_gives_its_values_by_pointer_and_keyboard(opened: Any, width: int) -> None:
+    text = _large()
+    assert len(text.encode()) < 2_000_000
+    page = opened(text, width=width)
+    panel = page.locator(".arithmetic")
+    canvas = page.locator("canvas[aria-label^='weights, head 2']")
+    canvas.hover(position={"x": 5 * 63.5, "y": 5 * 62.5})  # squares of 5 pixels
+    value = re.fullmatch(r"A\[2,62,63\] = (0\.\d{4})", panel.inner_text())
+    assert value is not None
+    canvas.focus()
+    assert "A[2,0,0] = " in panel.inner_text()
+    canvas.press("ArrowDown")
+    canvas.press("End")
+    assert "A[2,1,63] = " in panel.inner_text()
+    canvas.press("ArrowRight")
+    assert "A[2,1,63] = " in panel.inner_text()
+    before = canvas.bounding_box()["width"]
+    canvas.press("+")
+    assert canvas.bounding_box()["width"] == 2 * before
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_heat_map_is_painted_and_lights_its_sources(opened: Any) -> None:
+    page = opened(explain("softmax", scores=" ".join(map(str, range(20)))).to_html())
+    copied = (
+        "const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', { willReadFrequently: true });"
+        "copy.drawImage(c, 0, 0); return [...copy.getImageData(x * c.width / 20, c.height / 2, 1, 1).data]"
+    )
+    scores, weights = page.locator("canvas").nth(0), page.locator("canvas").nth(1)
+    faint, strong = (scores.evaluate(f"(c, x) => {{ {copied} }}", x) for x in (0.5, 19.5))
+    assert faint[3] < 20 < 200 < strong[3], "from the least to the largest"
+    before = scores.evaluate("c => c.toDataURL()")
+    weights.focus()
+    assert scores.evaluate("c => c.toDataURL()") != before

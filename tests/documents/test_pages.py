@@ -12,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
+from headwork import explain
 from headwork.documents import (
     Arithmetic,
     Details,
@@ -138,7 +139,9 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
     numbers = np.arange(2.0 * 20).reshape(1, 2, 20) - 20
     numbers[0, 0, 1] = -np.inf
     value = Value("weights", "A", numbers, axes=("head", "query", "key"))
-    text = Document("", (Values((("", (value,)),), arithmetic=lambda *_: Arithmetic("", "", ())),)).to_html()
+    document = Document("", (Values((("", (value,)),), arithmetic=lambda *_: Arithmetic("", "", ())),))
+    assert "<canvas" not in document.render("html", fragment=True), "no script could paint it"
+    text = document.render("html", fragment=True)
     assert "query ↓" in text
     assert "key →" in text
     heads = re.findall(r'<th scope="(?:col|row)">(.*?)</th>', text)
@@ -148,6 +151,32 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
     assert '<td style="--heat:0.95">19</td>' in text
     assert text.count('<td class="gap">') == 2
     assert '<p class="caption">head 0</p>' in text
+
+
+def test_a_large_matrix_is_a_heat_map_of_all_its_cells() -> None:
+    def asked(name: str, index: tuple[int, ...]) -> Arithmetic:
+        return Arithmetic("sum " * 2_000, "", tuple(("weights", (0, 0, k)) for k in range(64)))
+
+    numbers = np.round(np.random.default_rng(0).normal(size=(4, 64, 64)), 4)
+    value = Value("weights", r"A_\beta", numbers, axes=("head", "query", "key"))
+    text = Document("", (Values((("", (value,)),), arithmetic=asked),)).to_html()
+    maps = re.findall(r'<canvas [^>]*data-index="([^"]*)" data-scale="([^"]*)"', text)
+    assert maps == [(f"[{head}, null, null]", str(abs(numbers).max())) for head in range(4)]
+    assert 'data-symbol="A_β"' in text
+    data = re.search(r'<script type="application/json">(.*?)</script>', text)
+    assert data is not None
+    stored = json.loads(data[1])
+    assert len(stored["frames"][0]["cells"]) == numbers.size
+    kept = [stored["records"][number] for number in stored["frames"][0]["cells"]]
+    assert isinstance(kept[0], list)
+    assert [float(record) for record in kept[-64:]] == numbers[3, 63].tolist()
+    assert len(text.encode()) < 2_000_000
+
+
+def test_a_matrix_of_symbols_stays_a_table() -> None:
+    text = explain("softmax", scores=" ".join(["x", *"0" * 13]), exact=True).to_html()
+    assert "<canvas" not in text
+    assert "Shown in part" in text
 
 
 def test_a_page_of_several_parts_lists_them_by_links_and_folds() -> None:
