@@ -13,6 +13,15 @@
     panel.replaceChildren(...lines.map((line) => {
       const p = document.createElement("p");
       p.textContent = line;
+      const formula = typeset(line);
+      if (formula) {
+        // Typeset for the eye, as it is written for those who listen or copy.
+        const spoken = document.createElement("span");
+        spoken.className = "spoken";
+        spoken.textContent = line;
+        formula.setAttribute("aria-hidden", "true");
+        p.replaceChildren(spoken, formula);
+      }
       return p;
     }));
     panel.hidden = lines.length === 0;
@@ -60,6 +69,13 @@
       }
     }
     const maps = [...places.values()].filter((place) => place instanceof HeatMap);
+    new Flow(root, cells, (cell) => record(cell)[5]);
+    const rowsOf = (matrix) => {
+      const rows = places.get(matrix.querySelector("canvas"))?.rows
+        || [...matrix.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((td) => places.get(td)));
+      return rows.map((row) => row.map(record));
+    };
+    for (const card of root.querySelectorAll(".card")) copyButtons(card, rowsOf);
     const bar = root.querySelector(".bar");
     let shown = null;
     let pinned = null;
@@ -184,6 +200,14 @@
   }
   window.addEventListener("hashchange", unfold);
   unfold();
+
+  // On paper everything is unfolded.
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const fold of folded) fold.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const fold of folded) fold.open = false; });
 
   document.body.append(panel);
   document.querySelectorAll(".headwork").forEach(setUp);

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent
+STYLES = ("page.css", "trace.css")
+SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js")
 MAX_CARDS = 120  # inputs and steps shown
 MAX_MATRICES = 16  # of one value: its heads, channels or times
 MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
@@ -65,10 +67,7 @@ def page(title: str, body: Markup, about: str = "", contents: Sequence[tuple[str
     >>> "<h1>A &lt; B</h1>" in page("A < B", Markup("<p>Some words.</p>"))
     True
     """
-    style, script = (
-        Markup("").join(map(read_asset, names))
-        for names in (("page.css", "trace.css"), ("heat.js", "cells.js"))
-    )
+    style, script = (Markup("").join(map(read_asset, names)) for names in (STYLES, SCRIPTS))
     named = {"title": title or "Headwork", "about": about, "contents": contents}
     return str(fill_in("page.html", **named, body=body, style=style, script=script))
 
