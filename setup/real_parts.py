@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 COURSES = ROOT / ".venv-courses"
 COURSES_PYTHON = COURSES / "bin" / "python"
+AXE = ROOT / "setup" / "node_modules" / "axe-core" / "axe.min.js"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -119,6 +120,20 @@ def install_courses() -> None:
     pip(COURSES_PYTHON, "-r", "setup/courses.txt")
 
 
+# --- packages for the browser -----------------------------------------------------------------
+
+
+def find_axe() -> str | None:
+    return str(AXE) if AXE.exists() else None
+
+
+def install_axe() -> None:
+    """axe-core, which finds what those who hear a page or use a keyboard stumble over."""
+    if shutil.which("npm") is None:
+        raise UnavailableError("there is no npm on this system")
+    run("npm", "install", "--silent", "--no-save", "--prefix", "setup", "axe-core@4")
+
+
 # --- data and weights -------------------------------------------------------------------------
 
 
@@ -162,6 +177,7 @@ PARTS = {
         'Try: pip install ".[real]"',
         partial(pip, sys.executable, "-c", "constraints.txt", "playwright"),
     ),
+    "axe": Part(find_axe, "Try: npm install --no-save --prefix setup axe-core@4", install_axe),
     "pdflatex": debian(partial(first_on_path, "pdflatex"), "texlive-latex-base"),
     "otter": courses("otter"),
     "nbgrader": courses("nbgrader"),

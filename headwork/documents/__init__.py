@@ -11,6 +11,7 @@ from headwork.documents.blocks import (
     Heading,
     Item,
     Items,
+    Link,
     Note,
     Prose,
     Shown,
@@ -20,4 +21,4 @@ from headwork.documents.blocks import (
     Values,
     as_blocks,
 )
-from headwork.documents.plots import save_plot
+from headwork.documents.plots import save_plot, tint

@@ -25,7 +25,15 @@ class Formula:
     latex: str
 
 
-Inline = str | tuple[str | Formula, ...]  # words, among them formulas
+@dataclass(frozen=True)
+class Link:
+    """Words that lead elsewhere: to an anchor of the document (``#A2``) or to a file beside it."""
+
+    text: str
+    target: str
+
+
+Inline = str | tuple[str | Formula | Link, ...]  # words, among them formulas and links
 
 
 @dataclass(frozen=True)
@@ -91,10 +99,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that a page folds under a summary."""
+    """Blocks that a page folds under a summary; with an anchor they can be linked to."""
 
     summary: str
     blocks: "tuple[Block, ...]"
+    anchor: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from markupsafe import Markup
 from headwork.errors import unknown
 from headwork.files import write_atomic
 
+# What matplotlib draws in black or white takes the colours of the page, light or dark.
+INK = {"#000000": "currentColor", "#ffffff": "var(--panel, #ffffff)"}
 NO_METADATA: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
@@ -26,8 +28,16 @@ def plot_svg(plot: Any, alt: str = "") -> Markup:
     # Ids of several plots in one page must not meet.
     mark = sha256(text.encode()).hexdigest()[:8]
     text = re.sub(r'( id="|url\(#|xlink:href="#)', rf"\g<1>p{mark}-", text).replace("xlink:href", "href")
-    named = Markup('<svg role="img" aria-label="{}" ').format(alt)
+    text = re.sub("|".join(INK), lambda match: INK[match[0]], text)
+    named = Markup('<svg role="img" aria-label="{}" fill="currentColor" ').format(alt)
     return named + Markup(re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', r"\1>", text))
+
+
+def tint() -> Any:
+    """The colours of a heat map, from nothing to blue: what stands on it can be read, in light and dark."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("tint", [(0.12, 0.41, 0.84, 0.03), (0.12, 0.41, 0.84, 0.6)])
 
 
 def save_plot(plot: Any, path: str | Path) -> Path:

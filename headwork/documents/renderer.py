@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headwork.documents import blocks
-from headwork.documents.blocks import Formula, as_blocks
+from headwork.documents.blocks import Formula, Link, as_blocks
 
 
 class Renderer(ABC):
@@ -25,9 +25,18 @@ class Renderer(ABC):
         """A formula within a line."""
 
     def inline(self, words: blocks.Inline) -> str:
-        """Words with formulas among them."""
+        """Words with formulas and links among them."""
         parts = (words,) if isinstance(words, str) else words
-        return "".join(self.math(p.latex) if isinstance(p, Formula) else self.text(p) for p in parts)
+        return "".join(map(self._inline, parts))
+
+    def _inline(self, part: str | Formula | Link) -> str:
+        if isinstance(part, Link):
+            return self.link(part)
+        return self.math(part.latex) if isinstance(part, Formula) else self.text(part)
+
+    def link(self, link: Link) -> str:
+        """A link; only its words where a format leads nowhere."""
+        return self.text(link.text)
 
     def code(self, block: blocks.Code) -> Iterator[str]:
         """The output of code where there is one, or else the text as it stands."""

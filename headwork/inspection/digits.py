@@ -18,24 +18,21 @@ COUNT = 12  # images with their predictions
 
 @dataclass(frozen=True)
 class DigitsReport:
-    """What the main report shows: two matplotlib figures with their captions, and the result."""
+    """What the main report shows: the result, and a matplotlib figure with its caption."""
 
     result: Result
-    curves: Any
-    curves_caption: str
     predictions: Any
     predictions_caption: str
 
 
 def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsReport:
-    """Train on the digits into ``out_folder``/digits, write its report, and draw curves and predictions."""
+    """Train on the digits into ``out_folder``/digits, write its report, and draw predictions."""
     run = vision("digits")
     data = load_images("digits", seed=run.seed, validation=run.validation)
     folder = Path(out_folder) / "digits"
     result = train(run, folder, log=log, data=data)
     write_report(result, log=log)
-    curves = figures.curves({"digits": result.metrics})
-    return DigitsReport(result, curves, figures.curves_caption(run), *predictions(folder, data))
+    return DigitsReport(result, *predictions(folder, data))
 
 
 def predictions(folder: Path, data: Images) -> tuple[Any, str]:

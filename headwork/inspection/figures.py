@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwork.documents import tint
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
 from headwork.training.loop import schedule
@@ -106,12 +107,12 @@ def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) ->
     axes = picture.subplots()
     matrix = np.array(counts)
     shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    image = axes.imshow(shares, cmap=tint(), vmin=0, vmax=1)
+    picture.colorbar(image, ax=axes, label="share of the true class", shrink=0.7)
     if len(classes) <= 30:
         for (i, j), count in np.ndenumerate(matrix):
             if count:
-                colour = "white" if shares[i, j] > 0.5 else "black"
-                axes.text(j, i, f"{count}", ha="center", va="center", color=colour, fontsize=7)
+                axes.text(j, i, f"{count}", ha="center", va="center", fontsize=7)
     names = [plain(name, 14) for name in classes]
     axes.set(xlabel="predicted", ylabel="true", xticks=range(len(classes)), yticks=range(len(classes)))
     axes.set_xticklabels(names, rotation=45, ha="right", fontsize=8)
@@ -178,7 +179,7 @@ def attention_figure(start: VisionTransformer, end: VisionTransformer, images: T
         part.suptitle(name)
         for block, row in enumerate(part.subplots(blocks, count, squeeze=False)):
             for head, axes in enumerate(row):
-                axes.imshow(maps[block, head].numpy(), cmap="Blues", vmin=0, interpolation="nearest")
+                axes.imshow(maps[block, head].numpy(), cmap=tint(), vmin=0, interpolation="nearest")
                 axes.plot(REACH, REACH, marker="+", color="C1", markersize=5)
                 axes.set(xticks=[], yticks=[])
                 if head == 0:

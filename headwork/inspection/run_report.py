@@ -13,7 +13,7 @@ import torch
 
 from headwork.data import CATALOG, Images, Texts
 from headwork.data.fetching import Log, to_stderr
-from headwork.documents import Code, Details, Document, Figure, Heading, Table, save_plot
+from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
 from headwork.files import write_atomic
 from headwork.inspection import figures
@@ -67,12 +67,17 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     model = run.model  # type: ignore[attr-defined]
     kind = type(model).__name__.removesuffix("Config")
     test, counts = record["test"], info.counts
+    counted = (
+        f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
+        f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
+    )
     return Document(
         f"{result.folder.name}: {run.task} on {info.name}",
         (
             f"A {kind} of {record['parameters']:,} parameters, trained for {run.epochs} epochs. Test "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
             Code(SETUP.format(folder=json.dumps(folder)), (result_table(result, run),)),
+            *_heads(run, result.folder, data),
             Heading("Curves"),
             _figure(
                 "figures.curves({result.folder.name: result.metrics})",
@@ -80,8 +85,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
                 "loss and accuracy by epoch",
             ),
             figures.curves_caption(run),
-            _table("epochs_table(result.metrics)", epochs_table(result.metrics)),
-            *_heads(run, result.folder, data),
+            Details("Every epoch", (_table("epochs_table(result.metrics)", epochs_table(result.metrics)),)),
             Heading("Confusion matrix"),
             _figure(
                 "figures.confusion_figure(result.record['confusion'], classes)",
@@ -92,20 +96,18 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             Heading("The most confident mistakes"),
             *_mistakes(result, info.classes, data),
             Heading("How it is trained"),
-            f"{_optimiser(run)}; batches of {run.batch_size}; the learning rate rises over the first "
-            f"{run.warm_up:.0%} of the steps to {run.learning_rate:g} and falls along half a cosine to 0; "
-            f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
-            f"gradients clipped at norm {run.max_grad_norm:g}.{_augmented(run)}",
-            _figure(
-                "figures.schedule_figure(run, result.record['steps'])",
-                figures.schedule_figure(run, record["steps"]),
-                "learning rate by step",
+            Details(
+                "Optimiser and schedule",
+                (
+                    Prose(_training_text(run)),
+                    _figure(
+                        "figures.schedule_figure(run, result.record['steps'])",
+                        figures.schedule_figure(run, record["steps"]),
+                        "learning rate by step",
+                    ),
+                ),
             ),
-            Heading("Data, model and settings"),
-            f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for "
-            f"validation, {test['count']:,} for the test, {len(info.classes)} classes: "
-            f"{', '.join(info.classes)}.",
-            *info.notes,
+            Details("Data", tuple(map(Prose, (counted, *info.notes)))),
             Details("Every field of the run", (_table("settings_table(run)", settings_table(run)),)),
             Details(
                 "Every tensor of the model",
@@ -141,11 +143,17 @@ def _figure(call: str, plot: Any, alt: str) -> Code:
     return Code(f"display({call})", (Figure(plot, alt),))
 
 
-def _optimiser(run: RunConfig) -> str:
-    parts = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
+def _training_text(run: RunConfig) -> str:
+    optimisers = ["Muon for the matrices of blocks"] if run.optimiser == "muon" else []
     if getattr(getattr(run, "model", None), "ngrams", 0):
-        parts.append("SGD with momentum for the n-gram table")
-    return ", ".join([*parts, "AdamW for the rest"]) if parts else "AdamW"
+        optimisers.append("SGD with momentum for the n-gram table")
+    optimiser = ", ".join([*optimisers, "AdamW for the rest"]) if optimisers else "AdamW"
+    return (
+        f"{optimiser}; batches of {run.batch_size}; the learning rate rises over the first "
+        f"{run.warm_up:.0%} of the steps to {run.learning_rate:g} and falls along half a cosine to 0; "
+        f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
+        f"gradients clipped at norm {run.max_grad_norm:g}.{_augmented(run)}"
+    )
 
 
 def _augmented(run: RunConfig) -> str:

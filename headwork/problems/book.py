@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from headwork.documents import Document, Heading, Item, Items, Table
+from headwork.documents import Details, Document, Heading, Item, Items, Table
 from headwork.documents.writing import number_text
 from headwork.errors import unknown
 from headwork.numbers import HandTensor
@@ -68,6 +68,12 @@ class Solution:
     parts: list[Any] = field(default_factory=list)  # str, Trace, Table or a matplotlib figure
     findings: list[Finding] = field(default_factory=list)
     answer: str = ""
+    why: str = ""
+
+    @property
+    def short_answer(self) -> str:
+        """The first sentence of the answer."""
+        return self.answer.replace("...", "…").partition(". ")[0]
 
     @property
     def right(self) -> bool:
@@ -176,17 +182,18 @@ class Problem:
         solution = Solution()
         self.entry(solution)
         words = texts().get(self.slug, {})
-        solution.answer = _one_line(words.get("answer", ""))
+        solution.answer, solution.why = (_one_line(words.get(name, "")) for name in ("answer", "why"))
         for i, finding in enumerate(solution.findings):
             published, why = words.get("errors", {}).get(finding.label, ("", ""))
             solution.findings[i] = replace(finding, published=published, why=_one_line(why))
         return solution
 
     def document(self, solution: Solution) -> Document:
-        """The question, the answer, the work, the checked values."""
+        """The question, the answer and why, the work, the checked values."""
+        why = [f"Why: {solution.why}"] if solution.why else []
         checks = Items(tuple(finding.item() for finding in solution.findings))
-        verdict = f"Verdict: {solution.verdict}."
-        parts = (self.question, f"Answer: {solution.answer}", *solution.parts, checks, verdict)
+        folded = Details(f"{_plural(len(checks.items), 'value')} {solution.verdict}", (checks,))
+        parts = (self.question, f"Answer: {solution.answer}", *why, *solution.parts, folded)
         return Document(f"{self.slug}. {self.title}", parts, data=lambda: self.as_data(solution))
 
     def as_data(self, solution: Solution) -> dict[str, Any]:
@@ -195,6 +202,7 @@ class Problem:
             "title": self.title,
             "question": self.question,
             "answer": solution.answer,
+            **({"why": solution.why} if solution.why else {}),
             "verdict": solution.verdict,
             "right": solution.right,
             "findings": [finding.as_data() for finding in solution.findings],
@@ -267,7 +275,7 @@ def book(solutions: dict[str, Solution]) -> Document:
 
 def summary(solutions: dict[str, Solution]) -> Table:
     """Problem, answer, verdict: the short table of the whole book."""
-    rows = [(n, s.answer.replace("...", "…").partition(". ")[0], s.verdict) for n, s in solutions.items()]
+    rows = [(slug, solution.short_answer, solution.verdict) for slug, solution in solutions.items()]
     checks = sum(len(solution.findings) for solution in solutions.values())
     wrong = sum(not solution.right for solution in solutions.values())
     outcome = f"{_plural(wrong, 'problem')} with a mismatch" if wrong else "no mismatch"

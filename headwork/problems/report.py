@@ -1,19 +1,30 @@
-"""The report of the main job: the whole book on one offline page, with plots."""
+"""The report of the main job: a page to start from, with the whole book by hand-out."""
 
 import itertools
+import tomllib
+from collections.abc import Iterator
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headwork.documents import Document, Figure, Heading
+from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose, tint
+from headwork.documents.blocks import Inline
 from headwork.files import write_atomic
 from headwork.problems.attention_by_hand import A2
-from headwork.problems.book import Solution, book
+from headwork.problems.book import Solution, entries, summary
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
+DIGITS = "digits/report.html"
+WEIGHTS = "Each row sums to 1. Row 2 has four equal scores: it never sharpens."
+ABOUT = (
+    "Attention, transformers, convolution and recurrence: every question of five hand-outs, solved by the "
+    "same few functions that you can call yourself. Published values that are wrong stand only beside the "
+    "correct one, with the reason."
+)
 
 
 def weights_figure() -> Any:
@@ -23,13 +34,13 @@ def weights_figure() -> Any:
     plot = Figure(figsize=(11, 2.3), layout="constrained")
     for axes, beta in zip(plot.subplots(1, len(BETAS)), BETAS, strict=True):
         weights = explain("self-attention", **{**A2, "beta": beta})["weights"].values
-        axes.imshow(weights, cmap="viridis", vmin=0, vmax=1)
+        image = axes.imshow(weights, cmap=tint(), vmin=0, vmax=1)
         for i, j in np.ndindex(weights.shape):
-            colour = "black" if weights[i, j] > 0.6 else "white"
-            axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", color=colour, fontsize=7)
+            axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", fontsize=7)
         title = f"beta = {beta.replace('oo', '∞')}"
         axes.set(title=title, xticks=range(4), yticks=range(4), xlabel="key")
     plot.axes[0].set_ylabel("query")
+    plot.colorbar(image, ax=plot.axes, label="weight")
     return plot
 
 
@@ -41,23 +52,58 @@ def new_folder(parent: Path) -> Path:
 
 
 def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) -> Path:
-    """Write report.html and return its path; ``trained`` has the plots of a model, with captions."""
-    summary, *problems = book(solutions).blocks
-    weights = Figure(
-        weights_figure(), "weights of A2 for several beta", "Row 2 has four equal scores: it never sharpens."
-    )
-    parts: list[Any] = [summary, Heading("The weights of A2 for several beta"), weights]
+    """Write report.html and return its path; ``trained`` is the model on the digits, with a picture."""
+    weights = Figure(weights_figure(), "weights of A2 for several beta", WEIGHTS)
+    parts: list[Any] = [
+        _doors(trained),
+        *_questions(solutions),
+        Heading("The weights of A2 for several beta"),
+    ]
+    parts += [weights, Heading("Every answer at a glance"), Details("The short table", (summary(solutions),))]
     if trained is not None:
+        accuracy = (
+            f"Test accuracy {trained.result.test_accuracy:.1%}; the test set was used once, at the end. "
+        )
         parts += [
-            Heading("A vision transformer trained on the embedded digits", anchor="digits"),
-            "8 x 8 digits in patches of 2 x 2, 6 layers, 4 heads. Test accuracy "
-            f"{trained.result.test_accuracy:.1%}; the test set was used once, at the end.",
-            Figure(trained.curves, "loss and accuracy by epoch", trained.curves_caption),
+            Heading("A vision transformer trained on digits", anchor="digits"),
+            Prose((accuracy, Link("Its report", DIGITS), " has curves, heads and mistakes.")),
             Figure(trained.predictions, "test images and predictions", trained.predictions_caption),
         ]
-    about = (
-        "Every problem of the book, solved by the same few functions that you can call yourself. Published "
-        "values that are wrong stand only beside the correct one, with the reason."
-    )
-    document = Document("Headwork: the problem book", (*parts, *problems), about=about)
+    document = Document("Headwork: the problem book", tuple(parts), about=ABOUT)
     return write_atomic(folder / "report.html", document.to_html())
+
+
+def _doors(trained: Any) -> Items:
+    """Where a reader may begin."""
+    handouts = [part for name in handout_texts() for part in (", ", Link(name, f"#{name}"))][1:]
+    model: Inline = "headwork run without --book-only trains one on digits."
+    if trained is not None:
+        model = (Link("its report", DIGITS), " says what it learned of digits, and where it goes wrong.")
+    example = (Link("four tokens by hand", "#A2"), ": point at a number, and see what it comes from.")
+    doors = {
+        "Look up a question": tuple(handouts),
+        "See attention at work": example,
+        "Look at a model": model,
+    }
+    return Items(tuple(Item(text, f"{name}:") for name, text in doors.items()))
+
+
+def _questions(solutions: dict[str, Solution]) -> Iterator[Block]:
+    """The book by hand-out, question by question; a problem is folded below the first that it answers."""
+    left = dict(solutions)
+    for name, handout in handout_texts().items():
+        yield Heading(f"{name}: {handout['about']}", anchor=name)
+        for number, question in handout["questions"].items():
+            yield Heading(f"{name}/{number}: {question['asks']}", 3)
+            for slug in (slug for slug in question["problems"] if slug in solutions):
+                title, answer = f"{slug}. {entries()[slug].title}", f": {solutions[slug].short_answer}"
+                if left.pop(slug, None) is None:
+                    yield Prose((Link(title, f"#{slug}"), answer))
+                else:
+                    yield Details(title + answer, entries()[slug].document(solutions[slug]).blocks, slug)
+
+
+@cache
+def handout_texts() -> dict[str, Any]:
+    """The questions of the hand-outs and the problems that answer them, from ``handouts.toml``."""
+    return tomllib.loads(Path(__file__).with_name("handouts.toml").read_text("utf-8"))

@@ -29,11 +29,18 @@ def trace_values(trace: "Trace") -> Values:
     def arithmetic(path: str, index: CellIndex) -> Arithmetic:
         cell = trace.cell(path, *index)
         names = "" if cell.in_names in (cell.in_numbers, cell.exact) else f"{cell.name} = {cell.in_names}"
-        return Arithmetic(str(cell), names, cell.sources)
+        same = (v.path for v in trace.inputs.values() if v.raw.array is trace[path].raw.array)
+        alias = next((((name, index),) for name in same if name != path), ())
+        return Arithmetic(str(cell), names, cell.sources or alias)
 
-    groups = (("Inputs", trace.inputs), ("Steps", trace.steps))
+    groups = {"Inputs": list(trace.inputs.values())}
+    title = "Steps"
+    for path, value in trace.steps.items():
+        part = path.rpartition("/")[0].partition("/")[0]
+        title = f"Steps: {part}" if part else title  # what joins the parts stands with the one before it
+        groups.setdefault(title, []).append(value)
     return Values(
-        tuple((title, tuple(shown_value(v, trace.digits) for v in vs.values())) for title, vs in groups),
+        tuple((title, tuple(shown_value(v, trace.digits) for v in vs)) for title, vs in groups.items()),
         trace.option_texts(),
         trace.title,
         tuple(trace.warnings),

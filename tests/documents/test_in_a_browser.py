@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from headwork import explain
-from headwork.documents import Table
+from headwork.documents import (
+    Code,
+    Details,
+    Document,
+    Formula,
+    Heading,
+    Item,
+    Items,
+    Link,
+    Note,
+    Prose,
+    Table,
+)
+from headwork.documents import Figure as Picture
 from headwork.readings import sliding
 
 pytestmark = pytest.mark.real("chromium", "playwright")
@@ -58,6 +74,69 @@ def _cell(page: Any, path: str, row: int, column: int) -> Any:
     return page.locator(f"table[aria-label='{path}'] tbody tr").nth(row).locator("td").nth(column)
 
 
+def _arrows(page: Any) -> list[tuple[str, str]]:
+    """Which card's edge each arrow leaves and reaches, by name, as drawn."""
+    found = page.evaluate(
+        """() => {
+          const frame = document.querySelector(".headwork").getBoundingClientRect();
+          const near = (x, y) => [...document.querySelectorAll(".card")].find((card) => {
+            const box = card.getBoundingClientRect();
+            return x >= box.left - 2 && x <= box.right + 2 && y >= box.top - 2 && y <= box.bottom + 2;
+          }).querySelector(".name b").textContent;
+          return [...document.querySelectorAll(".arrows path")].map((path) => {
+            const [line] = path.getAttribute("d").split("m");
+            path.setAttribute("d", line);
+            const ends = [path.getPointAtLength(0), path.getPointAtLength(path.getTotalLength())];
+            return ends.map((p) => near(p.x + frame.left, p.y + frame.top));
+          });
+        }"""
+    )
+    return sorted(map(tuple, found))
+
+
+def test_arrows_lead_from_card_to_card(opened: Any) -> None:
+    page = opened(explain("self-attention", **A2, beta=1).to_html())
+    page.locator(".arrows path").first.wait_for(state="attached")
+    assert _arrows(page) == sorted(
+        [
+            *(("tokens", name) for name in ("query", "key", "value")),
+            *(("W_k", "key"), ("W_v", "value"), ("query", "scores"), ("key", "scores")),
+            *(("scores", "weights"), ("weights", "output"), ("value", "output")),
+        ]
+    )
+    tops = {
+        name: _cell(page, name, 0, 0).bounding_box()["y"] for name in ("query", "value", "scores", "output")
+    }
+    assert tops["query"] == tops["value"] < tops["scores"]
+    narrow = opened(explain("self-attention", **A2, beta=1).to_html(), width=390)
+    assert not narrow.locator(".arrows").is_visible()
+
+
+def test_a_card_is_copied_as_latex_and_numpy(opened: Any) -> None:
+    page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html())
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.get_by_role("button", name="copy tokens as NumPy").press("Enter")
+    page.wait_for_function("window.copied")
+    assert page.evaluate("copied") == "tokens = np.array([[1, 2], [2, 0], [0, 1], [1, 1]])"
+    page.get_by_role("button", name="copy weights as LaTeX").click()
+    page.wait_for_function("copied.startsWith('\\\\begin')")
+    latex = page.evaluate("copied")
+    assert latex.count(r"\frac") == 16
+    assert r"\frac{e^{2}}{(e+1)^{2}}" in latex
+    assert latex.count("&") == 12
+
+
+def test_arithmetic_is_typeset(opened: Any) -> None:
+    page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html())
+    _cell(page, "weights", 0, 1).hover()
+    lines = page.locator(".arithmetic math").all()
+    assert [line.locator("mfrac").count() for line in lines] == [1, 2]
+    lines = ["a[0,1] = -1*(2 + x_1)/sqrt(3)^2 = ... ≈ 1e-09", "2 +", "<b>"]
+    understood = page.evaluate("lines => lines.map((line) => typeset(line)?.outerHTML)", lines)
+    assert understood[1:] == [None, None]
+    assert understood[0].count("<msqrt>") == understood[0].count("<mfrac>") == 1
+
+
 def _lit(page: Any) -> list[str]:
     return page.locator(".lit").all_inner_texts()  # type: ignore[no-any-return]
 
@@ -90,7 +169,8 @@ def test_the_keyboard_reaches_every_cell_with_one_stop_a_table(opened: Any) -> N
     assert "S[1,3]" in panel.inner_text()
     page.keyboard.press("ArrowRight")
     assert "S[1,3]" in panel.inner_text()
-    page.keyboard.press("Tab")
+    for _ in range(3):  # past the two buttons that copy the card
+        page.keyboard.press("Tab")
     assert "A[0,0]" in panel.inner_text()
     page.keyboard.press("Escape")
     assert not panel.is_visible()
@@ -112,7 +192,7 @@ def test_exact_and_decimal(opened: Any) -> None:
     page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html())
     cell = _cell(page, "weights", 0, 1)
     assert cell.locator("math").is_visible()
-    assert not cell.locator(".decimal").is_visible()
+    assert cell.locator(".decimal").is_visible(), "both together"
     page.locator(".switch").click()
     assert cell.inner_text() == "0.5344"
 
@@ -172,3 +252,95 @@ def test_only_tables_scroll_sideways(opened: Any, width: int) -> None:
     for text in (table.to_html(), *(trace.to_html() for trace in traces)):
         page = opened(text, width=width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_link_to_what_is_folded_unfolds_it(opened: Any) -> None:
+    inner = Details("inner", (Prose("deep inside"),), "inner")
+    page = opened(Document("", (Prose((Link("there", "#inner"),)), Details("outer", (inner,)))).to_html())
+    assert not page.get_by_text("deep inside").is_visible()
+    page.get_by_text("there").press("Enter")
+    page.get_by_text("deep inside").wait_for(state="visible")
+
+
+def _large() -> str:
+    tokens = np.random.default_rng(0).normal(size=(64, 16)).round(2)
+    return explain("multi-head-attention", tokens=tokens, heads=4).to_html()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_heat_map_gives_its_values_by_pointer_and_keyboard(opened: Any, width: int) -> None:
+    text = _large()
+    assert len(text.encode()) < 2_000_000
+    page = opened(text, width=width)
+    panel = page.locator(".arithmetic")
+    canvas = page.locator("canvas[aria-label^='weights, head 2']")
+    canvas.hover(position={"x": 5 * 63.5, "y": 5 * 62.5})  # squares of 5 pixels
+    value = re.fullmatch(r"A\[2,62,63\] = (0\.\d{4})", panel.locator(".spoken").inner_text())
+    assert value is not None
+    canvas.focus()
+    assert "A[2,0,0] = " in panel.inner_text()
+    canvas.press("ArrowDown")
+    canvas.press("End")
+    assert "A[2,1,63] = " in panel.inner_text()
+    canvas.press("ArrowRight")
+    assert "A[2,1,63] = " in panel.inner_text()
+    before = canvas.bounding_box()["width"]
+    canvas.press("+")
+    assert canvas.bounding_box()["width"] == 2 * before
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_heat_map_is_painted_and_lights_its_sources(opened: Any) -> None:
+    page = opened(explain("softmax", scores=" ".join(map(str, range(20)))).to_html())
+    copied = (
+        "const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', { willReadFrequently: true });"
+        "copy.drawImage(c, 0, 0); return [...copy.getImageData(x * c.width / 20, c.height / 2, 1, 1).data]"
+    )
+    scores, weights = page.locator("canvas").nth(0), page.locator("canvas").nth(1)
+    faint, strong = (scores.evaluate(f"(c, x) => {{ {copied} }}", x) for x in (0.5, 19.5))
+    assert faint[3] < 20 < 200 < strong[3], "from the least to the largest"
+    before = scores.evaluate("c => c.toDataURL()")
+    weights.focus()
+    assert scores.evaluate("c => c.toDataURL()") != before
+
+
+def _report() -> str:
+    plot = Figure()
+    plot.subplots().plot([0, 1])
+    links = Prose((Link("a fold", "#fold"), " and ", Formula("x^2")))
+    items = Items((Item("right", "one", "ok", True), Item("wrong", "two", "MISMATCH", False, ("why",))))
+    blocks = (
+        Heading("One"),
+        links,
+        items,
+        Heading("Two"),
+        Picture(plot, "a line", "A line."),
+        Note("Beware."),
+    )
+    return Document("Report", (*blocks, Details("more", (Code("x = 1"),), "fold")), "About.").to_html()
+
+
+KINDS: dict[str, Callable[[], str]] = {
+    "steps": lambda: explain("self-attention", **A2, beta=1, exact=True).to_html(),
+    "slider": lambda: sliding.slider("self-attention", "beta", {"exact": True}, A2).to_html(),
+    "large": _large,
+    "layer": lambda: explain("encoder-layer", tokens="1 2; 3 5", heads=1).to_html(),
+    "table": lambda: Table("Sizes", ("what", "count"), [("a", 1)], ["a note"]).to_html(),
+    "report": _report,
+}
+
+
+@pytest.mark.real("chromium", "playwright", "axe")
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_nothing_serious_for_those_who_cannot_see_or_point(
+    opened: Any, part: Any, kind: str, dark: bool
+) -> None:
+    page = opened(KINDS[kind]())
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    if kind in ("steps", "large"):
+        page.locator("td, canvas").first.focus()
+    page.evaluate(Path(part("axe")).read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    serious = [f for f in found if f["impact"] in ("serious", "critical")]
+    assert [(f["id"], f["nodes"][0]["html"][:200], f["nodes"][0]["any"][:1]) for f in serious] == []

@@ -12,7 +12,20 @@ import pytest
 from matplotlib.figure import Figure
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
-from headwork.documents import Arithmetic, Document, Heading, Table, Value, Values, save_plot
+from headwork import explain
+from headwork.documents import (
+    Arithmetic,
+    Details,
+    Document,
+    Heading,
+    Link,
+    Prose,
+    Table,
+    Value,
+    Values,
+    save_plot,
+    tint,
+)
 from headwork.documents import Figure as Picture
 from headwork.documents.formats.html import read_asset, script_data
 from headwork.documents.formulas import mathml
@@ -84,7 +97,7 @@ def test_a_plot_is_the_same_every_time_and_shares_no_ids_with_another() -> None:
     first, same, other = plot_svg(_plot(), "one"), plot_svg(_plot(), "one"), plot_svg(_plot(2), "one")
     assert first == same
     assert "metadata" not in first
-    assert first.startswith('<svg role="img" aria-label="one" viewBox=')
+    assert first.startswith('<svg role="img" aria-label="one" fill="currentColor" viewBox=')
 
     def ids(text: str) -> set[str]:
         return set(re.findall(r' id="([^"]+)"', text))
@@ -93,6 +106,19 @@ def test_a_plot_is_the_same_every_time_and_shares_no_ids_with_another() -> None:
     assert not ids(first) & ids(other)
     assert set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", first)) <= ids(first)
     ElementTree.fromstring(str(first))
+
+
+def test_a_plot_takes_the_colours_of_the_page() -> None:
+    plot = Figure()
+    axes = plot.subplots()
+    axes.imshow([[0, 1]], cmap=tint())
+    axes.plot([0, 1], label="a line")
+    axes.legend()
+    text = str(plot_svg(plot))
+    assert not re.search("#000000|#ffffff(?!\\))|#fff\\b|black|white", text)
+    assert "stroke: currentColor" in text
+    assert "fill: var(--panel, #ffffff)" in text
+    assert [round(float(tint()(at)[3]), 2) for at in (0.0, 1.0)] == [0.03, 0.6], "what stands on it is read"
 
 
 def _plot(slope: int = 1) -> Figure:
@@ -113,7 +139,9 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
     numbers = np.arange(2.0 * 20).reshape(1, 2, 20) - 20
     numbers[0, 0, 1] = -np.inf
     value = Value("weights", "A", numbers, axes=("head", "query", "key"))
-    text = Document("", (Values((("", (value,)),), arithmetic=lambda *_: Arithmetic("", "", ())),)).to_html()
+    document = Document("", (Values((("", (value,)),), arithmetic=lambda *_: Arithmetic("", "", ())),))
+    assert "<canvas" not in document.render("html", fragment=True), "no script could paint it"
+    text = document.render("html", fragment=True)
     assert "query ↓" in text
     assert "key →" in text
     heads = re.findall(r'<th scope="(?:col|row)">(.*?)</th>', text)
@@ -123,6 +151,45 @@ def test_a_matrix_has_its_indices_axes_and_tints() -> None:
     assert '<td style="--heat:0.95">19</td>' in text
     assert text.count('<td class="gap">') == 2
     assert '<p class="caption">head 0</p>' in text
+
+
+def test_a_large_matrix_is_a_heat_map_of_all_its_cells() -> None:
+    def asked(name: str, index: tuple[int, ...]) -> Arithmetic:
+        return Arithmetic("sum " * 2_000, "", tuple(("weights", (0, 0, k)) for k in range(64)))
+
+    numbers = np.round(np.random.default_rng(0).normal(size=(4, 64, 64)), 4)
+    value = Value("weights", r"A_\beta", numbers, axes=("head", "query", "key"))
+    text = Document("", (Values((("", (value,)),), arithmetic=asked),)).to_html()
+    maps = re.findall(r'<canvas [^>]*data-index="([^"]*)" data-scale="([^"]*)"', text)
+    assert maps == [(f"[{head}, null, null]", str(abs(numbers).max())) for head in range(4)]
+    assert 'data-symbol="A_β"' in text
+    data = re.search(r'<script type="application/json">(.*?)</script>', text)
+    assert data is not None
+    stored = json.loads(data[1])
+    assert len(stored["frames"][0]["cells"]) == numbers.size
+    kept = [stored["records"][number] for number in stored["frames"][0]["cells"]]
+    assert isinstance(kept[0], list)
+    assert [float(record) for record in kept[-64:]] == numbers[3, 63].tolist()
+    assert len(text.encode()) < 2_000_000
+
+
+def test_a_matrix_of_symbols_stays_a_table() -> None:
+    text = explain("softmax", scores=" ".join(["x", *"0" * 13]), exact=True).to_html()
+    assert "<canvas" not in text
+    assert "Shown in part" in text
+
+
+def test_a_page_of_several_parts_lists_them_by_links_and_folds() -> None:
+    link = Prose(("see ", Link("<the fold>", "#f")))
+    parts = (Heading("One <1>"), link, Heading("Two", anchor="two"), Details("more", (Prose("x"),), "f"))
+    text = Document("", parts).to_html()
+    assert '<li><a href="#part-1">One &lt;1&gt;</a></li>\n<li><a href="#two">Two</a></li>' in text
+    assert '<h2 id="part-1">One &lt;1&gt;</h2>' in text
+    assert 'see <a href="#f">&lt;the fold&gt;</a>' in text
+    assert '<details id="f"><summary>more</summary>' in text
+    assert "<nav" not in Document("", (Heading("One"), "alone")).to_html()
+    for name in ("text", "markdown", "latex", "json", "notebook"):
+        assert "the fold" in Document("", (link,)).render(name)
 
 
 # --- can it be read? ------------------------------------------------------------------------------

@@ -1,13 +1,17 @@
 """The problem book is its own golden test: every entry's checks hold, and a wrong value is noticed."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import sympy
+from matplotlib.figure import Figure
 
 from benchmarks import kept_runs
 from headwork.errors import InputError
 from headwork.problems import GROUPS, Problem, Solution, entries, find, summary
 from headwork.problems.book import texts
+from headwork.problems.report import handout_texts, report
 
 COUNTS = {"A": 3, "B": 8, "C": 5, "D": 4, "E": 1, "F": 2, "G": 12}
 EXPECTED = [f"{group}{number}" for group, count in COUNTS.items() for number in range(1, count + 1)]
@@ -139,3 +143,31 @@ def test_an_ellipsis_does_not_end_an_answer_in_the_summary():
     solution = Solution()
     solution.answer = "1 if the inputs at 2, 4, ... sum to more. The rest follows."
     assert summary({"a": solution}).rows[0][1] == "1 if the inputs at 2, 4, … sum to more"
+
+
+def test_every_problem_answers_a_question_of_a_hand_out():
+    questions = [q for handout in handout_texts().values() for q in handout["questions"].values()]
+    assert {slug for question in questions for slug in question["problems"]} == set(EXPECTED)
+    assert all(len(question["asks"]) > 10 for question in questions)
+
+
+def test_the_report_opens_with_doors_and_folds_each_problem_once(tmp_path):
+    solutions = {slug: find(slug).solve() for slug in ("A1", "B4", "G1")}
+    text = report(solutions, tmp_path).read_text()
+    assert text.index("See attention at work") < text.index('id="task2"') < text.index('id="hw2"')
+    assert text.count('<details id="B4"><summary>B4. Several heads, and grouped convolution: [head_1') == 1
+    assert text.count('<a href="#B4">B4. Several heads, and grouped convolution</a>: [head_1') == 1
+    assert "<p>Why: 224 / 16 = 14 patches fit along each side." in text
+    assert "values checked</summary>" in text
+    assert 'href="digits/report.html"' not in text
+
+
+def test_the_report_links_that_of_the_model(tmp_path):
+    trained = SimpleNamespace(
+        result=SimpleNamespace(test_accuracy=0.97),
+        predictions=Figure(),
+        predictions_caption="12 are correct.",
+    )
+    text = report({"A1": find("A1").solve()}, tmp_path, trained).read_text()
+    assert text.count('href="digits/report.html"') == 2
+    assert "Test accuracy 97.0%" in text

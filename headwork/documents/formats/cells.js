@@ -1,4 +1,5 @@
 // The cells of every trace in the page: their arithmetic on hover, focus and tap, and the slider.
+// A cell stands in a table or in a heat map (heat.js); both know their number and can be marked.
 (() => {
   "use strict";
   const panel = document.createElement("div");
@@ -12,61 +13,120 @@
     panel.replaceChildren(...lines.map((line) => {
       const p = document.createElement("p");
       p.textContent = line;
+      const formula = typeset(line);
+      if (formula) {
+        // Typeset for the eye, as it is written for those who listen or copy.
+        const spoken = document.createElement("span");
+        spoken.className = "spoken";
+        spoken.textContent = line;
+        formula.setAttribute("aria-hidden", "true");
+        p.replaceChildren(spoken, formula);
+      }
       return p;
     }));
     panel.hidden = lines.length === 0;
+  }
+
+  class TableCell {
+    constructor(element, number) { Object.assign(this, { element, number }); }
+    mark(name, on) { this.element.classList.toggle(name, on); }
+    focus(still) {
+      for (const other of this.element.closest("table").querySelectorAll("td[tabindex='0']")) other.tabIndex = -1;
+      this.element.tabIndex = 0;
+      this.element.focus({ preventScroll: still });
+    }
+    fill([decimal, exact, heat]) {
+      const cell = this.element;
+      if (exact && decimal) cell.innerHTML = `<span class="exact">${exact}</span><span class="decimal"></span>`;
+      else if (exact) cell.innerHTML = exact;
+      else cell.textContent = decimal;
+      if (exact && decimal) cell.lastChild.textContent = decimal;
+      cell.classList.toggle("odd", heat === "odd");
+      cell.classList.toggle("below", heat < 0);
+      if (typeof heat === "number") cell.style.setProperty("--heat", Math.abs(heat));
+      else cell.style.removeProperty("--heat");
+    }
   }
 
   function setUp(root) {
     const store = root.querySelector("script[type='application/json']");
     if (!store) return;
     const { records, frames, start, labels } = JSON.parse(store.textContent);
-    const cells = [...root.querySelectorAll(".options b, .matrix td:not(.gap)")];
-    const numbers = new Map(cells.map((cell, number) => [cell, number]));
-    const bar = root.querySelector(".bar");
     let frame = frames[start];
+    const record = (cell) => {
+      const found = records[frame.cells[cell.number]];
+      return typeof found === "string" ? cell.plain(found) : found;
+    };
+    const cells = [];
+    const places = new Map();
+    for (const place of root.querySelectorAll(".options b, .matrix td:not(.gap), .matrix canvas")) {
+      if (place.tagName === "CANVAS") {
+        const map = new HeatMap(place, cells.length, record);
+        places.set(place, map);
+        cells.push(...map.cells);
+      } else {
+        places.set(place, cells[cells.push(new TableCell(place, cells.length)) - 1]);
+      }
+    }
+    const maps = [...places.values()].filter((place) => place instanceof HeatMap);
+    new Flow(root, cells, (cell) => record(cell)[5]);
+    const rowsOf = (matrix) => {
+      const rows = places.get(matrix.querySelector("canvas"))?.rows
+        || [...matrix.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((td) => places.get(td)));
+      return rows.map((row) => row.map(record));
+    };
+    for (const card of root.querySelectorAll(".card")) copyButtons(card, rowsOf);
+    const bar = root.querySelector(".bar");
     let shown = null;
     let pinned = null;
     let lit = [];
 
     function show(cell) {
-      for (const other of lit) other.classList.remove("lit", "here");
+      for (const other of lit) for (const name of ["lit", "here"]) other.mark(name, false);
       shown = cell;
       lit = [];
-      if (!cell) return tell([]);
-      const [, , , arithmetic, names, sources] = records[frame.cells[numbers.get(cell)]];
-      lit = [cell, ...sources.map((number) => cells[number])];
-      for (const other of lit.slice(1)) other.classList.add("lit");
-      cell.classList.add("here");
-      tell(names ? [names, arithmetic] : [arithmetic]);
+      if (cell) {
+        const [, , , arithmetic, names, sources] = record(cell);
+        lit = [cell, ...sources.map((number) => cells[number])];
+        for (const other of lit.slice(1)) other.mark("lit", true);
+        cell.mark("here", true);
+        tell(names ? [names, arithmetic] : [arithmetic]);
+      } else {
+        tell([]);
+      }
+      for (const map of maps) map.refresh();
     }
     function pin(cell) {
       pinned = cell;
       show(cell);
     }
 
-    const cellAt = (target) => {
-      const cell = target instanceof Element && target.closest("td");
-      return cell && numbers.has(cell) ? cell : null;
+    const cellAt = (event) => {
+      const place = event.target instanceof Element && places.get(event.target.closest("td, canvas"));
+      return place instanceof HeatMap ? place.cellAt(event) : place || null;
     };
-    root.addEventListener("pointerover", (event) => {
-      if (event.pointerType === "touch") return;
-      const cell = cellAt(event.target) || pinned;
-      if (cell !== shown) show(cell);
-    });
+    for (const moved of ["pointerover", "pointermove"]) {
+      root.addEventListener(moved, (event) => {
+        if (event.pointerType === "touch") return;
+        const cell = cellAt(event) || pinned;
+        if (cell !== shown) show(cell);
+      });
+    }
     root.addEventListener("pointerleave", () => { if (shown !== pinned) show(pinned); });
     root.addEventListener("focusin", (event) => {
-      if (cellAt(event.target)) pin(cellAt(event.target));
+      if (cellAt(event)) pin(cellAt(event));
     });
     // A cell stays while the slider moves, and while its arithmetic is read or copied.
-    const keeps = (target) => panel.contains(target) || bar?.contains(target);
+    const keeps = (target) => panel.contains(target) || bar?.contains(target) || target.closest?.(".zoom");
     root.addEventListener("focusout", (event) => {
       if (pinned && event.relatedTarget && !keeps(event.relatedTarget)) pin(null);
     });
     document.addEventListener("click", (event) => {
-      const cell = root.contains(event.target) ? cellAt(event.target) : null;
-      if (cell) move(cell, true);
-      else if (pinned && !keeps(event.target)) pin(null);
+      const cell = root.contains(event.target) ? cellAt(event) : null;
+      if (cell) {
+        cell.focus(true);
+        pin(cell);
+      } else if (pinned && !keeps(event.target)) pin(null);
     });
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && shown) pin(null);
@@ -77,18 +137,15 @@
       table.setAttribute("role", "grid");
       table.querySelectorAll("td:not(.gap)").forEach((cell, i) => { cell.tabIndex = i ? -1 : 0; });
     }
-    function move(cell, still) {
-      for (const other of cell.closest("table").querySelectorAll("td[tabindex='0']")) other.tabIndex = -1;
-      cell.tabIndex = 0;
-      cell.focus({ preventScroll: still });
-    }
     const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     root.addEventListener("keydown", (event) => {
-      const cell = cellAt(event.target);
+      const cell = cellAt(event);
       if (!cell || event.altKey || event.ctrlKey || event.metaKey) return;
-      const rows = [...cell.closest("tbody").rows].map((row) => [...row.cells].filter((c) => c.tagName === "TD"));
-      let row = rows.findIndex((r) => r.includes(cell));
-      let column = rows[row].indexOf(cell);
+      const rows = cell.map?.rows
+        || [...cell.element.closest("tbody").rows].map((row) => [...row.cells].filter((c) => c.tagName === "TD"));
+      const here = cell.map ? cell : cell.element;
+      let row = rows.findIndex((r) => r.includes(here));
+      let column = rows[row].indexOf(here);
       if (event.key === "Home") column = 0;
       else if (event.key === "End") column = rows[row].length - 1;
       else if (!(event.key in steps)) return;
@@ -97,20 +154,12 @@
       do {
         row += down;
         column += right;
-      } while (rows[row]?.[column]?.classList.contains("gap"));
-      if (rows[row]?.[column]) move(rows[row][column], false);
+      } while (rows[row]?.[column]?.classList?.contains("gap"));
+      const next = rows[row]?.[column];
+      if (!next) return;
+      (places.get(next) || next).focus(false);
+      if (next.map) pin(next);
     });
-
-    function fill(cell, [decimal, exact, heat]) {
-      if (exact && decimal) cell.innerHTML = `<span class="exact">${exact}</span><span class="decimal"></span>`;
-      else if (exact) cell.innerHTML = exact;
-      else cell.textContent = decimal;
-      if (exact && decimal) cell.lastChild.textContent = decimal;
-      cell.classList.toggle("odd", heat === "odd");
-      cell.classList.toggle("below", heat < 0);
-      if (typeof heat === "number") cell.style.setProperty("--heat", Math.abs(heat));
-      else cell.style.removeProperty("--heat");
-    }
 
     const slider = root.querySelector(".slider input");
     if (!slider) return;
@@ -121,8 +170,9 @@
       frame = frames[slider.value];
       root.querySelector(".slider output").textContent = labels[slider.value];
       slider.setAttribute("aria-valuetext", labels[slider.value]);
+      for (const map of maps) map.paint();
       cells.forEach((cell, i) => {
-        if (frame.cells[i] !== before.cells[i]) fill(cell, records[frame.cells[i]]);
+        if (!cell.map && frame.cells[i] !== before.cells[i]) cell.fill(record(cell));
       });
       root.querySelectorAll(".card .formula").forEach((formula, i) => {
         if (frame.formulas[i] !== before.formulas[i]) formula.innerHTML = frame.formulas[i];
@@ -140,6 +190,24 @@
     slider.addEventListener("input", slide);
     if (Number(slider.value) !== start) slide(); // a browser may bring back where the slider was
   }
+
+  // A link to what is folded unfolds it.
+  function unfold() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    target.scrollIntoView();
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
+
+  // On paper everything is unfolded.
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const fold of folded) fold.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const fold of folded) fold.open = false; });
 
   document.body.append(panel);
   document.querySelectorAll(".headwork").forEach(setUp);

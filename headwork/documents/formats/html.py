@@ -7,7 +7,7 @@ tints, arithmetic) is numbered cell by cell, in the order in which the page show
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import (
     LONGEST_EXACT,
+    MAX_SHOWN,
     cell_text,
     number_text,
     visible_indices,
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent
+STYLES = ("page.css", "trace.css")
+SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js")
 MAX_CARDS = 120  # inputs and steps shown
 MAX_MATRICES = 16  # of one value: its heads, channels or times
 MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
-MAX_CHARACTERS = 900_000  # of arithmetic in one page
+MAX_CHARACTERS = 600_000  # of arithmetic in one page
+MAX_HEAT = 90_000  # cells of heat maps in one page; further matrices are shown in part
 LONGEST_ARITHMETIC = 4_000  # of one cell
 LONGEST_VALUE = 400  # of one cell without its arithmetic
 
@@ -52,19 +56,20 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     if fragment:
         head = [blocks.Heading(document.title, 3)] if document.title else []
         return str(fragment_markup([*head, *document.blocks]))
-    return page(document.title, blocks_markup(document.blocks), document.about)
+    html = Html()
+    body = Markup("\n").join(html.pieces(document.blocks))
+    return page(document.title, body, document.about, html.contents)
 
 
-def page(title: str, body: Markup, about: str = "") -> str:
-    """A whole page that opens offline.
+def page(title: str, body: Markup, about: str = "", contents: Sequence[tuple[str, str]] = ()) -> str:
+    """A whole page that opens offline; of several parts it lists the contents, each by anchor and words.
 
     >>> "<h1>A &lt; B</h1>" in page("A < B", Markup("<p>Some words.</p>"))
     True
     """
-    style, script = read_asset("page.css") + read_asset("trace.css"), read_asset("cells.js")
-    return str(
-        fill_in("page.html", title=title or "Headwork", about=about, body=body, style=style, script=script)
-    )
+    style, script = (Markup("").join(map(read_asset, names)) for names in (STYLES, SCRIPTS))
+    named = {"title": title or "Headwork", "about": about, "contents": contents}
+    return str(fill_in("page.html", **named, body=body, style=style, script=script))
 
 
 def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
@@ -87,12 +92,16 @@ class Html(Renderer):
 
     def __init__(self, live: bool = True) -> None:
         self.live = live
+        self.contents: list[tuple[str, str]] = []  # the parts: anchor and words
 
     def text(self, words: str) -> Markup:
         return escape(words)
 
     def math(self, latex: str) -> Markup:
         return mathml(latex)
+
+    def link(self, link: blocks.Link) -> Markup:
+        return Markup('<a href="{}">{}</a>').format(link.target, link.text)
 
     def inline(self, words: Any) -> Markup:
         return Markup(super().inline(words))
@@ -107,7 +116,13 @@ class Html(Renderer):
         kind = type(block).__name__.lower()
         yield fill_in("blocks.html", kind=kind, block=block, html=self, plot_svg=plot_svg)
 
-    heading = prose = note = formula = figure = details = items = table = template
+    def heading(self, block: blocks.Heading) -> Iterator[Markup]:
+        if block.level == 2 and self.live:
+            block = replace(block, anchor=block.anchor or f"part-{len(self.contents) + 1}")
+            self.contents.append((block.anchor, block.text))
+        yield from self.template(block)
+
+    prose = note = formula = figure = details = items = table = template
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
         yield values_markup([block], live=self.live)
@@ -135,13 +150,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Matrix:
-    """One matrix of a value: its caption, axes, and which rows and columns are shown."""
+    """One matrix of a value: its caption, axes, the rows and columns shown, and whether as a picture."""
 
     caption: str
     index: tuple[int | None, ...]
     axes: tuple[str, ...]
     rows: Sequence[int | None]
     columns: Sequence[int | None]
+    heat: bool = False
 
     def cells(self) -> list[list[CellIndex | None]]:
         """The index of each cell in the whole value, row by row; None stands for those left out."""
@@ -163,22 +179,26 @@ class Card:
     whole: bool
 
     @classmethod
-    def of(cls, value: blocks.Value, whole: bool) -> "Card":
+    def of(cls, value: blocks.Value, whole: bool, room: int) -> "Card":
+        """What is too large for a table is a heat map, of all its cells while there is room for so many."""
         every = list(value.matrices())
+        pictured = not whole and value.values.size <= room and all(x is not None for x in value.values.flat)
         visible = [every[i] for i in visible_indices(len(every), MAX_MATRICES) if i is not None]
         matrices = []
         for caption, index in visible:
             shape = [size for size, at in zip(value.values.shape, index, strict=True) if at is None]
             down, across = (1, 1, *shape)[-2:]
-            shown = range if whole else visible_indices
+            heat = pictured and max(down, across) > MAX_SHOWN
+            shown = range if whole or heat else visible_indices
             axes = value.matrix_axes(index)
-            matrices.append(Matrix(caption, index, axes, shown(down), shown(across)))
+            matrices.append(Matrix(caption, index, axes, shown(down), shown(across), heat))
         complete = all(None not in (*m.rows, *m.columns) for m in matrices) and len(visible) == len(every)
         return cls(value, matrices, complete)
 
-    def cells(self) -> Iterator[CellIndex]:
-        rows = (row for matrix in self.matrices for row in matrix.cells())
-        return (index for row in rows for index in row if index is not None)
+    def cells(self) -> Iterator[tuple[CellIndex, bool]]:
+        """Every cell that is shown, in order, and whether as a part of a heat map."""
+        for matrix in self.matrices:
+            yield from ((i, matrix.heat) for row in matrix.cells() for i in row if i is not None)
 
 
 def values_markup(
@@ -190,7 +210,11 @@ def values_markup(
     live = live and block.arithmetic is not None
     every = block.every()
     visible = [every[i] for i in visible_indices(len(every), MAX_CARDS) if i is not None]
-    cards = [Card.of(value, block.whole) for value in visible]
+    cards: list[Card] = []
+    room = MAX_HEAT // len(frames) if live else 0
+    for value in visible:
+        cards.append(Card.of(value, block.whole, room))
+        room -= sum(heat for _, heat in cards[-1].cells())
     frame = Frame(block, cards)
     data, has_exact = Markup(), False
     if live:
@@ -200,7 +224,7 @@ def values_markup(
         labels = list(slider.labels) if slider else []
         stored = {"records": list(records.numbers), "frames": contents, "start": start, "labels": labels}
         data = script_data(stored)
-        has_exact = any(decimal and exact for decimal, exact, *_ in records.numbers)
+        has_exact = any(type(record) is tuple and record[0] and record[1] for record in records.numbers)
     names = {card.value.name: card for card in cards}
     left_out = len(every) - len(cards)
     return fill_in(
@@ -211,6 +235,7 @@ def values_markup(
             for title, values in block.groups
         ],
         mathml=mathml,
+        plain=plain_formula,
         in_part=IN_PART,
         left_out=f"{left_out} steps are left out. {IN_PART}" if left_out else "",
         hint=HINT if live else "",
@@ -232,22 +257,28 @@ class Frame:
         self.values = {card.value.name: by_name[card.value.name] for card in cards}
         self.scales = scales or {name: _scale(value) for name, value in self.values.items()}
         self.entries = {
-            card.value.name: {index: self._entry(card.value.name, index) for index in card.cells()}
+            card.value.name: {
+                index: self._entry(card.value.name, index, *flag) for index, *flag in card.cells()
+            }
             for card in cards
         }
+
+    def negative(self, name: str) -> bool:
+        return bool((self.values[name].values < 0).any())
 
     def grid(self, card: Card, matrix: Matrix) -> list[list[Entry | None]]:
         """The entries of one matrix, row by row."""
         entries = self.entries[card.value.name]
         return [[None if index is None else entries[index] for index in row] for row in matrix.cells()]
 
-    def _entry(self, name: str, index: CellIndex) -> Entry:
+    def _entry(self, name: str, index: CellIndex, pictured: bool) -> Entry:
         value = self.values[name]
         number = value.values[index]
         tint = None if self.block.arithmetic is None else heat(number, self.scales[name])
         if number is None or math.isfinite(number):
             decimal = "" if number is None else number_text(number, value.digits)
-            form = Markup("") if value.exact is None else _exact_form(value.exact[index], decimal)
+            exact = None if pictured or value.exact is None else value.exact[index]
+            form = Markup("") if exact is None else _exact_form(exact, decimal)
             return Entry(decimal, form, tint)
         return Entry(number_text(number, value.digits), odd=True)
 
@@ -300,39 +331,45 @@ def _exact_form(value: Any, decimal: str) -> Markup:
 class Records:
     """The texts of each cell, stored once however often they occur; a frame is a list of their numbers.
 
-    A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources).
+    A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources);
+    of a cell of a heat map without arithmetic only its decimals.
     """
 
     def __init__(self, cards: list[Card], options: Sequence[str]) -> None:
-        self.numbers: dict[tuple[Any, ...], int] = {}
+        self.numbers: dict[Any, int] = {}
         self.characters = 0
         self.cards = cards
         cells = [(name, ()) for name in options] + [
-            (card.value.name, index) for card in cards for index in card.cells()
+            (card.value.name, index) for card in cards for index, _ in card.cells()
         ]
         self.order: dict[tuple[str, CellIndex], int] = {index: number for number, index in enumerate(cells)}
 
-    def _number(self, *record: Any) -> int:
+    def _number(self, record: Any) -> int:
         return self.numbers.setdefault(record, len(self.numbers))
 
     def frame(self, frame: Frame, budget: float) -> dict[str, Any]:
         """One frame, options first, then every cell in the page's order."""
         block = frame.block
-        cells = [self._number(value, "", None, "", "", ()) for value in block.options.values()]
+        cells = [self._number((value, "", None, "", "", ())) for value in block.options.values()]
         for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
             name = card.value.name
             # What one card leaves of its part goes to those after it.
             stop = budget - budget / left
-            for index, entry in frame.entries[name].items():
+            for index, pictured in card.cells():
+                entry = frame.entries[name][index]
                 if budget > stop and self.characters < MAX_CHARACTERS:
                     arithmetic, names, sources, cost = self._arithmetic(block, name, index)
                     budget -= cost
+                elif pictured:
+                    cells.append(self._number(entry.decimal))
+                    continue
                 else:
                     arithmetic = _cut(frame.name_and_value(name, index), LONGEST_VALUE)
                     names, sources = "", ()
                 self.characters += len(arithmetic) + len(names)
                 tint = "odd" if entry.odd else entry.heat
-                cells.append(self._number(entry.decimal, str(entry.exact), tint, arithmetic, names, sources))
+                record = (entry.decimal, str(entry.exact), tint, arithmetic, names, sources)
+                cells.append(self._number(record))
         formulas = [mathml(frame.values[card.value.name].equation) for card in self.cards]
         return {"cells": cells, "formulas": formulas, "warnings": block.warnings, "title": block.title}
 

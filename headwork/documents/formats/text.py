@@ -57,7 +57,7 @@ class Text(Renderer):
         yield f"  {plain_formula(block.latex)}"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
-        yield f"[blocks.Figure: {block.alt}] {block.caption}".rstrip()
+        yield f"[Figure: {block.alt}] {block.caption}".rstrip()
 
     def items(self, block: blocks.Items) -> Iterator[str]:
         colours: dict[bool | None, Callable[[str], str]]

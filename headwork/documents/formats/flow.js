@@ -1,0 +1,79 @@
+// The cards of a trace as a flow: rows by what depends on what, and arrows between the cards.
+class Flow {
+  static MOST = 80; // cards; of more the arrows would say nothing
+
+  constructor(root, cells, sources) {
+    this.root = root;
+    const cards = [...root.querySelectorAll(".card")];
+    if (cards.length < 2 || cards.length > Flow.MOST) return;
+    const cardOf = (cell) => (cell.map?.canvas || cell.element).closest(".card");
+    this.before = new Map(cards.map((card) => [card, new Set()]));
+    for (const cell of cells) {
+      const card = cardOf(cell);
+      for (const number of card ? sources(cell) : []) {
+        const source = cardOf(cells[number]);
+        if (source && source !== card) this.before.get(card).add(source);
+      }
+    }
+    root.querySelectorAll(".cards").forEach((group) => this.breakRows([...group.children]));
+    root.insertAdjacentHTML("afterbegin", '<svg class="arrows" aria-hidden="true"></svg>');
+    this.picture = root.firstElementChild;
+    new ResizeObserver(() => this.draw()).observe(root);
+    for (const kind of ["pointerover", "focusin"]) root.addEventListener(kind, (event) => this.light(event.target.closest(".card")));
+    root.addEventListener("pointerleave", () => this.light(null));
+  }
+
+  // What stands side by side, or follows from the card before it, shares a row.
+  breakRows(cards) {
+    let row = [];
+    let chain = false;
+    for (const card of cards) {
+      const before = this.before.get(card);
+      const follows = before.has(row.at(-1));
+      const depends = row.some((other) => before.has(other));
+      if (row.length && (row.length === 1 ? false : chain ? !follows : depends)) {
+        const gap = document.createElement("div");
+        gap.className = "row";
+        card.before(gap);
+        row = [];
+      }
+      if (row.length === 1) chain = follows;
+      row.push(card);
+    }
+  }
+
+  draw() {
+    const frame = this.root.getBoundingClientRect();
+    if (!frame.width) return;
+    const box = (card) => {
+      const { left, right, top, bottom } = card.getBoundingClientRect();
+      return { left: left - frame.left, right: right - frame.left, top: top - frame.top, bottom: bottom - frame.top };
+    };
+    this.paths = [];
+    for (const [card, sources] of this.before) {
+      const to = box(card);
+      [...sources].forEach((source, i) => {
+        const from = box(source);
+        const path = document.createElementNS(this.picture.namespaceURI, "path");
+        path.setAttribute("d", Flow.line(from, to, (i + 1) / (sources.size + 1)));
+        this.paths.push({ card, source, path });
+      });
+    }
+    this.picture.replaceChildren(...this.paths.map(({ path }) => path));
+  }
+
+  // From the right edge to the left one within a row, or else from below to above; with its point.
+  static line(from, to, share) {
+    if (from.right <= to.left && from.top < to.bottom && to.top < from.bottom) {
+      const y = Math.max(from.top, to.top) + 28;
+      return `M${from.right} ${y}H${to.left - 1}m-5 -4l5 4l-5 4`;
+    }
+    const [x, end] = [(from.left + from.right) / 2, to.left + share * (to.right - to.left)];
+    const bend = Math.max(14, (to.top - from.bottom) / 2);
+    return `M${x} ${from.bottom}C${x} ${from.bottom + bend} ${end} ${to.top - bend} ${end} ${to.top - 1}m-4 -5l4 5l4 -5`;
+  }
+
+  light(card) {
+    for (const { path, ...ends } of this.paths || []) path.classList.toggle("bright", card !== null && ends.card === card);
+  }
+}
