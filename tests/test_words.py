@@ -43,6 +43,7 @@ AVOIDED = {
     "phrases of up to": "n-grams of up to",
     "the phrases do": "the n-grams do",
 }
+LARGEST_PACKAGE = 33_500  # lines; why not 30,000, ARCHITECTURE.md says under 2026-11-18
 FORMER_FIELDS = {"right when said", "time a token", "time a token,", "time a token, {}"}  # of --json, kept
 AVOIDED_WORDS = {r"\bWRONG\b": "incorrect", r"\b[Mm]end(s|ed|ing)?\b": "fix"}
 
@@ -122,4 +123,4 @@ def test_the_formatter_is_seldom_switched_off():
 def test_files_are_small_and_the_package_does_not_grow():
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES}
     assert {name: count for name, count in lines.items() if count > 400} == {}
-    assert sum(lines.values()) < 30_000
+    assert sum(lines.values()) < LARGEST_PACKAGE

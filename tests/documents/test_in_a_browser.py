@@ -274,7 +274,7 @@ def test_a_heat_map_gives_its_values_by_pointer_and_keyboard(opened: Any, width:
     page = opened(text, width=width)
     panel = page.locator(".arithmetic")
     canvas = page.locator("canvas[aria-label^='weights, head 2']")
-    canvas.hover(position={"x": 5 * 63.5, "y": 5 * 62.5})  # squares of 5 pixels
+    canvas.hover(position={"x": 4 * 63.5, "y": 4 * 62.5})  # squares of 4 pixels
     value = re.fullmatch(r"A\[2,62,63\] = (0\.\d{4})", panel.locator(".spoken").inner_text())
     assert value is not None
     canvas.focus()

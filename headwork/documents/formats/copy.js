@@ -57,12 +57,12 @@ const copyButtons = (() => {
     for (const [form, write] of Object.entries(forms)) {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = form;
+      button.textContent = `copy ${form}`;
       button.setAttribute("aria-label", `copy ${name} as ${form}`);
       button.addEventListener("click", async () => {
         await copy(write(places.map(rowsOf), name));
         button.textContent = "copied";
-        setTimeout(() => { button.textContent = form; }, 1500);
+        setTimeout(() => { button.textContent = `copy ${form}`; }, 1500);
       });
       line.append(button);
     }

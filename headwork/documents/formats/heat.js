@@ -1,6 +1,6 @@
 // A heat map: a matrix that is too large for a table, one square for each cell, that can be zoomed.
 class HeatMap {
-  static SIDE = 320; // pixels of the longer side at first
+  static SIDE = 260; // pixels of the longer side at first: four side by side
   static NUMBERS = 44; // pixels of a square that has room for its number
 
   constructor(canvas, first, record) {
