@@ -248,8 +248,8 @@ def _agreeing(steps: list[StepMark]) -> list[StepMark]:
     fitting = Counter(x for step in wrong for x in {c.charge for c in step.causes} if x)
     result = []
     for step in steps:
-        told = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
-        named = [cause for cause in told if cause.charge]
+        certain = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
+        named = [cause for cause in certain if cause.charge]
         charges = {cause.charge for cause in step.causes if cause.charge}
         spread = {x: fitting[x] for x in charges if fitting[x] > (1 if x in shown else 2)}
         most = max(spread.values(), default=0)
@@ -257,7 +257,7 @@ def _agreeing(steps: list[StepMark]) -> list[StepMark]:
         if shared and named and (most == 2 or len(step.cells) > 1):
             kept = tuple(cause for cause in named if cause in shared)
             shared = kept or tuple(replace(cause, charge=shared[0].charge) for cause in named)
-        result.append(replace(step, causes=shared or told))
+        result.append(replace(step, causes=shared or certain))
     return result
 
 

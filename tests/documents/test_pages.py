@@ -27,9 +27,9 @@ from headwork.documents import (
     tint,
 )
 from headwork.documents import Figure as Picture
-from headwork.documents.formats.html import read_asset, script_data
 from headwork.documents.formulas import mathml
 from headwork.documents.plots import plot_svg
+from headwork.documents.templates import read_asset, script_data
 from headwork.errors import InputError
 from headwork.note import MECHANISMS
 

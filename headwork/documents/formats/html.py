@@ -4,13 +4,10 @@ Of values, what stays the same from frame to frame (cards, formulas, shapes) is 
 tints, arithmetic) is numbered cell by cell, in the order in which the page shows them, and kept once.
 """
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -20,6 +17,7 @@ from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.plots import plot_svg
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
+from headwork.documents.templates import fill_in, read_asset, script_data
 from headwork.documents.writing import (
     LONGEST_EXACT,
     MAX_SHOWN,
@@ -29,10 +27,6 @@ from headwork.documents.writing import (
     with_infinity,
 )
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-HERE = Path(__file__).parent
 STYLES = ("page.css", "trace.css")
 SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js")
 MAX_CARDS = 120  # inputs and steps shown
@@ -385,40 +379,3 @@ class Records:
 
 def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
     return text if len(text) <= longest else f"{text[: longest // 2]} ... {text[-longest // 4 :]}"
-
-
-# --- templates and styles -----------------------------------------------------------------------
-def script_data(data: Any) -> Markup:
-    """Data for the page's script, safe against anything in it that looks like markup.
-
-    >>> print(script_data(["</script>"]))
-    <script type="application/json">["\\u003c/script\\u003e"]</script>
-    """
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(f'<script type="application/json">{text}</script>')
-
-
-def fill_in(template: str, **data: Any) -> Markup:
-    """One of the templates beside this file, everything but markup escaped."""
-    return Markup(_templates().get_template(template).render(**data))
-
-
-@cache
-def _templates() -> "Environment":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
-def read_asset(name: str) -> Markup:
-    """A style or script beside this file, to go into a page."""
-    return Markup((HERE / name).read_text(encoding="utf-8"))

@@ -1,0 +1,49 @@
+"""Templates, styles and scripts of pages, which stand beside the formats that use them."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = Path(__file__).parent / "formats"
+
+
+def script_data(data: Any) -> Markup:
+    """Data for the page's script, safe against anything in it that looks like markup.
+
+    >>> print(script_data(["</script>"]))
+    <script type="application/json">["\\u003c/script\\u003e"]</script>
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(f'<script type="application/json">{text}</script>')
+
+
+def fill_in(template: str, **data: Any) -> Markup:
+    """One of the templates, everything but markup escaped."""
+    return Markup(_templates().get_template(template).render(**data))
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def read_asset(name: str) -> Markup:
+    """A style or script, to go into a page."""
+    return Markup((HERE / name).read_text(encoding="utf-8"))
