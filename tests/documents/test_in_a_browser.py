@@ -115,10 +115,10 @@ def test_arrows_lead_from_card_to_card(opened: Any) -> None:
 def test_a_card_is_copied_as_latex_and_numpy(opened: Any) -> None:
     page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html())
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
-    page.get_by_role("button", name="copy tokens as NumPy").press("Enter")
+    page.get_by_role("button", name="copy NumPy of tokens").press("Enter")
     page.wait_for_function("window.copied")
     assert page.evaluate("copied") == "tokens = np.array([[1, 2], [2, 0], [0, 1], [1, 1]])"
-    page.get_by_role("button", name="copy weights as LaTeX").click()
+    page.get_by_role("button", name="copy LaTeX of weights").click()
     page.wait_for_function("copied.startsWith('\\\\begin')")
     latex = page.evaluate("copied")
     assert latex.count(r"\frac") == 16

@@ -58,7 +58,7 @@ const copyButtons = (() => {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = `copy ${form}`;
-      button.setAttribute("aria-label", `copy ${name} as ${form}`);
+      button.setAttribute("aria-label", `copy ${form} of ${name}`);
       button.addEventListener("click", async () => {
         await copy(write(places.map(rowsOf), name));
         button.textContent = "copied";
