@@ -95,9 +95,10 @@ class Mechanism:
     gather: Callable[[Mapping[str, Any]], Any] | None = (
         None  # its trained inputs as one tree, where it takes one
     )
+    needed: tuple[str, ...] = ()  # of those, the ones that have no default
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *cards: Input | Step, gather: Any = None) -> "Mechanism":
+    def of(cls, function: Callable[..., Any], *cards: Input | Step, **more: Any) -> "Mechanism":
         """The function with its cards; its keyword-only parameters are its options."""
         parameters = inspect.signature(function).parameters
         return cls(
@@ -106,7 +107,7 @@ class Mechanism:
             inputs=tuple(c for c in cards if isinstance(c, Input)),
             steps=tuple(c for c in cards if isinstance(c, Step)),
             options={n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in READINGS},
-            gather=gather,
+            **more,
         )
 
     def run(self, values: Mapping[str, Any], note: Note = silent) -> Any:
@@ -127,7 +128,8 @@ class Mechanism:
     def required(self) -> tuple[str, ...]:
         """Inputs and options that have no default."""
         parameters = inspect.signature(self.function).parameters
-        return tuple(n for n, p in parameters.items() if p.default is p.empty and n != "parameters")
+        own = (n for n, p in parameters.items() if p.default is p.empty and n != "parameters")
+        return (*own, *self.needed)
 
     def step(self, path: str) -> Step:
         for card in self.steps:

@@ -110,6 +110,7 @@ def _train_digits(folder: Path) -> Any:
     "headwork explain self-attention problem.toml --as html --out steps.html",
     "headwork explain self-attention problem.toml --slide beta --as html --out beta.html",
     'headwork explain softmax --set scores="0 1 2" --cell "weights[1]"',
+    'headwork explain encoder --set tokens="1 2; 2 0" --random 7 --exact',
 )
 def explain(
     output: Output,
@@ -120,6 +121,7 @@ def explain(
     cell: Annotated[list[str] | None, Option(help="Only the arithmetic of a cell: weights[0,1].")] = None,
     limit: Annotated[str, Option(help="Every step in a limit: beta=oo.")] = "",
     what_if: Annotated[list[str] | None, Option(help='Replace a step: scores="0 1; 1 0".')] = None,
+    random: Annotated[int | None, Option(min=0, help="A model's missing parameters, by a seed.")] = None,
     slide: Annotated[str, Option(help="On a slider, in a page: beta, or beta=0,1,oo.")] = "",
     digits: Digits = 4,
     list_: ListAll = False,
@@ -156,6 +158,7 @@ def explain(
             option = name.replace("replacing", "what-if")
             raise InputError(f"explain: '{name}' is not an input. Use the option --{option}.")
     settings: dict[str, Any] = {"exact": exact or bool(limit), "digits": digits}
+    inputs |= {} if random is None else {"random": random}
     if slide:
         from headwork.readings.sliding import slider
 

@@ -117,6 +117,7 @@ class Value:
     formula: str = ""
     axes: tuple[str, ...] = ()
     digits: int = 4
+    names: tuple[Any, ...] = ()  # that stand for its long exact numbers, each with its ``definition``
 
     @property
     def equation(self) -> str:

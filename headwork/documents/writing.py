@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headwork.documents.blocks import Formula
+from headwork.documents.blocks import Formula, Value
 from headwork.documents.formulas import plain_formula
 from headwork.numbers.operations import map_cells
 
@@ -58,6 +58,22 @@ def number_latex(value: Any, digits: int) -> str:
         mantissa, exponent = text.split("e")
         return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
     return {"∞": r"\infty", "-∞": r"-\infty", "undefined": r"\text{undefined}"}.get(text, text)
+
+
+def definition_texts(value: Value) -> list[str]:
+    """What the names of a value stand for, in text."""
+    from headwork.numbers.exact import exact_text
+
+    pairs = ((name, name.definition) for name in value.names)
+    return [f"{n} = {exact_text(d)} = {number_text(d, value.digits)}" for n, d in pairs]
+
+
+def definition_formulas(value: Value) -> list[str]:
+    """What the names of a value stand for, in LaTeX."""
+    from headwork.numbers.exact import exact_latex
+
+    pairs = ((exact_latex(name), name.definition) for name in value.names)
+    return [f"{n} = {exact_latex(d)} \\approx {number_text(d, value.digits)}" for n, d in pairs]
 
 
 def cell_text(cell: Any) -> str:

@@ -85,7 +85,9 @@ def _ordered_terms(expr: Any) -> Any:
 
 
 def _atomic(text: str) -> bool:
-    return text.isalnum() or (text.startswith("sqrt(") and text.endswith(")") and text.count("(") == 1)
+    return text.replace("_", "").isalnum() or (
+        text.startswith("sqrt(") and text.endswith(")") and text.count("(") == 1
+    )
 
 
 def _tight(text: str) -> bool:
@@ -138,7 +140,12 @@ def tidy(value: Any) -> Any:
         expanded = sympy.expand_mul(numerator)
         return expanded if expanded.count_ops() <= numerator.count_ops() else numerator
     bases = _exponential_bases(numerator + denominator)
-    return _factored(numerator, bases) / _factored(denominator, bases)
+    # Divided before the exponentials are back: a factor of both must be seen.
+    back = {stand_in: unit for stand_in, _, unit in bases.values()}
+    tidied = (_factored(numerator, bases) / _factored(denominator, bases)).xreplace(back)
+    # A sum of names says more than its fraction, if that is not shorter.
+    named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
+    return value if named and tidied.count_ops() >= value.count_ops() else tidied
 
 
 def _has_root_of_exponentials(value: Any) -> bool:
@@ -228,9 +235,7 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
 
 def _factored(value: Any, bases: dict[Any, Any]) -> Any:
     swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in bases.items()})
-    back = {stand_in: unit for stand_in, _, unit in bases.values()}
-    swapped = sympy.factor(swapped) if _factorable(swapped) else swapped
-    return swapped.xreplace(back)
+    return sympy.factor(swapped) if _factorable(swapped) else swapped
 
 
 def root_order(values: Iterable[Any]) -> int:
@@ -316,6 +321,8 @@ def _evaluate(value: Any, digits: Any) -> Any:
         return digits.mpf(value.p) / value.q
     if value is sympy.E or value is sympy.pi:
         return +(digits.e if value is sympy.E else digits.pi)
+    if definition := getattr(value, "definition", None):  # a name (``naming``)
+        return _evaluate(definition, digits)
     parts = [_evaluate(part, digits) for part in value.args]
     if value.is_Add or value.is_Mul:
         return digits.fsum(parts) if value.is_Add else digits.fprod(parts)

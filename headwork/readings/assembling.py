@@ -31,9 +31,13 @@ def assemble(
     options: Mapping[str, Any],
     *,
     columns: bool = False,
+    names: Mapping[str, tuple[Any, ...]] | None = None,
     **settings: Any,
 ) -> AnyTrace:
-    """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for."""
+    """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for.
+
+    ``names`` are those that stand for long exact numbers, by the step that brings them.
+    """
     missing = [c.name for c in mechanism.inputs if c.name not in inputs]
     usual = mechanism.options.get("convention")
     convention = options.get("convention", usual.default if usual else "W x")
@@ -48,17 +52,18 @@ def assemble(
         symbol, formula = card.symbol, ""
         if isinstance(card, Step):
             scope = path.removesuffix(path.rpartition("/")[2])
+            without = [name.removeprefix(scope) for name in missing]
             taken = {
                 name: mechanism.step(scope + name).symbol
                 for name, _ in IF_TAKEN.findall(card.formula)
                 if scope + name in recorded
             }
-            formula = formula_for(card, columns=columns, convention=convention, missing=missing, taken=taken)
+            formula = formula_for(card, columns=columns, convention=convention, missing=without, taken=taken)
             if hard:
                 formula = SOFTMAX.sub(HARD, formula.replace(r"\beta\, ", ""))
             if time := TIME_STEP.search(path):
                 symbol = symbol.replace("_t", f"_{{{time[1]}}}")
-        return TraceValue(path, card, value, tuple(order), symbol, formula)
+        return TraceValue(path, card, value, tuple(order), symbol, formula, names=(names or {}).get(path, ()))
 
     return kind(
         mechanism=mechanism,

@@ -19,9 +19,9 @@ def cautions(trace: "Trace", *, columns: bool) -> list[str]:
 
 
 def _numbers(trace: "Trace", name: str) -> Iterator[tuple[str, Any]]:
-    """Each recorded step of that name with plain numbers, tokens as rows."""
+    """Each recorded step of that name with plain numbers, tokens as rows. Scores are those of keys."""
     for path, value in trace.steps.items():
-        if path.rpartition("/")[2] == name:
+        if path.rpartition("/")[2] == name and (name != "scores" or "key" in value.card.axes):
             values = value.values
             if values.dtype != object:
                 back = np.argsort(value.order)

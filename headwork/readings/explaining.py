@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
-from headwork.note import Mechanism, get_mechanism
+from headwork.mechanisms.definitions import DEFINITIONS
+from headwork.note import MECHANISMS, Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import SymbolFound, read_tensor
 from headwork.readings.assembling import as_rows, assemble, effective_options
 from headwork.readings.cautions import cautions
-from headwork.readings.recording import recorder, replacer
+from headwork.readings.models_by_hand import by_hand, find_model
+from headwork.readings.recording import recorder, replacer, shortener
 from headwork.readings.trace import Trace
 
 MAX_EXACT_OPERATIONS = 8_000
@@ -27,24 +29,26 @@ def explain(
     tokens_as: Literal["rows", "columns"] = "rows",
     digits: int = 4,
     replacing: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    random: Any = None,
     **arguments: Any,
 ) -> Trace:
     """Work a problem step by step.
 
     Numbers may be typed text (``"1 2; 2 0"``), nested lists or arrays. ``exact=True`` keeps fractions,
-    roots, e and pi; so do free symbols such as ``beta``.
+    roots, e and pi; so do free symbols such as ``beta``. A whole model takes its ``parameters`` by their
+    paths (``block 0/attention/W_q``); ``random``, a seed, draws those that are missing as whole numbers.
 
     >>> trace = explain("self-attention", tokens="1 2; 2 0", beta=1, exact=True)
     >>> print(trace.cell("scores", 0, 1))
     S[0,1] = 1*2 + 2*0 = 2
     """
-    mechanism = get_mechanism(slug)
-    check_names(mechanism, arguments, also=["tokens_as"])
+    arguments |= parameters or {}
     if tokens_as not in ("rows", "columns"):
         raise unknown("tokens_as", tokens_as, ["rows", "columns"])
-    settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits}
+    settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits, "random": random}
     again = partial(_again, slug, settings, dict(arguments))
-    work = partial(_work, mechanism, arguments, replacing or {}, tokens_as == "columns", digits, again)
+    work = partial(_work, slug, arguments, replacing or {}, random, tokens_as == "columns", digits, again)
     try:
         return work(exact=exact)
     except SymbolFound:
@@ -55,16 +59,34 @@ def _again(slug: str, settings: dict[str, Any], arguments: dict[str, Any], **cha
     return explain(slug, **{**settings, **arguments, **changes})
 
 
+def find_mechanism(
+    slug: str, arguments: Mapping[str, Any], *, exact: bool = False, random: Any = None
+) -> tuple[Mechanism, Mapping[str, Any]]:
+    """A mechanism or a whole model of that name, and its arguments, with those that were drawn."""
+    if model := find_model(slug):
+        seed = None if random is None else read_option(int, random, where=f"{slug}: random")
+        mechanism, values = by_hand(model, arguments, exact=exact, random=seed)
+        return mechanism, {**values, **arguments}
+    if random is not None:
+        raise InputError(f"{slug}: only the parameters of a whole model are drawn. Leave out --random.")
+    if slug.replace("_", "-") not in MECHANISMS:
+        raise unknown("mechanism", slug, [*MECHANISMS, *(d.slug for d in DEFINITIONS.values())])
+    return get_mechanism(slug), arguments
+
+
 def _work(
-    mechanism: Mechanism,
+    slug: str,
     arguments: Mapping[str, Any],
     replacing: Mapping[str, Any],
+    random: Any,
     columns: bool,
     digits: int,
     again: Callable[..., Trace],
     *,
     exact: bool,
 ) -> Trace:
+    mechanism, arguments = find_mechanism(slug, arguments, exact=exact, random=random)
+    check_names(mechanism, arguments, also=["tokens_as"])
     present = {name: value for name, value in arguments.items() if value is not None}
     inputs = {
         c.name: read_tensor(present[c.name], exact=exact, where=c.name)
@@ -84,7 +106,11 @@ def _work(
     inputs = _fitted(mechanism, inputs, options, exact)
 
     recorded: dict[str, HandTensor] = {}
-    note = replacer(recorder(recorded), swaps) if swaps else recorder(recorded)
+    names: dict[str, tuple[Any, ...]] = {}
+    note = recorder(recorded)
+    if exact and mechanism.gather:  # of several layers: numbers grow from one to the next
+        note = shortener(note, names)
+    note = replacer(note, swaps) if swaps else note
     # The arithmetic of a cell stops at labelled tensors.
     labelled = {
         name: value.labelled(name) if name in inputs or getattr(value, "shape", None) == () else value
@@ -102,6 +128,7 @@ def _work(
         digits=digits,
         replaced=replacing,
         again=again,
+        names=names,
     )
     trace.warnings.extend(cautions(trace, columns=columns))
     return trace

@@ -7,19 +7,24 @@ from typing import Any, Literal, get_args, get_origin
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.documents import Document, Item, Items
 from headwork.documents.formulas import formula_for, plain_formula
+from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Mechanism
 from headwork.readings.assembling import TOKEN_AXES, effective_options
+from headwork.readings.models_by_hand import CONVENTION, by_hand
 
 
 def mechanism_list() -> Document:
     """Each mechanism in a few lines."""
-    return Document("Mechanisms", (Items(tuple(map(_item, MECHANISMS.values()))),))
+    models = (by_hand(definition, {})[0] for definition in DEFINITIONS.values())
+    return Document("Mechanisms", (Items(tuple(map(_item, (*MECHANISMS.values(), *models)))),))
 
 
 def _item(mechanism: Mechanism) -> Item:
     lines = [f"inputs   {', '.join(_inputs(mechanism))}"]
     if options := list(_options(mechanism)):
         lines.append(f"options  {', '.join(options)}")
+    if mechanism.slug not in MECHANISMS:
+        lines.append(f"convention  {CONVENTION}")
     lines.append(f"steps    {', '.join(step.name for step in mechanism.steps)}")
     return Item(mechanism.about, mechanism.slug, more=tuple(lines))
 

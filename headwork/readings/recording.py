@@ -1,4 +1,4 @@
-"""The two notes that do something: one keeps every value, one swaps a value for another."""
+"""The notes that do something: one keeps every value, one swaps a value, one names what is too long."""
 
 from collections.abc import Mapping
 from math import prod
@@ -7,6 +7,7 @@ from typing import Any
 from headwork.errors import HeadworkError, InputError, sizes_in_words
 from headwork.note import Note
 from headwork.numbers import HandTensor
+from headwork.numbers.operations import map_cells
 
 
 def recorder(into: dict[str, Any]) -> Note:
@@ -25,6 +26,21 @@ def recorder(into: dict[str, Any]) -> Note:
         return value.labelled(name) if isinstance(value, HandTensor) else value
 
     return record
+
+
+def shortener(note: Note, into: dict[str, tuple[Any, ...]]) -> Note:
+    """A note that gives names to exact cells that are too long, and lists those that each step brings."""
+    from headwork.numbers.naming import Names
+
+    names = Names()
+
+    def shorten(name: str, value: Any, /) -> Any:
+        before = len(names.known)
+        value = HandTensor(map_cells(names.short, value.array), value.node)
+        into[name] = tuple(names.known.values())[before:]
+        return note(name, value)
+
+    return shorten
 
 
 def replacer(note: Note, swaps: Mapping[str, Any]) -> Note:

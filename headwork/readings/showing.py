@@ -2,10 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headwork.documents import Arithmetic, Code, Document, Value, Values
 from headwork.documents.blocks import CellIndex
 from headwork.documents.formats.json import plain
 from headwork.documents.writing import exact_texts
+from headwork.errors import TooLarge
+from headwork.numbers.operations import map_cells
 from headwork.readings.notebook_cells import can_be_typed, notebook_cells
 
 if TYPE_CHECKING:
@@ -50,7 +54,8 @@ def trace_values(trace: "Trace") -> Values:
 
 def shown_value(value: "TraceValue", digits: int = 4) -> Value:
     """An input or step as a document shows it."""
-    return Value(value.path, value.symbol, value.values, value.exact, value.formula, value.axes, digits)
+    card = (value.path, value.symbol, value.values, value.exact, value.formula, value.axes, digits)
+    return Value(*card, names=value.names)
 
 
 def cells_document(cells: "list[CellArithmetic]") -> Document:
@@ -78,8 +83,23 @@ def _entry(value: "TraceValue") -> dict[str, Any]:
         entry["formula"] = value.formula
     entry |= {"axes": list(value.axes), "shape": list(value.shape), "values": plain(value.values.tolist())}
     if (exact := value.exact) is not None:
-        entry["exact"] = exact_texts(exact).tolist()
+        entry["exact"] = map_cells(_without_names, exact).tolist()
+        if None in np.ravel(entry["exact"]):
+            entry["exact_by_name"] = exact_texts(exact).tolist()
+    if value.names:
+        definitions = np.array([name.definition for name in value.names], object)
+        entry["names"] = dict(zip(map(str, value.names), exact_texts(definitions).tolist(), strict=True))
     return entry
+
+
+def _without_names(number: Any) -> str | None:
+    """An exact number as text that can be typed back in; None where that is too long."""
+    from headwork.numbers.naming import whole
+
+    try:
+        return str(exact_texts(np.array(whole(number), object))[()])
+    except TooLarge:
+        return None
 
 
 def _as_typed(text: str) -> str:

@@ -36,6 +36,7 @@ class TraceValue:
     symbol: str
     formula: str = ""
     fixed: tuple[tuple[int, int], ...] = ()
+    names: tuple[Any, ...] = ()  # that it brings, for exact numbers too long for a cell
 
     @property
     def _free_axes(self) -> list[int]:
@@ -218,6 +219,7 @@ class Trace(Shown):
     def limit(self, symbol: str, to: Any) -> "Trace":
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
         from headwork.numbers.limits import limit
+        from headwork.numbers.naming import whole
         from headwork.numbers.typed import read_number
 
         name = read_number(symbol, exact=True)
@@ -233,9 +235,8 @@ class Trace(Shown):
             trace = self.again(exact=True, replacing=self.replaced, **{symbol: symbol})
 
         def at_limit(value: TraceValue) -> TraceValue:
-            return replace(
-                value, raw=HandTensor(map_cells(lambda x: limit(x, name, target), value.raw.array))
-            )
+            cells = map_cells(lambda x: limit(whole(x), name, target), value.raw.array)
+            return replace(value, raw=HandTensor(cells), names=())
 
         steps = dict(trace.steps)
         if symbol == "beta" == str(trace.options.get("beta")) and str(target) == "oo" and not trace.replaced:

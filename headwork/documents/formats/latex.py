@@ -17,7 +17,13 @@ from headwork.documents.blocks import Document, Formula, matrix_of
 from headwork.documents.formulas import plain_formula
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import LONGEST_EXACT, cell_text, number_latex, visible_indices
+from headwork.documents.writing import (
+    LONGEST_EXACT,
+    cell_text,
+    definition_formulas,
+    number_latex,
+    visible_indices,
+)
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath}
@@ -223,6 +229,7 @@ class Latex(Renderer):
             yield rf"\paragraph{{{escape_latex(value.name)}}} {self.math(value.equation)} \quad {size}"
             for caption, index in value.matrices():
                 yield from self._matrix(value, caption, index, block.whole)
+            yield from map(self._display, definition_formulas(value))
         yield from self.notes(block.warnings)
 
     def _matrix(

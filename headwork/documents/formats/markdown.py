@@ -9,7 +9,7 @@ from headwork.documents.blocks import Document, Formula
 from headwork.documents.formats.latex import escape_latex, matrix_latex
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import cell_text
+from headwork.documents.writing import cell_text, definition_formulas
 
 # What would become markup: emphasis (_ within a word does not), code, formulas, strike-through; tags and
 # entities; links; headings, lists, quotes and rules at the start of a line.
@@ -111,4 +111,5 @@ class Markdown(Renderer):
             for caption, index in value.matrices():
                 name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
                 yield f"$$\n{name}{matrix_latex(value, index, block.whole)}\n$$"
+            yield from (f"$$\n{formula}\n$$" for formula in definition_formulas(value))
         yield from self.notes(block.warnings)

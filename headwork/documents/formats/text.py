@@ -11,7 +11,14 @@ from headwork.documents.blocks import Document, Formula, matrix_of
 from headwork.documents.formulas import plain_formula
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import cell_text, exact_texts, number_texts, visible_indices, with_infinity
+from headwork.documents.writing import (
+    cell_text,
+    definition_texts,
+    exact_texts,
+    number_texts,
+    visible_indices,
+    with_infinity,
+)
 
 WIDEST_EXACT = 100  # characters; wider exact rows are listed cell by cell
 SUFFIX = ".txt"
@@ -132,6 +139,8 @@ class Text(Renderer):
                     place = ",".join(str(next(inner) if at is None else at) for at in index)
                     line = f"{plain_formula(value.symbol)}[{place}] = {strings[cell]}"
                     yield from self.wrapped(line, "  ", "      ")
+        for line in definition_texts(value):
+            yield from self.wrapped(line, "  ", "      ")
 
     def _fits(self, strings: Any) -> bool:
         """Whether exact numbers are short enough for a table."""

@@ -1,0 +1,138 @@
+"""Whole models by hand: a definition and what a person gave in, a mechanism like any other out.
+
+Its config is its options, with small defaults; its parameters are inputs, by their paths.
+"""
+
+import inspect
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from headwork.mechanisms.attention import Mask
+from headwork.mechanisms.definitions import DEFINITIONS, Definition
+from headwork.mechanisms.parameters import Initial, build, cards, flatten, paths
+from headwork.note import Mechanism, Note, silent
+from headwork.numbers import HandTensor
+from headwork.numbers.operations import numbers_of
+from headwork.numbers.options import read_option
+from headwork.numbers.typed import read_tensor
+
+CONVENTION = "W x; feed-forward x W, as published"
+SMALL = {"width": 2, "heads": 1, "depth": 1, "classes": 2, "epsilon": 0}
+HIDDEN = ("backend", "dropout", "word_dropout", "ngrams")  # fields that say nothing by hand
+SMALLEST = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to, not with, the second
+
+
+def find_model(slug: str) -> Definition | None:
+    """The definition of that short or whole name: ``vision``, ``vision-transformer``."""
+    slug = slug.replace("_", "-")
+    names = ((d, (d.slug, d.function.__name__.replace("_", "-"))) for d in DEFINITIONS.values())
+    return next((definition for definition, known in names if slug in known), None)
+
+
+def by_hand(
+    definition: Definition, given: Mapping[str, Any], *, exact: bool = False, random: int | None = None
+) -> tuple[Mechanism, dict[str, Any]]:
+    """The model as a mechanism of the sizes that were given, and the values of its fixed or drawn parameters.
+
+    Parameters that are not given are the identity, 0 or 1, where their cards say so, or drawn from a seed.
+    """
+    hints = {name: hint for name, hint in _fields(definition).items() if name not in HIDDEN}
+    usual = _sizes(definition, given, exact)
+    settings = {
+        name: read_option(hint, given[name], where=f"{definition.slug}: {name}")
+        for name, hint in hints.items()
+        if given.get(name) is not None
+    }
+    usual["hidden"] = settings.get("width", usual["width"])
+    fixed = {name: 0 for name in HIDDEN if name in _fields(definition) and name != "backend"}
+    config = definition.config_class(**{n: v for n, v in usual.items() if n in hints} | fixed | settings)
+    if "epsilon" in settings:  # as typed: a float would end all exactness
+        object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
+    template = definition.parameters(config)
+    leaves, parameters = flatten(template), {card.name: card for card in cards(template)}
+    initial = {path: leaves[name] for name, path in paths(template).items()}
+    optional = {
+        path
+        for path, card in parameters.items()
+        if "none is" in card.about and not ("identity" in card.about and len(set(initial[path].shape)) > 1)
+    }
+    values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.values is not None}
+    if random is not None:
+        values = _drawn(initial, random) | values
+    absent = dict.fromkeys(optional)
+    masks = [
+        n for n, hint in get_type_hints(definition.function, include_extras=True).items() if hint == Mask
+    ]
+
+    def function(*, parameters: Any, note: Note = silent, **values: Any) -> Any:
+        inputs = [values.get(card.name) for card in definition.inputs]
+        options = {name: values[name] for name in masks if name in values}
+        return definition.function(parameters, config, *inputs, note=note, **options)
+
+    optional_inputs = {n: p.default for n, p in inspect.signature(definition.function).parameters.items()}
+    kinds = inspect.Parameter
+    signature = [
+        kinds(card.name, kinds.POSITIONAL_OR_KEYWORD, default=optional_inputs[card.name])
+        for card in definition.inputs
+    ]
+    signature += [kinds(n, kinds.KEYWORD_ONLY, default=getattr(config, n)) for n in hints]
+    signature += [kinds(n, kinds.KEYWORD_ONLY, default=None) for n in masks]
+    function.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    function.__annotations__ = hints | dict.fromkeys(masks, Mask)
+    function.__name__, function.__doc__ = definition.slug, definition.function.__doc__
+    mechanism = Mechanism.of(
+        function,
+        *definition.inputs,
+        *parameters.values(),
+        *definition.steps(config),
+        gather=lambda trained: build(template, absent | trained, definition.slug),
+        needed=tuple(path for path in parameters if path not in optional and path not in values),
+    )
+    return mechanism, values
+
+
+def _fields(definition: Definition) -> dict[str, Any]:
+    return {n: h for n, h in get_type_hints(definition.config_class).items() if n.islower()}
+
+
+def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dict[str, Any]:
+    """Small defaults, and the sizes that follow from what was given."""
+    sizes: dict[str, Any] = dict(SMALL)
+
+    def read(name: str) -> Any:
+        return read_tensor(given[name], exact=exact, where=name).array
+
+    for path, field in (("embedding/table", "vocabulary"), ("positions/table", "max_length")):
+        if given.get(path) is not None and read(path).ndim == 2:
+            sizes[field], sizes["width"] = read(path).shape
+    for card in definition.inputs:
+        array: Any = read(card.name) if given.get(card.name) is not None else np.zeros(())
+        if not array.ndim:
+            continue
+        if card.name == "images":
+            side = array.shape[-1]
+            sizes |= {"image_size": side, "channels": array.shape[-3] if array.ndim > 2 else 1}
+            sizes["patch_size"] = side // 2 if side % 2 == 0 else side
+        elif card.axes.endswith("width"):
+            sizes["width"] = array.shape[-1]
+        elif card.axes.endswith("token") and card.name != "mask":
+            sizes["vocabulary"] = max(sizes.get("vocabulary", 1), int(array.max()) + 1)
+            sizes["max_length"] = max(sizes.get("max_length", 1), array.shape[-1])
+    return sizes
+
+
+def _fixed(leaf: Initial, exact: bool) -> Any:
+    assert leaf.values is not None
+    return leaf.values(HandTensor(numbers_of(0, np.dtype(object if exact else float)))).array
+
+
+def _drawn(initial: Mapping[str, Initial], seed: int) -> dict[str, Any]:
+    """Small whole numbers for every parameter, so that giving one does not change the others."""
+    generator = np.random.default_rng(seed)
+    return {
+        path: generator.integers(*SMALLEST.get(leaf.draw, (-2, 3)), leaf.shape)
+        for path, leaf in initial.items()
+    }
