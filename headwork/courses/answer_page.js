@@ -16,7 +16,7 @@
     event.preventDefault();
     const lines = ["student = " + quoted(document.getElementById("student").value.trim())];
     if (form.dataset.sheet) lines.push("sheet = " + quoted(form.dataset.sheet));
-    for (const part of form.querySelectorAll("section")) {
+    for (const part of form.querySelectorAll("section[data-exercise]")) {
       const name = quoted(part.dataset.exercise);
       if (part.dataset.kind) lines.push("", "[exercise." + name + "]", "kind = " + quoted(part.dataset.kind),
         "seed = " + part.dataset.seed, "difficulty = " + part.dataset.difficulty);
