@@ -184,3 +184,16 @@ def test_models_are_listed(headwork_command: Any) -> None:
     assert "[block 0/attention/W_q]" in text
     assert "depth (whole number, 1 unless given)" in text
     assert "convention  W x; feed-forward x W, as published" in text
+
+
+def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
+    import sympy
+
+    from headwork.numbers.exact import decimal
+    from headwork.numbers.naming import Names
+
+    names, long = Names(), sum(sympy.exp(sympy.sqrt(n)) for n in (2, 3, 5, 7, 11))
+    first, opposite = names.short(long), names.short(-long)
+    assert str(first) == "u_1"
+    assert opposite == -first
+    assert decimal(opposite) == decimal(-long)
