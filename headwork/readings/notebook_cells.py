@@ -41,8 +41,9 @@ def notebook_cells(trace: "Trace") -> Iterator[Block]:
 
 
 def _prints(expression: str, result: Any, before: str = "") -> Code:
-    """A cell that prints an expression."""
-    return Code(f"{before}print({expression})", (f"{result}\n",))
+    """A cell that prints an expression, with what a new kernel prints, whatever this program has set."""
+    with np.printoptions(precision=8, suppress=False):
+        return Code(f"{before}print({expression})", (f"{result}\n",))
 
 
 # --- the problem, typed in again -----------------------------------------------------------------

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
+import numpy as np
 import pytest
 
 import headwork
@@ -263,6 +264,13 @@ def test_a_function_that_stops_is_told_with_its_arguments():
         check("convolutions", print)
     with pytest.raises(AssertionError, match="&lt;b&gt;"):
         require("recurrence", lambda *arguments: {}["<b>"])
+
+
+@pytest.fixture(autouse=True)
+def numbers_print_as_before():
+    """Notebooks run in this process, and set how numbers are printed."""
+    with np.printoptions():
+        yield
 
 
 # --- whole notebooks --------------------------------------------------------------------------------------
