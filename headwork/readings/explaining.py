@@ -143,7 +143,7 @@ def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequen
     missing = [name for name in mechanism.required if arguments.get(name) is None]
     if missing:
         expected = "; ".join(
-            f"{c.name}: {c.axes.replace(' ', ' x ')}, {c.about}"
+            f"{c.name}: {c.axes.replace(' ', ' x ')}" + (f", {c.about}" if c.about else "")
             for c in mechanism.inputs
             if c.name in missing
         )
