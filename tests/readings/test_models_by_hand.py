@@ -124,7 +124,7 @@ def test_what_is_not_given_is_the_identity_or_needed() -> None:
     assert trace["block 0/attention/key"].formula == r"\operatorname{split}(X)"
     with pytest.raises(InputError, match="language: embedding/table and positions/table missing"):
         headwork.explain("language-model", tokens="0 1")
-    with pytest.raises(InputError, match="images: batch x channel x height x width$"):
+    with pytest.raises(InputError, match=r"images: batch x channel x height x width$"):
         headwork.explain("vision", random=1)
     with pytest.raises(InputError, match="block 0/feed-forward/W_1 and block 0/feed-forward/W_2 missing"):
         headwork.explain("encoder", tokens="1 2; 2 0", hidden=3)
