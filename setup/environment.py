@@ -28,7 +28,7 @@ LOCKED = ROOT / "setup" / "locked"  # written by setup/lock.py
 BASE = getattr(sys, "_base_executable", sys.executable)  # not a .venv's own, which may be about to go
 
 # The extras of pyproject.toml that each layer holds; a layer holds the ones before it.
-LAYERS = {"run": ["train"], "dev": ["train", "export", "dev"]}
+LAYERS = {"run": ["train", "lab"], "dev": ["train", "lab", "export", "pdf", "dev"]}
 
 
 def main(layer: str, rest: bool = False) -> int:
