@@ -199,3 +199,15 @@ def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
     assert str(first) == "u_1"
     assert opposite == -first
     assert decimal(opposite) == decimal(-long)
+
+
+def test_a_quotient_of_names_is_shortened() -> None:
+    import sympy
+
+    from headwork.numbers.exact import tidy
+    from headwork.numbers.naming import Names
+
+    u = Names()._name(sympy.E + sympy.pi)
+    assert tidy(7 * (2 * u + 3) / (-2 * u - 3)) == -7
+    assert tidy((u - 3) / (3 - u)) == -1
+    assert tidy((u - 3) / (u + 3)) == (u - 3) / (u + 3)
