@@ -143,7 +143,7 @@ def tidy(value: Any) -> Any:
     # Divided before the exponentials are back: a factor of both must be seen.
     back = {stand_in: unit for stand_in, _, unit in bases.values()}
     (above, first), (below, second) = (_factored(part, bases) for part in (numerator, denominator))
-    tidied = (above / below * first * second).xreplace(back)
+    tidied = (above / below * (first / second)).xreplace(back)
     # A sum of names says more than its fraction, if that is not shorter.
     named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
     return value if named and tidied.count_ops() >= value.count_ops() else tidied
@@ -216,7 +216,7 @@ def _factorable(value: Any) -> bool:
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
-    """Each exponential as a power of a stand-in symbol: e^(1/2), e -> t, t^2; and each named number as one."""
+    """Each exponential as a power of a stand-in symbol: e^(1/2), e -> t, t^2; a named number too."""
     groups: dict[Any, list[tuple[Any, Any]]] = {}
     # In order of size, so that the outcome does not depend on the order of a set.
     for one in sorted(value.atoms(sympy.exp) | value.atoms(sympy.E.func), key=sympy.default_sort_key):
@@ -236,12 +236,14 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
     return swaps | {name: (sympy.Dummy(), 1, name) for name in named}
 
 
-def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, int]:
-    """The factors, and their sign apart: x - 3 and 3 - x are to be seen as one."""
+def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:
+    """The factors, and the number among them apart: of x - 3 and 9 - 3x, one factor is the same."""
     swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in bases.items()})
-    factors = sympy.Mul.make_args(sympy.factor(swapped) if _factorable(swapped) else swapped)
+    factored = sympy.factor(swapped) if _factorable(swapped) else swapped
+    number, rest = factored.as_coeff_Mul()
+    factors = sympy.Mul.make_args(rest)
     turned = [factor for factor in factors if factor.is_Add and factor.could_extract_minus_sign()]
-    return sympy.Mul(*(-f if f in turned else f for f in factors)), (-1) ** len(turned)
+    return sympy.Mul(*(-f if f in turned else f for f in factors)), number * (-1) ** len(turned)
 
 
 def root_order(values: Iterable[Any]) -> int:
