@@ -118,6 +118,7 @@ class Value:
     axes: tuple[str, ...] = ()
     digits: int = 4
     names: tuple[Any, ...] = ()  # that stand for its long exact numbers, each with its ``definition``
+    beside: bool = False  # a parameter of the next value
 
     @property
     def equation(self) -> str:

@@ -85,6 +85,7 @@ def trace(
         title=recording.title,
         again=partial(trace, model, only=only, budget=budget, **named),
         result=result,
+        noted=recording.noted,
     )
 
 
@@ -110,14 +111,14 @@ class Recording:
     budget: int
     values: dict[str, Any] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
+    noted: list[str] = field(default_factory=list)
     total: int = 0
 
     def note(self, name: str, value: Any, /) -> Any:
-        if name in self.taken or name in self.others:
+        if name in self.noted:
             raise HeadworkError(f"the step '{name}' was noted twice: give the second a scope of its own.")
+        self.noted.append(name)
         if not any(fnmatchcase(name, pattern) for pattern in self.patterns):
-            self.others.add(name)
             return labelled(value, name)
         kind = value.array.dtype if isinstance(value, HandTensor) else value.dtype
         self.taken[name] = math.prod(value.shape) * max(kind.itemsize, 4)
@@ -131,12 +132,12 @@ class Recording:
 
     @property
     def title(self) -> str:
-        count = len(self.taken)
-        return f"{count} of {count + len(self.others)} steps kept" if self.others else ""
+        kept, all_ = len(self.taken), len(self.noted)
+        return f"{kept} of {all_} steps kept" if kept < all_ else ""
 
     def check(self, *replaced: str) -> None:
         """Nothing is left out silently: neither by a pattern that matches no step, nor by the budget."""
-        paths = [*self.taken, *self.others]
+        paths = self.noted
         for pattern in (*self.patterns, *replaced):
             if pattern not in paths and not any(fnmatchcase(path, pattern) for path in paths):
                 raise _no_match(pattern, paths)

@@ -26,7 +26,33 @@ from headwork.mechanisms.parameters import (
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 
 Placement = Literal["post", "pre"]
-OUTPUT = Step("output", "Y", r"\text{the layer's result}", "token width")
+
+
+def _sublayer_steps(
+    k: int, name: str, steps: Callable[..., tuple[Step, ...]], memory: str = "", **symbols: str
+) -> tuple[Step, ...]:
+    """Sublayer ``k`` with its residual and its normalisation, which may come before or after it.
+
+    What goes into each is the last of what was taken so far.
+    """
+    rows = f"{{normalisation {k - 1}/output,normalisation {k}/output|X}}"
+    total = f"{{residual {k - 1},residual {k}|X}}"
+    stream = f"{{residual {k - 1},normalisation {k - 1}/output|X}}"
+    own = {"X": total, "x": f"({total})", "c": f"(C_{k})", "b": rf"\beta_{k}", "Y": f"L_{k}"}
+    own |= {symbol: f"{symbol}_{k}" for symbol in ("C", "N", r"\mu", r"\sigma", r"\gamma")}
+    return (
+        *steps(scope=name, memory=memory or rows, symbols={"X": rows, **symbols}),
+        Step(f"residual {k}", f"R_{k}", f"{stream} + {symbols['Y']}", "token width"),
+        *steps_of(layer_normalisation, scope=f"normalisation {k}", symbols=own),
+    )
+
+
+def _output(k: int) -> Step:
+    return Step("output", "Y", f"{{residual {k},normalisation {k}/output|L_{k}}}", "token width")
+
+
+ATTENTION = partial(steps_of, multi_head_attention)
+FEED_FORWARD = partial(steps_of, feed_forward, always_x_W=True)
 
 
 def _by_hand(beta: Number, convention: Convention) -> dict[str, Any]:
@@ -66,13 +92,9 @@ def _residual(
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
     *input_cards(EncoderLayerParameters),
-    *steps_of(layer_normalisation, scope="normalisation 1"),
-    *steps_of(multi_head_attention, scope="attention", memory="X"),
-    Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
-    *steps_of(layer_normalisation, scope="normalisation 2"),
-    *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
-    Step("residual 2", "R_2", r"X' + \text{feed-forward}", "token width"),
-    OUTPUT,
+    *_sublayer_steps(1, "attention", ATTENTION, Y="Z"),
+    *_sublayer_steps(2, "feed-forward", FEED_FORWARD, H="G", Y="U"),
+    _output(2),
     gather=partial(gather, EncoderLayerParameters),
 )
 def encoder_layer(
@@ -111,19 +133,13 @@ def encoder_layer(
     Input("tokens", "X", "token width", "one row per token"),
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
     *input_cards(DecoderLayerParameters),
-    *steps_of(layer_normalisation, scope="normalisation 1"),
-    *steps_of(multi_head_attention, scope="attention", memory="X"),
-    Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
-    *steps_of(layer_normalisation, scope="normalisation 2"),
+    *_sublayer_steps(1, "attention", ATTENTION, Y="Z"),
     *(
         replace(step, when=step.when and "memory_mask")
-        for step in steps_of(multi_head_attention, scope="cross-attention", memory="M")
+        for step in _sublayer_steps(2, "cross-attention", ATTENTION, memory="M", Y="Z'")
     ),
-    Step("residual 2", "R_2", r"X' + \operatorname{cross\_attention}", "token width"),
-    *steps_of(layer_normalisation, scope="normalisation 3"),
-    *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
-    Step("residual 3", "R_3", r"X'' + \text{feed-forward}", "token width"),
-    OUTPUT,
+    *_sublayer_steps(3, "feed-forward", FEED_FORWARD, H="G", Y="U"),
+    _output(3),
     gather=partial(gather, DecoderLayerParameters),
 )
 def decoder_layer(

@@ -68,8 +68,10 @@ def mechanism_table() -> str:
         if options := ", ".join(f"`{option}`" for option in _options(mechanism)):
             lines += ["", fill(f"Options: {options}.", 100, break_long_words=False, break_on_hyphens=False)]
         lines += ["", "| step | symbol | formula | axes |", rule]
+        taken: dict[str, str] = {}
         for step in mechanism.steps:
-            formula = formula_for(step, columns=False, convention=convention)
+            formula = formula_for(step, columns=False, convention=convention, path=step.name, taken=taken)
+            taken |= {} if step.when else {step.name: step.symbol}
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
             lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")
         lines.append("")

@@ -73,9 +73,11 @@
     const rowsOf = (matrix) => {
       const rows = places.get(matrix.querySelector("canvas"))?.rows
         || [...matrix.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((td) => places.get(td)));
-      return rows.map((row) => row.map(record));
+      const bytes = Uint8Array.from(atob(frame.numbers), (sign) => sign.charCodeAt(0));
+      const numbers = new Float64Array(bytes.buffer);
+      return rows.map((row) => row.map((cell) => [...record(cell), numbers[cell.number]]));
     };
-    for (const card of root.querySelectorAll(".card")) copyButtons(card, rowsOf);
+    for (const card of root.querySelectorAll(".card, .parameter")) copyButtons(card, rowsOf);
     const bar = root.querySelector(".bar");
     let shown = null;
     let pinned = null;

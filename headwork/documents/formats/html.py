@@ -5,10 +5,12 @@ tints, arithmetic) is numbered cell by cell, in the order in which the page show
 """
 
 import math
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from headwork.documents import blocks
@@ -225,10 +227,7 @@ def values_markup(
     return fill_in(
         "trace.html",
         block=block,
-        groups=[
-            (title, [(names[v.name], frame) for v in values if v.name in names])
-            for title, values in block.groups
-        ],
+        groups=[(title, _with_parameters(values, names, frame)) for title, values in block.groups],
         mathml=mathml,
         plain=plain_formula,
         definitions=definition_formulas,
@@ -239,6 +238,19 @@ def values_markup(
         has_exact=has_exact,
         data=data,
     )
+
+
+def _with_parameters(
+    values: Iterable[blocks.Value], cards: dict[str, Card], frame: "Frame"
+) -> Iterator[tuple[Card, "Frame", list[Card]]]:
+    """The cards that are shown, each with the parameters that stand within it."""
+    parameters: list[Card] = []
+    for card in (cards[value.name] for value in values if value.name in cards):
+        if card.value.beside:
+            parameters.append(card)
+        else:
+            yield card, frame, parameters
+            parameters = []
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -347,12 +359,14 @@ class Records:
         """One frame, options first, then every cell in the page's order."""
         block = frame.block
         cells = [self._number((value, "", None, "", "", ())) for value in block.options.values()]
+        numbers: list[Any] = [None] * len(cells)  # in full precision, for those who copy them
         for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
             name = card.value.name
             # What one card leaves of its part goes to those after it.
             stop = budget - budget / left
             for index, pictured in card.cells():
                 entry = frame.entries[name][index]
+                numbers.append(frame.values[name].values[index])
                 if budget > stop and self.characters < MAX_CHARACTERS:
                     arithmetic, names, sources, cost = self._arithmetic(block, name, index)
                     budget -= cost
@@ -367,7 +381,9 @@ class Records:
                 record = (entry.decimal, str(entry.exact), tint, arithmetic, names, sources)
                 cells.append(self._number(record))
         formulas = [mathml(frame.values[card.value.name].equation) for card in self.cards]
-        return {"cells": cells, "formulas": formulas, "warnings": block.warnings, "title": block.title}
+        stored = b64encode(np.array(numbers, "<f8").tobytes()).decode()
+        words = {"formulas": formulas, "warnings": block.warnings, "title": block.title}
+        return {"cells": cells, "numbers": stored, **words}
 
     def _arithmetic(
         self, block: blocks.Values, name: str, index: CellIndex
