@@ -61,9 +61,10 @@ def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
         more += ", replacing=replacing"
     limit = LIMIT.fullmatch(trace.title)
     then = f".limit({_literal(limit[1])}, {_literal(limit[2].replace('∞', 'oo'))})" if limit else ""
-    return "\n".join(
-        [*lines, f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}", "trace"]
-    )
+    lines.append(f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}")
+    if not (trace.warnings or limit) and trace.again and trace.again(replacing=replaced).warnings:
+        lines.append("trace.warnings.clear()")
+    return "\n".join([*lines, "trace"])
 
 
 def can_be_typed(trace: "Trace") -> bool:

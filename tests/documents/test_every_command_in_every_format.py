@@ -283,10 +283,13 @@ def check_notebook(text):
     from nbclient import NotebookClient
 
     before = nbformat.reads(text, as_version=4)
+    if all(cell.cell_type == "markdown" for cell in before.cells):
+        return
     after = NotebookClient(nbformat.reads(text, as_version=4), timeout=300).execute()
-    assert any(cell.get("outputs") for cell in before.cells)
+    blanks = any("?" in cell.source for cell in before.cells if cell.cell_type == "code")
+    assert blanks or any(cell.get("outputs") for cell in before.cells)
     for one, two in zip(before.cells, after.cells, strict=True):
-        for mine, theirs in zip(one.get("outputs", []), two.get("outputs", []), strict=True):
+        for mine, theirs in zip(one.get("outputs", []), two.get("outputs", []), strict=not blanks):
             assert mine.get("text") == theirs.get("text")
             assert mine.get("data", {}).get("text/html") == theirs.get("data", {}).get("text/html")
 
@@ -302,9 +305,7 @@ def test_a_notebook_executes(call, headwork_command):
 @pytest.mark.parametrize("call", [call for name, call in (CALLS | MORE).items() if name not in SLOW])
 def test_every_notebook_executes(call, files, headwork_command):
     arguments = [files.get(word, word) for word in shlex.split(call)]
-    text = headwork_command(*arguments, "--as", "notebook")[1]
-    if any(cell.cell_type == "code" for cell in nbformat.reads(text, as_version=4).cells):
-        check_notebook(text)
+    check_notebook(headwork_command(*arguments, "--as", "notebook")[1])
 
 
 @pytest.mark.soak

@@ -53,10 +53,11 @@
     if (!store) return;
     const { records, frames, start, labels } = JSON.parse(store.textContent);
     let frame = frames[start];
-    const record = (cell) => {
-      const found = records[frame.cells[cell.number]];
-      return typeof found === "string" ? cell.plain(found) : found;
+    const numberOf = (cell) => {
+      frame.values ??= new Float64Array(Uint8Array.from(atob(frame.numbers), (sign) => sign.charCodeAt(0)).buffer);
+      return frame.values[cell.number];
     };
+    const record = (cell) => records[frame.cells[cell.number]] || cell.plain(numberOf(cell));
     const cells = [];
     const places = new Map();
     for (const place of root.querySelectorAll(".options b, .matrix td:not(.gap), .matrix canvas")) {
@@ -73,9 +74,7 @@
     const rowsOf = (matrix) => {
       const rows = places.get(matrix.querySelector("canvas"))?.rows
         || [...matrix.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((td) => places.get(td)));
-      const bytes = Uint8Array.from(atob(frame.numbers), (sign) => sign.charCodeAt(0));
-      const numbers = new Float64Array(bytes.buffer);
-      return rows.map((row) => row.map((cell) => [...record(cell), numbers[cell.number]]));
+      return rows.map((row) => row.map((cell) => [...record(cell), numberOf(cell)]));
     };
     for (const card of root.querySelectorAll(".card, .parameter")) copyButtons(card, rowsOf);
     const bar = root.querySelector(".bar");
@@ -213,4 +212,13 @@
 
   document.body.append(panel);
   document.querySelectorAll(".headwork").forEach(setUp);
+  // What scrolls sideways and holds nothing to stop at is a stop itself.
+  const scrolling = new ResizeObserver((places) => {
+    for (const { target } of places) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
+  });
+  for (const place of document.querySelectorAll(".scroll")) {
+    if (place.querySelector("[tabindex]")) continue;
+    Object.assign(place, { role: "region", ariaLabel: "scrolls sideways" });
+    scrolling.observe(place);
+  }
 })();

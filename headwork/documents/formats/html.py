@@ -221,7 +221,7 @@ def values_markup(
         labels = list(slider.labels) if slider else []
         stored = {"records": list(records.numbers), "frames": contents, "start": start, "labels": labels}
         data = script_data(stored)
-        has_exact = any(type(record) is tuple and record[0] and record[1] for record in records.numbers)
+        has_exact = any(record[0] and record[1] for record in records.numbers)
     names = {card.value.name: card for card in cards}
     left_out = len(every) - len(cards)
     return fill_in(
@@ -340,7 +340,7 @@ class Records:
     """The texts of each cell, stored once however often they occur; a frame is a list of their numbers.
 
     A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources);
-    of a cell of a heat map without arithmetic only its decimals.
+    a cell of a heat map without arithmetic has none.
     """
 
     def __init__(self, cards: list[Card], options: Sequence[str]) -> None:
@@ -371,7 +371,7 @@ class Records:
                     arithmetic, names, sources, cost = self._arithmetic(block, name, index)
                     budget -= cost
                 elif pictured:
-                    cells.append(self._number(entry.decimal))
+                    cells.append(-1)  # the page makes it from the number
                     continue
                 else:
                     arithmetic = _cut(frame.name_and_value(name, index), LONGEST_VALUE)
@@ -380,7 +380,8 @@ class Records:
                 tint = "odd" if entry.odd else entry.heat
                 record = (entry.decimal, str(entry.exact), tint, arithmetic, names, sources)
                 cells.append(self._number(record))
-        formulas = [mathml(frame.values[card.value.name].equation) for card in self.cards]
+        names = [card.value.name for card in self.cards if not card.value.beside]
+        formulas = [mathml(frame.values[name].equation) for name in names]
         stored = b64encode(np.array(numbers, "<f8").tobytes()).decode()
         words = {"formulas": formulas, "warnings": block.warnings, "title": block.title}
         return {"cells": cells, "numbers": stored, **words}
