@@ -22,13 +22,17 @@ class HeatMap {
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
     this.resize();
-    // Painted when it is first seen: a page may have a hundred.
+    const see = () => {
+      this.seen = true;
+      this.paint();
+    };
+    // Painted when it is first seen: a page may have a hundred. On paper all of them are.
     new IntersectionObserver((seen, observer) => {
       if (!seen.some((entry) => entry.isIntersecting)) return;
       observer.disconnect();
-      this.seen = true;
-      this.paint();
+      see();
     }, { rootMargin: "300px" }).observe(canvas);
+    window.addEventListener("beforeprint", see);
   }
 
   resize() {
