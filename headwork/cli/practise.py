@@ -8,8 +8,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.options import Difficulty, Hint, Seed
-from headwork.cli.output import Output
+from headwork.cli.output import Difficulty, Hint, Output, Seed
 from headwork.errors import InputError
 
 practice = group(

@@ -10,6 +10,7 @@ A document is made of parts: blocks, plain text (prose), a matplotlib figure, or
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partialmethod
 from typing import Any
 
 from headwork.documents.style import PLAIN, Style
@@ -20,7 +21,7 @@ CellIndex = tuple[int, ...]  # of a cell in a whole value
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula in LaTeX: a block, or a part of prose or a cell of a table."""
+    """A formula in LaTeX: a part of prose, or a cell of a table."""
 
     latex: str
 
@@ -225,24 +226,12 @@ class Shown(ABC):
     def to_text(self, style: Style = PLAIN) -> str:
         return self.render("text", style=style)
 
-    def to_markdown(self) -> str:
-        return self.render("markdown")
-
-    def to_latex(self, fragment: bool = False) -> str:
-        return self.render("latex", fragment=fragment)
-
-    def to_html(self) -> str:
-        """A whole page that opens offline."""
-        return self.render("html")
-
-    def to_json(self) -> str:
-        return self.render("json")
-
-    def to_notebook(self) -> str:
-        return self.render("notebook")
-
-    def _repr_html_(self) -> str:
-        return self.render("html", fragment=True)
+    to_markdown = partialmethod(render, "markdown")
+    to_latex = partialmethod(render, "latex")
+    to_html = partialmethod(render, "html")  # a whole page that opens offline
+    to_json = partialmethod(render, "json")
+    to_notebook = partialmethod(render, "notebook")
+    _repr_html_ = partialmethod(render, "html", fragment=True)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -279,7 +268,7 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Block = Heading | Prose | Note | Items | Code | Figure | Details | Formula | Values | Slider | Table
+Block = Heading | Prose | Note | Items | Code | Figure | Details | Values | Slider | Table
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How numbers are written, and how many of them: what the formats share."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headwork.documents.blocks import Formula, Value
@@ -106,6 +106,19 @@ def visible_indices(count: int, most: int = MAX_SHOWN) -> Sequence[int | None]:
     if count <= most:
         return range(count)
     return [*range(most - 3), None, count - 2, count - 1]
+
+
+def column_blocks(widths: Sequence[float], most: float) -> Iterator[slice]:
+    """Which columns stand side by side within so much; at least one.
+
+    >>> list(column_blocks([3, 3, 9, 2], 6))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    start = 0
+    for stop in range(1, len(widths) + 1):
+        if stop == len(widths) or sum(widths[start : stop + 1]) > most:
+            yield slice(start, stop)
+            start = stop
 
 
 def number_texts(numbers: Any, digits: int) -> Any:

@@ -29,6 +29,8 @@ from headwork.note import Input, Mechanism, Note
 from headwork.numbers import HandTensor
 from headwork.readings import Trace, replacer
 from headwork.readings.assembling import assemble
+from headwork.sizes import Ledger
+from headwork.sizes.architectures import model_ledger
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -207,6 +209,22 @@ def evaluating(model: "nn.Module") -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
+
+
+def ledger(model: Any, /, *inputs: Any, **more: Any) -> Ledger:
+    """What each part of a model holds and does, on an input of this shape; nothing is computed.
+
+    >>> import torch; from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
+    >>> model = ConvolutionalClassifier(ConvolutionalConfig(width=4, depth=1))
+    >>> counted = ledger(model, torch.zeros(1, 1, 28, 28))
+    >>> [(row.name, row.parameters, row.flops) for row in counted.rows]
+    [('block 0', 40, 56448), ('head', 50, 80)]
+    """
+    if not hasattr(model, "definition"):
+        raise InputError(f"ledger: {type(model).__name__} is not a model of Headwork.")
+    named = inputs_by_name(model, inputs, more)
+    shapes = {name: value if isinstance(value, str) else tuple(value.shape) for name, value in named.items()}
+    return model_ledger(model.definition, model.config, shapes)
 
 
 def inputs_by_name(model: Any, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def _residual(
     if num_outputs is None:
         change = sublayer(rows)
     else:
-        tokens, change = tokens[..., :num_outputs, :], sublayer(rows[..., :num_outputs, :], rows)
+        tokens, change = tokens[..., :num_outputs, :], sublayer(rows[..., :num_outputs, :], memory=rows)
     total = note(f"residual {k}", tokens + kernels.drop(change))
     return normalise(total) if placement == "post" else total
 
@@ -116,17 +116,11 @@ def encoder_layer(
     p = parameters
     attend: Any = partial(kernels.attention, heads=heads, **_by_hand(beta, convention))
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-
-    def own(rows: Tensor, memory: Tensor = None) -> Tensor:
-        return attend(rows, p.attention, memory, mask=mask, note=inside(note, "attention"))
-
-    def feed(rows: Tensor) -> Tensor:
-        return kernels.feed_forward(
-            rows, p.feed_forward, activation=activation, note=inside(note, "feed-forward")
-        )
-
+    own = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
+    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
     tokens = residual(tokens, 1, p.normalisation_1, own, num_outputs=num_outputs)
-    return note("output", residual(tokens, 2, p.normalisation_2, feed))
+    tokens = residual(tokens, 2, p.normalisation_2, partial(feed, note=inside(note, "feed-forward")))
+    return note("output", tokens)
 
 
 @mechanism(
@@ -162,18 +156,10 @@ def decoder_layer(
     p = parameters
     attend: Any = partial(kernels.attention, heads=heads, **_by_hand(beta, convention))
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-
-    def own(rows: Tensor) -> Tensor:
-        return attend(rows, p.attention, mask=mask, note=inside(note, "attention"))
-
-    def cross(rows: Tensor) -> Tensor:
-        return attend(rows, p.cross_attention, memory, mask=memory_mask, note=inside(note, "cross-attention"))
-
-    def feed(rows: Tensor) -> Tensor:
-        return kernels.feed_forward(
-            rows, p.feed_forward, activation=activation, note=inside(note, "feed-forward")
-        )
-
+    own = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
+    cross = partial(attend, p=p.cross_attention, memory=memory, mask=memory_mask)
+    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
     tokens = residual(tokens, 1, p.normalisation_1, own)
-    tokens = residual(tokens, 2, p.normalisation_2, cross)
-    return note("output", residual(tokens, 3, p.normalisation_3, feed))
+    tokens = residual(tokens, 2, p.normalisation_2, partial(cross, note=inside(note, "cross-attention")))
+    tokens = residual(tokens, 3, p.normalisation_3, partial(feed, note=inside(note, "feed-forward")))
+    return note("output", tokens)

@@ -20,18 +20,14 @@ def mechanism_list() -> Document:
 
 
 def _item(mechanism: Mechanism) -> Item:
-    lines = [f"inputs   {', '.join(_inputs(mechanism))}"]
+    inputs = (c.name if c.name in mechanism.required else f"[{c.name}]" for c in mechanism.inputs)
+    lines = [f"inputs   {', '.join(inputs)}"]
     if options := list(_options(mechanism)):
         lines.append(f"options  {', '.join(options)}")
     if mechanism.slug not in MECHANISMS:
         lines.append(f"convention  {CONVENTION}")
     lines.append(f"steps    {', '.join(step.name for step in mechanism.steps)}")
     return Item(mechanism.about, mechanism.slug, more=tuple(lines))
-
-
-def _inputs(mechanism: Mechanism) -> Iterator[str]:
-    for card in mechanism.inputs:
-        yield card.name if card.name in mechanism.required else f"[{card.name}]"
 
 
 def _options(mechanism: Mechanism) -> Iterator[str]:

@@ -42,7 +42,8 @@ def trace_values(trace: "Trace") -> Values:
         alias = next((((name, index),) for name in same if name != path), ())
         return Arithmetic(str(cell), names, cell.sources or alias)
 
-    left = {name: v for name, v in trace.inputs.items() if len(trace.inputs) > MANY and v.card.trained}
+    trained = [name for name, v in trace.inputs.items() if getattr(v.card, "trained", False)]
+    left = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MANY}
     first = [shown_value(v, trace.digits) for name, v in trace.inputs.items() if name not in left]
     groups = {"Inputs": first}
     for title, path in zip(group_titles(list(trace.steps)), trace.steps, strict=True):

@@ -35,6 +35,14 @@
       this.element.tabIndex = 0;
       this.element.focus({ preventScroll: still });
     }
+    // What it shows, where its arithmetic is not kept.
+    get line() {
+      const table = this.element.closest("table");
+      const row = this.element.parentElement.querySelector("th")?.textContent;
+      const column = table.tHead?.rows[0].cells[this.element.cellIndex]?.textContent;
+      const shown = [...this.element.children].map((part) => part.textContent).join(" = ") || this.element.textContent;
+      return `${table.getAttribute("aria-label")} [${[row, column].filter(Boolean)}] = ${shown}`;
+    }
     fill([decimal, exact, heat]) {
       const cell = this.element;
       if (exact && decimal) cell.innerHTML = `<span class="exact">${exact}</span><span class="decimal"></span>`;
@@ -91,7 +99,7 @@
         lit = [cell, ...sources.map((number) => cells[number])];
         for (const other of lit.slice(1)) other.mark("lit", true);
         cell.mark("here", true);
-        tell(names ? [names, arithmetic] : [arithmetic]);
+        tell(names ? [names, arithmetic] : [arithmetic || cell.line]);
       } else {
         tell([]);
       }

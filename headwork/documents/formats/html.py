@@ -27,7 +27,6 @@ from headwork.documents.writing import (
     definition_formulas,
     number_text,
     visible_indices,
-    with_infinity,
 )
 
 STYLES = ("page.css", "trace.css")
@@ -38,7 +37,6 @@ MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest
 MAX_CHARACTERS = 600_000  # of arithmetic in one page
 MAX_HEAT = 90_000  # cells of heat maps in one page; further matrices are shown in part
 LONGEST_ARITHMETIC = 4_000  # of one cell
-LONGEST_VALUE = 400  # of one cell without its arithmetic
 
 HINT = (
     "Point at a cell, tap it, or use the arrow keys: its arithmetic appears below, and the cells that it "
@@ -52,7 +50,8 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     """The document as a whole page, or as a fragment: styles that stay inside, no script."""
     if fragment:
         head = [blocks.Heading(document.title, 3)] if document.title else []
-        return str(fragment_markup([*head, *document.blocks]))
+        inner = Markup("\n").join(Html(live=False).pieces([*head, *document.blocks]))
+        return f"<div><style>\n{read_asset('trace.css')}</style>\n{inner}</div>"
     html = Html()
     body = Markup("\n").join(html.pieces(document.blocks))
     return page(document.title, body, document.about, html.contents)
@@ -76,12 +75,6 @@ def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
     <p>1 &lt; 2</p>
     """
     return Markup("\n").join(Html().pieces(blocks))
-
-
-def fragment_markup(blocks: Iterable[blocks.Block]) -> Markup:
-    """Blocks for a notebook: styles that stay inside, no script."""
-    inner = Markup("\n").join(Html(live=False).pieces(blocks))
-    return Markup("<div><style>\n{}</style>\n{}</div>").format(read_asset("trace.css"), inner)
 
 
 class Html(Renderer):
@@ -119,7 +112,7 @@ class Html(Renderer):
             self.contents.append((block.anchor, block.text))
         yield from self.template(block)
 
-    prose = note = formula = figure = details = items = table = template
+    prose = note = figure = details = items = table = template
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
         yield values_markup([block], live=self.live)
@@ -227,7 +220,8 @@ def values_markup(
     return fill_in(
         "trace.html",
         block=block,
-        groups=[(title, _with_parameters(values, names, frame)) for title, values in block.groups],
+        frame=frame,
+        groups=[(title, [names[v.name] for v in vs if v.name in names]) for title, vs in block.groups],
         mathml=mathml,
         plain=plain_formula,
         definitions=definition_formulas,
@@ -238,19 +232,6 @@ def values_markup(
         has_exact=has_exact,
         data=data,
     )
-
-
-def _with_parameters(
-    values: Iterable[blocks.Value], cards: dict[str, Card], frame: "Frame"
-) -> Iterator[tuple[Card, "Frame", list[Card]]]:
-    """The cards that are shown, each with the parameters that stand within it."""
-    parameters: list[Card] = []
-    for card in (cards[value.name] for value in values if value.name in cards):
-        if card.value.beside:
-            parameters.append(card)
-        else:
-            yield card, frame, parameters
-            parameters = []
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -271,9 +252,6 @@ class Frame:
             for card in cards
         }
 
-    def negative(self, name: str) -> bool:
-        return bool((self.values[name].values < 0).any())
-
     def grid(self, card: Card, matrix: Matrix) -> list[list[Entry | None]]:
         """The entries of one matrix, row by row."""
         entries = self.entries[card.value.name]
@@ -289,16 +267,6 @@ class Frame:
             form = Markup("") if exact is None else _exact_form(exact, decimal)
             return Entry(decimal, form, tint)
         return Entry(number_text(number, value.digits), odd=True)
-
-    def name_and_value(self, name: str, index: CellIndex) -> str:
-        """A cell's name and value, without its arithmetic."""
-        from headwork.numbers.exact import exact_text
-
-        value = self.values[name]
-        number = value.values[index]
-        texts = [f"{plain_formula(value.symbol)}[{','.join(map(str, index))}]"]
-        texts += [] if value.exact is None else [with_infinity(exact_text(value.exact[index]))]
-        return " = ".join([*texts, *([] if number is None else [number_text(number, value.digits)])])
 
 
 def _scale(value: blocks.Value) -> float:
@@ -374,14 +342,13 @@ class Records:
                     cells.append(-1)  # the page makes it from the number
                     continue
                 else:
-                    arithmetic = _cut(frame.name_and_value(name, index), LONGEST_VALUE)
-                    names, sources = "", ()
+                    arithmetic, names, sources = "", "", ()  # the page names the cell and what it shows
                 self.characters += len(arithmetic) + len(names)
                 tint = "odd" if entry.odd else entry.heat
                 record = (entry.decimal, str(entry.exact), tint, arithmetic, names, sources)
                 cells.append(self._number(record))
-        names = [card.value.name for card in self.cards if not card.value.beside]
-        formulas = [mathml(frame.values[name].equation) for name in names]
+        own = [card.value.name for card in self.cards if not card.value.beside]
+        formulas = [mathml(frame.values[name].equation) for name in own]
         stored = b64encode(np.array(numbers, "<f8").tobytes()).decode()
         words = {"formulas": formulas, "warnings": block.warnings, "title": block.title}
         return {"cells": cells, "numbers": stored, **words}
@@ -396,5 +363,6 @@ class Records:
         return _cut(cell.text), _cut(cell.in_names), sources, 4 + len(cell.sources)
 
 
-def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
+def _cut(text: str) -> str:
+    longest = LONGEST_ARITHMETIC
     return text if len(text) <= longest else f"{text[: longest // 2]} ... {text[-longest // 4 :]}"
