@@ -188,7 +188,8 @@ def grade(
     if answers.is_dir():
         _grade_cohort(output, answers, key, out, hint)
         return
-    from headwork.courses.cohort import grade_file, write_marks
+    from headwork.courses.class_page import write_marks
+    from headwork.courses.cohort import grade_file
     from headwork.grading.feedback import feedback_document
 
     if not answers.exists() and not answers.is_symlink():
@@ -199,24 +200,25 @@ def grade(
     if graded.problem:
         raise InputError(graded.problem)
     title = graded.summary if len(graded.marks) > 1 else ""
-    output.show(feedback_document(graded.marks, title=title, hint=hint))
+    output.show(feedback_document(graded.marks, title=title, hint=hint, command=f"headwork grade {answers}"))
     unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
-    if unreadable or graded.state != "all right":
+    if unreadable or graded.state != "all correct":
         raise typer.Exit(2 if unreadable else 1)
 
 
 def _grade_cohort(output: Output, answers: Path, key: Path | None, out: Path | None, hint: int) -> None:
-    from headwork.courses.cohort import cohort_document, grade_cohort, write_marks
+    from headwork.courses.class_page import class_document, write_marks
+    from headwork.courses.cohort import grade_cohort
 
     if key is None:
         raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
     results = grade_cohort(answers, key)
     if out is not None:
         results = write_marks(results, out, hint=hint)
-        print(f"wrote {out}: marks.csv, causes.csv, feedback/, overrides.toml", file=sys.stderr)
-    output.show(cohort_document(results))
+        print(f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr)
+    output.show(class_document(results))
     states = {graded.state for graded in results}
-    if "unreadable" in states:
+    if states & {"unreadable", "not counted"}:
         raise typer.Exit(2)
     if states & {"marked", "no answer"}:
         raise typer.Exit(1)

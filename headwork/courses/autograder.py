@@ -22,7 +22,7 @@ from numbers import Number
 from pathlib import Path
 from typing import Any
 
-from headwork.courses.cohort import UNEXPECTED, answer_files, grade_sheet
+from headwork.courses.cohort import UNEXPECTED, answer_files, check_origin, grade_sheet, no_marks
 from headwork.courses.sheets import read_key
 from headwork.errors import HeadworkError, InputError
 from headwork.exercises.challenges import CHALLENGES
@@ -32,7 +32,8 @@ from headwork.files import parse_json, read_text, write_atomic
 from headwork.grading.answers import LARGEST_FILE, AnswerFile, read_answers, read_entries
 from headwork.grading.feedback import feedback, hints
 from headwork.grading.marking import grade
-from headwork.grading.marks import Mark, State, StepMark
+from headwork.grading.marks import Mark, StepMark
+from headwork.grading.wording import points_text
 
 LARGEST_NOTEBOOK = 2_000_000
 LONGEST_OUTPUT = 4_000
@@ -122,13 +123,8 @@ def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
     try:
         mark = grade(exercise, texts, tokens_as=convention)
     except (HeadworkError, *UNEXPECTED) as error:
-        return _no_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
+        return no_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
     return replace(mark, steps=tuple(_refuse(step, refused, exercise.challenge) for step in mark.steps))
-
-
-def _no_marks(exercise: Exercise, state: State, remark: str = "") -> Mark:
-    steps = [StepMark(path, state, 0.0, points, remark) for path, points in exercise.asked.items()]
-    return Mark(exercise, tuple(steps))
 
 
 def _refuse(step: StepMark, refused: Mapping[str, str], challenge: bool) -> StepMark:
@@ -141,9 +137,10 @@ def _refuse(step: StepMark, refused: Mapping[str, str], challenge: bool) -> Step
 def step_feedback(mark: Mark, step: StepMark, hint: int) -> str:
     """The feedback on one step, hints included."""
     remark = f" ({step.remark})" if step.remark else ""
-    lines = [f"{step.path}: {step.verdict}, {step.points:g} of {step.max_points:g}{remark}"]
+    points = f"{points_text(step.points)} of {points_text(step.max_points)}"
+    lines = [f"{step.path}: {step.verdict}, {points}{remark}"]
     if not step.right:
-        lines += hints(mark, step, min(hint, mark.exercise.hints))
+        lines += [f"{label}: {words}" for label, words in hints(mark, step, min(hint, mark.exercise.hints))]
     return _clean("\n".join(lines))
 
 
@@ -233,10 +230,10 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     except Exception as error:  # Gradescope must always find a result
         known = isinstance(error, HeadworkError)
         reason = str(error) if known else f"cannot be marked ({type(error).__name__}: {error})"
-        marks = {number: _no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
+        marks = {number: no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
         return _results(_tests(marks, 0), f"Unreadable: {reason}", started)
     total, full = sum(mark.points for mark in marks.values()), sum(mark.max_points for mark in marks.values())
-    return _results(_tests(marks, hint), f"{total:g} of {full:g} points", started)
+    return _results(_tests(marks, hint), f"{points_text(total)} of {points_text(full)} points", started)
 
 
 def _results(tests: list[dict[str, Any]], output: str, started: float) -> dict[str, Any]:
@@ -281,17 +278,8 @@ def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerF
             answers, answers=dict.fromkeys(exercises, texts), exercises=dict.fromkeys(exercises, entry)
         )
     for name, exercise in exercises.items():
-        _check_origin(name, exercise, answers.exercises.get(name))
+        check_origin(name, exercise, answers.exercises.get(name))
     return answers
-
-
-def _check_origin(name: str, exercise: Exercise, entry: Any) -> None:
-    origin = exercise.origin
-    if isinstance(entry, Mapping) and any(entry.get(key, value) != value for key, value in origin.items()):
-        other = ", ".join(f"{key} {entry.get(key)}" for key in origin)
-        raise InputError(
-            f"this file answers another exercise ({other}) than {name}. Fill in the sheet of this one."
-        )
 
 
 def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> AnswerFile:

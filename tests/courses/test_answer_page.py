@@ -37,5 +37,5 @@ def test_what_is_filled_in_is_saved_and_graded(tmp_path: Path, part: Any) -> Non
         saved.value.save_as(tmp_path / "answer.toml")
         browser.close()
     graded = grade_file(tmp_path / "answer.toml")
-    assert (graded.state, graded.student) == ("all right", 'Ada "A" \\ L.')
+    assert (graded.state, graded.student) == ("all correct", 'Ada "A" \\ L.')
     assert complaints == []
