@@ -117,6 +117,7 @@ NEXT = {
     "gradescope": "upload autograder.zip; hand out student/, of which answer.toml (or a notebook) comes back",
     "otter": "hand out student/; in autograder/ run: otter generate -t tests -o autograder.zip headwork",
     "nbgrader": "there run: nbgrader generate_assignment NAME, with the folder under source/ for NAME",
+    "moodle": "import the XML file into a question bank of Moodle",
     "notebook": "hand out the notebook",
 }
 
@@ -127,8 +128,10 @@ NEXT = {
     to=practice,
 )
 def export(
-    sources: Annotated[list[str], Argument(help="Kinds of exercise, TOML files, keys, or folders of new.")],
-    to: Annotated[str, Option(help="gradescope, otter, nbgrader or notebook.")],
+    sources: Annotated[
+        list[str], Argument(help="Kinds of exercise, TOML files, folders of new, or one of keys.")
+    ],
+    to: Annotated[str, Option(help="gradescope, otter, nbgrader, moodle or notebook.")],
     out: Annotated[Path, Option(help="A new folder; its name is the assignment's.")],
     seed: Seed = 0,
     difficulty: Difficulty = 1,
@@ -136,11 +139,17 @@ def export(
 ) -> None:
     """Write exercises as the files of a course system.
 
-    The system then gives the marks that headwork grade gives.
+    The system then gives the marks that headwork grade gives. A folder of keys, as practice sheet writes it,
+    gives every student the numbers of their sheet.
     """
-    from headwork.courses import exporting
+    from headwork.courses import assignments, exporting
 
-    exporting.export(exporting.read_exercises(sources, seed=seed, difficulty=difficulty), to, out, hint=hint)
+    if len(sources) == 1 and assignments.is_key_folder(sources[0]):
+        exporting.export({}, to, out, hint=hint, sheets=assignments.read_variants(sources[0]))
+        print("every student has the numbers of their own sheet: hand those out too", file=sys.stderr)
+    else:
+        exercises = assignments.read_exercises(sources, seed=seed, difficulty=difficulty)
+        exporting.export(exercises, to, out, hint=hint)
     print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
 
 
@@ -177,7 +186,9 @@ def grade(
     output: Output,
     answers: Annotated[Path, Argument(help="An answer file, or a folder of them.")],
     key: Annotated[Path | None, Option(help="A key file, or the folder of keys.")] = None,
-    out: Annotated[Path | None, Option(help="A folder for marks, feedback and common causes.")] = None,
+    out: Annotated[Path | None, Option(help="A folder for the class page, marks and feedback.")] = None,
+    gradebook: Annotated[Path | None, Option(help="A CSV export of Canvas or Moodle to fill in.")] = None,
+    column: Annotated[str, Option(help="Its column for the marks: the sheet's title.")] = "",
     hint: Hint = 2,
 ) -> None:
     """Mark an answer and explain the first incorrect step.
@@ -186,7 +197,7 @@ def grade(
     student's own numbers. Exit codes: 0 all correct, 1 something incorrect, 2 unreadable.
     """
     if answers.is_dir():
-        _grade_cohort(output, answers, key, out, hint)
+        _grade_cohort(output, answers, key, out, gradebook, column, hint)
         return
     from headwork.courses.class_page import write_marks
     from headwork.courses.cohort import grade_file
@@ -206,15 +217,29 @@ def grade(
         raise typer.Exit(2 if unreadable else 1)
 
 
-def _grade_cohort(output: Output, answers: Path, key: Path | None, out: Path | None, hint: int) -> None:
+def _grade_cohort(
+    output: Output,
+    answers: Path,
+    key: Path | None,
+    out: Path | None,
+    gradebook: Path | None,
+    column: str,
+    hint: int,
+) -> None:
     from headwork.courses.class_page import class_document, write_marks
     from headwork.courses.cohort import grade_cohort
+    from headwork.courses.gradebooks import write_gradebooks
 
+    if gradebook is not None and out is None:
+        raise InputError("--gradebook is filled in as a copy: name a folder for it with --out.")
     if key is None:
         raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
     results = grade_cohort(answers, key)
     if out is not None:
         results = write_marks(results, out, hint=hint)
+        missing = write_gradebooks(results, out, gradebook, column)
+        if missing:
+            print(f"{gradebook} does not list: {', '.join(missing)}", file=sys.stderr)
         print(f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr)
     output.show(class_document(results))
     states = {graded.state for graded in results}

@@ -25,11 +25,11 @@ from headwork.courses.autograder import (
     read_notebook,
     report,
     step_feedback,
-    value_text,
-    variables,
 )
+from headwork.courses.variables import value_text, variables
 from headwork.courses.cohort import grade_file
-from headwork.courses.exporting import FORMATS, export, read_exercises
+from headwork.courses.assignments import is_key_folder, read_exercises, read_variants
+from headwork.courses.exporting import FORMATS, export
 from headwork.errors import InputError
 from headwork.exercises import Exercise, generate, kind_slugs
 from headwork.grading import Mark, StepMark, grade
