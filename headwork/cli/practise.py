@@ -71,7 +71,9 @@ def new(
     for format_ in format_names():
         write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
-    write_atomic(out / "answer.html", answer_page({name: exercise}, origin=not own))
+    next_step = f"Next: put it into {out} in place of the one there, then run headwork grade {answer}"
+    page = answer_page({name: exercise}, origin=not own, next_step=next_step)
+    write_atomic(out / "answer.html", page)
     write_atomic(answer, questions.answer_sheet({name: exercise}, origin=not own))
     print(f"wrote {out}: fill in answer.toml or answer.html, then headwork grade {answer}", file=sys.stderr)
 

@@ -278,7 +278,7 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         "autograder.zip": _zip(archive),
         "student/question.md": questions,
         "student/answer.toml": answer_sheet(exercises, origin=False),
-        "student/answer.html": answer_page(exercises, origin=False),
+        "student/answer.html": answer_page(exercises, origin=False, next_step="Next: submit answer.toml."),
     }
 
 

@@ -19,7 +19,14 @@ MAX_BYTES = 10_000_000
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("ID number", "Full name", "Email address")
 # The columns that say who a row is about, the surest first.
-IDENTITIES = ("sis user id", "sis login id", "id number", "username", "email address", "email")
+IDENTITIES: tuple[str, ...] = (
+    "sis user id",
+    "sis login id",
+    "id number",
+    "username",
+    "email address",
+    "email",
+)
 IDENTITIES += ("integration id", "id", "student id", "student", "full name")
 POSSIBLE = "points possible"  # how the second or third row of Canvas's export begins
 GRADE = "grade"  # the column of Moodle's worksheet for one assignment

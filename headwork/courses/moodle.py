@@ -77,8 +77,8 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
         yield f"<p>{_named(value)} ({points_text(points)})</p>"
         if step.card.axes == "axis":
             sizes = [number_text(size, 0) for size in value.values.flat]
-            forms = " x ".join(sizes), ", ".join(sizes), " ".join(sizes)
-            yield f"<p>{{{weights[path]}:SHORTANSWER:{'~'.join(f'={form}' for form in forms)}}}</p>"
+            typed = "~".join(f"={separator.join(sizes)}" for separator in (" x ", ", ", " "))
+            yield f"<p>{{{weights[path]}:SHORTANSWER:{typed}}}</p>"
             continue
 
         def gap(at: tuple[int, ...], value: Value = value, path: str = path) -> str:
@@ -91,12 +91,11 @@ def _tables(value: Value, cell: Any, named: bool = True) -> Iterator[str]:
     """The matrices of a value as tables, each cell by its index in the whole value."""
     if named:
         yield f"<p>{_named(value)}, {_words(value.size)}</p>"
-    indices = np.empty(value.values.shape, object)
-    for at in np.ndindex(value.values.shape):
-        indices[at] = at
+    shape = value.values.shape
+    numbers = np.arange(value.values.size).reshape(shape)
     for caption, index in value.matrices():
-        matrix = matrix_of(indices, index)
-        rows = [[matrix]] if isinstance(matrix, tuple) else matrix.reshape(-1, matrix.shape[-1])
+        matrix = np.atleast_2d(matrix_of(numbers, index))
+        rows = [[tuple(int(i) for i in np.unravel_index(n, shape)) for n in row] for row in matrix]
         title = f"<caption>{_words(caption)}</caption>" if caption else ""
         lines = "".join("<tr>" + "".join(f"<td>{cell(at)}</td>" for at in row) + "</tr>" for row in rows)
         yield f"<table>{title}<tbody>{lines}</tbody></table>"

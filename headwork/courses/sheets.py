@@ -193,7 +193,10 @@ def _write_one(course: Course, roster: Mapping[str, Mapping[str, str]], folder: 
     sheet = sheet_for(course, student, **roster[student])
     target, file = folder / "students" / student, f"{student}.toml"
     origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
-    page = answer_page(sheet.exercises, title=f"{course.title}: {student}", file=file, **origin)
+    next_step = f"Next: hand in {file}."
+    page = answer_page(
+        sheet.exercises, title=f"{course.title}: {student}", file=file, next_step=next_step, **origin
+    )
     for name, document in (
         ("students/{0}/question", sheet_document(sheet)),
         ("key/print/{0}", key_document(sheet)),
