@@ -6,6 +6,7 @@ marks. What a teacher should look at is a flag. Overrides are kept in a file of 
 whenever the cohort is marked again.
 """
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -30,7 +31,9 @@ from headwork.grading.wording import points_text
 
 TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor time) or was killed."
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
-EVIDENCE = 4  # entries that are wrong here and right for a neighbour: fewer may be chance
+# How likely an entry is that of a neighbour by chance: a small number, or one of three digits and more; and
+# how many such chances there may be among all neighbours before a flag would say too little.
+CHANCES, RARE = (0.3, 0.02), 0.01
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
 # student = "ada"
@@ -275,7 +278,7 @@ def _rank(graded: StudentMarks) -> tuple[bool, bool, float]:
 
 def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
     """Flag answers that are wrong by the student's own numbers and right by those of a neighbour."""
-    fits: dict[tuple[int, str, int], list[tuple[str, int]]] = defaultdict(list)
+    fits: dict[tuple[int, str, int], list[tuple[str, int, float]]] = defaultdict(list)
     steps = dict.fromkeys((n, path) for g in results for n, keys in g.keys.items() for path in keys)
     for number, path in steps:
         values: list[Any] = [graded.keys.get(number, {}).get(path) for graded in results]
@@ -289,16 +292,19 @@ def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
             others = np.stack([values[j] for j in same])
             with np.errstate(invalid="ignore"):
                 near = (np.abs(others - entries.values) <= allowed) | (others == entries.values)
-                differ = (np.abs(others - values[i]) > allowed).reshape(len(same), -1).sum(1)
-            for row in np.flatnonzero(near.reshape(len(same), -1).all(1) & (differ > 0)):
-                fits[i, number, same[row]].append((path, int(differ[row])))
+                differ = (np.abs(others - values[i]) > allowed).reshape(len(same), -1)
+            long = (np.abs(others * 100 - np.round(others * 100)) > 1e-6).reshape(len(same), -1)
+            for row in np.flatnonzero(near.reshape(len(same), -1).all(1) & differ.any(1)):
+                chance = np.where(long[row], CHANCES[1], CHANCES[0])[differ[row]].prod()
+                fits[i, number, same[row]].append((path, int(differ[row].sum()), float(chance)))
     flagged = list(results)
     for (i, number, j), found in fits.items():
-        count = sum(entries for _, entries in found)
-        if count >= EVIDENCE:
-            names = " and ".join(path for path, _ in found)
+        count = sum(entries for _, entries, _ in found)
+        if len(results) * math.prod(chance for _, _, chance in found) < RARE:
+            *most, last = (path for path, _, _ in found)
+            names = f"{', '.join(most)} and {last} fit" if most else f"{last} fits"
             flag = (
-                f"exercise {number}: {names} fit the numbers of {results[j].student} "
+                f"exercise {number}: {names} the numbers of {results[j].student} "
                 f"({count} entries that differ from their own)"
             )
             flagged[i] = replace(flagged[i], flags=(*flagged[i].flags, flag))

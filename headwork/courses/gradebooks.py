@@ -35,7 +35,7 @@ GRADE = "grade"  # the column of Moodle's worksheet for one assignment
 def write_gradebooks(
     results: Sequence[StudentMarks], out: str | Path, gradebook: str | Path | None = None, column: str = ""
 ) -> list[str]:
-    """Write canvas.csv and moodle.csv, or a copy of an export with the marks; says whom that does not list."""
+    """Write canvas.csv and moodle.csv, or a filled copy of an export; says whom that does not list."""
     title = next((graded.title for graded in results if graded.title), "") or "Marks"
     if gradebook is None:
         write_atomic(Path(out) / "canvas.csv", canvas_csv(results, column or title))

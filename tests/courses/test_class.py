@@ -46,7 +46,7 @@ def test_the_invented_class(results: list[StudentMarks]) -> None:
     assert {student: students[student].state for student in states} == states
     assert students["s16"].flags == ("the file names student 's01'; marked as s16's",)
     assert students["s01"].flags == ()
-    assert "fit the numbers of s12" in students["s29"].flags[0]
+    assert "query, key and output fit the numbers of s12" in students["s29"].flags[0]
     flagged = [graded.student for graded in students.values() if graded.flags]
     assert flagged == ["s16", "s29"]
 
