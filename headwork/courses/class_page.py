@@ -150,7 +150,7 @@ def _explain_again(
     marked = sum(bool(graded.file) and not graded.problem for graded in results)
     known = [cause for cause in causes if cause.cause not in ("unknown", "slip", "shape")]
     items = [
-        Item(cause.sentence, f"{len(cause.who)} of {marked}", f"{cause.exercise}. {cause.step}:")
+        Item(f"{cause.sentence} ({cause.exercise}. {cause.step})", f"{len(cause.who)} of {marked}")
         for cause in known[:EXPLAINED]
     ]
     most = max(steps, key=lambda step: step.lost, default=None)
@@ -176,7 +176,7 @@ def _to_look_at(results: Sequence[StudentMarks], pages: Mapping[str, str]) -> It
 def _distribution(students: Sequence[StudentMarks]) -> Table:
     """How many students have how many points."""
     full = max((graded.max_points for graded in students), default=0.0)
-    counted = [graded for graded in students if graded.file]
+    counted = [graded for graded in students if graded.file and not graded.problem]
     bins = Counter(min(BARS - 1, int(BARS * g.points / full + 1e-9)) if full else 0 for g in counted)
     most = max(bins.values(), default=1)
     rows = []
