@@ -172,9 +172,8 @@ class Model(Parameters):
         self.definition.check(type(self).__name__, self.config, *inputs, look=look)
         if note is not silent and self.config.backend != "plain":
             raise InputError(
-                f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing to "
-                "trace. Take "
-                "model.with_backend('plain'), which has the same parameters, or set backend='plain'."
+                f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing "
+                "to trace. Take model.with_backend('plain'), which has the same parameters, or set backend='plain'."
             )
 
 

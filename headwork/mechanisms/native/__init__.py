@@ -28,7 +28,8 @@ def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options:
     """The twin of ``mechanisms.encoder_layer``, or the fused kernels where it does not fit."""
     sizes = _sizes(tokens, parameters, **options)
     if sizes is None or not usable(*sizes):
-        return layers.encoder_layer(tokens, parameters, **options)
+        fused: Tensor = layers.encoder_layer(tokens, parameters, **options)
+        return fused
     weights = _weights(parameters)
     trained = torch.is_grad_enabled() and any(each.requires_grad for each in (tokens, *weights))
     result: Tensor = _block(tokens, weights, *sizes[1:], float(options["epsilon"]), trained)[0]
@@ -38,9 +39,7 @@ def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options:
 class NativeKernels(FusedKernels):
     """The fused kernels, with blocks of an encoder in C++ where they fit."""
 
-    layers: ClassVar[dict[Callable[..., Tensor], Callable[..., Tensor]]] = {
-        layers.encoder_layer: encoder_layer
-    }
+    layers: ClassVar[Layers] = {layers.encoder_layer: encoder_layer}
 
 
 def _weights(p: EncoderLayerParameters) -> list[Tensor]:
@@ -125,7 +124,8 @@ def _block(
         _address(output),
         _address(kept) if trained else None,
     )
-    return _checked(code, (output, kept))
+    _check_memory(code)
+    return output, kept
 
 
 @_block.register_fake
@@ -164,7 +164,8 @@ def _block_backward(
         _address(results[0]),
         _Pointers(results[1:]).table,
     )
-    return _checked(code, results)
+    _check_memory(code)
+    return results
 
 
 @_block_backward.register_fake
@@ -205,7 +206,6 @@ def _threads(images: int) -> ctypes.c_int:
     return ctypes.c_int(max(1, min(torch.get_num_threads(), images)))
 
 
-def _checked(code: int, results: Any) -> Any:
+def _check_memory(code: int) -> None:
     if code:
         raise MemoryError("the native kernel found no memory for its work")
-    return results

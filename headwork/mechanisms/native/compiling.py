@@ -146,9 +146,8 @@ def _compile(command: list[str], sources: dict[str, bytes]) -> bytes:
 @cache
 def _first_line(compiler: str) -> str:
     try:
-        told = subprocess.run(
-            [compiler, "--version"], capture_output=True, text=True, timeout=COMPILE_SECONDS
-        )
+        command = [compiler, "--version"]
+        version = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"the C++ compiler failed: {error}") from None
     return version.stdout.partition("\n")[0]
