@@ -173,7 +173,8 @@ class Model(Parameters):
         if note is not silent and self.config.backend != "plain":
             raise InputError(
                 f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing "
-                "to trace. Take model.with_backend('plain'), which has the same parameters, or set backend='plain'."
+                "to trace. Take model.with_backend('plain'), which has the same parameters, or set "
+                "backend='plain'."
             )
 
 
