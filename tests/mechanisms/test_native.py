@@ -96,7 +96,7 @@ def test_it_is_the_plain_mechanism(more):
 def test_it_is_the_plain_mechanism_at_every_size(sizes, outputs):
     assert_twins(sizes, tolerance=1e-12, num_outputs=outputs)
     assert_twins(sizes, tolerance=5e-6, dtype=torch.float32, num_outputs=outputs)
-    assert_twins(sizes, tolerance=5e-6, dtype=torch.float32, num_outputs=outputs, activation="relu")
+    assert_twins(sizes, tolerance=1e-12, num_outputs=outputs, activation="relu")
 
 
 @pytest.mark.real("compiler")

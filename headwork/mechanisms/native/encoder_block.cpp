@@ -141,12 +141,11 @@ inline void transpose(Panels<T> from, int column, Real* to) {
 // --- weights ----------------------------------------------------------------------------------------------
 constexpr size_t QKV = size_t(D) * 3 * D, MIX = size_t(D) * D, FEED = size_t(D) * F;
 
-// Of one block, in torch's order and layout; the attention's matrices apply as W x, the others as x W.
+// Of one block, in torch's order and layout: W_q, W_k, W_v, W_o and their biases, which apply as W x, and the
+// others, which apply as x W.
 struct Weights {
-    const Real *W_q, *W_k, *W_v, *W_o, *b_q, *b_k, *b_v, *b_o, *gain_1, *shift_1, *gain_2, *shift_2, *W_1,
-        *b_1, *W_2, *b_2;
-    const Real* projection(int j) const { return (j < D ? W_q : j < 2 * D ? W_k : W_v) + size_t(j % D) * D; }
-    Real bias(int j) const { return (j < D ? b_q : j < 2 * D ? b_k : b_v)[j % D]; }
+    const Real *W[4], *b[4], *gain_1, *shift_1, *gain_2, *shift_2, *W_1, *b_1, *W_2, *b_2;
+    const Real* projection(int j) const { return W[j / D] + size_t(j % D) * D; }
 };
 const Real SCALE = Real(1) / std::sqrt(Real(HEAD));
 inline Real scale(int j) { return j < D ? SCALE : Real(1); }
@@ -172,18 +171,18 @@ struct Forward {  // packed weights of the forward pass, with gains, shifts and 
     Real qkv[QKV], mix[MIX], first[FEED], second[FEED], b_qkv[3 * D], b_o[D], b_1[F], b_2[D];
     void fill(const Weights& w) {
         pack(D, 3 * D, qkv, [&](int k, int n) { return w.projection(n)[k] * w.gain_1[k] * scale(n); });
-        pack(D, D, mix, [&](int k, int n) { return w.W_o[size_t(n) * D + k]; });
+        pack(D, D, mix, [&](int k, int n) { return w.W[3][size_t(n) * D + k]; });
         pack(D, F, first, [&](int k, int n) { return w.W_1[size_t(k) * F + n] * w.gain_2[k]; });
         pack(F, D, second, [&](int k, int n) { return w.W_2[size_t(k) * D + n]; });
         for (int j = 0; j < 3 * D; j++) {
-            Real total = w.bias(j);
+            Real total = w.b[j / D][j % D];
             for (int k = 0; k < D; k++) total += w.projection(j)[k] * w.shift_1[k];
             b_qkv[j] = total * scale(j);
         }
         std::memcpy(b_1, w.b_1, sizeof b_1);
         for (int k = 0; k < D; k++)
             for (int j = 0; j < F; j++) b_1[j] += w.shift_2[k] * w.W_1[size_t(k) * F + j];
-        std::memcpy(b_o, w.b_o, sizeof b_o);
+        std::memcpy(b_o, w.b[3], sizeof b_o);
         std::memcpy(b_2, w.b_2, sizeof b_2);
     }
 };
@@ -192,7 +191,7 @@ struct Backward {  // the same matrices the other way round
     Real qkv[QKV], mix[MIX], first[FEED], second[FEED];
     void fill(const Weights& w) {
         pack(3 * D, D, qkv, [&](int k, int n) { return w.projection(k)[n] * w.gain_1[n] * scale(k); });
-        pack(D, D, mix, [&](int k, int n) { return w.W_o[size_t(k) * D + n]; });
+        pack(D, D, mix, [&](int k, int n) { return w.W[3][size_t(k) * D + n]; });
         pack(F, D, first, [&](int k, int n) { return w.W_1[size_t(n) * F + k] * w.gain_2[n]; });
         pack(D, F, second, [&](int k, int n) { return w.W_2[size_t(n) * D + k]; });
     }
@@ -339,22 +338,15 @@ inline void backward(const Real* dy, const Backward& w, Kept& kept, Scratch& scr
 // --- gradients of the weights as torch has them -----------------------------------------------------------
 // Packed: W' = W gain, b' = b + W shift. So dW = dW' gain + db' shift, dgain = sum W dW', dshift = W^T db'.
 struct Gradients {
-    Real *W_q, *W_k, *W_v, *W_o, *b_q, *b_k, *b_v, *b_o, *gain_1, *shift_1, *gain_2, *shift_2, *W_1, *b_1,
-        *W_2, *b_2;
+    Real *W[4], *b[4], *gain_1, *shift_1, *gain_2, *shift_2, *W_1, *b_1, *W_2, *b_2;
 };
 
 void unfold(const Sums& s, const Weights& w, Gradients g) {
     for (int k = 0; k < D; k++) g.gain_1[k] = g.shift_1[k] = 0;
     for (int j = 0; j < 3 * D; j++) {
-        Real *matrix = (j < D       ? g.W_q
-                        : j < 2 * D ? g.W_k
-                                    : g.W_v) +
-                       size_t(j % D) * D,
-             *bias = j < D       ? g.b_q
-                     : j < 2 * D ? g.b_k
-                                 : g.b_v;
+        Real* matrix = g.W[j / D] + size_t(j % D) * D;
         const Real *row = w.projection(j), db = s.b_qkv[j] * scale(j);
-        bias[j % D] = db;
+        g.b[j / D][j % D] = db;
         for (int k = 0; k < D; k++) {
             Real d = s.qkv[packed<D>(k, j)] * scale(j);
             matrix[k] = d * w.gain_1[k] + db * w.shift_1[k];
@@ -372,11 +364,11 @@ void unfold(const Sums& s, const Weights& w, Gradients g) {
         }
         g.gain_2[k] = gain;
         g.shift_2[k] = shift;
-        for (int j = 0; j < D; j++) g.W_o[size_t(j) * D + k] = s.mix[packed<D>(k, j)];
+        for (int j = 0; j < D; j++) g.W[3][size_t(j) * D + k] = s.mix[packed<D>(k, j)];
     }
     for (int k = 0; k < F; k++)
         for (int j = 0; j < D; j++) g.W_2[size_t(k) * D + j] = s.second[packed<F>(k, j)];
-    std::memcpy(g.b_o, s.b_o, sizeof s.b_o);
+    std::memcpy(g.b[3], s.b_o, sizeof s.b_o);
     std::memcpy(g.b_1, s.b_1, sizeof s.b_1);
     std::memcpy(g.b_2, s.b_2, sizeof s.b_2);
 }

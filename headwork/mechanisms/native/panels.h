@@ -76,7 +76,8 @@ inline Vector exponential(Vector x) {
         p = p * r + all(1.6666665459e-1f);
         p = p * r + all(5.0000001201e-1f);
         p = p * (r * r) + r + all(1.0f);
-        Whole power = ((Whole)shifted << 23) + (127 << 23);  // the magic number's own bits shift out
+        typedef uint32_t Bits __attribute__((vector_size(VECTOR_BYTES)));
+        Bits power = ((Bits)shifted << 23) + (127u << 23);  // the magic number's own bits shift out
         return p * (Vector)power;
     }
 }
