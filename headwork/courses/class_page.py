@@ -9,7 +9,6 @@ import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
@@ -20,7 +19,7 @@ from headwork.courses.parallel import limited, progress
 from headwork.documents import Bar, Details, Document, Heading, Item, Items, Link, Marked, Prose, Strip, Table
 from headwork.errors import InputError
 from headwork.files import file_name, write_atomic
-from headwork.grading.feedback import feedback_document, told_causes
+from headwork.grading.feedback import feedback_document, named_causes
 from headwork.grading.marks import StepMark
 from headwork.grading.wording import points_text
 
@@ -35,65 +34,53 @@ SIGNS = {
     "missing": (".", "open"),
     "unreadable": ("?", "open"),
 }
+CAUSE_COLUMNS = ("exercise", "step", "cause", "students", "who", "sentence")
+STEP_COLUMNS = ("exercise", "step", "correct", "of", "lost", "full")
+Row = dict[str, Any]
 LEGEND = "+ correct, / partly correct, ~ the same mistake again, x incorrect, . missing, ? unreadable"
 
 
-@dataclass(frozen=True)
-class ClassCause:
-    """A cause at a step, in a sentence, and the students for whom it came first."""
-
-    exercise: str
-    step: str
-    cause: str
-    sentence: str
-    who: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ClassStep:
-    """A step over the whole class: how many have it correct, and the points that were lost there."""
-
-    exercise: str
-    step: str
-    correct: int
-    of: int
-    lost: float
-    full: float
-
-
-def class_causes(results: Sequence[StudentMarks]) -> list[ClassCause]:
-    """The causes that came first at an incorrect step, the commonest first."""
+def class_causes(results: Sequence[StudentMarks]) -> list[Row]:
+    """The causes that came first at an incorrect step, with who has them; the commonest first."""
     who: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
-    for graded in results:
-        for number, mark in graded.marks.items():
-            for step in mark.steps:
-                if step.state == "wrong" and step.causes:
-                    cause = told_causes(step.causes)[0]
-                    who[number, step.path, cause.slug][graded.student] = cause.sentence
+    for graded, number, step in _steps(results):
+        if step.state == "wrong" and step.causes:
+            cause = named_causes(step.causes)[0]
+            who[number, step.path, cause.slug][graded.student] = cause.sentence
     causes = [
-        ClassCause(*at, Counter(students.values()).most_common(1)[0][0], tuple(students))
+        dict(
+            zip(
+                CAUSE_COLUMNS,
+                (*at, len(students), list(students), _commonest(students.values())),
+                strict=True,
+            )
+        )
         for at, students in who.items()
     ]
-    return sorted(causes, key=lambda cause: -len(cause.who))
+    return sorted(causes, key=lambda cause: -cause["students"])
 
 
-def class_steps(results: Sequence[StudentMarks]) -> list[ClassStep]:
-    """Every step of the class that handed in, in the order of the sheet."""
+def class_steps(results: Sequence[StudentMarks]) -> list[Row]:
+    """Every step of those who were marked: how many have it correct, and the points lost there."""
     steps: defaultdict[tuple[str, str], list[StepMark]] = defaultdict(list)
+    for _, number, step in _steps([graded for graded in results if graded.file and not graded.problem]):
+        steps[number, step.path].append(step)
+    rows = []
+    for at, marked in sorted(steps.items(), key=lambda item: _natural(item[0][0])):
+        correct, full = sum(step.verdict == "correct" for step in marked), sum(s.max_points for s in marked)
+        lost = round(full - sum(step.points for step in marked), 2)
+        rows.append(dict(zip(STEP_COLUMNS, (*at, correct, len(marked), lost, round(full, 2)), strict=True)))
+    return rows
+
+
+def _steps(results: Iterable[StudentMarks]) -> Iterator[tuple[StudentMarks, str, StepMark]]:
     for graded in results:
-        for number, mark in graded.marks.items() if graded.file and not graded.problem else ():
-            for step in mark.steps:
-                steps[number, step.path].append(step)
-    return [
-        ClassStep(
-            *at,
-            sum(step.verdict == "correct" for step in marked),
-            len(marked),
-            sum(step.max_points - step.points for step in marked),
-            sum(step.max_points for step in marked),
-        )
-        for at, marked in sorted(steps.items(), key=lambda item: _natural(item[0][0]))
-    ]
+        for number, mark in graded.marks.items():
+            yield from ((graded, number, step) for step in mark.steps)
+
+
+def _commonest(words: Iterable[str]) -> str:
+    return Counter(words).most_common(1)[0][0]
 
 
 def _natural(number: str) -> tuple[int, str]:
@@ -104,13 +91,13 @@ def _natural(number: str) -> tuple[int, str]:
 def class_document(results: Sequence[StudentMarks], pages: Mapping[str, str] | None = None) -> Document:
     """The class in every format; ``pages`` says where the feedback on a file is."""
     pages = pages or {}
-    causes, steps = class_causes(results), class_steps(results)
+    data = class_data(results)
+    causes, steps = data["causes"], data["steps"]
     students = [graded for graded in results if graded.student]
     links = {graded.student: _link(graded, pages) for graded in students}
-    title = next((graded.title for graded in results if graded.title), "") or "Marks"
     parts = [
-        *_explain_again(causes, steps, results),
-        *_to_look_at(results, pages),
+        *_explain_again(causes, steps, sum(bool(g.file) and not g.problem for g in students)),
+        *_to_look_at(results),
         Heading("Marks"),
         _distribution(students),
         Heading("Steps"),
@@ -119,8 +106,7 @@ def class_document(results: Sequence[StudentMarks], pages: Mapping[str, str] | N
         Heading("Students"),
         _grid(results, links),
     ]
-    data = class_data(results, causes, steps)
-    return Document(title, tuple(parts), _about(students), data=lambda: data)
+    return Document(data["title"] or "Marks", tuple(parts), _about(students), data=lambda: data)
 
 
 def _link(graded: StudentMarks, pages: Mapping[str, str]) -> Link | str:
@@ -143,25 +129,26 @@ def _about(students: Sequence[StudentMarks]) -> str:
     return "; ".join(words) + "."
 
 
-def _explain_again(
-    causes: Sequence[ClassCause], steps: Sequence[ClassStep], results: Sequence[StudentMarks]
-) -> Iterator[Any]:
+def _explain_again(causes: Sequence[Row], steps: Sequence[Row], marked: int) -> Iterator[Any]:
     """What to explain on Monday."""
-    marked = sum(bool(graded.file) and not graded.problem for graded in results)
-    known = [cause for cause in causes if cause.cause not in ("unknown", "slip", "shape")]
+    known = [cause for cause in causes if cause["cause"] not in ("unknown", "slip", "shape")]
     items = [
-        Item(f"{cause.sentence} ({cause.exercise}. {cause.step})", f"{len(cause.who)} of {marked}")
+        Item(f"{cause['sentence']} ({_place(cause)})", f"{cause['students']} of {marked}")
         for cause in known[:EXPLAINED]
     ]
-    most = max(steps, key=lambda step: step.lost, default=None)
-    if most and most.lost:
-        lost = f"{points_text(most.lost)} of {points_text(most.full)} points"
-        items.append(Item(f"lost most: {lost}", f"{most.exercise}. {most.step}"))
+    most = max(steps, key=lambda step: step["lost"], default=None)
+    if most and most["lost"]:
+        lost = f"lost most: {points_text(most['lost'])} of {points_text(most['full'])} points"
+        items.append(Item(lost, _place(most)))
     if items:
         yield from (Heading("Explain again"), Items(tuple(items)))
 
 
-def _to_look_at(results: Sequence[StudentMarks], pages: Mapping[str, str]) -> Iterator[Any]:
+def _place(row: Row) -> str:
+    return f"{row['exercise']}. {row['step']}"
+
+
+def _to_look_at(results: Sequence[StudentMarks]) -> Iterator[Any]:
     """Files that cannot be read or were not counted, and answers that need a look."""
     items = [
         Item(f"{graded.problem or flag}", graded.student or Path(graded.file).name)
@@ -186,29 +173,24 @@ def _distribution(students: Sequence[StudentMarks]) -> Table:
     return Table("", ("points", "students"), list(rows))
 
 
-def _step_table(steps: Sequence[ClassStep]) -> Table:
+def _step_table(steps: Sequence[Row]) -> Table:
     """Each step with the share of the class that has it, and the points lost."""
-    most = max((step.lost for step in steps), default=0.0) or 1.0
+    most = max((step["lost"] for step in steps), default=0.0) or 1.0
     rows = [
-        (
-            f"{step.exercise}. {step.step}",
-            f"{step.correct} of {step.of}",
-            Bar(step.lost / most, points_text(step.lost)),
-        )
-        for step in steps
+        (_place(s), f"{s['correct']} of {s['of']}", Bar(s["lost"] / most, points_text(s["lost"])))
+        for s in steps
     ]
     return Table("", ("step", "correct", "points lost"), list(rows))
 
 
-def _cause_details(causes: Sequence[ClassCause], links: Mapping[str, Link | str]) -> Iterator[Any]:
+def _cause_details(causes: Sequence[Row], links: Mapping[str, Link | str]) -> Iterator[Any]:
     if causes:
         yield Heading("Causes")
     for cause in causes:
-        who: list[Any] = []
-        for student in cause.who:
-            who += [links.get(student, student), ", "]
-        summary = f"{len(cause.who)}: {cause.sentence} ({cause.exercise}. {cause.step})"
-        yield Details(summary, (Prose(tuple(who[:-1])),))
+        who = [part for student in cause["who"] for part in (links.get(student, student), ", ")]
+        yield Details(
+            f"{cause['students']}: {cause['sentence']} ({_place(cause)})", (Prose(tuple(who[:-1])),)
+        )
 
 
 def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> Table:
@@ -237,32 +219,20 @@ def _strip(graded: StudentMarks, number: str, names: Sequence[str]) -> Strip:
     return Strip(tuple(Marked(*SIGNS[verdict], f"{name}: {verdict}") for name, verdict in signs))
 
 
-def class_data(
-    results: Sequence[StudentMarks], causes: Sequence[ClassCause], steps: Sequence[ClassStep]
-) -> dict[str, Any]:
+def class_data(results: Sequence[StudentMarks]) -> dict[str, Any]:
     """The same as plain data."""
-    return {
-        "title": next((graded.title for graded in results if graded.title), ""),
-        "marks": [
-            {
-                "student": graded.student,
-                "name": graded.name,
-                "state": graded.state,
-                "points": round(graded.points, 2),
-                "of": round(graded.max_points, 2),
-                "problem": graded.problem,
-                "flags": list(graded.flags),
-                "file": graded.file,
-                "steps": {
-                    number: {step.path: step.verdict for step in mark.steps}
-                    for number, mark in graded.marks.items()
-                },
-            }
-            for graded in results
-        ],
-        "steps": [{**vars(s), "lost": round(s.lost, 2), "full": round(s.full, 2)} for s in steps],
-        "causes": [{**vars(cause), "students": len(cause.who), "who": list(cause.who)} for cause in causes],
-    }
+    marks = [
+        {
+            **{name: getattr(graded, name) for name in ("student", "name", "state", "problem", "file")},
+            "points": round(graded.points, 2),
+            "of": round(graded.max_points, 2),
+            "flags": list(graded.flags),
+            "steps": {n: {s.path: s.verdict for s in mark.steps} for n, mark in graded.marks.items()},
+        }
+        for graded in results
+    ]
+    title = next((graded.title for graded in results if graded.title), "")
+    return {"title": title, "marks": marks, "steps": class_steps(results), "causes": class_causes(results)}
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -275,19 +245,13 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     if not path.exists():
         write_atomic(path, OVERRIDES)
     pages = _write_feedback(results, folder, hint)
-    document = class_document(results, pages)
-    data = document.data() if document.data else {}
+    document, data = class_document(results, pages), class_data(results)
     write_atomic(folder / "index.html", document.to_html())
     write_atomic(folder / "class.json", json.dumps(data, ensure_ascii=False, indent=1) + "\n")
     write_atomic(folder / "marks.csv", marks_csv(results))
-    columns = ("exercise", "step", "correct", "of", "lost", "full")
-    steps = [[step[name] for name in columns] for step in data["steps"]]
-    write_atomic(folder / "steps.csv", csv_text([columns, *steps]))
-    columns = ("exercise", "step", "cause", "students", "who", "sentence")
-    causes = [
-        [{**cause, "who": " ".join(cause["who"])}[name] for name in columns] for cause in data["causes"]
-    ]
-    write_atomic(folder / "causes.csv", csv_text([columns, *causes]))
+    for name, columns in (("steps", STEP_COLUMNS), ("causes", CAUSE_COLUMNS)):
+        rows = [[" ".join(x) if isinstance(x := row[c], list) else x for c in columns] for row in data[name]]
+        write_atomic(folder / f"{name}.csv", csv_text([columns, *rows]))
     return results
 
 

@@ -48,17 +48,17 @@ def write_gradebooks(
 
 def canvas_csv(results: Sequence[StudentMarks], title: str) -> str:
     """A file that Canvas imports as a new assignment."""
-    students = [graded for graded in results if graded.student]
-    full = max((graded.max_points for graded in students), default=0.0)
-    rows: list[Sequence[str]] = [(*CANVAS, title), ("    Points Possible", "", "", "", "", points_text(full))]
-    rows += [(g.name or g.student, "", g.student, g.email, "", _mark(g) or "") for g in students]
+    rows = [[*CANVAS], ["Points Possible", "", "", "", ""]]
+    rows += [[g.name or g.student, "", g.student, g.email, ""] for g in results if g.student]
+    _fill(rows, results, len(CANVAS), title)
     return csv_text(rows).replace("\nPoints Possible", "\n    Points Possible", 1)
 
 
 def moodle_csv(results: Sequence[StudentMarks], title: str) -> str:
     """A file that Moodle's grade import reads."""
-    students = [graded for graded in results if graded.student]
-    return csv_text([(*MOODLE, title), *((g.student, g.name, g.email, _mark(g) or "") for g in students)])
+    rows = [[*MOODLE], *([g.student, g.name, g.email] for g in results if g.student)]
+    _fill(rows, results, len(MOODLE), title)
+    return csv_text(rows)
 
 
 def _mark(graded: StudentMarks) -> str | None:
@@ -74,41 +74,46 @@ def fill_gradebook(
     first = text.splitlines()[0] if text.strip() else ""
     delimiter = max(",;\t", key=first.count)
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    header = [cell.strip() for cell in rows[0]] if rows else []
-    lower = [cell.lower() for cell in header]
-    identities = [lower.index(name) for name in IDENTITIES if name in lower]
-    if not identities:
+    header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    if not set(header) & set(IDENTITIES):
         raise InputError(
             f"{path}: no column that says who a row is about. Expected an export of Canvas "
             f"({', '.join(CANVAS)}) or of Moodle ({', '.join(MOODLE)})."
         )
-    at = _column(header, column, title, path)
-    if at == len(header):
-        full = max((graded.max_points for graded in results), default=0.0)
-        rows[0].append(column or title)
-        for row in rows[1:]:
-            row.append(points_text(full) if row and row[0].strip().lower() == POSSIBLE else "")
-    missing: list[str] = []
-    for graded in results:
-        own, mark = _row(rows[1:], identities, graded) if graded.student else None, _mark(graded)
-        if graded.student and own is None:
-            missing.append(graded.student)
-        elif own is not None and mark is not None and at < len(own):
-            own[at] = mark.replace(".", ",") if delimiter == ";" else mark
+    missing = _fill(rows, results, _column(header, column, title, path), column or title, delimiter == ";")
     buffer = io.StringIO(newline="")
     ending = "\r\n" if b"\r\n" in data else "\n"
     csv.writer(buffer, delimiter=delimiter, lineterminator=ending).writerows(rows)
-    mark_of_order = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
-    return mark_of_order + buffer.getvalue(), missing
+    return ("\ufeff" if data.startswith(b"\xef\xbb\xbf") else "") + buffer.getvalue(), missing
+
+
+def _fill(
+    rows: list[list[str]], results: Sequence[StudentMarks], at: int, title: str, comma: bool = False
+) -> list[str]:
+    """Write the marks into a column, which may be a new one; says which students have no row."""
+    if at == len(rows[0]):
+        full = points_text(max((graded.max_points for graded in results), default=0.0))
+        rows[0].append(title)
+        for row in rows[1:]:
+            row.append(full if row and row[0].strip().lower() == POSSIBLE else "")
+    header = [cell.strip().lower() for cell in rows[0]]
+    identities = [header.index(name) for name in IDENTITIES if name in header]
+    missing = []
+    for graded in (graded for graded in results if graded.student):
+        own, mark = _row(rows[1:], identities, graded), _mark(graded)
+        if own is None:
+            missing.append(graded.student)
+        elif mark is not None and at < len(own):
+            own[at] = mark.replace(".", ",") if comma else mark
+    return missing
 
 
 def _column(header: Sequence[str], column: str, title: str, path: str | Path) -> int:
     """Where the marks go: the column of that name, with or without the system's number; else a new one."""
     wanted = (column or title).lower()
-    names = [name.lower() for name in header]
-    matches = [i for i, name in enumerate(names) if name == wanted or name.startswith(f"{wanted} (")]
-    if not matches and not column and GRADE in names:
-        matches = [names.index(GRADE)]
+    matches = [i for i, name in enumerate(header) if name == wanted or name.startswith(f"{wanted} (")]
+    if not matches and not column and GRADE in header:
+        matches = [header.index(GRADE)]
     if len(matches) > 1:
         listed = ", ".join(header[i] for i in matches)
         raise InputError(

@@ -143,7 +143,7 @@ def hints(mark: Mark, step: StepMark, hint: int, where: bool = True) -> Iterator
         cells = [_position(value, [c[axis] for axis in order] if fits else c) for c in step.cells]
         yield "where", f"{', '.join(cells[:MAX_CELLS])}{' and more' if len(cells) > MAX_CELLS else ''}"
     if hint >= 2 and step.causes:
-        causes = told_causes(step.causes)
+        causes = named_causes(step.causes)
         sentences = [_placed(cause.sentence, value) for cause in causes]
         either = ", or ".join(sentences)
         yield "why", f"either {either}" if len(sentences) > 1 else either
@@ -156,7 +156,7 @@ def hints(mark: Mark, step: StepMark, hint: int, where: bool = True) -> Iterator
             yield "for example", _placed(arithmetic, value, " ")
 
 
-def told_causes(causes: Sequence[Cause]) -> list[Cause]:
+def named_causes(causes: Sequence[Cause]) -> list[Cause]:
     """The causes that are named: a slip only where there is nothing better, or where it is as likely."""
     named = [cause for cause in causes if cause.charge]
     certain = causes[0].charge and not any(cause.doubt == "doubtful" for cause in named)
