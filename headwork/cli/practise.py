@@ -101,7 +101,7 @@ def check(
 @command("headwork practice sheet course.toml --roster students.csv --out sheet3/", to=practice)
 def sheet(
     course: Annotated[Path, Argument(help="A TOML file: title, secret, [[exercise]] with kind or file.")],
-    roster: Annotated[Path, Option(help="A CSV file with a column student (and name).")],
+    roster: Annotated[Path, Option(help="A CSV file with a column student (and name, email).")],
     out: Annotated[Path, Option(help="The folder to write.")],
 ) -> None:
     """Make a variant of a sheet for every student.

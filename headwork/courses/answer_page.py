@@ -25,6 +25,7 @@ FORM = """<form id="sheet" data-file="{file}" data-sheet="{sheet}" data-key="{ke
 {sections}<p><button class="save">Save the answer file</button> <span id="saved" role="status"></span></p>
 </form>"""
 COLUMNS = '<label><input type="checkbox" id="columns" autocomplete="off"> my tokens are columns</label>'
+TOKENS = {"token", "query", "key"}
 FIELD = """<div class="blank"><label>{blank.name} {symbol} <small>{blank.description}</small>
 <textarea id="{exercise}/{blank.name}" data-name="{blank.name}" data-shape="{shape}"{turns} rows="{rows}"
 placeholder="{blank.placeholder}" spellcheck="false"></textarea></label>
@@ -52,6 +53,7 @@ def answer_page(
         blanks = Markup("").join(_field(name, exercise, blank) for blank in question.blanks)
         sections.append(Markup("<section{}>{}{}</section>").format(attributes, blocks, blanks))
     rows = all(exercise.tokens_as == "rows" and not exercise.challenge for exercise in exercises.values())
+    rows = rows and any(_has_tokens(exercise) for exercise in exercises.values())
     key = sha256("".join([student, sheet, *(e.to_toml() for e in exercises.values())]).encode()).hexdigest()
     form = Markup(FORM).format(
         file=file,
@@ -64,6 +66,11 @@ def answer_page(
     )
     style, script = (read_text(Path(__file__).with_suffix(suffix)) for suffix in (".css", ".js"))
     return page(title or "Answers", Markup(f"<style>{style}</style>{form}<script>{script}</script>"))
+
+
+def _has_tokens(exercise: Exercise) -> bool:
+    """Whether a step has a row per token, which a student may write as a column."""
+    return any(TOKENS & set(exercise.trace.steps[path].axes) for path in exercise.asked)
 
 
 def _field(name: str, exercise: Exercise, blank: Blank) -> Markup:
