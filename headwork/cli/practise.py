@@ -148,11 +148,12 @@ def export(
 
     if len(sources) == 1 and assignments.is_key_folder(sources[0]):
         exporting.export({}, to, out, hint=hint, sheets=assignments.read_variants(sources[0]))
-        print("every student has the numbers of their own sheet: hand those out too", file=sys.stderr)
+        own = "upload autograder.zip" if to == "gradescope" else NEXT[to]
+        print(f"wrote {out}: {own}; hand out every student's own sheet, too", file=sys.stderr)
     else:
         exercises = assignments.read_exercises(sources, seed=seed, difficulty=difficulty)
         exporting.export(exercises, to, out, hint=hint)
-    print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
+        print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
 
 
 NOTEBOOKS = (
