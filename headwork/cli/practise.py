@@ -199,6 +199,8 @@ def grade(
     Every step is marked, the cause of the first incorrect one is named, and later steps are marked from the
     student's own numbers. Exit codes: 0 all correct, 1 something incorrect, 2 unreadable.
     """
+    if gradebook is not None and (out is None or not answers.is_dir()):
+        raise InputError("--gradebook needs a folder of answers, and --out for the copy that is filled in.")
     if answers.is_dir():
         _grade_cohort(output, answers, key, out, gradebook, column, hint)
         return
@@ -233,8 +235,6 @@ def _grade_cohort(
     from headwork.courses.cohort import grade_cohort
     from headwork.courses.gradebooks import write_gradebooks
 
-    if gradebook is not None and out is None:
-        raise InputError("--gradebook is filled in as a copy: name a folder for it with --out.")
     if key is None:
         raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
     results = grade_cohort(answers, key)
