@@ -1,0 +1,283 @@
+"""A model on one input whose parts, patches or tokens, can be hidden: what relevance and views need to know.
+
+A saved model runs on torch where that is installed, since it is faster there and knows gradients, else on
+numpy. A hidden patch is the mean of the training images; a hidden token is masked, or replaced where a model
+knows no mask.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwork.errors import InputError
+from headwork.loading import LoadedModel, Saved
+from headwork.loading.model import probabilities_of
+from headwork.numbers import HandTensor
+
+Array = NDArray[Any]
+CHUNK = 64  # inputs at once
+WEIGHTS = "attention/weights"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of one attention on one input, and the gradient of the score where it is known."""
+
+    path: str
+    weights: Array  # head, query, key
+    gradient: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A model on one input.
+
+    ``run`` gives the outputs (case, number) with parts hidden (case, part): logits of ``classes``, or without
+    those a vector that is compared with that of the whole input. ``attend`` gives the layers, with the
+    gradient of an output where it is asked for and can be had. ``without_heads`` gives the outputs (case,
+    number) without each head of one layer.
+    """
+
+    name: str
+    labels: tuple[str, ...]  # of every token
+    parts: tuple[int, ...]  # the tokens that can be hidden
+    run: Callable[[Array], Array]
+    attend: Callable[[int | None], list[Layer]]
+    hidden_as: str
+    classes: tuple[str, ...] = ()
+    reads: str = "first"  # the token that the output is made of: first, last, or the mean of all
+    grid: tuple[int, int] | None = None
+    pixels: Array | None = None  # bytes: channel, height, width
+    without_heads: Callable[[str, int], Array] | None = None
+    remarks: tuple[str, ...] = field(default=())
+    target: int | None = None  # the class to explain; None for the most probable one
+
+    @cached_property
+    def output(self) -> Array:
+        return self.run(np.zeros((1, len(self.parts)), bool))[0]
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """Of the classes, on the whole input."""
+        return probabilities_of(self.output[None], [self.name])[0]
+
+    @cached_property
+    def explained(self) -> int | None:
+        """The number of the class that is explained."""
+        if not self.classes or self.target is not None:
+            return self.target
+        return int(self.probabilities.argmax())
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        return self.attend(self.explained)
+
+    def scores(self, hidden: Array) -> Array:
+        """The probability of the class that is explained, or how alike the vector stays (case)."""
+        chunks = [self.run(hidden[i : i + CHUNK]) for i in range(0, len(hidden), CHUNK)]
+        return self.score_of(np.concatenate(chunks))
+
+    def score_of(self, outputs: Array) -> Array:
+        if self.explained is not None:
+            return probabilities_of(outputs, [self.name] * len(outputs))[:, self.explained]
+        lengths = np.linalg.norm(outputs, axis=-1) * np.linalg.norm(self.output)
+        cosines: Array = (outputs @ self.output) / np.maximum(lengths, 1e-30)
+        return cosines.clip(0)
+
+    def read_row(self, matrix: Array) -> Array:
+        """The row (key) of a matrix (query, key) for the tokens that the output is made of."""
+        rows: Array = matrix.mean(0) if self.reads == "mean" else matrix[0 if self.reads == "first" else -1]
+        return rows
+
+    @cached_property
+    def head_effects(self) -> list[Array]:
+        """How far the score falls without each head, layer by layer; by gradients where heads stay on."""
+        whole = self.score_of(self.output[None])[0]
+        if self.without_heads is not None:
+            return [
+                whole - self.score_of(self.without_heads(layer.path, len(layer.weights)))
+                for layer in self.layers
+            ]
+        gradients = [np.zeros(1) if layer.gradient is None else layer.gradient for layer in self.layers]
+        return [
+            (gradient * layer.weights).sum((1, 2))
+            for gradient, layer in zip(gradients, self.layers, strict=True)
+        ]
+
+
+# --- models of ours -------------------------------------------------------------------------------
+class OwnModel:
+    """One of our models, on torch or on numpy: arrays in, arrays out."""
+
+    def __init__(self, saved: Saved, *, torch: bool | None = None) -> None:
+        self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
+        self.torch = find_spec("torch") is not None if torch is None else torch
+        if self.torch:
+            from headwork.models.checkpoints import torch_model
+
+            self.model: Any = torch_model(saved)
+            self.plain = self.model.with_backend("plain")
+        else:
+            self.model = LoadedModel(saved)
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Array:
+        if not self.torch:
+            return np.asarray(self.model(**inputs))
+        import torch
+
+        with torch.inference_mode():
+            return np.asarray(self.model(**_tensors(inputs)).numpy())
+
+    def noted(self, inputs: Mapping[str, Array], note: Any) -> Any:
+        """The output, a tensor of its kind, with the steps noted on the way."""
+        if self.torch:
+            return self.plain(**_tensors(inputs), note=note)
+        return self.model.run(self.model.tensors(inputs), note)
+
+    def layers(
+        self, inputs: Mapping[str, Array], read: Callable[[Any], Any], target: int | None
+    ) -> list[Layer]:
+        """The weights of every attention on the first input, and with torch their gradients."""
+        kept: dict[str, Any] = {}
+
+        def note(name: str, value: Any, /) -> Any:
+            if name.endswith(WEIGHTS):
+                kept[name.removesuffix("/weights")] = value
+            return value if self.torch else HandTensor(value.array)
+
+        output = read(self.noted(inputs, note))
+        if not self.torch:
+            return [Layer(path, value.array[0]) for path, value in kept.items()]
+        gradients = weight_gradients(output, list(kept.values()), target)
+        pairs = zip(kept.items(), gradients, strict=True)
+        return [Layer(path, value[0].detach().numpy(), gradient) for (path, value), gradient in pairs]
+
+    def without_heads(self, inputs: Mapping[str, Array], path: str, heads: int) -> Any:
+        """The outputs with each head of one attention switched off in turn."""
+        kept = 1 - np.eye(heads)[:, :, None, None]
+
+        def note(name: str, value: Any, /) -> Any:
+            if name != f"{path}/weights":
+                return value if self.torch else HandTensor(value.array)
+            return value * (value.new_tensor(kept) if self.torch else HandTensor(kept.astype(np.float32)))
+
+        repeated = {name: np.repeat(value, heads, 0) for name, value in inputs.items()}
+        if not self.torch:
+            return self.noted(repeated, note)
+        import torch
+
+        with torch.no_grad():
+            return self.noted(repeated, note)
+
+
+def weight_gradients(output: Any, weights: list[Any], target: int | None) -> list[Array | None]:
+    """The gradient of an output (1, number), or of how long it is, by recorded weights (1, head, ...)."""
+    import torch
+
+    if not weights or not output.requires_grad:
+        return [None] * len(weights)
+    score = output[0, target] if target is not None else output[0].norm()
+    gradients = torch.autograd.grad(score, weights, allow_unused=True)
+    return [None if gradient is None else gradient[0].detach().float().numpy() for gradient in gradients]
+
+
+def _tensors(inputs: Mapping[str, Array]) -> dict[str, Any]:
+    import torch
+
+    return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in inputs.items()}
+
+
+def _array(tensor: Any) -> Array:
+    return np.asarray(tensor.array if isinstance(tensor, HandTensor) else tensor.detach().numpy())
+
+
+def image_subject(
+    model: OwnModel, name: str, pixels: Array, values: Array, classes: tuple[str, ...], **more: Any
+) -> Subject:
+    """A classifier of images on one: ``pixels`` are its bytes, ``values`` what the model takes."""
+    config = model.config
+    patch = getattr(config, "patch_size", 0) or max(1, config.image_size // 7)
+    side = -(-config.image_size // patch)
+    first = int(getattr(config, "pooling", "mean") == "class token")
+    squares = np.kron(np.arange(side * side).reshape(side, side), np.ones((patch, patch), int))
+    squares = squares[: config.image_size, : config.image_size]
+
+    def run(hidden: Array) -> Array:
+        # 0 is the mean of the training images.
+        return model({"images": np.where(hidden[:, None, squares], np.float32(0), values)})
+
+    inputs = {"images": values[None]}
+    patches = tuple(f"{row}, {column}" for row in range(side) for column in range(side))
+    return Subject(
+        name=name,
+        labels=(*("class token",) * first, *patches),
+        parts=tuple(range(first, first + len(patches))),
+        run=run,
+        attend=lambda target: model.layers(inputs, lambda logits: logits, target),
+        without_heads=lambda path, heads: _array(model.without_heads(inputs, path, heads)),
+        hidden_as="Hidden patches have the mean brightness of the training images.",
+        classes=classes,
+        reads="first" if first else "mean",
+        grid=(side, side),
+        pixels=pixels,
+        **more,
+    )
+
+
+SPECIAL = ("[CLS]", "[SEP]", "<s>", "</s>", "<|endoftext|>")
+
+
+def text_subject(
+    model: OwnModel, name: str, ids: list[int], classes: tuple[str, ...], **more: Any
+) -> Subject:
+    """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
+    words = [model.tokenizer.word(n).strip() or model.tokenizer.names[n] for n in ids]
+    special = [model.tokenizer.names[number] in SPECIAL for number in ids]
+    parts = tuple(number for number, left_out in enumerate(special) if not left_out)
+    kind, tokens = model.definition.slug, np.array([ids], np.int64)
+    masked = "mask" in (card.name for card in model.definition.inputs)
+    padding = next((model.tokenizer.numbers[x] for x in ("[MASK]", *SPECIAL) if x in model.tokenizer.numbers), 0)
+
+    def inputs(hidden: Array) -> dict[str, Array]:
+        gone = np.zeros((len(hidden), len(ids)), bool)
+        gone[:, list(parts)] = hidden
+        repeated = np.repeat(tokens, len(hidden), 0)
+        if masked:
+            return {"tokens": repeated, "mask": (~gone).astype(np.int64)}
+        return {"tokens": np.where(gone, padding, repeated)}
+
+    def read(output: Any, mask: Array | None = None) -> Any:
+        if kind == "language":  # what comes next
+            return output[..., -1, :]
+        if kind != "text-encoder":
+            return output
+        if mask is None:
+            return output.mean(-2)
+        return (output * mask[..., None]).sum(-2) / mask.sum(-1, keepdims=True)
+
+    def run(hidden: Array) -> Array:
+        given = inputs(hidden)
+        return np.asarray(read(model(given), given.get("mask")))
+
+    whole = inputs(np.zeros((1, len(parts)), bool))
+    if kind == "language":
+        classes = tuple(model.tokenizer.word(n) for n in range(model.config.vocabulary))
+    how = "masked" if masked else f"replaced by {model.tokenizer.names[padding]}"
+    reads = "last" if kind == "language" else "first" if getattr(model.config, "pooling", "") == "first" else "mean"
+    return Subject(
+        name=name,
+        labels=tuple(words),
+        parts=parts,
+        run=run,
+        attend=lambda target: model.layers(whole, read, target),
+        without_heads=lambda path, heads: np.asarray(read(_array(model.without_heads(whole, path, heads)))),
+        hidden_as=f"Hidden tokens are {how}.",
+        classes=classes,
+        reads=reads,
+        **more,
+    )
