@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwork.documents.style import PLAIN, Style
+from headwork.documents.views import Attention, Tints
 from headwork.errors import sizes_in_words
 
 CellIndex = tuple[int, ...]  # of a cell in a whole value
@@ -278,7 +279,9 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Block = Heading | Prose | Note | Items | Code | Figure | Details | Formula | Values | Slider | Table
+Block = (
+    Heading | Prose | Note | Items | Code | Figure | Details | Formula | Values | Slider | Table | Tints | Attention
+)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """What a head does, wherever it stands: its weights over many inputs, scored against heads that Build makes.
 
 The roles, in the order that decides where several fit: identity, previous, next, first, a local window with
-its offset, a fixed permutation, uniform; content is what no position explains. A role explains the share
-1 - sum (A - T)^2 / sum (A - U)^2 of the variance of the weights A round uniform ones U, T being the weights
-that ``headwork.build`` is asked for. Which role it is, is decided on the mean of A over the inputs, where
-noise has gone, by the squared cosine between it and T, both less U: a blurred head keeps its role. Where
-tokens are patches on a grid, a window has two offsets.
+its offset, a fixed permutation, uniform; content is what no position explains. The share of a role is that part
+of the variance of its weights A round uniform ones U that c (T - U) explains, T being the weights that
+``headwork.build`` is asked for, c a factor: the squared cosine between A - U and T - U. Which role it is, is
+decided on the mean of A over the inputs, where noise has gone. Where tokens are patches on a grid, a window
+has two offsets.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.construct.targets import MAX_TOKENS, first, identity, shift
 from headwork.errors import InputError, sizes_in_words
 
 Array = NDArray[Any]
@@ -25,9 +24,10 @@ LEAST_FIT = 0.5  # for a role to be named
 LEAST_FIXED = 0.1  # of the variance, that is the same for every input
 ALIKE = 0.02  # roles whose fits are this near coincide
 INSIDE = 0.9  # of the weights, within a window whose shares noise hides
-LEAST_SHARE = 0.25  # of the variance, the same on a single input
+LEAST_SHARE = 0.25  # of the variance, for a role to be named
+MAX_TOKENS = 512  # as many as heads are built for
 MAX_CHOICES = 12  # windows that are looked at closely
-FLAT = 0.1  # of the variance that weights could have at most: uniform
+EVEN = 0.7  # of the squares that weights have if they are uniform, at least: uniform
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,26 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
     found = {name: (case.fit(T, rows), T, more) for name, T, rows, more in case.candidates()}
     # A window is the best of many, and one that runs into the ends can be like another role.
     best = max((fit - ALIKE * (5 if name == "window" else 1) for name, (fit, *_) in found.items()), default=0)
+    named = next((name for name in ORDER if name in found and found[name][0] >= best), "")
     fixed = case.share(case.mean)
     name, share, more = "content", 1 - fixed, {}
-    if case.flatness <= 1e-9:
+    if case.evenness >= 1 - 1e-6:
         name, share = "uniform", 1.0
-    elif best + ALIKE >= LEAST_FIT and case.fixed >= LEAST_FIXED:
-        name = next(name for name in ORDER if name in found and found[name][0] >= best)
+    elif best + ALIKE >= LEAST_FIT and case.fixed >= LEAST_FIXED and case.share(found[named][1]) >= LEAST_SHARE:
+        name = named
     elif "window" in found and case.inside >= INSIDE:
         name = "window"
-    elif case.flatness <= FLAT:
-        name, share = "uniform", 1 - case.flatness
+    elif case.evenness >= EVEN:
+        name, share = "uniform", case.evenness
     if name in found:
         _, T, more = found[name]
-        share = max(0.0, case.share(T))
+        share = case.share(T)
     return Role(name, share, fixed, case.distance, **more)
+
+
+def end_keys(keys: Array, count: int, ends: str) -> Array:
+    """Keys that may lie beyond the ends, as Build has them: wrapped around, or clamped to the end token."""
+    return keys % count if ends == "wrap" else keys.clip(0, count - 1)
 
 
 class _Case:
@@ -100,18 +106,17 @@ class _Case:
             allowed = np.tril(allowed)  # causal
         self.uniform = allowed / allowed.sum(1, keepdims=True)
         self.rows = allowed.sum(1) > 1  # the others have no choice
-        most = (1 - 1 / allowed.sum(1))[self.rows].sum()
-        self.flatness = self._squares(self.uniform, self.rows) / most if most else 0.0
+        squares = (A**2).mean(0)[self.rows].sum()
+        self.evenness = float((self.uniform[self.rows] ** 2).sum() / squares) if self.rows.any() else 1.0
         places = np.stack(np.unravel_index(np.arange(self.grid[0] * self.grid[1]), self.grid), -1)
         self.offsets = places - places[:, None]  # query, key, axis
 
-    def _squares(self, T: Array, rows: Array) -> float:
-        return float(((self.A - T) ** 2).mean(0)[rows].sum())
-
     def share(self, T: Array) -> float:
-        """Of the variance round uniform weights that T explains."""
-        total = self._squares(self.uniform, self.rows)
-        return 1 - self._squares(T, self.rows) / total if total else 0.0
+        """Of the variance round uniform weights that T, less uniform and scaled, explains over all inputs."""
+        shape = T - self.uniform
+        along = float(((self.mean - self.uniform) * shape)[self.rows].sum())
+        total = float(((self.A - self.uniform) ** 2).mean(0)[self.rows].sum() * (shape[self.rows] ** 2).sum())
+        return max(0.0, along) ** 2 / total if total else 0.0
 
     def fit(self, T: Array, rows: Array) -> float:
         """The squared cosine between the mean and T, both less uniform, on the rows where T says something."""
@@ -145,16 +150,16 @@ class _Case:
         """
         queries, n = self.mean.shape
         every = np.ones(queries, bool)
+        yield "first", np.eye(n)[np.zeros(queries, int)], every, {}
         if not self.square or n < 2 or n > MAX_TOKENS:
-            yield "first", np.eye(n)[np.zeros(queries, int)], every, {}
             return
-        yield "identity", identity(tokens=n).matrix, every, {}
-        yield "first", first(tokens=n).matrix, every, {}
+        yield "identity", np.eye(n), every, {}
         for name, step in (("previous", -1), ("next", 1)):
             inner = np.zeros(n, bool)
             inner[self.before :] = (self.offsets == (0, step)).all(-1).any(1)
-            ends = [shift(tokens=n, by=step, ends=ends).matrix for ends in ("clamp", "wrap")]
-            yield name, *self._best([(ends[0], every), (ends[1], every), (ends[0], inner)]), {}
+            clamped, wrapped = (np.eye(n)[end_keys(np.arange(n) + step, n, e)] for e in ("clamp", "wrap"))
+            choices = [(clamped, every), (wrapped, every), (clamped, inner)]
+            yield name, *max(choices, key=lambda choice: self.fit(*choice)), {}
         picks = self.mean.argmax(1)
         if len(set(picks.tolist())) == n:
             yield "permutation", np.eye(n)[picks], every, {"order": tuple(picks.tolist())}
@@ -162,12 +167,9 @@ class _Case:
         if choices:
             T, rows, more = max(choices, key=lambda choice: self.fit(*choice[:2]))
             # On a single input, content may look local.
-            clear = self.share(T) >= (LEAST_SHARE if len(self.A) == 1 else LEAST_SHARE / 5)
+            clear = self.share(T) >= (LEAST_SHARE if len(self.A) == 1 else LEAST_SHARE / 2)
             self.inside = float(self.mean[T > 0].sum() / self.mean.sum()) if clear else 0.0
             yield "window", T, rows, more
-
-    def _best(self, choices: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-        return max(choices, key=lambda choice: self.fit(*choice))
 
     def _rectangles(self) -> list[tuple[Pair, Pair]]:
         """First offsets and sizes of windows: the best by the mean weights at each offset, and single ones."""
@@ -205,8 +207,7 @@ class _Case:
         for n, a, extent in zip(self.grid, start, size, strict=True):
             keys = np.arange(n)[:, None] + np.arange(a, a + extent)
             real = (keys >= 0) & (keys < n) | (ends != "shrink")
-            keys = keys % n if ends == "wrap" else keys.clip(0, n - 1)
-            axes.append((np.eye(n)[keys] * real[..., None]).sum(1))
+            axes.append((np.eye(n)[end_keys(keys, n, ends)] * real[..., None]).sum(1))
         T = np.zeros_like(self.mean)
         T[self.before :, self.before :] = np.kron(*axes)
         return T / np.maximum(T.sum(1, keepdims=True), 1)

@@ -21,7 +21,7 @@ from headwork.numbers import HandTensor
 
 Array = NDArray[Any]
 CHUNK = 64  # inputs at once
-WEIGHTS = "attention/weights"
+WEIGHTS = "/attention/weights"
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Subject:
     without_heads: Callable[[str, int], Array] | None = None
     remarks: tuple[str, ...] = field(default=())
     target: int | None = None  # the class to explain; None for the most probable one
+    positions: Array | None = None  # how alike learned positions are (token, token)
 
     @cached_property
     def output(self) -> Array:
@@ -139,30 +140,54 @@ class OwnModel:
             return self.plain(**_tensors(inputs), note=note)
         return self.model.run(self.model.tensors(inputs), note)
 
-    def layers(
-        self, inputs: Mapping[str, Array], read: Callable[[Any], Any], target: int | None
-    ) -> list[Layer]:
-        """The weights of every attention on the first input, and with torch their gradients."""
+    def _weights(
+        self, inputs: Mapping[str, Array], read: Callable[[Any], Any]
+    ) -> tuple[dict[str, Any], Any]:
+        """The weights of every attention by its path, and the output as it is read."""
         kept: dict[str, Any] = {}
 
         def note(name: str, value: Any, /) -> Any:
             if name.endswith(WEIGHTS):
-                kept[name.removesuffix("/weights")] = value
+                kept[name.removesuffix(WEIGHTS)] = value
             return value if self.torch else HandTensor(value.array)
 
-        output = read(self.noted(inputs, note))
+        return kept, read(self.noted(inputs, note))
+
+    def layers(
+        self, inputs: Mapping[str, Array], read: Callable[[Any], Any], target: int | None
+    ) -> list[Layer]:
+        """The weights of every attention on one input, and with torch their gradients."""
+        kept, output = self._weights(inputs, read)
         if not self.torch:
             return [Layer(path, value.array[0]) for path, value in kept.items()]
         gradients = weight_gradients(output, list(kept.values()), target)
         pairs = zip(kept.items(), gradients, strict=True)
         return [Layer(path, value[0].detach().numpy(), gradient) for (path, value), gradient in pairs]
 
+    def layers_of(self, inputs: Mapping[str, Array]) -> tuple[list[Layer], ...]:
+        """The weights of every attention on each of several inputs."""
+        kept = self._weights(inputs, lambda output: output)[0]
+        arrays = {path: _array(value) for path, value in kept.items()}
+        count = len(next(iter(inputs.values())))
+        return tuple([Layer(path, array[i]) for path, array in arrays.items()] for i in range(count))
+
+    @property
+    def positions(self) -> Array | None:
+        """How alike the learned positions are: cosines (token, token)."""
+        names = self.plain.state_dict() if self.torch else self.model.parameters
+        if getattr(self.config, "positions", "") != "learned":
+            return None
+        name = next(name for name in names if name.replace(".", " ").split("/")[0].startswith("positions"))
+        table = _array(HandTensor(names[name])) if not self.torch else names[name].numpy()
+        rows = table / np.linalg.norm(table, axis=1, keepdims=True)
+        return np.asarray(rows @ rows.T)
+
     def without_heads(self, inputs: Mapping[str, Array], path: str, heads: int) -> Any:
         """The outputs with each head of one attention switched off in turn."""
         kept = 1 - np.eye(heads)[:, :, None, None]
 
         def note(name: str, value: Any, /) -> Any:
-            if name != f"{path}/weights":
+            if name != f"{path}{WEIGHTS}":
                 return value if self.torch else HandTensor(value.array)
             return value * (value.new_tensor(kept) if self.torch else HandTensor(kept.astype(np.float32)))
 
@@ -211,7 +236,7 @@ def image_subject(
         # 0 is the mean of the training images.
         return model({"images": np.where(hidden[:, None, squares], np.float32(0), values)})
 
-    inputs = {"images": values[None]}
+    inputs, layered = {"images": values[None]}, hasattr(config, "patch_size")
     patches = tuple(f"{row}, {column}" for row in range(side) for column in range(side))
     return Subject(
         name=name,
@@ -225,6 +250,7 @@ def image_subject(
         reads="first" if first else "mean",
         grid=(side, side),
         pixels=pixels,
+        positions=model.positions if layered else None,
         **more,
     )
 

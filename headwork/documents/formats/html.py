@@ -5,6 +5,7 @@ tints, arithmetic) is numbered cell by cell, in the order in which the page show
 """
 
 import math
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from headwork.documents.plots import plot_svg
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.templates import fill_in, read_asset, script_data
+from headwork.documents.views import Attention, Tints
 from headwork.documents.writing import (
     LONGEST_EXACT,
     MAX_SHOWN,
@@ -28,8 +30,8 @@ from headwork.documents.writing import (
     with_infinity,
 )
 
-STYLES = ("page.css", "trace.css")
-SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js")
+STYLES = ("page.css", "trace.css", "attention.css")
+SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js", "attention.js")
 MAX_CARDS = 120  # inputs and steps shown
 MAX_MATRICES = 16  # of one value: its heads, channels or times
 MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
@@ -78,8 +80,12 @@ def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
 
 def fragment_markup(blocks: Iterable[blocks.Block]) -> Markup:
     """Blocks for a notebook: styles that stay inside, no script."""
-    inner = Markup("\n").join(Html(live=False).pieces(blocks))
-    return Markup("<div><style>\n{}</style>\n{}</div>").format(read_asset("trace.css"), inner)
+    html = Html(live=False)
+    inner = Markup("\n").join(html.pieces(blocks))
+    if html.draws:  # the one part of a notebook's output that answers to the pointer
+        inner += Markup("<script>{}</script>").format(read_asset("attention.js"))
+    style = Markup("").join(map(read_asset, STYLES[1:] if html.draws else STYLES[1:2]))
+    return Markup("<div><style>\n{}</style>\n{}</div>").format(style, inner)
 
 
 class Html(Renderer):
@@ -88,6 +94,7 @@ class Html(Renderer):
     def __init__(self, live: bool = True) -> None:
         self.live = live
         self.contents: list[tuple[str, str]] = []  # the parts: anchor and words
+        self.draws = False  # whether there are tokens to draw
 
     def text(self, words: str) -> Markup:
         return escape(words)
@@ -118,6 +125,20 @@ class Html(Renderer):
         yield from self.template(block)
 
     prose = note = formula = figure = details = items = table = template
+
+    def attention(self, block: Attention | Tints) -> Iterator[Markup]:
+        self.draws, tokens, data = True, block.tokens, Markup()
+        picture = f"data:image/png;base64,{b64encode(tokens.picture).decode()}" if tokens.picture else ""
+        if isinstance(block, Attention):
+            data = script_data({**block.as_data(), "picture": picture})
+        unit = "patches" if tokens.grid else "words"
+        kind = type(block).__name__.lower()
+        hint = f"Point at {unit} or click on them; choose a head on the right."
+        yield fill_in(
+            "attention.html", kind=kind, block=block, unit=unit, hint=hint, picture=picture, data=data
+        )
+
+    tints = attention
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
         yield values_markup([block], live=self.live)
