@@ -12,14 +12,27 @@ if TYPE_CHECKING:
     from headwork.construct import Construction, Equality, build, equal
     from headwork.courses.checks import check
     from headwork.inspection import trace
+    from headwork.inspection.attention import attention_of
     from headwork.readings import Trace, explain
     from headwork.training.folders import load
 
 __version__ = "0.1.0"
-__all__ = ["Construction", "Equality", "Trace", "build", "check", "equal", "explain", "load", "trace"]
+__all__ = [
+    "Construction",
+    "Equality",
+    "Trace",
+    "attention_of",
+    "build",
+    "check",
+    "equal",
+    "explain",
+    "load",
+    "trace",
+]
 
 # The module of each public name: it is imported when the name is first used.
 MODULES = {
+    "attention_of": "headwork.inspection.attention",
     "Construction": "headwork.construct",
     "Equality": "headwork.construct",
     "build": "headwork.construct",
