@@ -1,0 +1,278 @@
+"""``headwork.attention_of``: every attention inside any torch module, in one forward pass of its own.
+
+The module runs once, as it is: its mode, its gradients, its fused or compiled kernels, so the output is bit
+for bit its own. The pass is watched below autograd (``inspection/watching.py``). Afterwards everything is as
+it was: training mode, parameters, buffers, the state of the random generators; hooks are never set.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from headwork.errors import InputError, TooLarge
+from headwork.inspection.watching import COMPILED, Found, Layout, Watch, storage
+
+LIMIT = 2**30  # bytes of what is kept
+KEPT = ("weights", "query", "key", "value", "output")
+
+
+@dataclass(eq=False)
+class AttentionRecord:
+    """One attention of a forward pass.
+
+    ``path``: the module that called it, as in ``named_modules`` ("" is the module itself). ``call``: which
+    call of that path, from 0 (a layer that is used twice has two records). ``kind``: how it was computed:
+    "scaled_dot_product_attention", "fast path of torch", "softmax" or "exponentials". ``weights``: (batch,
+    head, query, key), after softmax and before dropout. On request ``query`` (batch, head, query, width),
+    ``key`` and ``value`` (batch, head, key, width) as they entered the products, ``output`` (batch, head,
+    query, width); None where the module has no such tensor. Windows are part of the batch.
+    """
+
+    path: str
+    kind: str
+    call: int
+    weights: Tensor = field(repr=False)
+    query: Tensor | None = field(default=None, repr=False)
+    key: Tensor | None = field(default=None, repr=False)
+    value: Tensor | None = field(default=None, repr=False)
+    output: Tensor | None = field(default=None, repr=False)
+    source: tuple[Tensor, Layout | None] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What looked like attention and was not read, or could not be: where, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(eq=False)
+class AttentionRecords:
+    """``output`` of the module, ``records`` in the order of the forward pass, ``unread`` with reasons."""
+
+    output: Any = field(repr=False)
+    records: list[AttentionRecord]
+    unread: list[Unread]
+
+    def gradients(self, target: Tensor) -> list[Tensor]:
+        """The derivative of a number by the weights of each record, (batch, head, query, key).
+
+        Needs ``attention_of(..., gradients=True)``; ``target`` is computed from ``output``, for instance
+        ``result.output[0, 3]``. It can be asked for several targets. Zeros where a record has no influence.
+        """
+        sources = [record.source for record in self.records]
+        if not all(sources) or not all(source[0].requires_grad for source in sources if source):
+            raise InputError(
+                "gradients: the weights are not part of the graph. Call attention_of(..., gradients=True); "
+                "a module that computes under torch.no_grad has none."
+            )
+        tensors = [source[0] for source in sources if source]
+        grads = torch.autograd.grad(target, tensors, retain_graph=True, allow_unused=True)
+        laid = [
+            (torch.zeros_like(tensor) if grad is None else grad, source[1])
+            for grad, tensor, source in zip(grads, tensors, sources, strict=True)
+            if source
+        ]
+        return [layout.arranged(grad) if layout else grad for grad, layout in laid]
+
+
+def attention_of(
+    module: nn.Module,
+    /,
+    *inputs: Any,
+    paths: str | Sequence[str] | None = None,
+    keep: Sequence[str] = ("weights",),
+    limit: int = LIMIT,
+    gradients: bool = False,
+    **kwargs: Any,
+) -> AttentionRecords:
+    """Every attention in one forward pass ``module(*inputs, **kwargs)``.
+
+    ``paths`` keeps the records whose path is one of these, lies inside one, or matches a shell pattern.
+    ``keep`` adds "query", "key", "value" and "output" of each head. What is kept takes at most ``limit``
+    bytes, or it is refused with the size that it would take. With ``gradients=True`` the pass is recorded for
+    ``result.gradients(target)``: fused attention is then computed in its steps, so the output may differ
+    from the module's own in the last bits; otherwise it is bit for bit the same.
+
+    >>> layer = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+    >>> result = attention_of(layer, *[torch.ones(1, 3, 4)] * 3)
+    >>> result.records, result.unread
+    ([AttentionRecord(path='', kind='softmax', call=0)], [])
+    >>> result.records[0].weights.shape
+    torch.Size([1, 2, 3, 3])
+    """
+    for name in keep:
+        if name not in KEPT:
+            raise InputError(f"attention_of: keep has '{name}'. Known: {', '.join(KEPT)}.")
+    keeping = Keeping([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
+    output = watched(module, inputs, kwargs, keeping, gradients=gradients)
+    keeping.check()
+    return AttentionRecords(output, keeping.records, list(dict.fromkeys(keeping.unread)))
+
+
+def watched(
+    module: nn.Module,
+    inputs: Sequence[Any],
+    kwargs: dict[str, Any],
+    keeping: "Keeping",
+    gradients: bool = False,
+    stepwise: bool = False,
+) -> Any:
+    """The output of a pass whose attentions ``keeping`` gets; ``stepwise`` leaves torch's fast path."""
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"attention_of: {type(module).__name__} is no torch module. Give an nn.Module and its inputs; "
+            "headwork.trace reads what headwork.load gives."
+        )
+    if torch.compiler.is_compiling():
+        raise InputError("attention_of: nothing is recorded inside torch.compile. Call it outside.")
+    watch = Watch(
+        module,
+        (inputs, kwargs),
+        keeping.found,
+        keeping.miss,
+        operands="query" in keeping.keep or "key" in keeping.keep,
+        gradients=gradients,
+    )
+    keeping.on_write = watch.on_write
+    with ExitStack() as stack:
+        stack.enter_context(as_found(module, watch.on_write))
+        if gradients or stepwise:
+            stack.enter_context(_without_fast_path())
+        if gradients:
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            stack.enter_context(torch.enable_grad())
+        stack.enter_context(watch)
+        for path in compiled_parts(module):
+            keeping.miss(path, COMPILED)
+        output = module(*inputs, **kwargs)
+    watch.finish()
+    return output
+
+
+class Keeping:
+    """What is kept of the attentions of a pass: those of the wanted paths, as long as they fit."""
+
+    def __init__(
+        self, paths: Sequence[str] | None, keep: tuple[str, ...], limit: int, gradients: bool = False
+    ) -> None:
+        self.paths, self.keep, self.limit, self.gradients = paths, keep, limit, gradients
+        self.records: list[AttentionRecord] = []
+        self.unread: list[Unread] = []
+        self.calls: dict[str, int] = {}
+        self.total = 0
+        self.on_write: dict[int, list[Callable[[], None]]] = {}
+
+    def miss(self, path: str, reason: str) -> None:
+        self.unread.append(Unread(path, reason))
+
+    def found(self, found: Found) -> Tensor | None:
+        call = self.calls.get(found.path, 0)
+        self.calls[found.path] = call + 1
+        if self.paths is not None and not any(lies_in(found.path, wanted) for wanted in self.paths):
+            return None
+        tensor, layout = found.weights
+        kept = {name: found.get(name) for name in self.keep if name != "weights"}
+        self.total += sum(t.numel() * t.element_size() for t in (tensor, *kept.values()) if t is not None)
+        if self.total > self.limit:
+            self.records.clear()  # and count on: the error gives the whole size
+            return None
+        weights = (layout.arranged(tensor) if layout else tensor).detach()
+        kept = {name: None if t is None else t.detach().clone() for name, t in kept.items()}
+        source = (tensor, layout) if self.gradients else None
+        record = AttentionRecord(found.path, found.kind, call, weights, **kept, source=source)
+        self.records.append(record)
+        self.on_write.setdefault(storage(weights), []).append(lambda: _copy(record))
+        return None
+
+    def check(self) -> None:
+        if self.total > self.limit:
+            raise TooLarge(
+                f"attention_of: {sum(self.calls.values())} attentions take {self.total / 2**20:,.1f} MiB, the "
+                f"limit is {self.limit / 2**20:,.1f} MiB. Keep fewer with paths=..., give a smaller batch, or "
+                "a larger limit (in bytes)."
+            )
+        for wanted in self.paths or ():
+            if not any(lies_in(path, wanted) for path in self.calls):
+                known = ", ".join(repr(path) for path in list(self.calls)[:5]) or "none"
+                raise InputError(f"attention_of: no attention at '{wanted}'. Paths with attention: {known}.")
+
+
+def _copy(record: AttentionRecord) -> None:
+    record.weights = record.weights.clone()
+
+
+def lies_in(path: str, wanted: str) -> bool:
+    """Whether a path is this one, inside of it, or matches it as a pattern."""
+    return wanted in ("", path) or path.startswith(f"{wanted}.") or fnmatchcase(path, wanted)
+
+
+@contextmanager
+def as_found(module: nn.Module, on_write: dict[int, list[Callable[[], None]]]) -> Iterator[None]:
+    """Afterwards training mode, parameters, buffers and random states are as they were, whatever happened."""
+    parts = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in module.modules()]
+    buffers = [(buffer, buffer.detach().clone(), buffer._version) for buffer in module.buffers()]
+    parameters = [(parameter, parameter.data) for parameter in module.parameters()]
+    written: list[tuple[Tensor, Tensor]] = []
+    for _, data in parameters:
+        save = partial(_save, written, data)
+        on_write.setdefault(storage(data), []).append(save)
+    devices = {p.device.index for p in module.parameters() if p.device.type == "cuda"}
+    states = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=sorted(d for d in devices if d is not None)):
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        with torch.no_grad():
+            for part, training, named, own in parts:
+                part.training = training
+                part._buffers.update(named)
+                part._parameters.update(own)
+            for data, copy in written:
+                data.copy_(copy)
+            for parameter, data in parameters:
+                if parameter.data_ptr() != data.data_ptr():
+                    parameter.data = data
+            for buffer, copy, version in buffers:
+                if buffer._version != version:
+                    buffer.copy_(copy)
+
+
+def _save(written: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
+    written.append((data, data.clone()))
+
+
+@contextmanager
+def _without_fast_path() -> Iterator[None]:
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
+def compiled_parts(module: nn.Module) -> Iterator[str]:
+    """Paths of modules that torch.compile has been asked for, as a whole or in a function that they use."""
+    for path, part in module.named_modules():
+        used = [part.forward, *vars(part).values()]
+        code = getattr(part.forward, "__func__", None)
+        if code is not None:
+            names = getattr(code, "__code__", None)
+            used += [code.__globals__.get(name) for name in (names.co_names if names else ())]
+            used += [getattr(type(part), name, None) for name in (names.co_names if names else ())]
+        marked = any(hasattr(one, "_torchdynamo_orig_callable") for one in used if callable(one))
+        if hasattr(part, "_orig_mod") or part._compiled_call_impl is not None or marked:
+            yield path
