@@ -280,7 +280,19 @@ class Table(Shown):
 
 
 Block = (
-    Heading | Prose | Note | Items | Code | Figure | Details | Formula | Values | Slider | Table | Tints | Attention
+    Heading
+    | Prose
+    | Note
+    | Items
+    | Code
+    | Figure
+    | Details
+    | Formula
+    | Values
+    | Slider
+    | Table
+    | Tints
+    | Attention
 )
 
 

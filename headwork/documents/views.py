@@ -59,13 +59,15 @@ class Tints:
     def strongest(self, map: TintMap, count: int = 3) -> str:
         """The tokens with the most, in words."""
         cells = sorted((c for c in self.cells(map) if c[1] == c[1]), key=lambda cell: -cell[1])[:count]
-        return ", ".join(f"{label if not self.tokens.grid else f'({label})'} {v:.2g}" for label, v, *_ in cells)
+        return ", ".join(
+            f"{label if not self.tokens.grid else f'({label})'} {v:.2g}" for label, v, *_ in cells
+        )
 
     def rows(self) -> Rows:
         """A table for formats without pictures."""
         of = "patches (row, column)" if self.tokens.grid else "tokens"
         rows: list[tuple[Any, ...]] = [(map.title, self.strongest(map, 6)) for map in self.maps]
-        return ("relevance", f"most on these {of}"), rows
+        return ("", f"most on these {of}"), rows
 
 
 @dataclass(frozen=True)

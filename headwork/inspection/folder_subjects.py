@@ -1,18 +1,26 @@
 """A run, or the folder of a model, with an image, a test example or a text: opened as a ``Subject``."""
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from headwork.checkpoint_files import CONFIG, is_foreign
+from headwork.checkpoint_files import CONFIG, TOKENIZER, is_foreign
 from headwork.data import load_images, load_texts, read_image
 from headwork.data.datasets import normalise
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json, read_bytes
-from headwork.inspection.subjects import Array, Layer, OwnModel, Subject, image_subject, text_subject
+from headwork.inspection.subjects import (
+    SPECIAL,
+    Array,
+    Layer,
+    OwnModel,
+    Subject,
+    image_subject,
+    text_subject,
+)
 from headwork.loading import read_saved
+from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
 from headwork.training.folders import (
     DATA,
     IMAGES,
@@ -25,7 +33,11 @@ from headwork.training.folders import (
 
 OTHERS = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
-MOMENTS = (0.5, 0.5, 0.5)  # mean and deviation of ViT's images unless its folder says otherwise
+MOMENTS: tuple[float, ...] = (
+    0.5,
+    0.5,
+    0.5,
+)  # mean and deviation of ViT's images unless its folder says otherwise
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,8 @@ class Source:
     """A model, and what its folder says about inputs and classes."""
 
     path: Path
-    model: OwnModel
+    model: Any = None  # an OwnModel
+    theirs: Any = None  # or a text model of the transformers library
     classes: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -52,6 +65,8 @@ class Source:
 
     @property
     def takes(self) -> str:
+        if self.model is None:
+            return "texts"
         inputs = {card.name: card.axes for card in self.model.definition.inputs}
         if "images" in inputs:
             return "images"
@@ -63,7 +78,7 @@ class Source:
 
 
 def open_folder(
-    folder: str | Path,
+    folder: "str | Path | Source",
     *,
     image: str | Path | None = None,
     index: int | None = None,
@@ -71,15 +86,17 @@ def open_folder(
     resize: bool = False,
     target: str | int | None = None,
 ) -> Opened:
-    given = [name for name, value in (("image", image), ("index", index), ("text", text)) if value is not None]
+    given = [
+        name for name, value in (("image", image), ("index", index), ("text", text)) if value is not None
+    ]
     if len(given) != 1:
         which = " and ".join(f"--{name}" for name in given) or "nothing"
         raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
-    source = open_source(folder)
+    source = folder if isinstance(folder, Source) else open_source(folder)
     if not source.takes:
         raise InputError(
-            f"{source.path}: a {source.model.definition.name}. A classifier, an encoder of texts or a language "
-            "model can be inspected from its folder, others in Python: headwork.inspect(model, input)."
+            f"{source.path}: a {source.model.definition.name}. A classifier, an encoder of texts or a "
+            "language model can be inspected from its folder, others in Python: headwork.inspect(model, input)."
         )
     if given == ["image"] and source.takes != "images":
         raise InputError(f"{source.path} takes texts: give --text, not --image.")
@@ -95,7 +112,7 @@ def open_folder(
         opened = Opened(
             source.subject(read_image(str(image), channels=config.channels, size=size, resize=resize))
         )
-    return replace(opened, subject=replace(opened.subject, target=_target(opened.subject, target)))
+    return replace(opened, subject=replace(opened.subject, target=find_target(opened.subject, target)))
 
 
 def open_source(folder: str | Path) -> Source:
@@ -107,18 +124,25 @@ def open_source(folder: str | Path) -> Source:
         run, info = load_run(path), load_data_info(path)
         length = getattr(run, "max_length", 0)
         model = OwnModel(saved_model(path))
-        return Source(path, model, info.classes, info.mean, info.std, run, info.digest, length)
+        return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest, length)
+    if is_foreign(path) and find_spec("torch") is not None:
+        from headwork.inspection.torch_subjects import library_model
+
+        theirs = library_model(path, _settings(path, CONFIG))
+        if theirs is not None:
+            return Source(path, theirs=theirs)
     model = OwnModel(read_saved(path))
     config = model.config
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
-    channels, mean, std = getattr(config, "channels", 0), MOMENTS, MOMENTS
+    channels = getattr(config, "channels", 0)
+    mean = std = MOMENTS[:channels]
     if is_foreign(path):
         labels = _settings(path, CONFIG).get("id2label")
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
         moments = _settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
         mean, std = (_moments(moments.get(f"image_{name}"), channels) for name in ("mean", "std"))
-    return Source(path, model, classes, mean[:channels], std[:channels])
+    return Source(path, model, None, classes, mean, std)
 
 
 def _settings(path: Path, name: str) -> dict[str, Any]:
@@ -127,7 +151,7 @@ def _settings(path: Path, name: str) -> dict[str, Any]:
 
 
 def _moments(values: Any, channels: int) -> tuple[float, ...]:
-    numbers = values if isinstance(values, list) and len(values) == channels else MOMENTS
+    numbers = values if isinstance(values, list) and len(values) == channels else MOMENTS[:channels]
     return tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers)
 
 
@@ -135,20 +159,21 @@ def _test_example(source: Source, index: int) -> Opened:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
-        raise InputError(f"{path}: a model without a test set, so --index finds nothing. Give --image or --text.")
+        raise InputError(
+            f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
+        )
     if source.takes == "texts":
         texts: Any = load_texts(run.data, columns=run.columns, seed=run.seed, validation=run.validation)
         _check(source, texts, index)
         label = int(texts.test.labels[index])
         return Opened(_text(source, str(texts.test.texts[index])), (), source.classes[label])
-    split, at = None, index
+    split: Any = None
+    at = index
     if (path / IMAGES).exists():
         split = example_images(path)
         at = split.places.index(index) if index in split.places else -1
     if split is None or at < 0:
-        data = load_images(
-            run.data, size=run.image_size or None, seed=run.seed, validation=run.validation
-        )
+        data = load_images(run.data, size=run.image_size or None, seed=run.seed, validation=run.validation)
         _check(source, data, index)
         split, at = data.test, index
     others = [number for number in range(len(split.images)) if number != at][:OTHERS]
@@ -159,28 +184,65 @@ def _test_example(source: Source, index: int) -> Opened:
 
 def _check(source: Source, data: Any, index: int) -> None:
     if source.digest and data.digest != source.digest:
-        raise InputError(f"{source.path}: {data.name} is not the data that it was trained on. Give --image or --text.")
+        raise InputError(
+            f"{source.path}: {data.name} is not the data that it was trained on. Give --image or --text."
+        )
     if not 0 <= index < len(data.test):
-        raise InputError(f"--index {index}: the test set of {data.name} has examples 0 to {len(data.test) - 1}.")
+        raise InputError(
+            f"--index {index}: the test set of {data.name} has examples 0 to {len(data.test) - 1}."
+        )
 
 
 def _text(source: Source, text: str) -> Subject:
     if not text.strip():
         raise InputError("inspect: an empty text. Give at least one word.")
-    tokenizer = source.model.tokenizer
+    if source.theirs is not None:
+        return _their_text(source, text)
+    ids = _tokens(
+        source.path, source.model.tokenizer, text, source.max_length or source.model.config.max_length
+    )
+    return text_subject(source.model, source.path.name, ids, source.classes)
+
+
+def _tokens(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
     if tokenizer is None:
-        raise InputError(f"{source.path}: no tokenizer.json, so a text cannot be read. Put it beside the model.")
-    ids = tokenizer.encode(text, whole=True)
-    most = source.max_length or source.model.config.max_length
+        raise InputError(f"{path}: no {TOKENIZER}, so a text cannot be read. Put it beside the model.")
+    ids: list[int] = tokenizer.encode(text, whole=True)
     if len(ids) > most:
-        raise InputError(f"inspect: a text of {len(ids):,} tokens; the model takes at most {most:,}. Shorten it.")
-    subject = text_subject(source.model, source.path.name, ids, source.classes)
-    if not subject.parts:
+        raise InputError(
+            f"inspect: a text of {len(ids):,} tokens; the model takes at most {most:,}. Shorten it."
+        )
+    if all(tokenizer.names[number] in SPECIAL for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")
-    return subject
+    return ids
 
 
-def _target(subject: Subject, target: str | int | None) -> int | None:
+def _their_text(source: Source, text: str) -> Subject:
+    """A text through a model of the transformers library, by its tokenizer.json."""
+    import torch
+
+    from headwork.inspection.torch_subjects import module_subject
+
+    path, config = source.path, source.theirs.config
+    at = path / TOKENIZER
+    known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
+    most = getattr(config, "max_position_embeddings", None) or 512
+    ids = _tokens(path, known, text, most)
+    assert known is not None
+    kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL]
+    causal = "CausalLM" in type(source.theirs).__name__ or "LMHead" in type(source.theirs).__name__
+    words = (
+        [known.word(n) if n in known.names else f"token {n}" for n in range(config.vocab_size)]
+        if causal
+        else None
+    )
+    labels = [known.word(n).strip() or known.names[n] for n in ids]
+    given = {"input_ids": torch.tensor([ids])}
+    subject = module_subject(source.theirs, (), given, labels=labels, classes=words, kept=kept)
+    return replace(subject, name=path.name)
+
+
+def find_target(subject: Subject, target: str | int | None) -> int | None:
     """The number of the class to explain."""
     if target is None:
         return None

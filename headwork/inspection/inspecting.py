@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,13 @@ from headwork.documents import (
     Tints,
     Tokens,
 )
-from headwork.inspection.folder_subjects import open_folder
+from headwork.inspection.folder_subjects import find_target, open_folder, open_source
+from headwork.inspection.predictions import predict
 from headwork.inspection.relevance import Trust, relevance, trust
 from headwork.inspection.roles import Role, role
-from headwork.inspection.subjects import Array, Layer, Subject
+from headwork.inspection.subjects import Array, Layer, Subject, array_subject
+from headwork.loading import LoadedModel
+from headwork.training.folders import example_images
 
 MAX_WEIGHTS = 1_200_000  # in one page: 1.6 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
@@ -93,11 +96,14 @@ class Inspection(Shown):
         for method, values in self.relevance.items():
             every = np.full(len(subject.labels), np.nan)
             every[list(subject.parts)] = values
-            maps.append(TintMap(f"{method}: {self.trust[method].verdict}", every, HOW[method]))
+            maps.append(TintMap(method, every, f"{self.trust[method].verdict}; {HOW[method]}"))
         yield Tints(self.tokens(), tuple(maps))
         good = {"above random": True, "below random": False}
         yield Items(
-            tuple(Item(one.sentence, one.method, "", good.get(one.verdict)) for one in self.trust.values())
+            tuple(
+                Item(f"on this input: {one.evidence}.", one.method, one.verdict, good.get(one.verdict))
+                for one in self.trust.values()
+            )
         )
         yield from map(Note, subject.remarks)
 
@@ -108,8 +114,8 @@ class Inspection(Shown):
         if subject.explained is not None:
             score = f"the probability of {printable(subject.classes[subject.explained])}"
         return (
-            f"The score is {score}. {subject.hidden_as} Insertion is the mean score while the parts appear, the "
-            "most relevant first; deletion, while they vanish in that order. A method that knows nothing "
+            f"The score is {score}. {subject.hidden_as} Insertion is the mean score while the parts appear, "
+            "the most relevant first; deletion, while they vanish in that order. A method that knows nothing "
             "orders them at random, so its insertion less deletion is 0 on average. Each picture has its own "
             "scale; orange is negative."
         )
@@ -120,7 +126,7 @@ class Inspection(Shown):
         square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
         best = list(dict.fromkeys(layer for layer, _ in self.heads if layer in square))
         room = MAX_WEIGHTS
-        kept = []
+        kept: list[int] = []
         for number in best:
             room -= self.layers[number].weights.size
             kept += [number] if room >= 0 or not kept else []
@@ -128,14 +134,15 @@ class Inspection(Shown):
         if not kept:
             return None
         start = next(head for head in self.heads if head[0] in kept)
-        query = {"first": 0, "last": count - 1}.get(self.subject.reads)
         remarks = {(kept.index(i), j): self.remark(i, j) for i, j in self.heads if i in kept}
         layers = tuple((self.layers[i].path, self.layers[i].weights) for i in kept)
-        return Attention(self.tokens(), layers, (kept.index(start[0]), start[1], query), remarks)
+        return Attention(self.tokens(), layers, (kept.index(start[0]), start[1], self.subject.query), remarks)
 
     def remark(self, layer: int, head: int) -> str:
         known = self.roles[layer, head]
-        return f"{known.text} ({known.share:.0%}); off, {self.subject.head_effects[layer][head]:+.3f}"
+        share = f" ({known.share:.0%})" if self.others or known.name != "content" else ""
+        fall = "without it the score falls by" if self.subject.without_heads else "weights x gradient"
+        return f"{known.text}{share}; {fall} {self.subject.head_effects[layer][head]:+.3f}"
 
     def head_table(self, heads: Sequence[tuple[int, int]]) -> Table:
         rows: list[tuple[Any, ...]] = []
@@ -144,10 +151,10 @@ class Inspection(Shown):
             entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean()
             effect = f"{self.subject.head_effects[i][j]:+.3f}"
             far = f"{known.distance:.1f}"
-            rows.append(
-                (f"{self.layers[i].path}, head {j}", effect, known.text, f"{known.share:.0%}", far)
-                + (f"{np.exp(entropy):.1f}",)
-            )
+            # On one input nothing varies.
+            share = f"{known.share:.0%}" if self.others or known.name != "content" else ""
+            name = f"{self.layers[i].path}, head {j}".replace(" ", "\u00a0")
+            rows.append((name, effect, known.text, share, far, f"{np.exp(entropy):.1f}"))
         fall = "score lost without it" if self.subject.without_heads else "weights x gradient"
         return Table("", ("head", fall, "role", "share", "distance", "keys"), rows)
 
@@ -165,6 +172,7 @@ class Inspection(Shown):
 
     def document(self) -> Document:
         subject, view = self.subject, self.attention()
+        inputs = f"{1 + len(self.others)} inputs" if self.others else "this input alone"
         parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.why(), self.explained()]
         if view is not None:
             parts += [Heading("Where the heads attend"), view]
@@ -174,9 +182,9 @@ class Inspection(Shown):
             parts += [
                 Heading("The heads, the most telling first"),
                 self.head_table(self.heads[:SHOWN_HEADS]),
-                f"Roles are scored on {1 + len(self.others)} inputs: the share is of the variance of the "
-                "weights that the role explains (of content: what varies with the input). Distance is the mean "
-                "between query and key; keys, how many a query shares its weight among (e to the entropy).",
+                f"Roles are scored on {inputs}: the share is of the variance of the "
+                "weights that the role explains (of content: what varies with the input). Distance is the "
+                "mean between query and key; keys, how many a query shares its weight among (e to the entropy).",
             ]
         if len(self.heads) > SHOWN_HEADS:
             rest = self.head_table(self.heads[SHOWN_HEADS:])
@@ -216,12 +224,30 @@ class Inspection(Shown):
                 | vars(self.roles[i, j])
                 for i, j in self.heads
             ],
-            "weights": {layer.path: np.round(layer.weights.astype(float), 5).tolist() for layer in self.layers},
+            "weights": {
+                layer.path: np.round(layer.weights.astype(float), 5).tolist() for layer in self.layers
+            },
             "remarks": list(subject.remarks),
         }
 
     def _repr_html_(self) -> str:
         return self.render("html", fragment=True)
+
+
+def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Sequence[str] = ()) -> Document:
+    """The predictions of a run, each with what it rests on and how far to trust that."""
+    table = predict(folder, images=images, texts=texts)
+    given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
+    given += [{"text": text} for text in texts]
+    if not given:
+        given = [{"index": number} for number in example_images(folder).places]
+    source = open_source(folder)
+    shown = [Inspection(open_folder(source, **options).subject) for options in given]
+    parts: list[Any] = [table]
+    for row, one in zip(table.rows, shown, strict=True):
+        parts += [Heading(f"{row[0]}: {row[1]}, {row[2]}"), *one.why()]
+    why = [{name: one.as_data()[name] for name in ("relevance", "trust")} for one in shown]
+    return Document("", (*parts, shown[0].explained()), data=lambda: {**table.as_data(), "why": why})
 
 
 def png(pixels: Array | None) -> bytes:
@@ -244,17 +270,29 @@ def inspect(
     text: str | None = None,
     resize: bool = False,
     target: str | int | None = None,
+    labels: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    hidden: float = 0,
     **options: Any,
 ) -> Inspection:
     """Look inside a model on one input: its heads, what its output rests on, how far to trust that.
 
-    ``model`` is a run or a folder of a model with an ``image``, the ``index`` of a test example or a ``text``;
-    or a torch module with its inputs (an image, tokens or vectors, a batch of one). ``target`` is the class
-    to explain, unless the predicted one.
+    ``model`` is a run or a folder of a model, with an ``image``, the ``index`` of a test example or a
+    ``text``; or what ``headwork.load`` gives, with an image or tokens; or a torch module with its inputs, a batch of one: the first is an image, tokens or vectors; ``labels`` of
+    tokens, names of ``classes``, and the number that ``hidden`` parts have can be given. ``target`` is the
+    class to explain, unless the predicted one.
 
     >>> steps = inspect("digits", index=0)
     >>> steps.subject.classes[steps.subject.explained], sorted(steps.relevance)[-1]
     ('3', 'occlusion')
     """
+    if isinstance(model, LoadedModel):
+        subject = array_subject(model, *inputs[:1], tuple(classes or ()))
+        return Inspection(replace(subject, target=find_target(subject, target)))
+    if not isinstance(model, (str, Path)):
+        from headwork.inspection.torch_subjects import module_subject
+
+        subject = module_subject(model, inputs, options, labels=labels, classes=classes, hidden=hidden)
+        return Inspection(replace(subject, target=find_target(subject, target)))
     opened = open_folder(model, image=image, index=index, text=text, resize=resize, target=target)
     return Inspection(opened.subject, opened.others, opened.truth)

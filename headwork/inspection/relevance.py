@@ -93,13 +93,18 @@ class Trust:
         return "above random" if self.value > 0 else "below random"
 
     @property
-    def sentence(self) -> str:
-        beside = f"; occlusion reaches {self.reference:+.2f}" if self.method != OCCLUSION else ""
+    def evidence(self) -> str:
+        """The figures behind the verdict."""
+        beside = f"; occlusion reaches {self.reference:+.2g}" if self.method != OCCLUSION else ""
         return (
-            f"{self.method[0].upper()}{self.method[1:]} is {self.verdict} on this input: insertion less "
-            f"deletion is {self.value:+.2f}, random orders reach -{self.random:.2f} to +{self.random:.2f} "
-            f"(95%){beside}."
+            f"insertion less deletion is {self.value:+.2g}, random orders reach -{self.random:.2g} to "
+            f"+{self.random:.2g} (95%){beside}"
         )
+
+    @property
+    def sentence(self) -> str:
+        name = self.method[0].upper() + self.method[1:]
+        return f"{name} is {self.verdict} on this input: {self.evidence}."
 
     def as_data(self) -> dict[str, Any]:
         return {**vars(self), "value": self.value, "verdict": self.verdict, "sentence": self.sentence}

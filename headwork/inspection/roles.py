@@ -1,8 +1,8 @@
 """What a head does, wherever it stands: its weights over many inputs, scored against heads that Build makes.
 
 The roles, in the order that decides where several fit: identity, previous, next, first, a local window with
-its offset, a fixed permutation, uniform; content is what no position explains. The share of a role is that part
-of the variance of its weights A round uniform ones U that c (T - U) explains, T being the weights that
+its offset, a fixed permutation, uniform; content is what no position explains. The share of a role is that
+part of the variance of its weights A round uniform ones U that c (T - U) explains, T being the weights that
 ``headwork.build`` is asked for, c a factor: the squared cosine between A - U and T - U. Which role it is, is
 decided on the mean of A over the inputs, where noise has gone. Where tokens are patches on a grid, a window
 has two offsets.
@@ -32,7 +32,7 @@ EVEN = 0.7  # of the squares that weights have if they are uniform, at least: un
 
 @dataclass(frozen=True)
 class Role:
-    """What a head does. ``offset`` is the middle of a window, (down, right) on a grid, ``size`` its extent."""
+    """What a head does. ``offset`` is the middle of a window, (down, right) on a grid; ``size`` its extent."""
 
     name: str
     share: float  # of the variance round uniform weights that the role explains; of content: what varies
@@ -72,10 +72,13 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
     best = max((fit - ALIKE * (5 if name == "window" else 1) for name, (fit, *_) in found.items()), default=0)
     named = next((name for name in ORDER if name in found and found[name][0] >= best), "")
     fixed = case.share(case.mean)
-    name, share, more = "content", 1 - fixed, {}
+    more: dict[str, Any] = {}
+    name, share = "content", 1 - fixed
     if case.evenness >= 1 - 1e-6:
         name, share = "uniform", 1.0
-    elif best + ALIKE >= LEAST_FIT and case.fixed >= LEAST_FIXED and case.share(found[named][1]) >= LEAST_SHARE:
+    elif (
+        best + ALIKE >= LEAST_FIT and case.fixed >= LEAST_FIXED and case.share(found[named][1]) >= LEAST_SHARE
+    ):
         name = named
     elif "window" in found and case.inside >= INSIDE:
         name = "window"
@@ -89,7 +92,7 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
 
 def end_keys(keys: Array, count: int, ends: str) -> Array:
     """Keys that may lie beyond the ends, as Build has them: wrapped around, or clamped to the end token."""
-    return keys % count if ends == "wrap" else keys.clip(0, count - 1)
+    return np.asarray(keys % count if ends == "wrap" else keys.clip(0, count - 1))
 
 
 class _Case:
@@ -119,7 +122,7 @@ class _Case:
         return max(0.0, along) ** 2 / total if total else 0.0
 
     def fit(self, T: Array, rows: Array) -> float:
-        """The squared cosine between the mean and T, both less uniform, on the rows where T says something."""
+        """The squared cosine between the mean and T, both less uniform, where T says something."""
         rows = self.rows & rows
         mean, role = (self.mean - self.uniform)[rows], (T - self.uniform)[rows]
         lengths = float((mean**2).sum() * (role**2).sum())
@@ -127,7 +130,7 @@ class _Case:
 
     @property
     def fixed(self) -> float:
-        """The share of the variance that is the same for every input, less what a mean of few has by chance."""
+        """The share of the variance that every input has, less what a mean of few has by chance."""
         count = len(self.A)
         return 1.0 if count == 1 else (count * self.share(self.mean) - 1) / (count - 1)
 
@@ -163,16 +166,16 @@ class _Case:
         picks = self.mean.argmax(1)
         if len(set(picks.tolist())) == n:
             yield "permutation", np.eye(n)[picks], every, {"order": tuple(picks.tolist())}
-        choices = [choice for start, size in self._rectangles() for choice in self._window(start, size)]
-        if choices:
-            T, rows, more = max(choices, key=lambda choice: self.fit(*choice[:2]))
+        windows = [choice for start, size in self._rectangles() for choice in self._window(start, size)]
+        if windows:
+            T, rows, more = max(windows, key=lambda choice: self.fit(*choice[:2]))
             # On a single input, content may look local.
             clear = self.share(T) >= (LEAST_SHARE if len(self.A) == 1 else LEAST_SHARE / 2)
             self.inside = float(self.mean[T > 0].sum() / self.mean.sum()) if clear else 0.0
             yield "window", T, rows, more
 
     def _rectangles(self) -> list[tuple[Pair, Pair]]:
-        """First offsets and sizes of windows: the best by the mean weights at each offset, and single ones."""
+        """First offsets and sizes of windows: the best by the mean weight at each offset, and single ones."""
         rows, columns = self.grid
         profile = np.zeros((2 * rows, 2 * columns))  # an empty line before the sums
         down, right = self.offsets[..., 0] + rows, self.offsets[..., 1] + columns
@@ -210,4 +213,4 @@ class _Case:
             axes.append((np.eye(n)[end_keys(keys, n, ends)] * real[..., None]).sum(1))
         T = np.zeros_like(self.mean)
         T[self.before :, self.before :] = np.kron(*axes)
-        return T / np.maximum(T.sum(1, keepdims=True), 1)
+        return np.asarray(T / np.maximum(T.sum(1, keepdims=True), 1))

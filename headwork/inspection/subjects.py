@@ -7,14 +7,13 @@ knows no mask.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import InputError
 from headwork.loading import LoadedModel, Saved
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
@@ -50,7 +49,7 @@ class Subject:
     attend: Callable[[int | None], list[Layer]]
     hidden_as: str
     classes: tuple[str, ...] = ()
-    reads: str = "first"  # the token that the output is made of: first, last, or the mean of all
+    reads: str = "first"  # what the output is made of: the first token, the last, their mean; or by gradient
     grid: tuple[int, int] | None = None
     pixels: Array | None = None  # bytes: channel, height, width
     without_heads: Callable[[str, int], Array] | None = None
@@ -60,12 +59,12 @@ class Subject:
 
     @cached_property
     def output(self) -> Array:
-        return self.run(np.zeros((1, len(self.parts)), bool))[0]
+        return np.asarray(self.run(np.zeros((1, len(self.parts)), bool))[0])
 
     @cached_property
     def probabilities(self) -> Array:
         """Of the classes, on the whole input."""
-        return probabilities_of(self.output[None], [self.name])[0]
+        return np.asarray(probabilities_of(self.output[None], [self.name])[0])
 
     @cached_property
     def explained(self) -> int | None:
@@ -92,8 +91,22 @@ class Subject:
 
     def read_row(self, matrix: Array) -> Array:
         """The row (key) of a matrix (query, key) for the tokens that the output is made of."""
-        rows: Array = matrix.mean(0) if self.reads == "mean" else matrix[0 if self.reads == "first" else -1]
+        rows: Array = matrix.mean(0) if self.query is None else matrix[self.query]
         return rows
+
+    @cached_property
+    def query(self) -> int | None:
+        """The token that the output is made of; None for the mean of all.
+
+        Where it is not known, only that one has a gradient in the last layer.
+        """
+        if self.reads != "gradient":
+            return {"first": 0, "last": len(self.labels) - 1}.get(self.reads)
+        slopes = next((layer.gradient for layer in self.layers[::-1] if layer.gradient is not None), None)
+        if slopes is None or slopes.shape[-2] != len(self.labels):
+            return None
+        rows = abs(slopes).sum((0, 2))
+        return int(rows.argmax()) if rows.max() >= 0.99 * rows.sum() > 0 else None
 
     @cached_property
     def head_effects(self) -> list[Array]:
@@ -115,13 +128,17 @@ class Subject:
 class OwnModel:
     """One of our models, on torch or on numpy: arrays in, arrays out."""
 
-    def __init__(self, saved: Saved, *, torch: bool | None = None) -> None:
+    model: Any
+
+    def __init__(self, saved: Saved | LoadedModel, *, torch: bool | None = None) -> None:
         self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
         self.torch = find_spec("torch") is not None if torch is None else torch
-        if self.torch:
+        if isinstance(saved, LoadedModel):
+            self.torch, self.model = False, saved
+        elif self.torch:
             from headwork.models.checkpoints import torch_model
 
-            self.model: Any = torch_model(saved)
+            self.model = torch_model(saved)
             self.plain = self.model.with_backend("plain")
         else:
             self.model = LoadedModel(saved)
@@ -140,9 +157,7 @@ class OwnModel:
             return self.plain(**_tensors(inputs), note=note)
         return self.model.run(self.model.tensors(inputs), note)
 
-    def _weights(
-        self, inputs: Mapping[str, Array], read: Callable[[Any], Any]
-    ) -> tuple[dict[str, Any], Any]:
+    def _weights(self, inputs: Mapping[str, Array], read: Callable[[Any], Any]) -> tuple[dict[str, Any], Any]:
         """The weights of every attention by its path, and the output as it is read."""
         kept: dict[str, Any] = {}
 
@@ -262,12 +277,14 @@ def text_subject(
     model: OwnModel, name: str, ids: list[int], classes: tuple[str, ...], **more: Any
 ) -> Subject:
     """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
-    words = [model.tokenizer.word(n).strip() or model.tokenizer.names[n] for n in ids]
-    special = [model.tokenizer.names[number] in SPECIAL for number in ids]
+    words, special, padding, read_as = [str(n) for n in ids], [False] * len(ids), 0, model.tokenizer
+    if read_as is not None:
+        words = [read_as.word(n).strip() or read_as.names[n] for n in ids]
+        special = [read_as.names[n] in SPECIAL for n in ids]
+        padding = next((read_as.numbers[x] for x in ("[MASK]", *SPECIAL) if x in read_as.numbers), 0)
     parts = tuple(number for number, left_out in enumerate(special) if not left_out)
     kind, tokens = model.definition.slug, np.array([ids], np.int64)
     masked = "mask" in (card.name for card in model.definition.inputs)
-    padding = next((model.tokenizer.numbers[x] for x in ("[MASK]", *SPECIAL) if x in model.tokenizer.numbers), 0)
 
     def inputs(hidden: Array) -> dict[str, Array]:
         gone = np.zeros((len(hidden), len(ids)), bool)
@@ -292,9 +309,12 @@ def text_subject(
 
     whole = inputs(np.zeros((1, len(parts)), bool))
     if kind == "language":
-        classes = tuple(model.tokenizer.word(n) for n in range(model.config.vocabulary))
-    how = "masked" if masked else f"replaced by {model.tokenizer.names[padding]}"
-    reads = "last" if kind == "language" else "first" if getattr(model.config, "pooling", "") == "first" else "mean"
+        known = {} if read_as is None else {n: read_as.word(n) for n in read_as.names}
+        classes = tuple(known.get(n, f"token {n}") for n in range(model.config.vocabulary))
+    name_of = read_as.names[padding] if read_as else f"token {padding}"
+    how = "masked" if masked else f"replaced by {name_of}"
+    first = getattr(model.config, "pooling", "") == "first"
+    reads = "last" if kind == "language" else "first" if first else "mean"
     return Subject(
         name=name,
         labels=tuple(words),
@@ -307,3 +327,26 @@ def text_subject(
         reads=reads,
         **more,
     )
+
+
+def array_subject(model: LoadedModel, values: Any, classes: tuple[str, ...]) -> Subject:
+    """A loaded model on one input as it takes it: an image, or the numbers of tokens."""
+    own, array = OwnModel(model), np.asarray(values)
+    images = "images" in (card.name for card in model.definition.inputs)
+    array = array[0] if array.ndim == (4 if images else 2) and len(array) == 1 else array
+    if array.ndim != (3 if images else 1) or not images and array.dtype.kind not in "iu":
+        expected = "one image (channel, height, width)" if images else "tokens (token) as whole numbers"
+        raise InputError(f"inspect: the input is {sizes_in_words(array.shape, '')}. Expected {expected}.")
+    names = classes or tuple(f"class {n}" for n in range(getattr(model.config, "classes", 0)))
+    if not images:
+        return text_subject(own, model.definition.name, array.tolist(), names)
+    own.definition.check(own.definition.name, own.config, array[None])
+    values = array.astype(np.float32)
+    return image_subject(own, model.definition.name, as_pixels(values), values, names)
+
+
+def as_pixels(values: Array) -> Array:
+    """An image as bytes, its least and greatest numbers black and white; other than 1 or 3 channels are one."""
+    values = values if len(values) in (1, 3) else values.mean(0, keepdims=True)
+    low, high = float(values.min()), float(values.max())
+    return np.asarray((values - low) / max(high - low, 1e-9) * 255, np.uint8)

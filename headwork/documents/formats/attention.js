@@ -131,7 +131,7 @@
       const rows = this.thumbnails.map(({ layer, head }) => this.row(layer, head));
       const most = Math.max(1e-9, ...rows.map((row) => Math.max(...row)));
       this.thumbnails.forEach(({ layer, head, button, squares }, i) => {
-        squares.forEach((square, key) => { square.style.fillOpacity = (0.9 * rows[i][key]) / most; });
+        squares.forEach((square, key) => { square.style.fillOpacity = rows[i][key] / most; });
         button.setAttribute("aria-pressed", layer === this.layer && head === this.head);
       });
       const row = this.row(this.layer, this.head);
@@ -160,7 +160,7 @@
     }
 
     showPatches(row, most) {
-      this.squaresOfDetail.forEach((square, i) => { square.style.fillOpacity = (0.85 * row[i]) / most; });
+      this.squaresOfDetail.forEach((square, i) => { square.style.fillOpacity = (0.9 * row[i]) / most; });
       this.mark.style.display = this.token === null ? "none" : "";
       this.lines.replaceChildren();
       if (this.token === null) return;
@@ -169,7 +169,7 @@
       row.forEach((share, i) => {
         if (i === this.token || share < 0.08 * most) return;
         const [x2, y2] = this.centre(i);
-        this.lines.append(element("line", { x1, y1, x2, y2, "stroke-width": 0.02 + (0.13 * share) / most, "stroke-opacity": 0.35 + (0.65 * share) / most }));
+        this.lines.append(element("line", { x1, y1, x2, y2, style: `stroke-width:${0.02 + (0.1 * share) / most};stroke-opacity:${0.3 + (0.7 * share) / most}` }));
       });
     }
 

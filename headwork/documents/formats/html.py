@@ -133,7 +133,7 @@ class Html(Renderer):
             data = script_data({**block.as_data(), "picture": picture})
         unit = "patches" if tokens.grid else "words"
         kind = type(block).__name__.lower()
-        hint = f"Point at {unit} or click on them; choose a head on the right."
+        hint = f"Point at {unit} or click on them; choose a head in the grid."
         yield fill_in(
             "attention.html", kind=kind, block=block, unit=unit, hint=hint, picture=picture, data=data
         )
