@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from headwork.errors import InputError, TooLarge
-from headwork.inspection.watching import COMPILED, Found, Layout, Watch, storage
+from headwork.inspection.scores import Layout
+from headwork.inspection.watching import COMPILED, Found, Watch, storage
 
 LIMIT = 2**30  # bytes of what is kept
 KEPT = ("weights", "query", "key", "value", "output")
@@ -152,12 +153,11 @@ def watched(
         if gradients:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(torch.enable_grad())
-        stack.enter_context(watch)
         for path in compiled_parts(module):
             keeping.miss(path, COMPILED)
-        output = module(*inputs, **kwargs)
-    watch.finish()
-    return output
+        stack.callback(watch.finish)
+        stack.enter_context(watch)
+        return module(*inputs, **kwargs)
 
 
 class Keeping:
@@ -198,9 +198,9 @@ class Keeping:
     def check(self) -> None:
         if self.total > self.limit:
             raise TooLarge(
-                f"attention_of: {sum(self.calls.values())} attentions take {self.total / 2**20:,.1f} MiB, the "
-                f"limit is {self.limit / 2**20:,.1f} MiB. Keep fewer with paths=..., give a smaller batch, or "
-                "a larger limit (in bytes)."
+                f"attention_of: {sum(self.calls.values())} attentions take {self.total / 2**20:,.1f} MiB, "
+                f"the limit is {self.limit / 2**20:,.1f} MiB. Keep fewer with paths=..., give a smaller "
+                "batch, or a larger limit (in bytes)."
             )
         for wanted in self.paths or ():
             if not any(lies_in(path, wanted) for path in self.calls):
