@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headwork.courses.checks import check
     from headwork.inspection import trace
     from headwork.inspection.attention import attention_of
+    from headwork.inspection.intervening import head, intervene
     from headwork.readings import Trace, explain
     from headwork.training.folders import load
 
@@ -26,6 +27,8 @@ __all__ = [
     "check",
     "equal",
     "explain",
+    "head",
+    "intervene",
     "load",
     "trace",
 ]
@@ -40,6 +43,8 @@ MODULES = {
     "equal": "headwork.construct",
     "Trace": "headwork.readings",
     "explain": "headwork.readings",
+    "head": "headwork.inspection.intervening",
+    "intervene": "headwork.inspection.intervening",
     "load": "headwork.training.folders",
     "trace": "headwork.inspection",
 }

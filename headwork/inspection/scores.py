@@ -1,7 +1,7 @@
 """From a softmax back to the product of queries and keys, and which axis of its weights is which.
 
-Scores are a product of two tensors of data, neither of them a parameter. A gate's or a classifier's scores are
-a product with a parameter, over whose axis the softmax runs; pooling has a parameter instead of queries.
+Scores are a product of two tensors of data, neither of them a parameter. A gate or a classifier multiplies
+with a parameter and takes the softmax over its axis; pooling has a parameter instead of queries.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Layout:
     def arranged(self, tensor: Tensor, roles: Sequence[str] = ROLES) -> Tensor:
         """The tensor with one axis per role."""
         order = self._order(roles)
-        sizes = {role: 1 for role in roles}
+        sizes = dict.fromkeys(roles, 1)
         for size, role in self.factors:
             sizes[role] *= size
         return tensor.reshape([s for s, _ in self.factors]).permute(order).reshape(list(sizes.values()))

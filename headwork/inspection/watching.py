@@ -1,8 +1,8 @@
 """A forward pass watched operation by operation, below autograd: where softmax stands between two products.
 
-``Watch`` lets every operation run unchanged, so the output is the module's own, and keeps a ``Node`` per tensor.
-A softmax (or exponentials over their sum) is followed element by element to the product that contracts its axis
-with the values, and back to its scores (``inspection/scores.py``). What does not fit is listed with the reason.
+``Watch`` lets every operation run unchanged, so the output is the module's own, and keeps a ``Node`` per
+tensor. A softmax (or exponentials over their sum) is followed element by element to the product of its axis
+with the values, and back to its scores (``inspection/scores.py``). The rest is listed with reasons.
 """
 
 import itertools
@@ -25,10 +25,10 @@ SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention
 LAYERS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
 MIXING = {"convolution", "native_batch_norm", "_native_batch_norm_legit_no_training", "native_layer_norm"}
 _PASSING = """
-    view _unsafe_view reshape _reshape_alias permute t transpose unsqueeze squeeze select expand slice split cat
-    stack clone detach alias contiguous _to_copy lift_fresh copy mul div add sub where masked_fill nan_to_num clamp
-    clamp_min index index_select gather scatter constant_pad_nd roll flip tril triu repeat masked_scatter index_put
-    reciprocal native_dropout
+    view _unsafe_view reshape _reshape_alias permute t transpose unsqueeze squeeze select expand slice split
+    cat stack clone detach alias contiguous _to_copy lift_fresh copy mul div add sub where masked_fill
+    nan_to_num clamp clamp_min index index_select gather scatter constant_pad_nd roll flip tril triu repeat
+    masked_scatter index_put reciprocal native_dropout
 """
 PASSING = MIXING.union(_PASSING.split())  # through these, weights stay weights
 ALIKE = {"unbind": "select", "split_with_sizes": "split", "unsafe_split": "split"}
@@ -61,13 +61,18 @@ def operation(func: Any) -> Operation:
 
 @dataclass(eq=False)
 class Found:
-    """One attention as it is met; tensors as they entered the products, each with its layout (None: 4 axes)."""
+    """One attention as it is met; tensors as they entered the products, with their layouts (None: 4 axes)."""
 
     path: str
     kind: str
     weights: tuple[Tensor, Layout | None]
     tensors: dict[str, tuple[Tensor, Layout | None]] = field(default_factory=dict)
     fixed: str = ""  # why its output cannot be replaced
+
+    def arranged(self) -> Tensor:
+        """The weights as (batch, head, query, key)."""
+        tensor, layout = self.weights
+        return layout.arranged(tensor) if layout else tensor
 
     def get(self, name: str) -> Tensor | None:
         """query, key, value or output as (batch, head, query or key, width)."""
@@ -86,7 +91,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(
         self,
-        module: nn.Module,
+        parts: list[tuple[str, nn.Module]],
         inputs: Any,
         found: Callable[[Found], Tensor | None],
         unread: Callable[[str, str], None],
@@ -95,11 +100,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found, self.unread, self.operands, self.gradients = found, unread, operands, gradients
-        self.names = {id(part): path for path, part in module.named_modules()}
+        self.names = {id(part): path for path, part in parts}
         self.known = {storage(tensor) for tensor in tensors_in(inputs, 4)}
-        public = [v for part in module.modules() for name, v in vars(part).items() if name[0] != "_"]
-        own = (*module.parameters(), *module.buffers(), *tensors_in(public, 2))
-        self.learned = {storage(tensor) for tensor in own} - self.known
+        own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
+        own += [v for _, part in parts for v in (part._parameters, part._buffers)]
+        self.learned = {storage(tensor) for tensor in tensors_in(own, 2)} - self.known
         self.nodes: dict[Any, Node] = {}
         self.softs: list[Soft] = []
         self.on_write: dict[int, list[Callable[[], None]]] = {}
@@ -151,7 +156,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             at = storage(tensor)
             node = self.nodes[key] = leaf(key[1], at in self.learned)
             if at not in self.known and not node.free and len(key[1]) > 2 and tensor.is_floating_point():
-                self.unread(self.path(), "a tensor comes from outside of torch: what made it is not visible")
+                outside = "a tensor comes from outside of torch: what made it is not visible"
+                self.unread(self.path(), COMPILED if compiled_caller() else outside)
         return node
 
     def _note(self, name: str, rest: Any, parents: list[Node], tensors: list[Tensor], out: Any) -> None:
@@ -281,8 +287,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out: Any = None,
         fixed: str = "",
     ) -> Any:
-        """Tell of an attention, if the scores come from queries and keys. The weights are its left operand, or
-        (``at`` = 1) its right one."""
+        """Tell of an attention, if its scores come from queries and keys; ``at``: which operand it is."""
         scores = find_scores(soft)
         if isinstance(scores, str):
             return out
@@ -305,6 +310,9 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out if replaced is None else Layout(outer).restored(replaced, out, roles_of("output"))
 
     def _fused(self, named: Mapping[str, Any], out: Any) -> Any:
+        if compiled_caller():
+            self.unread(self.path(), COMPILED)
+            return out
         tensors: dict[str, Any] = {name: (named[name], None) for name in ("query", "key", "value")}
         kind = "scaled_dot_product_attention"
         tensors["output"] = out[0], None
