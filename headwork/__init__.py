@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headwork.inspection import trace
     from headwork.inspection.attention import attention_of
     from headwork.inspection.inspecting import inspect
+    from headwork.inspection.intervening import head, intervene
     from headwork.readings import Trace, explain
     from headwork.training.folders import example_images, load
 
@@ -28,7 +29,9 @@ __all__ = [
     "equal",
     "example_images",
     "explain",
+    "head",
     "inspect",
+    "intervene",
     "load",
     "trace",
 ]
@@ -44,6 +47,8 @@ MODULES = {
     "example_images": "headwork.training.folders",
     "Trace": "headwork.readings",
     "explain": "headwork.readings",
+    "head": "headwork.inspection.intervening",
+    "intervene": "headwork.inspection.intervening",
     "inspect": "headwork.inspection.inspecting",
     "load": "headwork.training.folders",
     "trace": "headwork.inspection",

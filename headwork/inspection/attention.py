@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from headwork.errors import InputError, TooLarge
-from headwork.inspection.watching import COMPILED, Found, Layout, Watch, storage
+from headwork.errors import InputError, TooLarge, unknown
+from headwork.inspection.scores import Layout
+from headwork.inspection.watching import COMPILED, Found, Watch, storage
 
 LIMIT = 2**30  # bytes of what is kept
 KEPT = ("weights", "query", "key", "value", "output")
@@ -70,20 +71,16 @@ class AttentionRecords:
         Needs ``attention_of(..., gradients=True)``; ``target`` is computed from ``output``, for instance
         ``result.output[0, 3]``. It can be asked for several targets. Zeros where a record has no influence.
         """
-        sources = [record.source for record in self.records]
-        if not all(sources) or not all(source[0].requires_grad for source in sources if source):
+        sources = [record.source for record in self.records if record.source]
+        if len(sources) < len(self.records) or not all(tensor.requires_grad for tensor, _ in sources):
             raise InputError(
                 "gradients: the weights are not part of the graph. Call attention_of(..., gradients=True); "
                 "a module that computes under torch.no_grad has none."
             )
-        tensors = [source[0] for source in sources if source]
+        tensors = [tensor for tensor, _ in sources]
         grads = torch.autograd.grad(target, tensors, retain_graph=True, allow_unused=True)
-        laid = [
-            (torch.zeros_like(tensor) if grad is None else grad, source[1])
-            for grad, tensor, source in zip(grads, tensors, sources, strict=True)
-            if source
-        ]
-        return [layout.arranged(grad) if layout else grad for grad, layout in laid]
+        filled = [torch.zeros_like(t) if g is None else g for g, t in zip(grads, tensors, strict=True)]
+        return [layout.arranged(g) if layout else g for g, (_, layout) in zip(filled, sources, strict=True)]
 
 
 def attention_of(
@@ -113,20 +110,15 @@ def attention_of(
     """
     for name in keep:
         if name not in KEPT:
-            raise InputError(f"attention_of: keep has '{name}'. Known: {', '.join(KEPT)}.")
+            raise unknown("tensor to keep", name, KEPT)
     keeping = Keeping([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
-    output = watched(module, inputs, kwargs, keeping, gradients=gradients)
+    output = watched(module, inputs, kwargs, keeping)
     keeping.check()
     return AttentionRecords(output, keeping.records, list(dict.fromkeys(keeping.unread)))
 
 
 def watched(
-    module: nn.Module,
-    inputs: Sequence[Any],
-    kwargs: dict[str, Any],
-    keeping: "Keeping",
-    gradients: bool = False,
-    stepwise: bool = False,
+    module: nn.Module, inputs: Sequence[Any], kwargs: Any, keeping: "Keeping", stepwise: bool = False
 ) -> Any:
     """The output of a pass whose attentions ``keeping`` gets; ``stepwise`` leaves torch's fast path."""
     if not isinstance(module, nn.Module):
@@ -136,28 +128,23 @@ def watched(
         )
     if torch.compiler.is_compiling():
         raise InputError("attention_of: nothing is recorded inside torch.compile. Call it outside.")
-    watch = Watch(
-        module,
-        (inputs, kwargs),
-        keeping.found,
-        keeping.miss,
-        operands="query" in keeping.keep or "key" in keeping.keep,
-        gradients=gradients,
-    )
+    parts = list(module.named_modules())
+    operands = "query" in keeping.keep or "key" in keeping.keep
+    watch = Watch(parts, (inputs, kwargs), keeping.found, keeping.miss, operands, keeping.gradients)
     keeping.on_write = watch.on_write
+    for path in compiled_parts(parts):
+        keeping.miss(path, COMPILED)
     with ExitStack() as stack:
-        stack.enter_context(as_found(module, watch.on_write))
-        if gradients or stepwise:
-            stack.enter_context(_without_fast_path())
-        if gradients:
+        stack.enter_context(as_found([part for _, part in parts], watch.on_write))
+        if keeping.gradients or stepwise:
+            stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+            torch.backends.mha.set_fastpath_enabled(False)
+        if keeping.gradients:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(torch.enable_grad())
+        stack.callback(watch.finish)
         stack.enter_context(watch)
-        for path in compiled_parts(module):
-            keeping.miss(path, COMPILED)
-        output = module(*inputs, **kwargs)
-    watch.finish()
-    return output
+        return module(*inputs, **kwargs)
 
 
 class Keeping:
@@ -181,35 +168,41 @@ class Keeping:
         self.calls[found.path] = call + 1
         if self.paths is not None and not any(lies_in(found.path, wanted) for wanted in self.paths):
             return None
-        tensor, layout = found.weights
+        weights = found.arranged().detach()
         kept = {name: found.get(name) for name in self.keep if name != "weights"}
-        self.total += sum(t.numel() * t.element_size() for t in (tensor, *kept.values()) if t is not None)
+        if "output" in kept and kept["output"] is None and (value := found.get("value")) is not None:
+            kept["output"] = weights @ value
+        self.total += sum(t.numel() * t.element_size() for t in (weights, *kept.values()) if t is not None)
         if self.total > self.limit:
             self.records.clear()  # and count on: the error gives the whole size
             return None
-        weights = (layout.arranged(tensor) if layout else tensor).detach()
         kept = {name: None if t is None else t.detach().clone() for name, t in kept.items()}
-        source = (tensor, layout) if self.gradients else None
+        source = found.weights if self.gradients else None
         record = AttentionRecord(found.path, found.kind, call, weights, **kept, source=source)
         self.records.append(record)
-        self.on_write.setdefault(storage(weights), []).append(lambda: _copy(record))
+        self.on_write.setdefault(storage(weights), []).append(partial(_copy, record))
         return None
 
     def check(self) -> None:
         if self.total > self.limit:
             raise TooLarge(
-                f"attention_of: {sum(self.calls.values())} attentions take {self.total / 2**20:,.1f} MiB, the "
-                f"limit is {self.limit / 2**20:,.1f} MiB. Keep fewer with paths=..., give a smaller batch, or "
-                "a larger limit (in bytes)."
+                f"attention_of: {sum(self.calls.values())} attentions take {self.total / 2**20:,.3g} MiB, "
+                f"the limit is {self.limit / 2**20:,.3g} MiB. Keep fewer with paths=..., give a smaller "
+                "batch, or a larger limit (in bytes)."
             )
         for wanted in self.paths or ():
             if not any(lies_in(path, wanted) for path in self.calls):
-                known = ", ".join(repr(path) for path in list(self.calls)[:5]) or "none"
-                raise InputError(f"attention_of: no attention at '{wanted}'. Paths with attention: {known}.")
+                raise unknown("path of an attention", wanted, self.calls or ["none"])
 
 
 def _copy(record: AttentionRecord) -> None:
+    """Before the module writes over the weights."""
     record.weights = record.weights.clone()
+
+
+def _save(written: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
+    """Before the module writes over a parameter."""
+    written.append((data, data.clone()))
 
 
 def lies_in(path: str, wanted: str) -> bool:
@@ -218,61 +211,44 @@ def lies_in(path: str, wanted: str) -> bool:
 
 
 @contextmanager
-def as_found(module: nn.Module, on_write: dict[int, list[Callable[[], None]]]) -> Iterator[None]:
+def as_found(parts: list[nn.Module], on_write: dict[int, list[Callable[[], None]]]) -> Iterator[None]:
     """Afterwards training mode, parameters, buffers and random states are as they were, whatever happened."""
-    parts = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in module.modules()]
-    buffers = [(buffer, buffer.detach().clone(), buffer._version) for buffer in module.buffers()]
-    parameters = [(parameter, parameter.data) for parameter in module.parameters()]
+    found = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in parts]
+    buffers = [(b, b.detach().clone()) for _, _, own, _ in found for b in own.values() if b is not None]
+    parameters = [(p, p.data) for *_, own in found for p in own.values() if p is not None]
     written: list[tuple[Tensor, Tensor]] = []
     for _, data in parameters:
-        save = partial(_save, written, data)
-        on_write.setdefault(storage(data), []).append(save)
-    devices = {p.device.index for p in module.parameters() if p.device.type == "cuda"}
+        on_write.setdefault(storage(data), []).append(partial(_save, written, data))
+    versions = [buffer._version for buffer, _ in buffers]
+    devices = {p.device.index for p, _ in parameters if p.device.type == "cuda"}
     states = random.getstate(), np.random.get_state()
     try:
-        with torch.random.fork_rng(devices=sorted(d for d in devices if d is not None)):
+        with torch.random.fork_rng(devices=sorted(devices)):
             yield
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
-        with torch.no_grad():
-            for part, training, named, own in parts:
-                part.training = training
+        for part, training, named, own in found:
+            part.training = training
+            if not isinstance(part, torch.jit.ScriptModule):
                 part._buffers.update(named)
                 part._parameters.update(own)
-            for data, copy in written:
-                data.copy_(copy)
+        changed = [pair for pair, v in zip(buffers, versions, strict=True) if pair[0]._version != v]
+        with torch.no_grad():
+            for tensor, copy in (*written, *changed):
+                tensor.copy_(copy)
             for parameter, data in parameters:
                 if parameter.data_ptr() != data.data_ptr():
                     parameter.data = data
-            for buffer, copy, version in buffers:
-                if buffer._version != version:
-                    buffer.copy_(copy)
 
 
-def _save(written: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
-    written.append((data, data.clone()))
-
-
-@contextmanager
-def _without_fast_path() -> Iterator[None]:
-    enabled = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(enabled)
-
-
-def compiled_parts(module: nn.Module) -> Iterator[str]:
+def compiled_parts(parts: list[tuple[str, nn.Module]]) -> Iterator[str]:
     """Paths of modules that torch.compile has been asked for, as a whole or in a function that they use."""
-    for path, part in module.named_modules():
-        used = [part.forward, *vars(part).values()]
-        code = getattr(part.forward, "__func__", None)
-        if code is not None:
-            names = getattr(code, "__code__", None)
-            used += [code.__globals__.get(name) for name in (names.co_names if names else ())]
-            used += [getattr(type(part), name, None) for name in (names.co_names if names else ())]
+    for path, part in parts:
+        function: Any = getattr(part.forward, "__func__", None)
+        names = function.__code__.co_names if hasattr(function, "__code__") else ()
+        used = [part.forward, *vars(part).values(), *(getattr(type(part), name, None) for name in names)]
+        used += [function.__globals__.get(name) for name in names]
         marked = any(hasattr(one, "_torchdynamo_orig_callable") for one in used if callable(one))
         if hasattr(part, "_orig_mod") or part._compiled_call_impl is not None or marked:
             yield path

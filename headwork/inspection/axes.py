@@ -49,8 +49,8 @@ class Node:
         self, op: str, parents: "Sequence[Node]", args: tuple[Any, ...], shape: Sequence[int]
     ) -> None:
         self.op, self.parents, self.args, self.shape = op, parents, args, tuple(shape)
-        self.free = bool(parents) and all(p.free for p in parents)
-        self.derived = op in PRODUCTS or any(p.derived for p in parents)
+        self.free: bool = bool(parents) and all(p.free for p in parents)
+        self.derived: bool = op in PRODUCTS or any(p.derived for p in parents)
         self._axes: Axes | None = None
         self.soft: Any = None  # the softmax that this is, or follows from element by element
         self.total: Any = None  # the exponentials whose sum this is
@@ -80,14 +80,19 @@ def new_axes(shape: Iterable[int], kind: str) -> Axes:
 
 
 def leaf(shape: Sequence[int], free: bool) -> Node:
-    """An input, a buffer or a parameter. A query given with four axes may hold its heads in the second."""
+    """An input, a buffer or a parameter."""
     node = Node("leaf", (), (), shape)
     node.free = free
-    axes = new_axes(shape, "learned" if free else "data")
-    if len(shape) == 4 and not free:
-        axes = (axes[0], new_axes(shape[1:2], "unknown")[0], *axes[2:])
-    node._axes = axes
     return node
+
+
+def _leaf(node: Node) -> Axes:
+    axes = new_axes(node.shape, "learned" if node.free else "data")
+    if (
+        len(axes) == 4 and node.op == "leaf" and not node.free
+    ):  # a query given as it is may hold its heads there
+        axes = (axes[0], *new_axes(node.shape[1:2], "unknown"), *axes[2:])
+    return axes
 
 
 def origins(axis: Axis) -> set[int]:
@@ -104,7 +109,7 @@ def product(node: Node) -> tuple[Node, Node, set[int], set[int]] | None:
     if times is None or times.op != "mul" or len(times.parents) != 2:
         return None
     left, right = times.parents
-    return left, right, *(_exclusive(times, one, other) for one, other in ((left, right), (right, left)))
+    return left, right, _exclusive(times, left, right), _exclusive(times, right, left)
 
 
 def _exclusive(node: Node, one: Node, other: Node) -> set[int]:
@@ -261,6 +266,7 @@ FUSED = {
     for device in ("", "_for_cpu")
 } | {"_scaled_dot_product_fused_attention_overrideable"}
 _FAMILIES: dict[Callable[[Node], Axes | None], str] = {
+    _leaf: "leaf",
     _view: "view _unsafe_view reshape _reshape_alias",
     _permute: "permute t",
     _transpose: "transpose",

@@ -96,7 +96,7 @@ def open_folder(
     if not source.takes:
         raise InputError(
             f"{source.path}: a {source.model.definition.name}. A classifier, an encoder of texts or a "
-            "language model can be inspected from its folder, others in Python: headwork.inspect(model, input)."
+            "language model is inspected from its folder, others in Python: headwork.inspect(model, input)."
         )
     if given == ["image"] and source.takes != "images":
         raise InputError(f"{source.path} takes texts: give --text, not --image.")

@@ -62,7 +62,7 @@ def fused_layer(named: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         inputs = [normalised] * 3
     parts = zip(inputs, named["qkv_weight"].chunk(3), named["qkv_bias"].chunk(3), strict=True)
     query, key, value = (
-        functional.linear(x, weight, bias).unflatten(-1, (heads, -1)).transpose(1, 2)
+        functional.linear(x, weight, bias).view(*x.shape[:2], heads, -1).transpose(1, 2)
         for x, weight, bias in parts
     )
     mask = named.get("mask")

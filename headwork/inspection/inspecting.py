@@ -184,7 +184,7 @@ class Inspection(Shown):
                 self.head_table(self.heads[:SHOWN_HEADS]),
                 f"Roles are scored on {inputs}: the share is of the variance of the "
                 "weights that the role explains (of content: what varies with the input). Distance is the "
-                "mean between query and key; keys, how many a query shares its weight among (e to the entropy).",
+                "mean between query and key; keys is e to the entropy: how many share a query's weight.",
             ]
         if len(self.heads) > SHOWN_HEADS:
             rest = self.head_table(self.heads[SHOWN_HEADS:])
@@ -278,16 +278,17 @@ def inspect(
     """Look inside a model on one input: its heads, what its output rests on, how far to trust that.
 
     ``model`` is a run or a folder of a model, with an ``image``, the ``index`` of a test example or a
-    ``text``; or what ``headwork.load`` gives, with an image or tokens; or a torch module with its inputs, a batch of one: the first is an image, tokens or vectors; ``labels`` of
-    tokens, names of ``classes``, and the number that ``hidden`` parts have can be given. ``target`` is the
-    class to explain, unless the predicted one.
+    ``text``; or what ``headwork.load`` gives, with an image or tokens; or a torch module with its inputs, a
+    batch of one: the first is an image, tokens or vectors. ``labels`` name the tokens, ``classes`` the
+    classes; ``hidden`` is the number that hidden parts of a module's input get. ``target`` is the class to
+    explain, unless the predicted one.
 
     >>> steps = inspect("digits", index=0)
     >>> steps.subject.classes[steps.subject.explained], sorted(steps.relevance)[-1]
     ('3', 'occlusion')
     """
     if isinstance(model, LoadedModel):
-        subject = array_subject(model, *inputs[:1], tuple(classes or ()))
+        subject = array_subject(model, inputs[0] if inputs else None, tuple(classes or ()))
         return Inspection(replace(subject, target=find_target(subject, target)))
     if not isinstance(model, (str, Path)):
         from headwork.inspection.torch_subjects import module_subject

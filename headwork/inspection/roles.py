@@ -32,7 +32,7 @@ EVEN = 0.7  # of the squares that weights have if they are uniform, at least: un
 
 @dataclass(frozen=True)
 class Role:
-    """What a head does. ``offset`` is the middle of a window, (down, right) on a grid; ``size`` its extent."""
+    """What a head does. ``offset`` is a window's middle, (down, right) on a grid; ``size`` its extent."""
 
     name: str
     share: float  # of the variance round uniform weights that the role explains; of content: what varies
@@ -137,7 +137,7 @@ class _Case:
     @property
     def patches(self) -> Array:
         """The mean weights between tokens that have a place."""
-        return self.mean[self.before :, self.before :]
+        return np.asarray(self.mean[self.before :, self.before :])
 
     @property
     def distance(self) -> float:

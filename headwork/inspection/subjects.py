@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwork.errors import InputError, sizes_in_words
 from headwork.loading import LoadedModel, Saved
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
