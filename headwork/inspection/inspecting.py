@@ -34,7 +34,6 @@ from headwork.inspection.predictions import predict
 from headwork.inspection.relevance import Trust, relevance, trust
 from headwork.inspection.roles import Role, role
 from headwork.inspection.subjects import Array, Layer, Subject, array_subject
-from headwork.loading import LoadedModel
 from headwork.training.folders import example_images
 
 MAX_WEIGHTS = 1_200_000  # in one page: 1.6 MB
@@ -287,7 +286,7 @@ def inspect(
     >>> steps.subject.classes[steps.subject.explained], sorted(steps.relevance)[-1]
     ('3', 'occlusion')
     """
-    if isinstance(model, LoadedModel):
+    if hasattr(model, "definition") and not options and len(inputs) < 2:  # one of ours, on torch or numpy
         subject = array_subject(model, inputs[0] if inputs else None, tuple(classes or ()))
         return Inspection(replace(subject, target=find_target(subject, target)))
     if not isinstance(model, (str, Path)):

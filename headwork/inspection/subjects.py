@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from headwork.errors import InputError, sizes_in_words
 from headwork.loading import LoadedModel, Saved
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
+
+if TYPE_CHECKING:
+    from headwork.models import Model
 
 Array = NDArray[Any]
 CHUNK = 64  # inputs at once
@@ -131,11 +134,13 @@ class OwnModel:
 
     model: Any
 
-    def __init__(self, saved: Saved | LoadedModel, *, torch: bool | None = None) -> None:
+    def __init__(self, saved: "Saved | LoadedModel | Model", *, torch: bool | None = None) -> None:
         self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
         self.torch = find_spec("torch") is not None if torch is None else torch
         if isinstance(saved, LoadedModel):
             self.torch, self.model = False, saved
+        elif not isinstance(saved, Saved):
+            self.torch, self.model, self.plain = True, saved, saved.with_backend("plain")
         elif self.torch:
             from headwork.models.checkpoints import torch_model
 
@@ -238,9 +243,12 @@ def _array(tensor: Any) -> Array:
 
 
 def image_subject(
-    model: OwnModel, name: str, pixels: Array, values: Array, classes: tuple[str, ...], **more: Any
+    model: OwnModel, name: str, pixels: Array, values: Array, classes: tuple[str, ...], *, fill: float = 0.0
 ) -> Subject:
-    """A classifier of images on one: ``pixels`` are its bytes, ``values`` what the model takes."""
+    """A classifier of images on one: ``pixels`` are its bytes, ``values`` what the model takes.
+
+    Hidden pixels are ``fill``; 0 is the mean of the training images.
+    """
     config = model.config
     patch = getattr(config, "patch_size", 0) or max(1, config.image_size // 7)
     side = -(-config.image_size // patch)
@@ -249,8 +257,7 @@ def image_subject(
     squares = squares[: config.image_size, : config.image_size]
 
     def run(hidden: Array) -> Array:
-        # 0 is the mean of the training images.
-        return model({"images": np.where(hidden[:, None, squares], np.float32(0), values)})
+        return model({"images": np.where(hidden[:, None, squares], np.float32(fill), values)})
 
     inputs, layered = {"images": values[None]}, hasattr(config, "patch_size")
     patches = tuple(f"{row}, {column}" for row in range(side) for column in range(side))
@@ -267,16 +274,13 @@ def image_subject(
         grid=(side, side),
         pixels=pixels,
         positions=model.positions if layered else None,
-        **more,
     )
 
 
 SPECIAL = ("[CLS]", "[SEP]", "<s>", "</s>", "<|endoftext|>")
 
 
-def text_subject(
-    model: OwnModel, name: str, ids: list[int], classes: tuple[str, ...], **more: Any
-) -> Subject:
+def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str, ...]) -> Subject:
     """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
     words, special, padding, read_as = [str(n) for n in ids], [False] * len(ids), 0, model.tokenizer
     if read_as is not None:
@@ -326,16 +330,15 @@ def text_subject(
         hidden_as=f"Hidden tokens are {how}.",
         classes=classes,
         reads=reads,
-        **more,
     )
 
 
-def array_subject(model: LoadedModel, values: Any, classes: tuple[str, ...]) -> Subject:
-    """A loaded model on one input as it takes it: an image, or the numbers of tokens."""
+def array_subject(model: "LoadedModel | Model", values: Any, classes: tuple[str, ...]) -> Subject:
+    """A model of ours on one input as it takes it: an image, or the numbers of tokens."""
     own, array = OwnModel(model), np.asarray(values)
     images = "images" in (card.name for card in model.definition.inputs)
     array = array[0] if array.ndim == (4 if images else 2) and len(array) == 1 else array
-    if array.ndim != (3 if images else 1) or not images and array.dtype.kind not in "iu":
+    if array.ndim != (3 if images else 1) or (not images and array.dtype.kind not in "iu"):
         expected = "one image (channel, height, width)" if images else "tokens (token) as whole numbers"
         raise InputError(f"inspect: the input is {sizes_in_words(array.shape, '')}. Expected {expected}.")
     names = classes or tuple(f"class {n}" for n in range(getattr(model.config, "classes", 0)))
@@ -347,7 +350,7 @@ def array_subject(model: LoadedModel, values: Any, classes: tuple[str, ...]) -> 
 
 
 def as_pixels(values: Array) -> Array:
-    """An image as bytes, its least and greatest numbers black and white; other than 1 or 3 channels are one."""
+    """An image as bytes, from its least number to its greatest; neither 1 nor 3 channels become one."""
     values = values if len(values) in (1, 3) else values.mean(0, keepdims=True)
     low, high = float(values.min()), float(values.max())
     return np.asarray((values - low) / max(high - low, 1e-9) * 255, np.uint8)
