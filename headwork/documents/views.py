@@ -84,13 +84,13 @@ class Attention:
     remarks: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
-        """For the script: weights as bytes, on one scale, and the rest as it is."""
+        """For the script: weights as whole numbers of two bytes, on one scale, and the rest as it is."""
         most = max(float(weights.max()) for _, weights in self.layers)
         layers = [
             {
                 "path": path,
                 "count": len(weights),
-                "bytes": b64encode((weights * (255 / most)).round().astype("u1").tobytes()).decode(),
+                "bytes": b64encode((weights * (65535 / most)).round().astype("<u2").tobytes()).decode(),
             }
             for path, weights in self.layers
         ]

@@ -36,7 +36,7 @@ from headwork.inspection.roles import Role, role
 from headwork.inspection.subjects import Array, Layer, Subject, array_subject
 from headwork.training.folders import example_images
 
-MAX_WEIGHTS = 1_200_000  # in one page: 1.6 MB
+MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
 HOW = {
     "occlusion": "how much the score falls when the part alone is hidden",

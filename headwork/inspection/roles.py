@@ -192,7 +192,9 @@ class _Case:
         named = [((0, step), (1, 1)) for step in (-1, 0, 1)]
         single = [entry[1:] for entry in found if entry[2] == (1, 1)]
         several = [entry[1:] for entry in sorted(found)[-MAX_CHOICES:] if entry[2] != self.grid]
-        return [entry for entry in dict.fromkeys([*single, *several]) if entry not in named]
+        # The nearest first: wrapped around, others are the same.
+        near = sorted({*single, *several}, key=lambda entry: (entry[1], max(map(abs, entry[0])), entry))
+        return [entry for entry in near if entry not in named]
 
     def _window(self, start: Pair, size: Pair) -> list[tuple[Array, Array, dict[str, Any]]]:
         """One window with each kind of ends, and on the queries alone whose window lies inside."""

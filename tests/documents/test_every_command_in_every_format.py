@@ -17,6 +17,7 @@ from matplotlib.figure import Figure as Plot
 from headwork import explain
 from headwork.cli.app import app, register
 from headwork.documents import (
+    Attention,
     Code,
     Details,
     Document,
@@ -28,6 +29,9 @@ from headwork.documents import (
     Note,
     Prose,
     Table,
+    TintMap,
+    Tints,
+    Tokens,
     Value,
     Values,
 )
@@ -53,6 +57,7 @@ CALLS = {
     "evaluate": "evaluate RUN",
     "predict": "predict RUN --image IMAGE",
     "report": "report RUN",
+    "inspect": "inspect digits --index 0",
     "sizes patches": "sizes patches --image 32 --patch 8",
     "sizes convolution": "sizes convolution --input 9 --kernel 3",
     "sizes attention": "sizes attention --tokens 5 --width 8 --heads 2",
@@ -207,6 +212,8 @@ def hostile_document(name):
             Details(name, (Prose(name),)),
             Table(name, (name, "b"), [(name, 1)], [name]),
             Values((("Inputs", (value,)),), {"option": name}, name, (name,)),
+            Tints(Tokens((name, "b")), (TintMap(name, np.array([1.0, -1.0]), name),)),
+            Attention(Tokens((name, "b")), ((name, np.full((1, 2, 2), 0.5)),), (0, 0, None), {(0, 0): name}),
         ),
         about=name,
     )
@@ -219,7 +226,7 @@ def test_names_come_out_as_text(form, name):
     check_format(form, text)
     if form == "html":
         page = Whole(text)
-        assert page.tags.count("script") == 1
+        assert page.tags.count("script") == 2  # the page's own, and the weights
         assert "img" not in page.tags
         assert " ".join(name.split()) in " ".join(page.words.split())
     elif form == "latex":

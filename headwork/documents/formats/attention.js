@@ -18,7 +18,7 @@
       const { layers, labels, grid, start } = this.data;
       this.count = labels.length;
       this.before = grid ? this.count - grid[0] * grid[1] : 0;
-      this.weights = layers.map(({ bytes }) => Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0)));
+      this.weights = layers.map(({ bytes }) => new Uint16Array(Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0)).buffer));
       [this.layer, this.head, this.token] = start;
       this.side = "query";
       this.pin = this.token;
@@ -31,7 +31,7 @@
     }
 
     weight(layer, head, query, key) {
-      return (this.weights[layer][(head * this.count + query) * this.count + key] / 255) * this.data.most;
+      return (this.weights[layer][(head * this.count + query) * this.count + key] / 65535) * this.data.most;
     }
 
     // What a head gives each token: from or to the chosen one, or on average where none is chosen.
