@@ -17,6 +17,11 @@ class Tokens:
     picture: bytes = b""  # a PNG
 
     @property
+    def address(self) -> str:
+        """The picture within a page; empty where there is none."""
+        return f"data:image/png;base64,{b64encode(self.picture).decode()}" if self.picture else ""
+
+    @property
     def first(self) -> int:
         """The first token that is a patch."""
         return len(self.labels) - self.grid[0] * self.grid[1] if self.grid else 0
@@ -99,7 +104,7 @@ class Attention:
             for layer, (_, weights) in enumerate(self.layers)
         ]
         parts = {"labels": self.tokens.labels, "grid": self.tokens.grid, "start": self.start}
-        return {**parts, "layers": layers, "heads": heads, "most": most}
+        return {**parts, "layers": layers, "heads": heads, "most": most, "picture": self.tokens.address}
 
     def rows(self) -> Rows:
         """A table for formats without pictures."""

@@ -33,11 +33,8 @@ from headwork.training.folders import (
 
 OTHERS = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
-MOMENTS: tuple[float, ...] = (
-    0.5,
-    0.5,
-    0.5,
-)  # mean and deviation of ViT's images unless its folder says otherwise
+LANGUAGE = ("LMHeadModel", "ForCausalLM")  # of the library: what predicts the next token
+MOMENTS: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,8 @@ def open_folder(
     resize: bool = False,
     target: str | int | None = None,
 ) -> Opened:
-    given = [
-        name for name, value in (("image", image), ("index", index), ("text", text)) if value is not None
-    ]
+    options = {"image": image, "index": index, "text": text}
+    given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
         which = " and ".join(f"--{name}" for name in given) or "nothing"
         raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
@@ -168,11 +164,11 @@ def _test_example(source: Source, index: int) -> Opened:
         label = int(texts.test.labels[index])
         return Opened(_text(source, str(texts.test.texts[index])), (), source.classes[label])
     split: Any = None
-    at = index
     if (path / IMAGES).exists():
         split = example_images(path)
-        at = split.places.index(index) if index in split.places else -1
-    if split is None or at < 0:
+    if split is not None and index in split.places:
+        at = split.places.index(index)
+    else:
         data = load_images(run.data, size=run.image_size or None, seed=run.seed, validation=run.validation)
         _check(source, data, index)
         split, at = data.test, index
@@ -230,12 +226,8 @@ def _their_text(source: Source, text: str) -> Subject:
     ids = _tokens(path, known, text, most)
     assert known is not None
     kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL]
-    causal = "CausalLM" in type(source.theirs).__name__ or "LMHead" in type(source.theirs).__name__
-    words = (
-        [known.word(n) if n in known.names else f"token {n}" for n in range(config.vocab_size)]
-        if causal
-        else None
-    )
+    numbers = range(config.vocab_size if type(source.theirs).__name__.endswith(LANGUAGE) else 0)
+    words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
     labels = [known.word(n).strip() or known.names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
     subject = module_subject(source.theirs, (), given, labels=labels, classes=words, kept=kept)

@@ -229,9 +229,6 @@ class Inspection(Shown):
             "remarks": list(subject.remarks),
         }
 
-    def _repr_html_(self) -> str:
-        return self.render("html", fragment=True)
-
 
 def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Sequence[str] = ()) -> Document:
     """The predictions of a run, each with what it rests on and how far to trust that."""

@@ -6,7 +6,7 @@ knows no mask.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,7 @@ class Subject:
     grid: tuple[int, int] | None = None
     pixels: Array | None = None  # bytes: channel, height, width
     without_heads: Callable[[str, int], Array] | None = None
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
     target: int | None = None  # the class to explain; None for the most probable one
     positions: Array | None = None  # how alike learned positions are (token, token)
 
@@ -139,107 +139,92 @@ class OwnModel:
         self.torch = find_spec("torch") is not None if torch is None else torch
         if isinstance(saved, LoadedModel):
             self.torch, self.model = False, saved
-        elif not isinstance(saved, Saved):
-            self.torch, self.model, self.plain = True, saved, saved.with_backend("plain")
-        elif self.torch:
+        elif not self.torch and isinstance(saved, Saved):
+            self.model = LoadedModel(saved)
+        else:
             from headwork.models.checkpoints import torch_model
 
-            self.model = torch_model(saved)
-            self.plain = self.model.with_backend("plain")
-        else:
-            self.model = LoadedModel(saved)
+            self.torch, self.model = True, torch_model(saved) if isinstance(saved, Saved) else saved
+            self.plain = self.model.with_backend("plain").eval()
 
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
         if not self.torch:
             return np.asarray(self.model(**inputs))
+        from headwork.inspection.tracing import evaluating
+
+        with evaluating(self.model):
+            return _array(self.model(**self.tensors(inputs)))
+
+    def tensors(self, inputs: Mapping[str, Array]) -> dict[str, Any]:
         import torch
 
-        with torch.inference_mode():
-            return np.asarray(self.model(**_tensors(inputs)).numpy())
+        like = next(self.model.parameters())
+        given = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in inputs.items()}
+        return {n: t.to(like if t.is_floating_point() else like.device) for n, t in given.items()}
 
-    def noted(self, inputs: Mapping[str, Array], note: Any) -> Any:
-        """The output, a tensor of its kind, with the steps noted on the way."""
-        if self.torch:
-            return self.plain(**_tensors(inputs), note=note)
-        return self.model.run(self.model.tensors(inputs), note)
-
-    def _weights(self, inputs: Mapping[str, Array], read: Callable[[Any], Any]) -> tuple[dict[str, Any], Any]:
-        """The weights of every attention by its path, and the output as it is read."""
-        kept: dict[str, Any] = {}
+    def noted(self, inputs: Mapping[str, Array], change: Callable[[str, Any], Any]) -> Any:
+        """The output, a tensor of its kind; ``change`` may replace the weights of each attention."""
 
         def note(name: str, value: Any, /) -> Any:
-            if name.endswith(WEIGHTS):
-                kept[name.removesuffix(WEIGHTS)] = value
-            return value if self.torch else HandTensor(value.array)
+            value = value if self.torch else HandTensor(value.array)
+            return change(name.removesuffix(WEIGHTS), value) if name.endswith(WEIGHTS) else value
 
-        return kept, read(self.noted(inputs, note))
+        if self.torch:
+            return self.plain(**self.tensors(inputs), note=note)
+        return self.model.run(self.model.tensors(inputs), note)
 
     def layers(
         self, inputs: Mapping[str, Array], read: Callable[[Any], Any], target: int | None
     ) -> list[Layer]:
         """The weights of every attention on one input, and with torch their gradients."""
-        kept, output = self._weights(inputs, read)
-        if not self.torch:
-            return [Layer(path, value.array[0]) for path, value in kept.items()]
-        gradients = weight_gradients(output, list(kept.values()), target)
-        pairs = zip(kept.items(), gradients, strict=True)
-        return [Layer(path, value[0].detach().numpy(), gradient) for (path, value), gradient in pairs]
+        kept: dict[str, Any] = {}
+        output = read(self.noted(inputs, lambda path, value: kept.setdefault(path, value)))
+        gradients: list[Any] = [None] * len(kept)
+        if self.torch and kept and output.requires_grad:
+            import torch
+
+            score = output[0].norm() if target is None else output[0, target]
+            gradients = list(torch.autograd.grad(score, list(kept.values()), materialize_grads=True))
+        return [
+            Layer(path, _array(value)[0], None if gradient is None else _array(gradient)[0])
+            for (path, value), gradient in zip(kept.items(), gradients, strict=True)
+        ]
 
     def layers_of(self, inputs: Mapping[str, Array]) -> tuple[list[Layer], ...]:
         """The weights of every attention on each of several inputs."""
-        kept = self._weights(inputs, lambda output: output)[0]
+        kept: dict[str, Any] = {}
+        self.noted(inputs, lambda path, value: kept.setdefault(path, value))
         arrays = {path: _array(value) for path, value in kept.items()}
         count = len(next(iter(inputs.values())))
         return tuple([Layer(path, array[i]) for path, array in arrays.items()] for i in range(count))
 
+    def without_heads(self, inputs: Mapping[str, Array], path: str, heads: int) -> Array:
+        """The outputs with each head of one attention switched off in turn."""
+        kept = 1 - np.eye(heads, dtype=np.float32)[:, :, None, None]
+
+        def switch_off(where: str, value: Any) -> Any:
+            if where != path:
+                return value
+            return value * (value.new_tensor(kept) if self.torch else HandTensor(kept))
+
+        repeated = {name: np.repeat(value, heads, 0) for name, value in inputs.items()}
+        return _array(self.noted(repeated, switch_off))
+
     @property
     def positions(self) -> Array | None:
         """How alike the learned positions are: cosines (token, token)."""
-        names = self.plain.state_dict() if self.torch else self.model.parameters
         if getattr(self.config, "positions", "") != "learned":
             return None
-        name = next(name for name in names if name.replace(".", " ").split("/")[0].startswith("positions"))
-        table = _array(HandTensor(names[name])) if not self.torch else names[name].numpy()
-        rows = table / np.linalg.norm(table, axis=1, keepdims=True)
+        tree = self.model.state_dict() if self.torch else self.model.parameters
+        table = next(tree[name] for name in tree if name.startswith("positions"))
+        rows = np.asarray(table) / np.linalg.norm(table, axis=1, keepdims=True)
         return np.asarray(rows @ rows.T)
-
-    def without_heads(self, inputs: Mapping[str, Array], path: str, heads: int) -> Any:
-        """The outputs with each head of one attention switched off in turn."""
-        kept = 1 - np.eye(heads)[:, :, None, None]
-
-        def note(name: str, value: Any, /) -> Any:
-            if name != f"{path}{WEIGHTS}":
-                return value if self.torch else HandTensor(value.array)
-            return value * (value.new_tensor(kept) if self.torch else HandTensor(kept.astype(np.float32)))
-
-        repeated = {name: np.repeat(value, heads, 0) for name, value in inputs.items()}
-        if not self.torch:
-            return self.noted(repeated, note)
-        import torch
-
-        with torch.no_grad():
-            return self.noted(repeated, note)
-
-
-def weight_gradients(output: Any, weights: list[Any], target: int | None) -> list[Array | None]:
-    """The gradient of an output (1, number), or of how long it is, by recorded weights (1, head, ...)."""
-    import torch
-
-    if not weights or not output.requires_grad:
-        return [None] * len(weights)
-    score = output[0, target] if target is not None else output[0].norm()
-    gradients = torch.autograd.grad(score, weights, allow_unused=True)
-    return [None if gradient is None else gradient[0].detach().float().numpy() for gradient in gradients]
-
-
-def _tensors(inputs: Mapping[str, Array]) -> dict[str, Any]:
-    import torch
-
-    return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in inputs.items()}
 
 
 def _array(tensor: Any) -> Array:
-    return np.asarray(tensor.array if isinstance(tensor, HandTensor) else tensor.detach().numpy())
+    return np.asarray(
+        tensor.array if isinstance(tensor, HandTensor) else tensor.detach().float().cpu().numpy()
+    )
 
 
 def image_subject(
@@ -267,8 +252,8 @@ def image_subject(
         parts=tuple(range(first, first + len(patches))),
         run=run,
         attend=lambda target: model.layers(inputs, lambda logits: logits, target),
-        without_heads=lambda path, heads: _array(model.without_heads(inputs, path, heads)),
-        hidden_as="Hidden patches have the mean brightness of the training images.",
+        without_heads=lambda path, heads: model.without_heads(inputs, path, heads),
+        hidden_as="Hidden patches are the mean of the training images.",
         classes=classes,
         reads="first" if first else "mean",
         grid=(side, side),
@@ -295,9 +280,11 @@ def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str,
         gone = np.zeros((len(hidden), len(ids)), bool)
         gone[:, list(parts)] = hidden
         repeated = np.repeat(tokens, len(hidden), 0)
-        if masked:
-            return {"tokens": repeated, "mask": (~gone).astype(np.int64)}
-        return {"tokens": np.where(gone, padding, repeated)}
+        if not masked:
+            return {"tokens": np.where(gone, padding, repeated)}
+        empty = gone.all(1)  # a mask must leave a token
+        repeated[empty, 0], gone[empty, 0] = padding, False
+        return {"tokens": repeated, "mask": (~gone).astype(np.int64)}
 
     def read(output: Any, mask: Array | None = None) -> Any:
         if kind == "language":  # what comes next
@@ -326,7 +313,7 @@ def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str,
         parts=parts,
         run=run,
         attend=lambda target: model.layers(whole, read, target),
-        without_heads=lambda path, heads: np.asarray(read(_array(model.without_heads(whole, path, heads)))),
+        without_heads=lambda path, heads: np.asarray(read(model.without_heads(whole, path, heads))),
         hidden_as=f"Hidden tokens are {how}.",
         classes=classes,
         reads=reads,

@@ -148,16 +148,16 @@ class _Call:
         whole = self.given.expand(len(gone), *self.given.shape[1:])
         named = {name: _repeated(value, len(gone)) for name, value in self.named.items()}
         inputs = [_repeated(value, len(gone)) for value in self.inputs]
+        fill = torch.as_tensor(self.hidden, dtype=whole.dtype, device=whole.device)
+        changed = torch.where(self._everywhere(gone), fill, whole)
         if self.masked:
+            gone[:, 0] &= ~gone.all(1)  # a mask must leave a token
             given = named.get("attention_mask")
             named["attention_mask"] = (~gone).long() if given is None else given * (~gone).long()
+        if isinstance(self.at, int):
+            inputs[self.at] = changed
         else:
-            fill = torch.as_tensor(self.hidden, dtype=whole.dtype, device=whole.device)
-            changed = torch.where(self._everywhere(gone), fill, whole)
-            if isinstance(self.at, int):
-                inputs[self.at] = changed
-            else:
-                named[self.at] = changed
+            named[self.at] = changed
         with evaluating(self.module):
             return np.asarray(_read(self.module(*inputs, **named))[0].float().cpu().numpy())
 
@@ -233,10 +233,9 @@ def library_model(path: Path, settings: Mapping[str, Any]) -> nn.Module | None:
     None where it is another kind of model, or the library is not installed.
     """
     names = settings.get("architectures")
-    ends = [
-        auto for end, auto in HEADS.items() if isinstance(names, list) and str(names[:1]).endswith(f"{end}']")
-    ]
-    if not ends or find_spec("transformers") is None:
+    name = str(names[0]) if isinstance(names, list) and names else ""
+    kinds = [kind for end, kind in HEADS.items() if name.endswith(end)]
+    if not kinds or find_spec("transformers") is None:
         return None
     refuse_pickles(path, (PARAMETERS,))
     with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
@@ -244,7 +243,7 @@ def library_model(path: Path, settings: Mapping[str, Any]) -> nn.Module | None:
         import transformers
 
         try:
-            model: nn.Module = getattr(transformers, ends[0]).from_pretrained(
+            model: nn.Module = getattr(transformers, kinds[0]).from_pretrained(
                 path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
             )
         except Exception as error:  # the library raises nearly anything

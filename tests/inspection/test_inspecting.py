@@ -89,7 +89,7 @@ def test_another_class_can_be_explained(digit):
     other = inspect("digits", index=0, target="8")
     assert other.subject.explained == 8
     assert not np.allclose(other.relevance["gradient x attention"], digit.relevance["gradient x attention"])
-    with pytest.raises(InputError, match="Did you mean|Known"):
+    with pytest.raises(InputError, match=r"unknown target .eleven."):
         inspect("digits", index=0, target="eleven")
 
 
@@ -126,7 +126,7 @@ class Own(nn.Module):
 def test_a_module_of_ones_own(pooled, query):
     torch.manual_seed(0)
     model = Own(pooled).train()
-    shown = inspect(model, torch.randn(1, 5, 16), labels="the cat sat down here".split())
+    shown = inspect(model, torch.randn(1, 5, 16), labels=["the", "cat", "sat", "down", "here"])
     assert shown.subject.query == query
     assert [layer.weights.shape for layer in shown.layers] == [(2, 5, 5)] * 2
     assert model.training

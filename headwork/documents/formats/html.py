@@ -5,7 +5,6 @@ tints, arithmetic) is numbered cell by cell, in the order in which the page show
 """
 
 import math
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -127,16 +126,9 @@ class Html(Renderer):
     prose = note = formula = figure = details = items = table = template
 
     def attention(self, block: Attention | Tints) -> Iterator[Markup]:
-        self.draws, tokens, data = True, block.tokens, Markup()
-        picture = f"data:image/png;base64,{b64encode(tokens.picture).decode()}" if tokens.picture else ""
-        if isinstance(block, Attention):
-            data = script_data({**block.as_data(), "picture": picture})
-        unit = "patches" if tokens.grid else "words"
-        kind = type(block).__name__.lower()
-        hint = f"Point at {unit} or click on them; choose a head in the grid."
-        yield fill_in(
-            "attention.html", kind=kind, block=block, unit=unit, hint=hint, picture=picture, data=data
-        )
+        self.draws = True
+        data = script_data(block.as_data()) if isinstance(block, Attention) else ""
+        yield fill_in("attention.html", kind=type(block).__name__.lower(), block=block, data=data)
 
     tints = attention
 
