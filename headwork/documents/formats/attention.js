@@ -2,7 +2,7 @@
 // keyboard. The section may stand in a page or in the output of a notebook, so it is set up wherever it appears.
 (() => {
   "use strict";
-  const SVG = "http://www.w3.org/2000/svg";
+  const SVG = document.querySelector(".attention-view svg")?.namespaceURI;
   const element = (name, attributes = {}, text = "") => {
     const made = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
