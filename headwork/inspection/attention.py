@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parameter import is_lazy
 
 from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.scores import Layout
-from headwork.inspection.watching import COMPILED, Found, Watch, storage
+from headwork.inspection.watching import COMPILED, OUTSIDE, Found, Watch, storage
 
 LIMIT = 2**30  # bytes of what is kept
 KEPT = ("weights", "query", "key", "value", "output")
@@ -114,7 +115,9 @@ def attention_of(
     keeping = Keeping([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
     output = watched(module, inputs, kwargs, keeping)
     keeping.check()
-    return AttentionRecords(output, keeping.records, list(dict.fromkeys(keeping.unread)))
+    reasons = {one.reason for one in keeping.unread}
+    unread = [one for one in keeping.unread if COMPILED not in reasons or one.reason != OUTSIDE]
+    return AttentionRecords(output, keeping.records, list(dict.fromkeys(unread)))
 
 
 def watched(
@@ -215,11 +218,12 @@ def as_found(parts: list[nn.Module], on_write: dict[int, list[Callable[[], None]
     """Afterwards training mode, parameters, buffers and random states are as they were, whatever happened."""
     found = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in parts]
     buffers = [(b, b.detach().clone()) for _, _, own, _ in found for b in own.values() if b is not None]
-    parameters = [(p, p.data) for *_, own in found for p in own.values() if p is not None]
+    parameters = [
+        (p, p.data) for *_, own in found for p in own.values() if isinstance(p, Tensor) and not is_lazy(p)
+    ]
     written: list[tuple[Tensor, Tensor]] = []
     for _, data in parameters:
         on_write.setdefault(storage(data), []).append(partial(_save, written, data))
-    versions = [buffer._version for buffer, _ in buffers]
     devices = {p.device.index for p, _ in parameters if p.device.type == "cuda"}
     states = random.getstate(), np.random.get_state()
     try:
@@ -233,10 +237,11 @@ def as_found(parts: list[nn.Module], on_write: dict[int, list[Callable[[], None]
             if not isinstance(part, torch.jit.ScriptModule):
                 part._buffers.update(named)
                 part._parameters.update(own)
-        changed = [pair for pair, v in zip(buffers, versions, strict=True) if pair[0]._version != v]
+        # Through .data: what the graph of the output has saved still counts as unchanged.
         with torch.no_grad():
-            for tensor, copy in (*written, *changed):
-                tensor.copy_(copy)
+            for tensor, copy in (*written, *buffers):
+                if not torch.equal(tensor, copy):
+                    tensor.data.copy_(copy)
             for parameter, data in parameters:
                 if parameter.data_ptr() != data.data_ptr():
                     parameter.data = data

@@ -28,12 +28,14 @@ _origins = itertools.count()
 class Node:
     """One tensor of the forward pass: the operation that gave it, without its numbers.
 
-    ``free`` of data: it follows from parameters and constants alone. ``derived``: some product is behind it.
+    ``free`` of data: it follows from parameters and constants alone. ``derived``: some product is behind it;
+    ``chain``: one of data with data, with no softmax since.
     """
 
     __slots__ = (
         "_axes",
         "args",
+        "chain",
         "derived",
         "draft",
         "free",
@@ -50,8 +52,9 @@ class Node:
     ) -> None:
         self.op, self.parents, self.args, self.shape = op, parents, args, tuple(shape)
         self.free: bool = bool(parents) and all(p.free for p in parents)
-        self.derived: bool = op in PRODUCTS or any(p.derived for p in parents)
+        self.derived: bool = op in PRODUCTS or op in LINEAR or any(p.derived for p in parents)
         self._axes: Axes | None = None
+        self.chain: bool = any(p.chain for p in parents) and op not in BREAKING
         self.soft: Any = None  # the softmax that this is, or follows from element by element
         self.total: Any = None  # the exponentials whose sum this is
         self.draft: Any = None  # a product with exponentials that are not divided by their sum yet
@@ -105,6 +108,9 @@ def product(node: Node) -> tuple[Node, Node, set[int], set[int]] | None:
         left, right = node.parents[PRODUCTS[node.op] :][:2]
         rows, columns = node.axes[-2:] if len(right.shape) > 1 else (node.axes[-1], ())
         return left, right, origins(rows), origins(columns)
+    if node.op in LINEAR and len(node.parents) > 1:
+        outer = origins(node.axes[-2]) if len(node.shape) > 1 else set()
+        return node.parents[0], node.parents[1], outer, origins(node.axes[-1])
     times = node.parents[0] if node.op == "sum" and node.parents else None
     if times is None or times.op != "mul" or len(times.parents) != 2:
         return None
@@ -225,6 +231,10 @@ def _embedding(node: Node) -> Axes:
     return (*node.parents[1].axes, *new_axes(node.shape[-1:], "learned"))
 
 
+def _projection(node: Node) -> Axes:
+    return (*node.parents[0].axes[:-1], *new_axes(node.shape[-1:], "learned"))
+
+
 def _convolution(node: Node) -> Axes:
     axes = list(map(_resized, node.parents[0].axes, node.shape))
     axes[1:2] = new_axes(node.shape[1:2], "learned")
@@ -258,8 +268,19 @@ def _elementwise(node: Node) -> Axes | None:
     return tuple(result)
 
 
+BREAKING = {
+    "_softmax",
+    "softmax",
+    "_safe_softmax",
+    "_log_softmax",
+    "log_softmax",
+    "exp",
+    "exp2",
+    "convolution",
+}
 # Which of the operands is the first factor of each product.
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1, "_addmm_activation": 1}
+LINEAR = ("linear", "matmul", "linear_dynamic", "linear_relu_dynamic", "mkldnn_linear")
 FUSED = {
     f"_scaled_dot_product_{kind}_attention{device}"
     for kind in ("flash", "efficient", "cudnn")
@@ -276,6 +297,7 @@ _FAMILIES: dict[Callable[[Node], Axes | None], str] = {
     _same_rank: "slice split cat constant_pad_nd roll flip unfold_same index_select narrow",
     _matrix_product: " ".join(PRODUCTS),
     _embedding: "embedding",
+    _projection: " ".join(LINEAR),
     _convolution: "convolution",
     _complex: "view_as_complex view_as_real",
     _fused: " ".join(FUSED),

@@ -148,6 +148,8 @@ def logarithm(node: Node) -> set[int]:
             dims: Any = node.args[0]
             axes = node.parents[0].axes
             return {f.origin for d in ([dims] if isinstance(dims, int) else dims) for f in axes[d]}
+        if node.op == "log" and node.parents[0].total:
+            return set(node.parents[0].total[1])
         if not node.parents:
             break
         node = node.parents[0]

@@ -17,11 +17,12 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headwork.errors import HeadworkError
-from headwork.inspection.axes import FUSED, PRODUCTS, Node, leaf, origins, product
+from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, Node, leaf, origins, product
 from headwork.inspection.fused_weights import fused_attention, fused_layer
 from headwork.inspection.scores import Layout, Soft, find_scores, logarithm, noise
 
-SOFTMAX = {"_softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention", "_log_softmax": "log"}
+SOFTMAX = {"_softmax": "softmax", "softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention"}
+SOFTMAX |= {"_log_softmax": "log", "log_softmax": "log"}
 LAYERS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
 MIXING = {"convolution", "native_batch_norm", "_native_batch_norm_legit_no_training", "native_layer_norm"}
 _PASSING = """
@@ -35,10 +36,13 @@ ALIKE = {"unbind": "select", "split_with_sizes": "split", "unsafe_split": "split
 RANDOM = {"rand", "rand_like", "randn", "randn_like", "normal", "uniform", "bernoulli"}
 COMPILED = "compiled: its steps are not visible. Give the module as it was before torch.compile"
 
+OUTSIDE = "a tensor comes from outside of torch: what made it is not visible"
+
 
 class Operation(NamedTuple):
     name: str
     own: bool  # of torch itself
+    composite: bool  # made of others: only under torch.inference_mode does it come whole
     written: tuple[tuple[int, str], ...]  # which arguments it writes to
 
 
@@ -53,9 +57,9 @@ def operation(func: Any) -> Operation:
         )
         name = func.overloadpacket.__name__
         name = name[:-1] if written and name.endswith("_") else name
-        _operations[func] = Operation(
-            ALIKE.get(name, name), func.namespace in ("aten", "prim", "prims"), written
-        )
+        composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+        own = func.namespace in ("aten", "prim", "prims")
+        _operations[func] = Operation(ALIKE.get(name, name), own, composite, written)
     return _operations[func]
 
 
@@ -101,12 +105,13 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.found, self.unread, self.operands, self.gradients = found, unread, operands, gradients
         self.names = {id(part): path for path, part in parts}
-        self.known = {storage(tensor) for tensor in tensors_in(inputs, 4)}
+        self.known = {storage(tensor) for tensor in tensors_in(inputs, 7)}
         own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
         own += [v for _, part in parts for v in (part._parameters, part._buffers)]
-        self.learned = {storage(tensor) for tensor in tensors_in(own, 2)} - self.known
+        self.learned = {storage(tensor) for tensor in tensors_in(own, 2)}
         self.nodes: dict[Any, Node] = {}
         self.softs: list[Soft] = []
+        self.exponentials: dict[int, Soft] = {}  # by what they are exponentials of
         self.on_write: dict[int, list[Callable[[], None]]] = {}
 
     @classmethod
@@ -119,12 +124,17 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread(self.path(), f"{func.__name__} is one operation, whose inside is not visible")
             return func(*args, **kwargs)
         op = operation(func)
+        # A linear layer stays whole: how torch folds it depends on the parameter, and so do the last bits.
+        if op.composite and not (op.name in LINEAR and args[1].dim() < 3 and self._node(args[1]).raw):
+            with self:
+                return func.decompose(*args, **kwargs)
         for at, name in op.written:
             target = args[at] if at < len(args) else kwargs.get(name)
-            for save in self.on_write.pop(storage(target), ()) if isinstance(target, Tensor) else ():
-                save()
+            if isinstance(target, Tensor):
+                self._written(storage(target), kwargs, args)
         tensors: list[Tensor] = []
-        for value in (*args, *kwargs.values()):
+        results = {name for at, name in op.written if at >= len(args)}
+        for value in (*args, *(v for name, v in kwargs.items() if name not in results)):
             if isinstance(value, Tensor):
                 tensors.append(value)
             elif isinstance(value, (list, tuple)):
@@ -132,7 +142,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parents = [self._node(tensor) for tensor in tensors]
         if op.name == "mul" and op.written and parents[0].soft and any(map(noise, parents[1:])):
             parents[0].soft.frozen = tensors[0].clone(), parents[0]
-        out = func(*args, **kwargs)
+        if op.composite:
+            with torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False):
+                out = func(*args, **kwargs)
+        else:
+            out = func(*args, **kwargs)
         try:
             if op.name in PRODUCTS:
                 return self._product(op, parents, tensors, out)
@@ -149,15 +163,22 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread(self.path(), f"{op.name} could not be followed: {type(error).__name__}: {error}")
         return out
 
+    def _written(self, at: int, kwargs: Any, args: Any) -> None:
+        """Before an operation writes: what is kept from there is copied; a buffer becomes a cache of data."""
+        for save in self.on_write.pop(at, ()):
+            save()
+        if at in self.learned and not all(self._node(t).free for t in tensors_in((args, kwargs), 3)):
+            self.known.add(at)
+            self.nodes = {k: n for k, n in self.nodes.items() if n.op != "leaf" or k[0] != at}
+
     def _node(self, tensor: Tensor) -> Node:
         key = identity(tensor)
         node = self.nodes.get(key)
         if node is None:
             at = storage(tensor)
-            node = self.nodes[key] = leaf(key[1], at in self.learned)
-            if at not in self.known and not node.free and len(key[1]) > 2 and tensor.is_floating_point():
-                outside = "a tensor comes from outside of torch: what made it is not visible"
-                self.unread(self.path(), COMPILED if compiled_caller() else outside)
+            node = self.nodes[key] = leaf(key[1], at not in self.known)
+            if node.free and at not in self.learned and len(key[1]) > 2 and tensor.is_floating_point():
+                self.unread(self.path(), COMPILED if compiled_caller() else OUTSIDE)
         return node
 
     def _note(self, name: str, rest: Any, parents: list[Node], tensors: list[Tensor], out: Any) -> None:
@@ -168,13 +189,15 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             node = self.nodes[key] = Node(name, parents, rest, key[1])
             if not parents:
                 node.free = name not in RANDOM
-            elif name in SOFTMAX and len(parents) == 1:
+            elif name in SOFTMAX:
                 axis = origins(parents[0].axes[rest[0]]) if key[1] else set()
                 self._begin(node, Soft(parents[0], self.path(), SOFTMAX[name], axis), result)
-            elif name == "exp":
+            elif name in ("exp", "exp2") or (
+                name == "pow" and isinstance(rest[0], Tensor) and not parents[1:]
+            ):
                 self._exponential(node, result)
-            elif name == "sum" and parents[0].soft:
-                self._sum(node)
+            elif parents[0].soft and (name == "sum" or (name == "linalg_vector_norm" and rest[:1] == (1,))):
+                self._sum(node, rest if name == "sum" else rest[1:])
             elif name in PASSING:
                 self._pass(node, parents, tensors)
 
@@ -187,19 +210,21 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _exponential(self, node: Node, result: Tensor) -> None:
         scores = node.parents[0]
-        soft = scores.soft
-        if soft and soft.kind == "log":
-            soft.kind = "softmax"
-        else:
+        soft = self.exponentials.get(id(scores)) or scores.soft
+        if soft is None or (soft.kind == "log" and soft is not scores.soft):
             less = scores.parents[1:] if scores.op == "sub" else []
             axis = logarithm(less[0]) if less else None
             soft = Soft(scores, self.path() if axis else "", "exponentials", axis or None)
+        soft.kind = "softmax" if soft.kind == "log" else soft.kind
+        self.exponentials[id(scores)] = soft
         self._begin(node, soft, result)
 
     def _pass(self, node: Node, parents: list[Node], tensors: list[Tensor]) -> None:
         """Weights stay weights; what is divided by its own sum becomes weights."""
-        node.total = next((p.total for p in parents if p.total), None)
-        node.draft = next((p.draft for p in parents if p.draft), None)
+        totals = {id(p.total[0]): p.total for p in parents if p.total}
+        drafts = {id(p.draft[0]): p.draft for p in parents if p.draft}
+        node.total = totals.popitem()[1] if len(totals) == 1 else None
+        node.draft = drafts.popitem()[1] if len(drafts) == 1 else None
         if node.op in ("div", "mul") and len(parents) == 2:
             for top, bottom in (parents, parents[::-1]):
                 if bottom.total and self._divided(node, top, *bottom.total):
@@ -235,10 +260,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return True
         return False
 
-    def _sum(self, node: Node) -> None:
+    def _sum(self, node: Node, rest: Any) -> None:
         """The sum over a product with values, or a total to divide by."""
         times, soft = node.parents[0], node.parents[0].soft
-        rank, dims = len(times.shape), node.args[0] if node.args else None
+        rank, dims = len(times.shape), rest[0] if rest else None
         gone = [d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))]
         parts = product(node)
         if parts and soft.axis:
@@ -256,6 +281,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         first = PRODUCTS[op.name]
         node = Node(op.name, parents, (), out.shape)
+        node.chain = not any(p.free for p in parents[first : first + 2])
         nodes, pair = parents[first : first + 2], tensors[first : first + 2]
         if self.operands:
             node.operands = tuple(pair)
@@ -270,10 +296,13 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 soft.path = soft.path or self.path()
             elif origins(operand.axes[dim]) & soft.axis or (not soft.axis and operand.shape[dim] == 1):
                 fixed = "something is added in the product with values" if first else ""
+                node.chain = False
                 out = self._report(soft, operand, pair[at], at, pair[1 - at], out, fixed)
                 break
             elif nodes[1 - at].raw:
                 node.soft, soft.frozen, soft.mixed = soft, soft.frozen or (pair[at], operand), True
+        if node.chain and any(n.chain for n in nodes):
+            self.unread(self.path(), "two products of data without softmax between them (linear attention?)")
         self.nodes[identity(out)] = node
         return out
 
@@ -340,6 +369,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.unread(soft.path, f"a softmax that is not read as attention: {reason}")
         self.nodes.clear()
         self.softs.clear()
+        self.exponentials.clear()
         self.on_write.clear()
 
     def path(self) -> str:
@@ -355,21 +385,17 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def compiled_caller() -> bool:
-    """Whether generated code is calling; the frames of our own call come first."""
+    """Whether what torch.compile made is calling."""
     frame: Any = sys._getframe(1)
-    while frame is not None and not frame.f_code.co_filename.endswith("torch/_compile.py"):
+    while frame is not None and frame.f_code.co_name != "compile_wrapper":
         frame = frame.f_back
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(("_dynamo/eval_frame.py", "_inductor/utils.py")):
-            return True
-        frame = frame.f_back
-    return False
+    return frame is not None
 
 
 def identity(tensor: Tensor) -> tuple[Any, tuple[int, ...], Any]:
     """Equal for two views of the same numbers in the same order."""
     try:
-        return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
+        return tensor.data_ptr() or id(tensor), tuple(tensor.shape), tensor.stride()
     except RuntimeError:  # nested or sparse, or a subclass without memory of its own
         return id(tensor), () if tensor.is_nested else tuple(tensor.shape), None
 
