@@ -238,6 +238,7 @@
         } else return;
         event.preventDefault();
         this.choose({ token: this.pin, side: this.pinned || "query" });
+        this.words?.[0][this.pin ?? 0].scrollIntoView({ block: "nearest" });
       });
     }
   }
