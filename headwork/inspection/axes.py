@@ -146,7 +146,9 @@ def _regrouped(axes: Axes, shape: Sequence[int]) -> Axes | None:
                 size //= factor.size
             elif factor.size % size == 0:
                 axis.append(factor._replace(size=size))
-                queue.appendleft(factor._replace(size=factor.size // size))
+                inner = factor._replace(size=factor.size // size)
+                # Parts of a learned or a token axis stay one; of an unknown one each may be something else.
+                queue.appendleft(*_fresh((inner,)) if factor.kind == "unknown" else (inner,))
                 size = 1
             else:
                 return None

@@ -156,7 +156,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._layer(op, by_name(func, args, kwargs))
             elif not op.own and sum(t.is_floating_point() and t.dim() > 2 for t in tensors) > 2:
                 self.unread(self.path(), f"{func} is a kernel of its own, whose weights are not visible")
-            self._note(op.name, args[1:], parents, tensors, out)
+            self._note(op.name, args[1:] or (0,) * (func.__name__ == "unbind.int"), parents, tensors, out)
         except HeadworkError:
             raise
         except Exception as error:  # never stop a module because it could not be followed
