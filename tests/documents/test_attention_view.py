@@ -4,8 +4,6 @@ the output of a notebook; offline, and within the width of a telephone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,36 +27,6 @@ def words_view() -> Attention:
 def patches_view() -> Attention:
     labels = ("class token", *(f"{i // 3}, {i % 3}" for i in range(6)))
     return Attention(Tokens(labels, (2, 3)), (("block 0", weights(7)),), (0, 1, 0))
-
-
-@pytest.fixture(scope="module")
-def browser(part: Any) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tools:
-        opened = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    complaints: list[str] = []
-
-    def opening(text: str, width: int = 1280) -> Any:
-        file = tmp_path / "page.html"
-        file.write_text(text, encoding="utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 844})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "request", lambda r: None if r.url.startswith(("file:", "data:")) else complaints.append(r.url)
-        )
-        page.goto(file.as_uri())
-        return page
-
-    yield opening
-    assert complaints == []
 
 
 def said(page: Any) -> str:
