@@ -89,8 +89,8 @@ def roles(count: int, seed: int) -> list[str]:
     every = [one for each in right.values() for one in each]
     return [
         f"Roles of {len(every)} built heads (5 to 16 tokens, tolerance 0.01 to 0.2), each on {INPUTS} "
-        f"inputs, with Gaussian noise of {NOISE:.0%} of the spread of its scores: **{np.mean(every):.1%} right** "
-        f"(seed {seed}).",
+        f"inputs, with Gaussian noise of {NOISE:.0%} of the spread of its scores: "
+        f"**{np.mean(every):.1%} right** (seed {seed}).",
         "",
         "| role | heads | right |",
         "|---|---:|---:|",
