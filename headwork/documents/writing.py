@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headwork.documents.blocks import Formula, Value
+from headwork.documents.blocks import Bar, Formula, Link, Marked, Strip, Value
 from headwork.documents.formulas import plain_formula
 from headwork.numbers.operations import map_cells
 
+LONGEST_BAR = 24  # characters
 MAX_SHOWN = 12  # rows and columns
 LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
 
@@ -92,6 +93,15 @@ def cell_text(cell: Any) -> str:
         return f"{cell:.4g}"
     if isinstance(cell, Formula):
         return plain_formula(cell.latex)
+    if isinstance(cell, Marked):
+        return f"[{cell.text}]" if cell.tone == "bad" else cell.text
+    if isinstance(cell, Strip):
+        texts = [mark.text for mark in cell.marks]
+        return ("" if max(map(len, texts), default=0) < 2 else " ").join(texts)
+    if isinstance(cell, Bar):
+        return f"{'#' * round(LONGEST_BAR * cell.share)} {cell.text}".strip()
+    if isinstance(cell, Link):
+        return cell.text
     if isinstance(cell, (tuple, list)):
         return " x ".join(map(str, cell))
     return str(cell)
@@ -118,3 +128,17 @@ def exact_texts(exact: Any, then: Callable[[str], str] = str) -> Any:
     from headwork.numbers.exact import exact_text
 
     return map_cells(lambda number: then(exact_text(number)), exact)
+
+
+def heat(value: float | None, largest: float) -> float | None:
+    """How strongly a number is tinted: its share of what counts as largest, at most all of it, with its sign.
+
+    Blue is positive and orange negative, so that the colour-blind tell them apart.
+
+    >>> heat(-1.0, 4.0), heat(9.0, 4.0), heat(None, 4.0)
+    (-0.25, 1.0, None)
+    """
+    if value is None or not math.isfinite(value):
+        return None
+    share = float(value) / largest if largest else math.copysign(1.0, value) if value else 0.0
+    return max(-1.0, min(1.0, round(share, 2)))

@@ -24,6 +24,7 @@ from headwork.documents.writing import (
     MAX_SHOWN,
     cell_text,
     definition_formulas,
+    heat,
     number_text,
     visible_indices,
     with_infinity,
@@ -108,7 +109,19 @@ class Html(Renderer):
         return Markup(super().inline(words))
 
     def cell(self, cell: Any) -> Markup:
-        return mathml(cell.latex) if isinstance(cell, Formula) else escape(cell_text(cell))
+        if isinstance(cell, Formula):
+            return mathml(cell.latex)
+        if isinstance(cell, blocks.Link):
+            return self.link(cell)
+        if isinstance(cell, blocks.Strip):
+            return Markup('<span class="strip">{}</span>').format(Markup("").join(map(self.cell, cell.marks)))
+        if isinstance(cell, blocks.Marked):
+            about = Markup(' title="{}"').format(cell.about) if cell.about else ""
+            return Markup('<span class="mark {}"{}>{}</span>').format(cell.tone, about, cell.text)
+        if isinstance(cell, blocks.Bar):
+            bar = Markup('<span class="share"><i style="--share:{:.3f}"></i>{}</span>')
+            return bar.format(cell.share, cell.text)
+        return escape(cell_text(cell))
 
     def listing(self, text: str) -> Iterator[Markup]:
         yield Markup("<pre>{}</pre>").format(text.rstrip("\n"))
@@ -123,7 +136,7 @@ class Html(Renderer):
             self.contents.append((block.anchor, block.text))
         yield from self.template(block)
 
-    prose = note = formula = figure = details = items = table = template
+    prose = note = formula = figure = details = card = items = table = template
 
     def attention(self, block: Attention | Tints) -> Iterator[Markup]:
         self.draws = True
@@ -307,20 +320,6 @@ def _scale(value: blocks.Value) -> float:
     sizes = (abs(float(x)) for x in value.values.flat if x is not None)
     least = float(value.name.rpartition("/")[2] == "weights")
     return max([least, *(size for size in sizes if size < math.inf)])
-
-
-def heat(value: float | None, largest: float) -> float | None:
-    """How strongly a number is tinted: its share of what counts as largest, at most all of it, with its sign.
-
-    Blue is positive and orange negative, so that the colour-blind tell them apart.
-
-    >>> heat(-1.0, 4.0), heat(9.0, 4.0), heat(None, 4.0)
-    (-0.25, 1.0, None)
-    """
-    if value is None or not math.isfinite(value):
-        return None
-    share = float(value) / largest if largest else math.copysign(1.0, value) if value else 0.0
-    return max(-1.0, min(1.0, round(share, 2)))
 
 
 def _exact_form(value: Any, decimal: str) -> Markup:
