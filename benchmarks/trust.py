@@ -88,8 +88,8 @@ def roles(count: int, seed: int) -> list[str]:
         right.setdefault(kind, []).append(found == kind.removeprefix("shifted "))
     every = [one for each in right.values() for one in each]
     return [
-        f"Roles of {len(every)} built heads (5 to 16 tokens, tolerance 0.01 to 0.2), each on {INPUTS} "
-        f"inputs, with Gaussian noise of {NOISE:.0%} of the spread of its scores: "
+        f"Roles of {len(every)} built heads (one-hot positions, 5 to 16 tokens, tolerance 0.01 to 0.2), "
+        f"each on {INPUTS} inputs, with Gaussian noise of {NOISE:.0%} of the spread of its scores: "
         f"**{np.mean(every):.1%} right** (seed {seed}).",
         "",
         "| role | heads | right |",
