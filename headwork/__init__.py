@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from headwork.construct import Construction, Equality, build, equal
     from headwork.courses.checks import check
     from headwork.inspection import trace
+    from headwork.inspection.attention import attention_of
+    from headwork.inspection.inspecting import inspect
+    from headwork.inspection.intervening import head, intervene
     from headwork.readings import Trace, explain
     from headwork.training.folders import example_images, load
 
@@ -20,17 +23,22 @@ __all__ = [
     "Construction",
     "Equality",
     "Trace",
+    "attention_of",
     "build",
     "check",
     "equal",
     "example_images",
     "explain",
+    "head",
+    "inspect",
+    "intervene",
     "load",
     "trace",
 ]
 
 # The module of each public name: it is imported when the name is first used.
 MODULES = {
+    "attention_of": "headwork.inspection.attention",
     "Construction": "headwork.construct",
     "Equality": "headwork.construct",
     "build": "headwork.construct",
@@ -39,6 +47,9 @@ MODULES = {
     "example_images": "headwork.training.folders",
     "Trace": "headwork.readings",
     "explain": "headwork.readings",
+    "head": "headwork.inspection.intervening",
+    "intervene": "headwork.inspection.intervening",
+    "inspect": "headwork.inspection.inspecting",
     "load": "headwork.training.folders",
     "trace": "headwork.inspection",
 }

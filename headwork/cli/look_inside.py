@@ -1,6 +1,7 @@
-"""``headwork sizes``, ``sensitivity`` and ``compare``: counted, perturbed, measured."""
+"""``headwork inspect``, ``sizes``, ``sensitivity`` and ``compare``: seen, counted, perturbed, measured."""
 
 import inspect
+import json
 import re
 import sys
 from importlib.util import find_spec
@@ -202,6 +203,38 @@ def sensitivity(
     output.show(result.document(digits))
     if plot is not None:
         save_plot(result.figure(), plot)
+
+
+@command(
+    "headwork inspect digits --index 0",
+    "headwork inspect runs/v10 --image boot.png --as html --out boot.html",
+    'headwork inspect runs/imdb --text "A fine film."',
+    'headwork inspect bert/ --text "The cat sat." --as html --out cat.html',
+    name="inspect",
+)
+def inspect_(
+    output: Output,
+    model: Annotated[str, Argument(help="A run, the folder of a model, digits or fashion-mnist.")],
+    image: Annotated[Path | None, Option(help="An image, of the size that the model takes.")] = None,
+    index: Annotated[int | None, Option(help="The number of a test example of the run.")] = None,
+    text: Annotated[str | None, Option(help="A text.")] = None,
+    target: Annotated[str | None, Option(help="The class to explain, unless the predicted one.")] = None,
+    resize: Annotated[bool, Option("--resize", help="Scale and crop an image of another size.")] = False,
+) -> None:
+    """Show where a model looks, and what to trust of it.
+
+    The prediction, what it rests on by each method beside how far that method is above random on this
+    input, attention of every head, and the roles of the heads.
+    """
+    from headwork.inspection.inspecting import inspect as look
+    from headwork.readings.notebook_cells import call_text
+
+    given = {"image": image, "index": index, "text": text, "target": target, "resize": resize or None}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    shown = look(model, **options)
+    texts = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    call = call_text("headwork.inspect", texts).replace("(", f"({json.dumps(model)}, ", 1)
+    output.show(shown.with_code(f"import headwork\n\n{call}"))
 
 
 @command(

@@ -230,22 +230,29 @@ def evaluate(
 @command(
     "headwork predict fashion-mnist",
     "headwork predict runs/v10 --image boot.png",
-    'headwork predict runs/imdb --text "A fine film."',
+    'headwork predict runs/imdb --text "A fine film." --why',
 )
 def predict(
     output: Output,
     run: RunFolder,
     image: Annotated[list[Path] | None, Option(help="An image; repeatable.")] = None,
     text: Annotated[list[str] | None, Option(help="A text; repeatable.")] = None,
+    why: Annotated[bool, Option("--why", help="What each rests on, and how far to trust that.")] = False,
 ) -> None:
     """Predict labels for images or text.
 
     Shows the probability of each prediction and the runners-up. The package's own models, digits and
     fashion-mnist, have test images of their own.
     """
+    given: dict[str, Any] = {"images": image or [], "texts": text or []}
+    if why:
+        from headwork.inspection.inspecting import predict_why
+
+        output.show(predict_why(run, **given))
+        return
     from headwork.inspection import predictions
 
-    output.show(predictions.predict(run, images=image or [], texts=text or []))
+    output.show(predictions.predict(run, **given))
 
 
 @command("headwork export runs/v10 --to onnx --out vit.onnx", "headwork export runs/v10 --to pretrained")

@@ -253,9 +253,12 @@ def _decode(files: list[tuple[Path, int]], channels: int, shape: tuple[int, int]
 
 
 def read_image(
-    path: str | Path, *, channels: int = 3, size: tuple[int, int] | None = None
+    path: str | Path, *, channels: int = 3, size: tuple[int, int] | None = None, resize: bool = True
 ) -> NDArray[np.uint8]:
-    """One image as bytes (channel, height, width), grey or colour, scaled and cropped to ``size``."""
+    """One image as bytes (channel, height, width), grey or colour, scaled and cropped to ``size``.
+
+    Without ``resize`` an image of another size is refused.
+    """
     from PIL import Image, ImageOps
 
     with _opened(Path(path)) as file:
@@ -273,7 +276,14 @@ def read_image(
             mode = "L" if channels == 1 else "RGB"
             image = image if image.mode == mode else image.convert(mode)
             if size is not None and (image.height, image.width) != size:
+                if not resize:
+                    raise InputError(
+                        f"{path} is {image.height} x {image.width} pixels (height, width), the model takes "
+                        f"{size[0]} x {size[1]}. With --resize it is scaled and cropped."
+                    )
                 image = ImageOps.fit(image, (size[1], size[0]))
+        except InputError:
+            raise
         except Exception as error:  # a damaged file can raise nearly anything from within a decoder
             raise InputError(f"{path}: damaged: {error}. Repair or delete it.") from None
         array = np.asarray(image, np.uint8)

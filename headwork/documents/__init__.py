@@ -26,3 +26,4 @@ from headwork.documents.blocks import (
     as_blocks,
 )
 from headwork.documents.plots import save_plot, tint
+from headwork.documents.views import Attention, TintMap, Tints, Tokens

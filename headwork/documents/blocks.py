@@ -14,6 +14,7 @@ from functools import partialmethod
 from typing import Any
 
 from headwork.documents.style import PLAIN, Style
+from headwork.documents.views import Attention, Tints
 from headwork.errors import sizes_in_words
 
 CellIndex = tuple[int, ...]  # of a cell in a whole value
@@ -303,7 +304,8 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Block = Heading | Prose | Note | Items | Code | Figure | Details | Card | Values | Slider | Table
+Drawn = Figure | Tints | Attention
+Block = Heading | Prose | Note | Items | Code | Details | Card | Values | Slider | Table | Drawn
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,12 @@ class Renderer(ABC):
     def slider(self, block: blocks.Slider) -> Iterator[str]:
         yield from self.pieces(block.parts())
 
+    def attention(self, block: "blocks.Attention | blocks.Tints") -> Iterator[str]:
+        """What only a page can draw, as a table."""
+        yield from self.pieces([blocks.Table("", *block.rows())])
+
+    tints = attention
+
     def details(self, block: blocks.Details) -> Iterator[str]:
         yield from self.pieces([blocks.Prose(f"{block.summary}:"), *block.blocks])
 

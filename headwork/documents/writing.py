@@ -141,3 +141,17 @@ def exact_texts(exact: Any, then: Callable[[str], str] = str) -> Any:
     from headwork.numbers.exact import exact_text
 
     return map_cells(lambda number: then(exact_text(number)), exact)
+
+
+def heat(value: float | None, largest: float) -> float | None:
+    """How strongly a number is tinted: its share of what counts as largest, at most all of it, with its sign.
+
+    Blue is positive and orange negative, so that the colour-blind tell them apart.
+
+    >>> heat(-1.0, 4.0), heat(9.0, 4.0), heat(None, 4.0)
+    (-0.25, 1.0, None)
+    """
+    if value is None or not math.isfinite(value):
+        return None
+    share = float(value) / largest if largest else math.copysign(1.0, value) if value else 0.0
+    return max(-1.0, min(1.0, round(share, 2)))

@@ -18,6 +18,7 @@ from headwork.errors import InputError
 from headwork.files import write_atomic
 from headwork.inspection import figures
 from headwork.inspection.predictions import with_former_names
+from headwork.inspection.run_examples import calibration, test_images
 from headwork.models import Model, VisionTransformerConfig
 from headwork.training.evaluation import Evaluation, evaluate, interval
 from headwork.training.examples import Examples, ImageExamples
@@ -99,6 +100,8 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             figures.CONFUSION_CAPTION,
             Heading("The most confident mistakes"),
             *_mistakes(result, info.classes, data),
+            *test_images(result, data),
+            *calibration(result, run, len(info.classes)),
             Heading("How it is trained"),
             Details(
                 "Optimiser and schedule",
@@ -132,6 +135,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
 SETUP = """%matplotlib inline
 from IPython.display import display
 
+import headwork
 from headwork import training
 from headwork.inspection import figures, run_report
 

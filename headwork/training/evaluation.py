@@ -53,6 +53,23 @@ class Evaluation:
             for i in order
         ]
 
+    def calibration(self, bins: int = 10) -> list[dict[str, Any]]:
+        """By confidence, from low to high: how many predictions, how confident they are, how many correct."""
+        confidence = self.probabilities.amax(-1)
+        parts = (confidence * bins).long().clamp(max=bins - 1)
+        correct = (self.predicted == self.labels).double()
+        return [
+            {
+                "from": part / bins,
+                "to": (part + 1) / bins,
+                "count": int(here.sum()),
+                "confidence": round(float(confidence[here].mean()), 4),
+                "accuracy": round(float(correct[here].mean()), 4),
+            }
+            for part in range(bins)
+            if (here := parts == part).any()
+        ]
+
     def summary(self) -> dict[str, Any]:
         share, count = self.accuracy, len(self.labels)
         return {"loss": self.loss, "accuracy": share, "count": count, "interval": interval(share, count)}

@@ -210,6 +210,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
         "processes": session.processes.world_size,
         "confusion": evaluation.confusion,
         "mistakes": mistakes,
+        "calibration": evaluation.calibration(),
     }
     baseline_result = baseline(data, log) if isinstance(data, Texts) else None
     if baseline_result is not None:

@@ -19,6 +19,7 @@ from headwork import explain
 from headwork.cli.app import app, register
 from headwork.documents import (
     Arithmetic,
+    Attention,
     Bar,
     Card,
     Code,
@@ -36,6 +37,9 @@ from headwork.documents import (
     Slider,
     Strip,
     Table,
+    TintMap,
+    Tints,
+    Tokens,
     Value,
     Values,
 )
@@ -61,6 +65,7 @@ CALLS = {
     "evaluate": "evaluate RUN",
     "predict": "predict RUN --image IMAGE",
     "report": "report RUN",
+    "inspect": "inspect digits --index 0",
     "sizes patches": "sizes patches --image 32 --patch 8",
     "sizes convolution": "sizes convolution --input 9 --kernel 3",
     "sizes attention": "sizes attention --tokens 5 --width 8 --heads 2",
@@ -220,6 +225,8 @@ def hostile_document(name):
             Table(name, (name, "b"), [(name, 1)], [name]),
             shown,
             Slider(name, (name, "2"), (shown, shown)),
+            Tints(Tokens((name, "b")), (TintMap(name, np.array([1.0, -1.0]), name),)),
+            Attention(Tokens((name, "b")), ((name, np.full((1, 2, 2), 0.5)),), (0, 0, None), {(0, 0): name}),
         ),
         about=name,
     )
@@ -232,7 +239,7 @@ def test_names_come_out_as_text(form, name):
     check_format(form, text)
     if form == "html":
         page = Whole(text)
-        assert page.tags.count("script") == 3  # of the page, and the data of its two traces
+        assert page.tags.count("script") == 4  # of the page, the data of its two traces, the weights
         assert "img" not in page.tags
         assert " ".join(name.split()) in " ".join(page.words.split())
     elif form == "latex":

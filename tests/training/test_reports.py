@@ -444,3 +444,37 @@ def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
     assert len(picture.plot.axes) == 12
     assert (tmp_path / "digits" / "report.html").exists()
     assert "are correct" in picture.caption
+
+
+def test_calibration_is_counted_by_confidence():
+    from headwork.training.evaluation import Evaluation
+
+    rows = torch.tensor([[0.95, 0.05], [0.91, 0.09], [0.4, 0.6], [1.0, 0.0]], dtype=torch.float64)
+    found = Evaluation(rows, torch.tensor([0, 1, 1, 0]), 0.0).calibration()
+    assert [(part["from"], part["count"], part["accuracy"]) for part in found] == [
+        (0.6, 1, 1),
+        (0.9, 3, 0.6667),
+    ]
+    assert found[1]["confidence"] == 0.9533
+
+
+def test_the_report_shows_where_it_looked_and_explains_confidence(tmp_path):
+    from headwork.inspection.run_report import run_document
+    from headwork.training import changed, train, vision
+
+    settings = [
+        "model.depth=1",
+        "model.width=16",
+        "model.heads=2",
+        "model.hidden=16",
+        "compiled=false",
+        "epochs=1",
+    ]
+    result = train(changed(vision("digits"), settings), tmp_path / "run", log=lambda _: None)
+    text = run_document(result, result.data).to_text()
+    looked = text[text.index("Where it looked") : text.index("Calibration")]
+    assert looked.count("Test image") == 6
+    assert looked.count("; true: ") == 3
+    assert "random orders reach" in looked
+    assert "label smoothing 0.1" in text
+    assert "1 - 0.1 + 0.1/10 = 91.0%" in text

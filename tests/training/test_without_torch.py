@@ -37,6 +37,14 @@ def predicted(*arguments: object) -> list[dict[str, float]]:
     return rows
 
 
+def test_inspect_without_torch() -> None:
+    code = "from headwork.cli import main; sys.argv[0] = 'headwork'; main()"
+    seen = json.loads(without_torch(code, "inspect", "digits", "--index", 0, "--json"))
+    assert list(seen["relevance"]) == ["occlusion", "attention rollout"]
+    assert seen["explained"] == "3"
+    assert len(seen["heads"]) == 24
+
+
 LOOK_INSIDE = """
 import json
 import numpy as np

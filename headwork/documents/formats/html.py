@@ -20,17 +20,19 @@ from headwork.documents.plots import plot_svg
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.templates import fill_in, read_asset, script_data
+from headwork.documents.views import Attention, Tints
 from headwork.documents.writing import (
     LONGEST_EXACT,
     MAX_SHOWN,
     cell_text,
     definition_formulas,
+    heat,
     number_text,
     visible_indices,
 )
 
-STYLES = ("page.css", "trace.css")
-SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js")
+STYLES = ("page.css", "trace.css", "attention.css")
+SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js", "attention.js")
 MAX_CARDS = 120  # inputs and steps shown
 MAX_MATRICES = 16  # of one value: its heads, channels or times
 MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
@@ -47,13 +49,16 @@ SUFFIX = ".html"
 
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
-    """The document as a whole page, or as a fragment: styles that stay inside, no script."""
+    """The document as a whole page, or as a fragment: styles that stay inside, no script
+    but that of drawn tokens."""
+    html = Html(live=not fragment)
+    head = [blocks.Heading(document.title, 3)] if fragment and document.title else []
+    body = Markup("\n").join(html.pieces([*head, *document.blocks]))
     if fragment:
-        head = [blocks.Heading(document.title, 3)] if document.title else []
-        inner = Markup("\n").join(Html(live=False).pieces([*head, *document.blocks]))
-        return f"<div><style>\n{read_asset('trace.css')}</style>\n{inner}</div>"
-    html = Html()
-    body = Markup("\n").join(html.pieces(document.blocks))
+        if html.draws:  # the one part of a notebook's output that answers to the pointer
+            body += Markup("<script>{}</script>").format(read_asset("attention.js"))
+        styles = Markup("").join(map(read_asset, STYLES[1:] if html.draws else STYLES[1:2]))
+        return f"<div><style>\n{styles}</style>\n{body}</div>"
     return page(document.title, body, document.about, html.contents)
 
 
@@ -83,6 +88,7 @@ class Html(Renderer):
     def __init__(self, live: bool = True) -> None:
         self.live = live
         self.contents: list[tuple[str, str]] = []  # the parts: anchor and words
+        self.draws = False  # whether there are tokens to draw
 
     def text(self, words: str) -> Markup:
         return escape(words)
@@ -125,6 +131,13 @@ class Html(Renderer):
         yield from self.template(block)
 
     prose = note = figure = details = card = items = table = template
+
+    def attention(self, block: Attention | Tints) -> Iterator[Markup]:
+        self.draws = True
+        data = script_data(block.as_data()) if isinstance(block, Attention) else ""
+        yield fill_in("attention.html", kind=type(block).__name__.lower(), block=block, data=data)
+
+    tints = attention
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
         yield values_markup([block], live=self.live)
@@ -286,20 +299,6 @@ def _scale(value: blocks.Value) -> float:
     sizes = (abs(float(x)) for x in value.values.flat if x is not None)
     least = float(value.name.rpartition("/")[2] == "weights")
     return max([least, *(size for size in sizes if size < math.inf)])
-
-
-def heat(value: float | None, largest: float) -> float | None:
-    """How strongly a number is tinted: its share of what counts as largest, at most all of it, with its sign.
-
-    Blue is positive and orange negative, so that the colour-blind tell them apart.
-
-    >>> heat(-1.0, 4.0), heat(9.0, 4.0), heat(None, 4.0)
-    (-0.25, 1.0, None)
-    """
-    if value is None or not math.isfinite(value):
-        return None
-    share = float(value) / largest if largest else math.copysign(1.0, value) if value else 0.0
-    return max(-1.0, min(1.0, round(share, 2)))
 
 
 def _exact_form(value: Any, decimal: str) -> Markup:

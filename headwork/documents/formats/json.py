@@ -8,6 +8,7 @@ from typing import Any
 from headwork.documents.blocks import Block, Card, Details, Document, Figure, Prose, Slider, Table, Values
 from headwork.documents.formats.text import Text
 from headwork.documents.style import PLAIN, Style
+from headwork.documents.views import Attention, Tints
 
 SUFFIX = ".json"
 
@@ -46,6 +47,6 @@ def _data(block: Block) -> Any:
         return {"name": block.name, "verdict": block.verdict, "text": block.text, "parts": parts}
     if isinstance(block, Figure):
         return {"figure": block.alt, "caption": block.caption}
-    if isinstance(block, (Values, Slider)):
+    if isinstance(block, (Values, Slider, Attention, Tints)):
         return "\n".join(Text().pieces([block]))
     return asdict(block)

@@ -78,10 +78,13 @@ def _sizes(
     return Sizes(count, num_outputs or count, width, heads, hidden, activation, REALS[tokens.dtype])
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def usable(*sizes: Any) -> bool:
     """Whether there is a native kernel for these sizes here; compiled now, if it was not before."""
     return _available(Sizes(*sizes))
+
+
+# What torch.compiler.assume_constant_result sets, without importing the compiler: that takes seconds.
+usable._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @cache

@@ -1,0 +1,307 @@
+"""Where the axes of a tensor come from, followed through a forward pass on shapes alone.
+
+An axis is a list of factors, outermost first. A factor has an origin (equal numbers: the same axis of the
+same tensor), a size and a kind: ``data`` (from an input), ``learned`` (from a parameter: features, and the
+heads that they are cut into) or ``unknown``. Reshaping splits and joins factors, a product of two matrices
+takes rows from one and columns from the other. So (batch x head, query, key) falls apart into its axes,
+whichever way a module has folded them.
+"""
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+
+class Factor(NamedTuple):
+    origin: int
+    size: int
+    kind: str
+
+
+Axis = tuple[Factor, ...]
+Axes = tuple[Axis, ...]
+_origins = itertools.count()
+
+
+class Node:
+    """One tensor of the forward pass: the operation that gave it, without its numbers.
+
+    ``free`` of data: it follows from parameters and constants alone. ``derived``: some product is behind it;
+    ``chain``: one of data with data, with no softmax since.
+    """
+
+    __slots__ = (
+        "_axes",
+        "args",
+        "chain",
+        "derived",
+        "draft",
+        "free",
+        "op",
+        "operands",
+        "parents",
+        "shape",
+        "soft",
+        "total",
+    )
+
+    def __init__(
+        self, op: str, parents: "Sequence[Node]", args: tuple[Any, ...], shape: Sequence[int]
+    ) -> None:
+        self.op, self.parents, self.args, self.shape = op, parents, args, tuple(shape)
+        self.free: bool = bool(parents) and all(p.free for p in parents)
+        self.derived: bool = op in PRODUCTS or op in LINEAR or any(p.derived for p in parents)
+        self._axes: Axes | None = None
+        self.chain: bool = any(p.chain for p in parents) and op not in BREAKING
+        self.soft: Any = None  # the softmax that this is, or follows from element by element
+        self.total: Any = None  # the exponentials whose sum this is
+        self.draft: Any = None  # a product with exponentials that are not divided by their sum yet
+        self.operands: tuple[Any, ...] = ()
+
+    @property
+    def raw(self) -> bool:
+        """A parameter, or what follows from one element by element."""
+        return self.free and not self.derived
+
+    @property
+    def axes(self) -> Axes:
+        stack = [self]
+        while self._axes is None:
+            node = stack[-1]
+            missing = [parent for parent in node.parents if parent._axes is None]
+            stack += missing
+            if not missing:
+                node._axes = _fitting(AXES.get(node.op, _elementwise)(node), node.shape)
+                stack.pop()
+        return self._axes
+
+
+def new_axes(shape: Iterable[int], kind: str) -> Axes:
+    return tuple((Factor(next(_origins), size, kind),) if size != 1 else () for size in shape)
+
+
+def leaf(shape: Sequence[int], free: bool) -> Node:
+    """An input, a buffer or a parameter."""
+    node = Node("leaf", (), (), shape)
+    node.free = free
+    return node
+
+
+def _leaf(node: Node) -> Axes:
+    axes = new_axes(node.shape, "learned" if node.free else "data")
+    if (
+        len(axes) == 4 and node.op == "leaf" and not node.free
+    ):  # a query given as it is may hold its heads there
+        axes = (axes[0], *new_axes(node.shape[1:2], "unknown"), *axes[2:])
+    return axes
+
+
+def origins(axis: Axis) -> set[int]:
+    return {factor.origin for factor in axis}
+
+
+def product(node: Node) -> tuple[Node, Node, set[int], set[int]] | None:
+    """Left and right operand of a product, and the origins of its axes that stem from one of them alone."""
+    if node.op in PRODUCTS:
+        left, right = node.parents[PRODUCTS[node.op] :][:2]
+        rows, columns = node.axes[-2:] if len(right.shape) > 1 else (node.axes[-1], ())
+        return left, right, origins(rows), origins(columns)
+    if node.op in LINEAR and len(node.parents) > 1:
+        outer = origins(node.axes[-2]) if len(node.shape) > 1 else set()
+        return node.parents[0], node.parents[1], outer, origins(node.axes[-1])
+    times = node.parents[0] if node.op == "sum" and node.parents else None
+    if times is None or times.op != "mul" or len(times.parents) != 2:
+        return None
+    left, right = times.parents
+    return left, right, _exclusive(times, left, right), _exclusive(times, right, left)
+
+
+def _exclusive(node: Node, one: Node, other: Node) -> set[int]:
+    pad = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (one, other)]
+    return {f.origin for axis, a, b in zip(node.axes, *pad, strict=True) if a > 1 and b == 1 for f in axis}
+
+
+def _fitting(axes: Axes | None, shape: Sequence[int]) -> Axes:
+    """The axes, if they have these sizes; else unknown ones."""
+    if (
+        axes
+        and len(axes) == len(shape)
+        and all(map(lambda a, s: math.prod(f.size for f in a) == s, axes, shape))
+    ):
+        return axes
+    return new_axes(shape, "unknown")
+
+
+def _regrouped(axes: Axes, shape: Sequence[int]) -> Axes | None:
+    queue = deque(factor for axis in axes for factor in axis)
+    result = []
+    for size in shape:
+        axis = []
+        while size > 1 and queue:
+            factor = queue.popleft()
+            if size % factor.size == 0:
+                axis.append(factor)
+                size //= factor.size
+            elif factor.size % size == 0:
+                axis.append(factor._replace(size=size))
+                inner = factor._replace(size=factor.size // size)
+                # Parts of a learned or a token axis stay one; of an unknown one each may be something else.
+                queue.appendleft(*_fresh((inner,)) if factor.kind == "unknown" else (inner,))
+                size = 1
+            else:
+                return None
+        result.append(tuple(axis))
+    return tuple(result)
+
+
+def _resized(axis: Axis, size: int) -> Axis:
+    """The axis after a part was cut out or something was appended."""
+    if size == 1:
+        return ()
+    if math.prod(f.size for f in axis) == size:
+        return axis
+    kinds = {factor.kind for factor in axis}
+    kind = kinds.pop() if len(kinds) == 1 else "unknown" if kinds else "data"
+    return (Factor(axis[0].origin if axis else next(_origins), size, kind),)
+
+
+def _fresh(axis: Axis) -> Axis:
+    return tuple(factor._replace(origin=next(_origins)) for factor in axis)
+
+
+def _view(node: Node) -> Axes | None:
+    return _regrouped(node.parents[0].axes, node.shape) if math.prod(node.shape) else None
+
+
+def _permute(node: Node) -> Axes:
+    axes = node.parents[0].axes
+    return tuple(axes[i] for i in (node.args[0] if node.op == "permute" else reversed(range(len(axes)))))
+
+
+def _transpose(node: Node) -> Axes:
+    axes = list(node.parents[0].axes)
+    i, j = node.args[:2]
+    axes[i], axes[j] = axes[j], axes[i]
+    return tuple(axes)
+
+
+def _unsqueeze(node: Node) -> Axes:
+    axes, at = node.parents[0].axes, node.args[0] % len(node.shape)
+    return (*axes[:at], (), *axes[at:])
+
+
+def _without(node: Node) -> Axes:
+    """select, unbind: one axis less. squeeze and sums may take several away."""
+    dims = node.args[0] if node.args else range(len(node.parents[0].shape))
+    rank = len(node.parents[0].shape)
+    gone = {d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))} if rank else set()
+    if node.op == "squeeze":
+        gone = {d for d in gone if node.parents[0].shape[d] == 1}
+    axes = node.parents[0].axes
+    if len(node.shape) == rank:
+        return tuple(() if d in gone else axis for d, axis in enumerate(axes))
+    return tuple(axis for d, axis in enumerate(axes) if d not in gone)
+
+
+def _expand(node: Node) -> Axes:
+    axes = ((),) * (len(node.shape) - len(node.parents[0].shape)) + node.parents[0].axes
+    return tuple(a or new_axes([size], "data")[0] for a, size in zip(axes, node.shape, strict=True))
+
+
+def _same_rank(node: Node) -> Axes | None:
+    """slice, split, cat, pad, roll: each axis of the first operand, with the new size."""
+    axes = node.parents[0].axes
+    return tuple(map(_resized, axes, node.shape)) if len(axes) == len(node.shape) else None
+
+
+def _matrix_product(node: Node) -> Axes:
+    left, right = node.parents[PRODUCTS[node.op] :][:2]
+    rows = left.axes[-2]
+    columns = right.axes[-1] if len(right.shape) > 1 else ()
+    # A linear layer keeps the tokens' axis; a product of data with data begins two new ones.
+    rows, columns = rows if right.raw else _fresh(rows), columns if left.raw else _fresh(columns)
+    last = (rows, columns) if len(right.shape) > 1 else (rows,)
+    if len(node.shape) < 3:
+        return last
+    leading = [p.axes[0] for p in ((right, left) if left.raw else (left, right))]
+    return (max(leading, key=lambda axis: math.prod(f.size for f in axis if f.kind == "learned")), *last)
+
+
+def _embedding(node: Node) -> Axes:
+    return (*node.parents[1].axes, *new_axes(node.shape[-1:], "learned"))
+
+
+def _projection(node: Node) -> Axes:
+    return (*node.parents[0].axes[:-1], *new_axes(node.shape[-1:], "learned"))
+
+
+def _convolution(node: Node) -> Axes:
+    axes = list(map(_resized, node.parents[0].axes, node.shape))
+    axes[1:2] = new_axes(node.shape[1:2], "learned")
+    return tuple(axes)
+
+
+def _complex(node: Node) -> Axes:
+    axes = node.parents[0].axes
+    return axes[:-1] if node.op == "view_as_complex" else (*axes, *new_axes([2], "unknown"))
+
+
+def _fused(node: Node) -> Axes:
+    query, _, value = node.parents[:3]
+    return (*query.axes[:-1], value.axes[-1])
+
+
+def _elementwise(node: Node) -> Axes | None:
+    """Broadcast; of several operands the one that stems from a product, and from data, gives its axes."""
+    rank = len(node.shape)
+    operands = [p for p in node.parents if len(p.shape) <= rank and p.shape]
+    operands.sort(key=lambda p: (p.derived, not p.free, math.prod(p.shape)), reverse=True)
+    padded = [((),) * (rank - len(p.shape)) + p.axes for p in operands]
+    own = [{i for i in range(rank) if axes[i]} for axes in padded]
+    # An outer product or sum: both sides of one token axis, which are two axes from here on.
+    outer = len(own) == 2 and own[0] - own[1] and own[1] - own[0]
+    result = []
+    for i, size in enumerate(node.shape):
+        found = next((axes[i] for axes in padded if axes[i]), ())
+        alone = outer and sum(i in one for one in own) == 1
+        result.append(_fresh(found) if alone else _resized(found, size))
+    return tuple(result)
+
+
+BREAKING = {
+    "_softmax",
+    "softmax",
+    "_safe_softmax",
+    "_log_softmax",
+    "log_softmax",
+    "exp",
+    "exp2",
+    "convolution",
+}
+# Which of the operands is the first factor of each product.
+PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1, "_addmm_activation": 1}
+LINEAR = ("linear", "matmul", "linear_dynamic", "linear_relu_dynamic", "mkldnn_linear")
+FUSED = {
+    f"_scaled_dot_product_{kind}_attention{device}"
+    for kind in ("flash", "efficient", "cudnn")
+    for device in ("", "_for_cpu")
+} | {"_scaled_dot_product_fused_attention_overrideable"}
+_FAMILIES: dict[Callable[[Node], Axes | None], str] = {
+    _leaf: "leaf",
+    _view: "view _unsafe_view reshape _reshape_alias",
+    _permute: "permute t",
+    _transpose: "transpose",
+    _unsqueeze: "unsqueeze",
+    _without: "select squeeze sum mean amax amin logsumexp max min",
+    _expand: "expand",
+    _same_rank: "slice split cat constant_pad_nd roll flip unfold_same index_select narrow",
+    _matrix_product: " ".join(PRODUCTS),
+    _embedding: "embedding",
+    _projection: " ".join(LINEAR),
+    _convolution: "convolution",
+    _complex: "view_as_complex view_as_real",
+    _fused: " ".join(FUSED),
+}
+AXES = {name: function for function, names in _FAMILIES.items() for name in names.split()}

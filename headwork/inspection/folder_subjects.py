@@ -1,0 +1,245 @@
+"""A run, or the folder of a model, with an image, a test example or a text: opened as a ``Subject``."""
+
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from headwork.checkpoint_files import CONFIG, TOKENIZER, is_foreign
+from headwork.data import load_images, load_texts, read_image
+from headwork.data.datasets import normalise
+from headwork.errors import InputError, unknown
+from headwork.files import parse_json, read_bytes
+from headwork.inspection.subjects import (
+    SPECIAL,
+    Array,
+    Layer,
+    OwnModel,
+    Subject,
+    image_subject,
+    text_subject,
+)
+from headwork.loading import read_saved
+from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
+from headwork.training.folders import (
+    DATA,
+    IMAGES,
+    example_images,
+    find_run,
+    load_data_info,
+    load_run,
+    saved_model,
+)
+
+OTHERS = 15  # further test images on which the roles of heads are scored
+PREPROCESSOR = "preprocessor_config.json"
+LANGUAGE = ("LMHeadModel", "ForCausalLM")  # of the library: what predicts the next token
+MOMENTS: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A subject, its layers on further inputs, and the true class where it is known."""
+
+    subject: Subject
+    others: tuple[list[Layer], ...] = ()
+    truth: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model, and what its folder says about inputs and classes."""
+
+    path: Path
+    model: Any = None  # an OwnModel
+    theirs: Any = None  # or a text model of the transformers library
+    classes: tuple[str, ...] = ()
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    run: Any = None
+    digest: str = ""
+    max_length: int = 0
+
+    @property
+    def takes(self) -> str:
+        if self.model is None:
+            return "texts"
+        inputs = {card.name: card.axes for card in self.model.definition.inputs}
+        if "images" in inputs:
+            return "images"
+        return "texts" if self.model.definition.slug in ("text", "text-encoder", "language") else ""
+
+    def subject(self, pixels: Array) -> Subject:
+        values = normalise(pixels[None], self.mean, self.std)[0]
+        return image_subject(self.model, self.path.name, pixels, values, self.classes)
+
+
+def open_folder(
+    folder: "str | Path | Source",
+    *,
+    image: str | Path | None = None,
+    index: int | None = None,
+    text: str | None = None,
+    resize: bool = False,
+    target: str | int | None = None,
+) -> Opened:
+    options = {"image": image, "index": index, "text": text}
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) != 1:
+        which = " and ".join(f"--{name}" for name in given) or "nothing"
+        raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
+    source = folder if isinstance(folder, Source) else open_source(folder)
+    if not source.takes:
+        raise InputError(
+            f"{source.path}: a {source.model.definition.name}. A classifier, an encoder of texts or a "
+            "language model is inspected from its folder, others in Python: headwork.inspect(model, input)."
+        )
+    if given == ["image"] and source.takes != "images":
+        raise InputError(f"{source.path} takes texts: give --text, not --image.")
+    if given == ["text"] and source.takes == "images":
+        raise InputError(f"{source.path} takes images: give --image, not --text.")
+    if index is not None:
+        opened = _test_example(source, index)
+    elif text is not None:
+        opened = Opened(_text(source, text))
+    else:
+        config = source.model.config
+        size = (config.image_size, config.image_size)
+        opened = Opened(
+            source.subject(read_image(str(image), channels=config.channels, size=size, resize=resize))
+        )
+    return replace(opened, subject=replace(opened.subject, target=find_target(opened.subject, target)))
+
+
+def open_source(folder: str | Path) -> Source:
+    """The model of a folder, verified: a run, a saved model, or a BERT, ViT or GPT-2 of transformers."""
+    path = find_run(folder)
+    if not path.is_dir():
+        raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
+    if (path / DATA).exists():
+        run, info = load_run(path), load_data_info(path)
+        length = getattr(run, "max_length", 0)
+        model = OwnModel(saved_model(path))
+        return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest, length)
+    if is_foreign(path) and find_spec("torch") is not None:
+        from headwork.inspection.torch_subjects import library_model
+
+        theirs = library_model(path, _settings(path, CONFIG))
+        if theirs is not None:
+            return Source(path, theirs=theirs)
+    model = OwnModel(read_saved(path))
+    config = model.config
+    classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
+    channels = getattr(config, "channels", 0)
+    mean = std = MOMENTS[:channels]
+    if is_foreign(path):
+        labels = _settings(path, CONFIG).get("id2label")
+        if isinstance(labels, dict) and len(labels) == len(classes):
+            classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
+        moments = _settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
+        mean, std = (_moments(moments.get(f"image_{name}"), channels) for name in ("mean", "std"))
+    return Source(path, model, None, classes, mean, std)
+
+
+def _settings(path: Path, name: str) -> dict[str, Any]:
+    data = parse_json(read_bytes(path / name, max_bytes=2**20, root=path), path / name)
+    return data if isinstance(data, dict) else {}
+
+
+def _moments(values: Any, channels: int) -> tuple[float, ...]:
+    numbers = values if isinstance(values, list) and len(values) == channels else MOMENTS[:channels]
+    return tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers)
+
+
+def _test_example(source: Source, index: int) -> Opened:
+    """An example of the test set of a run, and some others of its images."""
+    run, path = source.run, source.path
+    if run is None:
+        raise InputError(
+            f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
+        )
+    if source.takes == "texts":
+        texts: Any = load_texts(run.data, columns=run.columns, seed=run.seed, validation=run.validation)
+        _check(source, texts, index)
+        label = int(texts.test.labels[index])
+        return Opened(_text(source, str(texts.test.texts[index])), (), source.classes[label])
+    split: Any = None
+    if (path / IMAGES).exists():
+        split = example_images(path)
+    if split is not None and index in split.places:
+        at = split.places.index(index)
+    else:
+        data = load_images(run.data, size=run.image_size or None, seed=run.seed, validation=run.validation)
+        _check(source, data, index)
+        split, at = data.test, index
+    others = [number for number in range(len(split.images)) if number != at][:OTHERS]
+    inputs = normalise(split.images[others], source.mean, source.std)
+    layers = source.model.layers_of({"images": inputs})
+    return Opened(source.subject(split.images[at]), layers, source.classes[int(split.labels[at])])
+
+
+def _check(source: Source, data: Any, index: int) -> None:
+    if source.digest and data.digest != source.digest:
+        raise InputError(
+            f"{source.path}: {data.name} is not the data that it was trained on. Give --image or --text."
+        )
+    if not 0 <= index < len(data.test):
+        raise InputError(
+            f"--index {index}: the test set of {data.name} has examples 0 to {len(data.test) - 1}."
+        )
+
+
+def _text(source: Source, text: str) -> Subject:
+    if not text.strip():
+        raise InputError("inspect: an empty text. Give at least one word.")
+    if source.theirs is not None:
+        return _their_text(source, text)
+    ids = _tokens(
+        source.path, source.model.tokenizer, text, source.max_length or source.model.config.max_length
+    )
+    return text_subject(source.model, source.path.name, ids, source.classes)
+
+
+def _tokens(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
+    if tokenizer is None:
+        raise InputError(f"{path}: no {TOKENIZER}, so a text cannot be read. Put it beside the model.")
+    ids: list[int] = tokenizer.encode(text, whole=True)
+    if len(ids) > most:
+        raise InputError(
+            f"inspect: a text of {len(ids):,} tokens; the model takes at most {most:,}. Shorten it."
+        )
+    if all(tokenizer.names[number] in SPECIAL for number in ids):
+        raise InputError("inspect: the text has only special tokens. Give at least one word.")
+    return ids
+
+
+def _their_text(source: Source, text: str) -> Subject:
+    """A text through a model of the transformers library, by its tokenizer.json."""
+    import torch
+
+    from headwork.inspection.torch_subjects import module_subject
+
+    path, config = source.path, source.theirs.config
+    at = path / TOKENIZER
+    known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
+    most = getattr(config, "max_position_embeddings", None) or 512
+    ids = _tokens(path, known, text, most)
+    assert known is not None
+    kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL]
+    numbers = range(config.vocab_size if type(source.theirs).__name__.endswith(LANGUAGE) else 0)
+    words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
+    labels = [known.word(n).strip() or known.names[n] for n in ids]
+    given = {"input_ids": torch.tensor([ids])}
+    subject = module_subject(source.theirs, (), given, labels=labels, classes=words, kept=kept)
+    return replace(subject, name=path.name)
+
+
+def find_target(subject: Subject, target: str | int | None) -> int | None:
+    """The number of the class to explain."""
+    if target is None:
+        return None
+    if target in subject.classes:
+        return subject.classes.index(str(target))
+    if isinstance(target, int) and 0 <= target < len(subject.classes):
+        return target
+    raise unknown("target", target, subject.classes[:50])

@@ -1,0 +1,295 @@
+"""``headwork.inspect``: a model and one input in; out come what it predicts, where its heads attend, what the
+prediction rests on by every method there is, and how far each of them is to be trusted.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwork.data.summaries import printable
+from headwork.documents import (
+    Attention,
+    Details,
+    Document,
+    Heading,
+    Item,
+    Items,
+    Note,
+    Prose,
+    Shown,
+    Table,
+    TintMap,
+    Tints,
+    Tokens,
+)
+from headwork.inspection.folder_subjects import find_target, open_folder, open_source
+from headwork.inspection.predictions import predict
+from headwork.inspection.relevance import Trust, relevance, trust
+from headwork.inspection.roles import Role, role
+from headwork.inspection.subjects import Array, Layer, Subject, array_subject
+from headwork.training.folders import example_images
+
+MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
+SHOWN_HEADS = 12  # in the table; the others are folded
+HOW = {
+    "occlusion": "how much the score falls when the part alone is hidden",
+    "attention rollout": "attention, multiplied through the layers",
+    "gradient x attention": "weights times the gradient of the logit, where positive",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection(Shown):
+    """What is known of a model on one input; it shows itself in a notebook."""
+
+    subject: Subject
+    others: tuple[list[Layer], ...] = ()  # the layers on further inputs, for the roles of heads
+    truth: str = ""  # the true class, where it is known
+
+    @cached_property
+    def relevance(self) -> dict[str, Array]:
+        """Of each part by each method: occlusion, attention rollout, gradient x attention."""
+        return relevance(self.subject)
+
+    @cached_property
+    def trust(self) -> dict[str, Trust]:
+        return trust(self.subject, self.relevance)
+
+    @property
+    def layers(self) -> list[Layer]:
+        return self.subject.layers
+
+    @cached_property
+    def roles(self) -> dict[tuple[int, int], Role]:
+        """The role of each head (layer, head)."""
+        found = {}
+        for number, layer in enumerate(self.layers):
+            every = [layer.weights, *(other[number].weights for other in self.others)]
+            weights = np.stack([one for one in every if one.shape == layer.weights.shape], 1)
+            own = layer.weights.shape[-1] == len(self.subject.labels)
+            for head, one in enumerate(weights):
+                found[number, head] = role(one, grid=self.subject.grid if own else None)
+        return found
+
+    @cached_property
+    def heads(self) -> list[tuple[int, int]]:
+        """Every head (layer, head), the most telling first: without it the score changes most."""
+        effects = self.subject.head_effects
+        every = [(i, j) for i, layer in enumerate(effects) for j in range(len(layer))]
+        return sorted(every, key=lambda head: -abs(float(effects[head[0]][head[1]])))
+
+    # --- shown ------------------------------------------------------------------------------------
+    def tokens(self) -> Tokens:
+        return Tokens(tuple(map(printable, self.subject.labels)), self.subject.grid, png(self.subject.pixels))
+
+    def why(self) -> Iterator[Any]:
+        """What the prediction rests on, and how far to trust that."""
+        subject, maps = self.subject, []
+        for method, values in self.relevance.items():
+            every = np.full(len(subject.labels), np.nan)
+            every[list(subject.parts)] = values
+            maps.append(TintMap(method, every, f"{self.trust[method].verdict}; {HOW[method]}"))
+        yield Tints(self.tokens(), tuple(maps))
+        good = {"above random": True, "below random": False}
+        yield Items(
+            tuple(
+                Item(f"on this input: {one.evidence}.", one.method, one.verdict, good.get(one.verdict))
+                for one in self.trust.values()
+            )
+        )
+        yield from map(Note, subject.remarks)
+
+    def explained(self) -> str:
+        """What the score is, and how methods are tested."""
+        subject = self.subject
+        score = "how alike the vector of the whole input stays (cosine)"
+        if subject.explained is not None:
+            score = f"the probability of {printable(subject.classes[subject.explained])}"
+        return (
+            f"The score is {score}. {subject.hidden_as} Insertion is the mean score while the parts appear, "
+            "the most relevant first; deletion, while they vanish in that order. A method that knows nothing "
+            "orders them at random, so its insertion less deletion is 0 on average. Each picture has its own "
+            "scale; orange is negative."
+        )
+
+    def attention(self) -> Attention | None:
+        """The layers between the tokens of the input, within what a page may hold."""
+        count = len(self.subject.labels)
+        square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
+        best = list(dict.fromkeys(layer for layer, _ in self.heads if layer in square))
+        room = MAX_WEIGHTS
+        kept: list[int] = []
+        for number in best:
+            room -= self.layers[number].weights.size
+            kept += [number] if room >= 0 or not kept else []
+        kept.sort()
+        if not kept:
+            return None
+        start = next(head for head in self.heads if head[0] in kept)
+        remarks = {(kept.index(i), j): self.remark(i, j) for i, j in self.heads if i in kept}
+        layers = tuple((self.layers[i].path, self.layers[i].weights) for i in kept)
+        return Attention(self.tokens(), layers, (kept.index(start[0]), start[1], self.subject.query), remarks)
+
+    def remark(self, layer: int, head: int) -> str:
+        known = self.roles[layer, head]
+        share = f" ({known.share:.0%})" if self.others or known.name != "content" else ""
+        fall = "without it the score falls by" if self.subject.without_heads else "weights x gradient"
+        return f"{known.text}{share}; {fall} {self.subject.head_effects[layer][head]:+.3f}"
+
+    def head_table(self, heads: Sequence[tuple[int, int]]) -> Table:
+        rows: list[tuple[Any, ...]] = []
+        for i, j in heads:
+            known, weights = self.roles[i, j], self.layers[i].weights[j]
+            entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean()
+            effect = f"{self.subject.head_effects[i][j]:+.3f}"
+            far = f"{known.distance:.1f}"
+            # On one input nothing varies.
+            share = f"{known.share:.0%}" if self.others or known.name != "content" else ""
+            name = f"{self.layers[i].path}, head {j}".replace(" ", "\u00a0")
+            rows.append((name, effect, known.text, share, far, f"{np.exp(entropy):.1f}"))
+        fall = "score lost without it" if self.subject.without_heads else "weights x gradient"
+        return Table("", ("head", fall, "role", "share", "distance", "keys"), rows)
+
+    def prediction(self) -> Iterator[Any]:
+        subject = self.subject
+        if not subject.classes:
+            yield "This model has no classes: what is explained is the mean of its output vectors."
+            return
+        best = (-subject.probabilities).argsort(kind="stable")[:5].tolist()
+        rows: list[tuple[Any, ...]] = [
+            (printable(subject.classes[i]), f"{subject.probabilities[i]:.1%}") for i in best
+        ]
+        truth = [f"The true class is {printable(self.truth)}."] if self.truth else []
+        yield Table("", ("prediction", "probability"), rows, truth)
+
+    def document(self) -> Document:
+        subject, view = self.subject, self.attention()
+        inputs = f"{1 + len(self.others)} inputs" if self.others else "this input alone"
+        parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.why(), self.explained()]
+        if view is not None:
+            parts += [Heading("Where the heads attend"), view]
+            if len(view.layers) < len(self.layers):
+                parts.append(Prose(f"Shown are {len(view.layers)} of {len(self.layers)} attentions."))
+        if self.heads:
+            parts += [
+                Heading("The heads, the most telling first"),
+                self.head_table(self.heads[:SHOWN_HEADS]),
+                f"Roles are scored on {inputs}: the share is of the variance of the "
+                "weights that the role explains (of content: what varies with the input). Distance is the "
+                "mean between query and key; keys is e to the entropy: how many share a query's weight.",
+            ]
+        if len(self.heads) > SHOWN_HEADS:
+            rest = self.head_table(self.heads[SHOWN_HEADS:])
+            parts.append(Details("The other heads", (rest,)))
+        if subject.positions is not None and subject.grid:
+            parts.append(Details("Similarity of positions", (self._positions(subject.positions),)))
+        title = subject.name
+        if subject.explained is not None:
+            name, sure = subject.classes[subject.explained], subject.probabilities[subject.explained]
+            title += f": {printable(name)}, {sure:.0%}"
+        about = "What the model predicts, what that rests on, and how far to trust each explanation."
+        return Document(title, tuple(parts), about, data=self.as_data)
+
+    def _positions(self, similar: Array) -> Tints:
+        """How alike the learned positions are, as seen from three patches."""
+        tokens, (rows, columns) = self.tokens(), self.subject.grid or (1, 1)
+        patches = {"the first patch": 0, "the middle": rows // 2 * columns + columns // 2, "the last": -1}
+        at = {name: patch + (tokens.first if patch >= 0 else 0) for name, patch in patches.items()}
+        maps = tuple(TintMap(f"from {name}", similar[patch]) for name, patch in at.items())
+        return Tints(Tokens(tokens.labels, tokens.grid), maps)
+
+    def as_data(self) -> dict[str, Any]:
+        subject = self.subject
+        named = zip(subject.classes, subject.probabilities.tolist(), strict=True) if subject.classes else ()
+        return {
+            "model": subject.name,
+            "tokens": list(subject.labels),
+            "parts": list(subject.parts),
+            "grid": subject.grid,
+            "probabilities": dict(named) if len(subject.classes) <= 1000 else None,
+            "explained": None if subject.explained is None else subject.classes[subject.explained],
+            "true": self.truth or None,
+            "relevance": {method: values.tolist() for method, values in self.relevance.items()},
+            "trust": {method: one.as_data() for method, one in self.trust.items()},
+            "heads": [
+                {"layer": self.layers[i].path, "head": j, "effect": float(subject.head_effects[i][j])}
+                | vars(self.roles[i, j])
+                for i, j in self.heads
+            ],
+            "weights": {
+                layer.path: np.round(layer.weights.astype(float), 5).tolist() for layer in self.layers
+            },
+            "remarks": list(subject.remarks),
+        }
+
+
+def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Sequence[str] = ()) -> Document:
+    """The predictions of a run, each with what it rests on and how far to trust that."""
+    table = predict(folder, images=images, texts=texts)
+    given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
+    given += [{"text": text} for text in texts]
+    if not given:
+        given = [{"index": number} for number in example_images(folder).places]
+    source = open_source(folder)
+    shown = [Inspection(open_folder(source, **options).subject) for options in given]
+    parts: list[Any] = [table]
+    for row, one in zip(table.rows, shown, strict=True):
+        parts += [Heading(f"{row[0]}: {row[1]}, {row[2]}"), *one.why()]
+    why = [{name: one.as_data()[name] for name in ("relevance", "trust")} for one in shown]
+    return Document("", (*parts, shown[0].explained()), data=lambda: {**table.as_data(), "why": why})
+
+
+def png(pixels: Array | None) -> bytes:
+    """Bytes (channel, height, width) as a PNG."""
+    if pixels is None:
+        return b""
+    from PIL import Image
+
+    written = io.BytesIO()
+    Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).save(written, "PNG")
+    return written.getvalue()
+
+
+def inspect(
+    model: Any,
+    /,
+    *inputs: Any,
+    image: str | Path | None = None,
+    index: int | None = None,
+    text: str | None = None,
+    resize: bool = False,
+    target: str | int | None = None,
+    labels: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    hidden: float = 0,
+    **options: Any,
+) -> Inspection:
+    """Look inside a model on one input: its heads, what its output rests on, how far to trust that.
+
+    ``model`` is a run or a folder of a model, with an ``image``, the ``index`` of a test example or a
+    ``text``; or what ``headwork.load`` gives, with an image or tokens; or a torch module with its inputs, a
+    batch of one: the first is an image, tokens or vectors. ``labels`` name the tokens, ``classes`` the
+    classes; ``hidden`` is the number that hidden parts of a module's input get. ``target`` is the class to
+    explain, unless the predicted one.
+
+    >>> steps = inspect("digits", index=0)
+    >>> steps.subject.classes[steps.subject.explained], sorted(steps.relevance)[-1]
+    ('3', 'occlusion')
+    """
+    if hasattr(model, "definition") and not options and len(inputs) < 2:  # one of ours, on torch or numpy
+        subject = array_subject(model, inputs[0] if inputs else None, tuple(classes or ()))
+        return Inspection(replace(subject, target=find_target(subject, target)))
+    if not isinstance(model, (str, Path)):
+        from headwork.inspection.torch_subjects import module_subject
+
+        subject = module_subject(model, inputs, options, labels=labels, classes=classes, hidden=hidden)
+        return Inspection(replace(subject, target=find_target(subject, target)))
+    opened = open_folder(model, image=image, index=index, text=text, resize=resize, target=target)
+    return Inspection(opened.subject, opened.others, opened.truth)

@@ -1,0 +1,193 @@
+"""``headwork.intervene``: change single heads of any torch module, and read how far its output moves.
+
+``head(2).off()`` is data: which heads, and what becomes of them. The pass is watched as in ``attention_of``;
+where a head's weights have met the values, its part of the product is replaced. Other heads keep their bits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headwork.construct import Construction
+from headwork.errors import InputError, sizes_in_words
+from headwork.inspection.attention import Keeping, attention_of, lies_in, watched
+from headwork.inspection.watching import Found, tensors_in
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """Some heads of an attention, counted from 0 (none: all of them), and what becomes of them."""
+
+    heads: tuple[int, ...]
+    kind: str = ""
+    weights: Any = field(default=None, repr=False)
+    other: tuple[Any, Any] | None = field(default=None, repr=False)  # another input: args and kwargs
+
+    def off(self) -> "Heads":
+        """The head adds nothing: its output is zero."""
+        return replace(self, kind="off")
+
+    def uniform(self) -> "Heads":
+        """Equal weights on every key that the query may attend to."""
+        return replace(self, kind="uniform")
+
+    def identity(self) -> "Heads":
+        """Each token attends to itself alone."""
+        return replace(self, kind="identity")
+
+    def fixed(self, weights: Any) -> "Heads":
+        """These weights, (query, key) or with head or batch in front; or what ``headwork.build`` gives."""
+        array = weights.trace()["weights"].values if isinstance(weights, Construction) else weights
+        return replace(self, kind="weights", weights=torch.as_tensor(np.asarray(array)))
+
+    def weights_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
+        """The weights that the head has on another input of the same length."""
+        return replace(self, kind="weights", other=(inputs, kwargs))
+
+    def output_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
+        """The output that the head has on another input of the same length."""
+        return replace(self, kind="output", other=(inputs, kwargs))
+
+
+def head(*heads: int) -> Heads:
+    """Some heads, to be changed; without a number, all of an attention.
+
+    >>> head(2).off()
+    Heads(heads=(2,), kind='off')
+    """
+    return Heads(heads)
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """The output with the change, the one before, and how far the first tensors in them are apart.
+
+    ``largest`` and ``mean``: of the absolute differences. ``relative``: the norm of the difference over that
+    of the output. ``changed``: the share of rows whose largest entry, the prediction, is another.
+    """
+
+    output: Any = field(repr=False)
+    before: Any = field(repr=False)
+    largest: float
+    mean: float
+    relative: float
+    changed: float
+
+    def __str__(self) -> str:
+        return (
+            f"the output moves by {self.relative:.3g} of its norm (largest difference {self.largest:.3g}, "
+            f"mean {self.mean:.3g}); {self.changed:.1%} of the predictions change"
+        )
+
+
+def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, **kwargs: Any) -> Any:
+    """The ``Effect`` of changing heads; without inputs, a function of inputs that gives it.
+
+    ``changes`` maps the path of an attention, of a module around it, or a shell pattern to what becomes of
+    its heads. Paths are those that ``attention_of`` gives. The module is left as it was found.
+
+    >>> layer = nn.MultiheadAttention(4, 2, bias=False, batch_first=True).eval()
+    >>> effect = intervene(layer, {"": head().off()}, *[torch.ones(1, 3, 4)] * 3)
+    >>> effect.output[0].abs().max().item(), effect.relative
+    (0.0, 1.0)
+    """
+    for path, change in changes.items():
+        if not isinstance(change, Heads) or not change.kind:
+            raise InputError(f"intervene: '{path}' has {change!r}. Give, for instance, head(2).off().")
+    if not inputs and not kwargs:
+        return partial(intervene, module, changes)
+    before = watched(module, inputs, kwargs, Editing({}), stepwise=True)
+    editing = Editing({path: (change, _source(module, path, change)) for path, change in changes.items()})
+    output = watched(module, inputs, kwargs, editing, stepwise=True)
+    editing.check()
+    pair = [next((t for t in tensors_in(o, 4) if t.is_floating_point()), None) for o in (before, output)]
+    if pair[0] is None or pair[1] is None:
+        raise InputError("intervene: the output of the module holds no decimal numbers to compare.")
+    old, new = (
+        tensor.detach().double().reshape(-1, *tensor.shape[-1:]) for tensor in pair if tensor is not None
+    )
+    gaps, norm = (new - old).abs(), old.norm().item()
+    changed = (new.argmax(-1) != old.argmax(-1)).double().mean().item()
+    relative = gaps.norm().item() / norm if norm else float(gaps.any())
+    return Effect(output, before, gaps.max().item(), gaps.mean().item(), relative, changed)
+
+
+Source = dict[tuple[str, int], Tensor]
+
+
+def _source(module: nn.Module, path: str, change: Heads) -> Source:
+    """Weights or outputs on the other input, by path and call."""
+    if change.other is None:
+        return {}
+    inputs, kwargs = change.other
+    other = attention_of(module, *inputs, paths=path, keep=(change.kind,), **kwargs)
+    return {(record.path, record.call): getattr(record, change.kind) for record in other.records}
+
+
+class Editing(Keeping):
+    """Replaces the outputs of heads on the way."""
+
+    def __init__(self, changes: Mapping[str, tuple[Heads, Source]]) -> None:
+        super().__init__(list(changes), (), 0)
+        self.changes = changes
+
+    def found(self, found: Found) -> Tensor | None:
+        call = self.calls.get(found.path, 0)
+        self.calls[found.path] = call + 1
+        wanted = [pair for path, pair in self.changes.items() if lies_in(found.path, path)]
+        if not wanted:
+            return None
+        where = f"intervene: the attention at '{found.path}'"
+        output, value, weights = found.get("output"), found.get("value"), found.arranged()
+        if found.fixed or output is None or value is None:
+            raise InputError(f"{where} cannot be changed: {found.fixed}.")
+        output, count = output.clone(), weights.shape[1]
+        value = value.repeat_interleave(count // value.shape[1], 1)  # grouped queries
+        for change, source in wanted:
+            heads = list(change.heads or range(count))
+            if not all(0 <= one < count for one in heads):
+                raise InputError(f"{where} has heads 0 to {count - 1}, not {max(heads)}.")
+            given = source.get((found.path, call)) if change.other else change.weights
+            old = output[:, heads] if change.kind == "output" else weights[:, heads]
+            if change.kind in ("weights", "output"):
+                new = _fitting(given, old, heads, where, change.kind)
+            else:
+                new = _new_weights(change.kind, old, where)
+            output[:, heads] = (new if change.kind == "output" else new.to(value) @ value[:, heads]).to(
+                output
+            )
+        return output
+
+
+def _new_weights(kind: str, old: Tensor, where: str) -> Tensor:
+    if kind == "off":
+        return torch.zeros_like(old)
+    if kind == "uniform":
+        allowed = (old > 0).to(old)
+        return allowed / allowed.sum(-1, keepdim=True).clamp_min(1)
+    if old.shape[-2] != old.shape[-1]:
+        raise InputError(
+            f"{where} is {sizes_in_words(old.shape[-2:], 'query key')}: identity needs a square."
+        )
+    return torch.eye(old.shape[-1]).to(old).expand_as(old)
+
+
+def _fitting(given: Tensor | None, old: Tensor, heads: list[int], where: str, kind: str) -> Tensor:
+    """What was given for these heads; of all heads, these are taken."""
+    if given is None:
+        raise InputError(f"{where} is not reached by the other input, call for call.")
+    if given.dim() == 4 and given.shape[1] > max(heads):
+        given = given[:, heads]
+    try:
+        return given.to(old).broadcast_to(old.shape)
+    except RuntimeError:
+        axes = "batch head query " + ("key" if kind == "weights" else "width")
+        came, expected = sizes_in_words(given.shape, axes), sizes_in_words(old.shape, axes)
+        raise InputError(
+            f"{where}: {kind} are {came}, expected {expected}. Sizes must be the same."
+        ) from None

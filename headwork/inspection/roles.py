@@ -1,0 +1,218 @@
+"""What a head does, wherever it stands: its weights over many inputs, scored against heads that Build makes.
+
+The roles, in the order that decides where several fit: identity, previous, next, first, a local window with
+its offset, a fixed permutation, uniform; content is what no position explains. The share of a role is that
+part of the variance of its weights A round uniform ones U that c (T - U) explains, T being the weights that
+``headwork.build`` is asked for, c a factor: the squared cosine between A - U and T - U. Which role it is, is
+decided on the mean of A over the inputs, where noise has gone. Where tokens are patches on a grid, a window
+has two offsets.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwork.errors import InputError, sizes_in_words
+
+Array = NDArray[Any]
+Pair = tuple[int, int]
+ORDER = ("identity", "previous", "next", "first", "window", "permutation", "uniform", "content")
+LEAST_FIT = 0.5  # for a role to be named
+LEAST_FIXED = 0.1  # of the variance, that is the same for every input
+ALIKE = 0.02  # roles whose fits are this near coincide
+INSIDE = 0.9  # of the weights, within a window whose shares noise hides
+LEAST_SHARE = 0.25  # of the variance, for a role to be named
+MAX_TOKENS = 512  # as many as heads are built for
+MAX_CHOICES = 12  # windows that are looked at closely
+EVEN = 0.7  # of the squares that weights have if they are uniform, at least: uniform
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a head does. ``offset`` is a window's middle, (down, right) on a grid; ``size`` its extent."""
+
+    name: str
+    share: float  # of the variance round uniform weights that the role explains; of content: what varies
+    fixed: float  # the share of the mean pattern over all inputs: the most that positions can explain
+    distance: float  # mean distance between query and key, in tokens or patches
+    offset: float | tuple[float, float] | None = None
+    size: int | tuple[int, int] | None = None
+    order: tuple[int, ...] = ()  # of a permutation: the key of each query
+
+    @property
+    def text(self) -> str:
+        if self.name != "window":
+            return self.name
+        size = f"{self.size[0]} x {self.size[1]}" if isinstance(self.size, tuple) else str(self.size)
+        at = self.offset if isinstance(self.offset, tuple) else (self.offset,)
+        return f"window of {size} at offset {', '.join(f'{x:+g}' for x in at if x is not None)}"
+
+
+def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
+    """The role of one head from its weights (query, key), or over many inputs (..., query, key).
+
+    With ``grid`` (rows, columns) the last tokens are patches; those before them (a class token) are none.
+
+    >>> role(np.roll(np.eye(5), -1, axis=1)).name, role(np.full((5, 5), 0.2)).name
+    ('previous', 'uniform')
+    """
+    A = np.asarray(weights, float)
+    if A.ndim < 2 or 0 in A.shape or not np.isfinite(A).all() or A.min() < 0:
+        raise InputError(
+            f"weights are {sizes_in_words(A.shape, '')}. Give (query, key) or (input, query, key), each row "
+            "of them positive and summing to 1."
+        )
+    A = A.reshape(-1, *A.shape[-2:])
+    case = _Case(A, grid)
+    found = {name: (case.fit(T, rows), T, more) for name, T, rows, more in case.candidates()}
+    # A window is the best of many, and one that runs into the ends can be like another role.
+    best = max((fit - ALIKE * (5 if name == "window" else 1) for name, (fit, *_) in found.items()), default=0)
+    named = next((name for name in ORDER if name in found and found[name][0] >= best), "")
+    fixed = case.share(case.mean)
+    more: dict[str, Any] = {}
+    name, share = "content", 1 - fixed
+    if case.evenness >= 1 - 1e-6:
+        name, share = "uniform", 1.0
+    elif (
+        best + ALIKE >= LEAST_FIT and case.fixed >= LEAST_FIXED and case.share(found[named][1]) >= LEAST_SHARE
+    ):
+        name = named
+    elif "window" in found and case.inside >= INSIDE:
+        name = "window"
+    elif case.evenness >= EVEN:
+        name, share = "uniform", case.evenness
+    if name in found:
+        _, T, more = found[name]
+        share = case.share(T)
+    return Role(name, share, fixed, case.distance, **more)
+
+
+def end_keys(keys: Array, count: int, ends: str) -> Array:
+    """Keys that may lie beyond the ends, as Build has them: wrapped around, or clamped to the end token."""
+    return np.asarray(keys % count if ends == "wrap" else keys.clip(0, count - 1))
+
+
+class _Case:
+    """The weights of a head (input, query, key) beside uniform ones, over the keys that a query may see."""
+
+    def __init__(self, A: Array, grid: tuple[int, int] | None) -> None:
+        self.A, self.mean, self.inside = A, A.mean(0), 0.0
+        queries, keys = self.mean.shape
+        self.square = queries == keys
+        self.grid = grid or (1, keys)
+        self.before = keys - self.grid[0] * self.grid[1]  # tokens that are no patches
+        allowed = np.ones((queries, keys), bool)
+        if self.square and not np.triu(self.mean, 1).any():
+            allowed = np.tril(allowed)  # causal
+        self.uniform = allowed / allowed.sum(1, keepdims=True)
+        self.rows = allowed.sum(1) > 1  # the others have no choice
+        squares = (A**2).mean(0)[self.rows].sum()
+        self.evenness = float((self.uniform[self.rows] ** 2).sum() / squares) if self.rows.any() else 1.0
+        places = np.stack(np.unravel_index(np.arange(self.grid[0] * self.grid[1]), self.grid), -1)
+        self.offsets = places - places[:, None]  # query, key, axis
+
+    def share(self, T: Array) -> float:
+        """Of the variance round uniform weights that T, less uniform and scaled, explains over all inputs."""
+        shape = T - self.uniform
+        along = float(((self.mean - self.uniform) * shape)[self.rows].sum())
+        total = float(((self.A - self.uniform) ** 2).mean(0)[self.rows].sum() * (shape[self.rows] ** 2).sum())
+        return max(0.0, along) ** 2 / total if total else 0.0
+
+    def fit(self, T: Array, rows: Array) -> float:
+        """The squared cosine between the mean and T, both less uniform, where T says something."""
+        rows = self.rows & rows
+        mean, role = (self.mean - self.uniform)[rows], (T - self.uniform)[rows]
+        lengths = float((mean**2).sum() * (role**2).sum())
+        return max(0.0, float((mean * role).sum())) ** 2 / lengths if lengths else 0.0
+
+    @property
+    def fixed(self) -> float:
+        """The share of the variance that every input has, less what a mean of few has by chance."""
+        count = len(self.A)
+        return 1.0 if count == 1 else (count * self.share(self.mean) - 1) / (count - 1)
+
+    @property
+    def patches(self) -> Array:
+        """The mean weights between tokens that have a place."""
+        return np.asarray(self.mean[self.before :, self.before :])
+
+    @property
+    def distance(self) -> float:
+        if not self.square:
+            return float("nan")
+        far = np.linalg.norm(self.offsets, axis=-1)
+        return float((self.patches * far).sum() / max(self.patches.sum(), 1e-30))
+
+    def candidates(self) -> Iterator[tuple[str, Array, Array, dict[str, Any]]]:
+        """Each role: its weights, the queries that they say something about, and what else there is to tell.
+
+        Of ends that differ the best is taken.
+        """
+        queries, n = self.mean.shape
+        every = np.ones(queries, bool)
+        yield "first", np.eye(n)[np.zeros(queries, int)], every, {}
+        if not self.square or n < 2 or n > MAX_TOKENS:
+            return
+        yield "identity", np.eye(n), every, {}
+        for name, step in (("previous", -1), ("next", 1)):
+            inner = np.zeros(n, bool)
+            inner[self.before :] = (self.offsets == (0, step)).all(-1).any(1)
+            clamped, wrapped = (np.eye(n)[end_keys(np.arange(n) + step, n, e)] for e in ("clamp", "wrap"))
+            choices = [(clamped, every), (wrapped, every), (clamped, inner)]
+            yield name, *max(choices, key=lambda choice: self.fit(*choice)), {}
+        picks = self.mean.argmax(1)
+        if len(set(picks.tolist())) == n:
+            yield "permutation", np.eye(n)[picks], every, {"order": tuple(picks.tolist())}
+        windows = [choice for start, size in self._rectangles() for choice in self._window(start, size)]
+        if windows:
+            T, rows, more = max(windows, key=lambda choice: self.fit(*choice[:2]))
+            # On a single input, content may look local.
+            clear = self.share(T) >= (LEAST_SHARE if len(self.A) == 1 else LEAST_SHARE / 2)
+            self.inside = float(self.mean[T > 0].sum() / self.mean.sum()) if clear else 0.0
+            yield "window", T, rows, more
+
+    def _rectangles(self) -> list[tuple[Pair, Pair]]:
+        """First offsets and sizes of windows: the best by the mean weight at each offset, and single ones."""
+        rows, columns = self.grid
+        profile = np.zeros((2 * rows, 2 * columns))  # an empty line before the sums
+        down, right = self.offsets[..., 0] + rows, self.offsets[..., 1] + columns
+        np.add.at(profile, (down, right), self.patches / len(self.patches))
+        sums = profile.cumsum(0).cumsum(1)
+        found: list[tuple[float, Pair, Pair]] = []
+        for height, width in np.ndindex(rows, columns):
+            h, w = height + 1, width + 1
+            inside = sums[h:, w:] - sums[:-h, w:] - sums[h:, :-w] + sums[:-h, :-w]
+            best = inside.argsort(axis=None)[-1 if h * w > 1 else -MAX_CHOICES :]
+            for at in zip(*np.unravel_index(best, inside.shape), strict=True):
+                value = (2 * inside[at] - 1) / (h * w)  # sum of 2 A T - T^2 for each query
+                found.append((float(value), (int(at[0]) + 1 - rows, int(at[1]) + 1 - columns), (h, w)))
+        named = [((0, step), (1, 1)) for step in (-1, 0, 1)]
+        single = [entry[1:] for entry in found if entry[2] == (1, 1)]
+        several = [entry[1:] for entry in sorted(found)[-MAX_CHOICES:] if entry[2] != self.grid]
+        # The nearest first: wrapped around, others are the same.
+        near = sorted({*single, *several}, key=lambda entry: (entry[1], max(map(abs, entry[0])), entry))
+        return [entry for entry in near if entry not in named]
+
+    def _window(self, start: Pair, size: Pair) -> list[tuple[Array, Array, dict[str, Any]]]:
+        """One window with each kind of ends, and on the queries alone whose window lies inside."""
+        shrunk, *others = (self._layout(start, size, ends) for ends in ("shrink", "clamp", "wrap"))
+        every, whole = np.ones(len(shrunk), bool), (shrunk > 0).sum(1) == size[0] * size[1]
+        middle = tuple(a + (extent - 1) / 2 for a, extent in zip(start, size, strict=True))
+        flat = self.grid[0] == 1
+        more = {"offset": middle[1] if flat else middle, "size": size[1] if flat else size}
+        inner = [(shrunk, whole, more)] if whole.sum() * 2 >= len(whole) else []
+        return [*((T, every, more) for T in (shrunk, *others)), *inner]
+
+    def _layout(self, start: Pair, size: Pair, ends: str) -> Array:
+        """The weights of a window: the mean over its offsets, which end as Build's do."""
+        axes = []
+        for n, a, extent in zip(self.grid, start, size, strict=True):
+            keys = np.arange(n)[:, None] + np.arange(a, a + extent)
+            real = (keys >= 0) & (keys < n) | (ends != "shrink")
+            axes.append((np.eye(n)[end_keys(keys, n, ends)] * real[..., None]).sum(1))
+        T = np.zeros_like(self.mean)
+        T[self.before :, self.before :] = np.kron(*axes)
+        return np.asarray(T / np.maximum(T.sum(1, keepdims=True), 1))

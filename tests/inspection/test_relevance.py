@@ -1,0 +1,134 @@
+"""Relevance against a truth that is known, and the verdict on it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.trust import agreement, planted
+from headwork import inspect
+from headwork.inspection.relevance import (
+    RANDOM_ORDERS,
+    gradient_attention,
+    insertion_and_deletion,
+    relevance,
+    rollout,
+    trust,
+)
+from headwork.inspection.subjects import Layer, Subject
+
+COEFFICIENTS = np.array([3.0, 0.0, -1.0, 0.5, 0.0, 2.0])
+
+
+@pytest.fixture
+def linear():
+    """A model whose logit is a sum over its parts: every order of them can be worked out by hand."""
+
+    def run(hidden):
+        logits = (~hidden) @ COEFFICIENTS
+        return np.stack([logits, -logits], -1)
+
+    count = len(COEFFICIENTS)
+    return Subject(
+        name="linear",
+        labels=tuple("abcdef"),
+        parts=tuple(range(count)),
+        run=run,
+        attend=lambda target: [Layer("all", np.full((1, count, count), 1 / count))],
+        hidden_as="",
+        classes=("yes", "no"),
+    )
+
+
+def test_occlusion_has_the_order_and_the_signs_of_the_truth(linear):
+    values = relevance(linear)["occlusion"]
+    assert np.array_equal(np.argsort(-values), np.argsort(-COEFFICIENTS))
+    assert np.array_equal(np.sign(values.round(9)), np.sign(COEFFICIENTS))
+
+
+def test_insertion_and_deletion_by_hand(linear):
+    order = np.array([[0, 5, 3, 1, 4, 2]])
+    inserted, deleted = insertion_and_deletion(linear, order)
+    sums = np.cumsum([0, *COEFFICIENTS[order[0]]])
+    up = 1 / (1 + np.exp(-2 * sums))
+    down = 1 / (1 + np.exp(-2 * (sums[-1] - sums)))
+    assert inserted[0] == pytest.approx(np.trapezoid(up, dx=1 / 6))
+    assert deleted[0] == pytest.approx(np.trapezoid(down, dx=1 / 6))
+
+
+def test_the_right_order_is_above_random_and_its_reverse_below(linear):
+    # Exactly one order of 720 is best here; the methods know it, its reverse, and nothing.
+    verdicts = trust(linear, {"occlusion": COEFFICIENTS, "reverse": -COEFFICIENTS})
+    assert verdicts["occlusion"].verdict == "above random"
+    assert verdicts["reverse"].verdict == "below random"
+    assert verdicts["reverse"].value == pytest.approx(-verdicts["occlusion"].value)
+    assert "occlusion reaches" in verdicts["reverse"].sentence
+
+
+def test_random_orders_are_beyond_the_interval_one_time_in_twenty(linear):
+    generator = np.random.default_rng(0)
+    beyond = 0
+    for seed in range(200):
+        values = {"occlusion": COEFFICIENTS, "random": generator.normal(size=6)}
+        beyond += trust(linear, values, seed=seed)["random"].verdict != "not distinguishable from random"
+    assert RANDOM_ORDERS == 19
+    assert 2 <= beyond <= 20  # 10 expected
+
+
+def test_rollout_and_gradients_follow_their_papers():
+    generator = np.random.default_rng(1)
+    weights = generator.dirichlet(np.ones(4), size=(2, 3, 4))
+    gradients = generator.normal(size=weights.shape)
+    layers = [Layer(str(i), weights[i], gradients[i]) for i in range(2)]
+    half = [(weights[i].mean(0) + np.eye(4)) / 2 for i in range(2)]
+    assert np.allclose(rollout(layers), half[1] @ half[0])
+    first, second = ((weights[i] * gradients[i]).clip(0).mean(0) for i in range(2))
+    assert np.allclose(gradient_attention(layers), first + second @ (np.eye(4) + first))
+
+
+@pytest.mark.parametrize("decoys", [False, True])
+def test_a_planted_truth_is_found(decoys):
+    """Occlusion finds all of the relevant tokens; a head that is thrown away misleads rollout alone."""
+    shares: dict[str, list[float]] = {}
+    for seed in range(6):
+        subject, truth = planted(seed, decoys)
+        for name, values in relevance(subject).items():
+            shares.setdefault(name, []).append(agreement(values, truth))
+    assert np.mean(shares["occlusion"]) == 1
+    assert np.mean(shares["gradient x attention"]) > np.mean(shares["attention rollout"])
+
+
+def test_our_models_give_the_same_on_numpy_and_on_torch():
+    from headwork.inspection.folder_subjects import open_source
+    from headwork.inspection.subjects import OwnModel
+    from headwork.training.folders import example_images, find_run, saved_model
+
+    source, pixels = open_source("digits"), example_images("digits").images[0]
+    on_torch = source.subject(pixels)
+    on_numpy = type(source)(
+        source.path, OwnModel(saved_model(find_run("digits")), torch=False), None, source.classes,
+        source.mean, source.std,
+    ).subject(pixels)  # fmt: skip
+    assert on_torch.layers[0].gradient is not None
+    assert on_numpy.layers[0].gradient is None
+    assert [layer.path for layer in on_torch.layers] == [layer.path for layer in on_numpy.layers]
+    assert np.allclose(on_torch.layers[3].weights, on_numpy.layers[3].weights, atol=1e-5)
+    assert np.allclose(relevance(on_torch)["occlusion"], relevance(on_numpy)["occlusion"], atol=1e-5)
+    for one, other in zip(on_torch.head_effects, on_numpy.head_effects, strict=True):
+        assert np.allclose(one, other, atol=1e-5)
+    assert np.allclose(on_torch.positions, on_numpy.positions, atol=1e-5)
+
+
+def test_gradients_of_our_models_are_those_of_attention_of():
+    """The note of our definition and the pass watched from below agree."""
+    from headwork import example_images, load
+
+    values = torch.from_numpy(example_images("digits").inputs[:1])
+    model = load("digits", torch=True).with_backend("plain")
+    below = inspect(torch.nn.Sequential(model), values).subject.layers
+    above = inspect("digits", index=0).subject.layers
+    assert len(below) == len(above)
+    for one, other in zip(below, above, strict=True):
+        assert np.allclose(one.weights, other.weights, atol=1e-5)
+        assert np.allclose(one.gradient, other.gradient, atol=1e-4)
