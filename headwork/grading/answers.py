@@ -138,12 +138,18 @@ def _read(nested: Any, factor: str) -> Entries:
 def as_counts(entries: Entries, *, about: bool) -> Entries:
     """The entries of what is counted: exact, or where "about" is asked, with the zeros at the end as rounded.
 
+    What is no whole number keeps its digits: it is no count, but a later step may follow from it.
+
     >>> as_counts(read_entries("37000"), about=True).half_unit.tolist()
     500.0
     """
     if not about:
-        exact = np.full(entries.shape, math.inf)
-        return replace(entries, half_unit=np.zeros(entries.shape), decimals=exact, significant=exact)
+        whole = entries.values == np.round(entries.values)
+        half_unit = np.where(whole, 0.0, entries.half_unit)
+        decimals, significant = (
+            np.where(whole, math.inf, x) for x in (entries.decimals, entries.significant)
+        )
+        return replace(entries, half_unit=half_unit, decimals=decimals, significant=significant)
     zeros = [len(text) - len(text.rstrip("0")) if text.isdigit() else 0 for text in entries.texts.flat]
     rounded = np.array(zeros, float).reshape(entries.shape)
     return replace(
@@ -214,7 +220,7 @@ def mismatches(entries: Entries, reference: Array, allowed: Array) -> Array:
     """Which entries are further off than allowed; nothing matches an undefined value."""
     with np.errstate(all="ignore"):
         distance = np.abs(entries.values - reference)
-        near = distance <= allowed * (1 + 1e-6) + 1e-12 * np.abs(reference)
+        near = distance <= allowed * (1 + 1e-6) + 1e-12 * np.abs(np.nan_to_num(reference, posinf=0, neginf=0))
     return ~(near | (entries.values == reference))
 
 

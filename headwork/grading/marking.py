@@ -137,7 +137,10 @@ class _Marker:
         allowed = tolerance(entries, self.digits)
         if off:
             allowed = np.maximum(allowed, one_unit_off(entries, value, self.digits))
-        return not mismatches(entries, value, allowed + slack).any()
+        off_by = mismatches(entries, value, allowed + slack)
+        if self.exercise.counts and not self.exercise.about:
+            off_by |= (value == np.round(value)) & (entries.values != np.round(entries.values))
+        return not off_by.any()
 
     def _accept(self, path: str, entries: Entries, max_points: float) -> tuple[StepMark, Entries] | None:
         """The mark of a step that is right by the key, by own numbers or in another form; else None.
@@ -178,6 +181,8 @@ class _Marker:
         error = self.case.propagated_error(self.own, self.half_units, path)
         if self._near(entries, expected, error) or self._near(entries, expected, error, off=True):
             return self._followed(path, not self.any_wrong, remark)
+        if self.exercise.counts and not self.any_wrong:
+            return None
         tried = range(self.digits, (self.digits + 1) // 2 - 1, -1)
         count = rounding_digits(self.case, path, entries, self.digits, self.precise, tried)
         return (
@@ -194,19 +199,22 @@ class _Marker:
         return None
 
     def _idle(self, path: str, wrong: str) -> bool:
-        """Whether a step no longer depends on an unexplained wrong one, such as one of zeros or of 10^9, from
-        which it follows: it is all one number, or the same from twice those numbers, and the key's is not.
+        """Whether a step needs no work after an unexplained wrong one from which it follows.
+
+        From zeros, or from one number throughout, it is such again, or all its rows are one. From 10^9 it is
+        what twice those numbers give. And the key's is neither.
         """
         own, key, before = self.own[wrong], self.key[wrong], self.before[wrong][1]
         moved = key * (1 + 0.37 * np.arange(key.size).reshape(key.shape)) + 0.1
         try:
             if self._same(path, {}, {wrong: moved}):  # it never depended on it
                 return False
-            blank = _blank(own, key)
-            if blank and _blank(self.case.run(self.own)[path], self.key[path]):
-                return True
+            if _plain(own) and not _plain(key):
+                return _plain(self.case.run(self.own)[path], rows=True) and not _plain(
+                    self.key[path], rows=True
+                )
             unmoved = self._same(path, {**before, wrong: own}, {**before, wrong: 2 * own})
-            return unmoved and (blank or not self._same(path, {}, {wrong: 2 * key}))
+            return unmoved and not self._same(path, {}, {wrong: 2 * key})
         except NotApplicable:
             return False
 
@@ -225,6 +233,8 @@ class _Marker:
         scope = path.removesuffix("scores")
         options, masked, weights = self.case.options, f"{scope}masked", f"{scope}weights"
         own = self.case.run(self.precise)
+        if weights not in own:
+            return
         if masked in own:
             yield "written with the mask", own[masked]
         if "sums" in own:
@@ -268,8 +278,9 @@ class _Marker:
             cause = Cause("needs-no-work", "from the numbers before, this step needs no work and shows none")
             return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
-        known = any(cause.charge and cause.doubt != "thin" for cause in causes)
-        if not known or not np.any(np.nan_to_num(entries.values)):
+        known = [cause for cause in causes if cause.charge and cause.doubt != "thin"]
+        zeros = not np.any(np.nan_to_num(entries.values))  # what gives zeros by chance explains nothing
+        if not known or (zeros and not any(cause.slug in MISCONCEPTIONS for cause in known)):
             self.unexplained.append(path)
         return StepMark(path, "wrong", 0.0, max_points, "", causes, cells, wrong.reference)
 
@@ -325,13 +336,10 @@ def _order(step: TraceValue, tokens_as: str, *, side_by_side: bool = False) -> t
     return tuple(axes)
 
 
-def _blank(value: Array, key: Array) -> bool:
-    """All zeros, or many times the same number, where the key is not."""
-
-    def plain(array: Array) -> bool:
-        return bool((array == 0).all() or (array.size > 1 and (array == array.flat[0]).all()))
-
-    return value.shape == key.shape and plain(value) and not plain(key)
+def _plain(array: Array, *, rows: bool = False) -> bool:
+    """All zeros, or many times the same number, or many times the same row."""
+    same = array == (array[:1] if rows and array.ndim > 1 and len(array) > 1 else array.flat[0])
+    return bool((array == 0).all() or (array.size > 1 and same.all()))
 
 
 def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tuple[str, Entries]]:
