@@ -37,6 +37,7 @@ WRAPPER = re.compile(
     r"\b(?:(?:np|numpy|torch|sp|sympy)\s?\.\s?)?"
     r"(?:array|asarray|tensor|matrix|Matrix|(?<=\.)(?:Size|float(?:16|32|64)|int(?:32|64)))(?=\s?\()"
 )
+NAME = re.compile(r"[A-Za-z][\w ]*")
 KEYWORD = re.compile(r",\s?(?:dtype|device|requires_grad|grad_fn)\s?=\s?[^,()\[\]]*")
 
 
@@ -92,10 +93,15 @@ def _table(text: str) -> str:
         for line, rule in zip(lines, rules, strict=True)
         if not rule
     ]
-    if rules[1:2] == [True] and len(rows) > 1 and all(not cell or cell[0].isalpha() for cell in rows[0]):
-        named = not rows[0][0] and all(row[0][:1].isalpha() for row in rows[1:])
+    if rules[1:2] == [True] and len(rows) > 1 and all(map(_is_name, rows[0])):
+        named = not rows[0][0] and all(_is_name(row[0]) for row in rows[1:])
         rows = [row[1:] if named else row for row in rows[1:]]
     return ";".join(",".join(row) for row in rows) + (";" if len(rows) == 1 else "")
+
+
+def _is_name(cell: str) -> bool:
+    """Nothing, or words that are no number."""
+    return not cell or (NAME.fullmatch(cell) is not None and cell not in ("e", "E", "pi", "oo", "inf"))
 
 
 def _lists(text: str) -> str:
@@ -212,7 +218,7 @@ class _Latex:
         if word == "\\":
             if skip := GAP.match(self.text, self.position):
                 self.position = skip.end()
-            return ";" if self.matrices else "\n"
+            return ",;" if self.matrices else "\n"
         if word in STYLES:
             return self.argument()
         if word in FUNCTIONS and not re.match(
@@ -250,4 +256,4 @@ class _Latex:
         if named[1] == "array" and word == "begin" and (columns := COLUMNS.match(self.text, self.position)):
             self.position = columns.end()
         self.matrices += (1 if word == "begin" else -1) * matrix
-        return ("[" if word == "begin" else "]") if matrix else " "
+        return ("[" if word == "begin" else ",]") if matrix else " "  # commas: a space ends no cell here

@@ -199,6 +199,7 @@ def _brackets(text: str) -> Any:
     root: list[Any] = []
     open_lists: list[list[Any]] = [root]
     rows: list[list[Any]] = [[]]  # of each open list, those that a semicolon has ended
+    commas = [False]  # whether its entries are separated by commas, and not by spaces
     entry: list[str] = []
     round_depth, matrix = 0, False
     for sign in text:
@@ -211,15 +212,19 @@ def _brackets(text: str) -> Any:
             open_lists[-1].append([])
             open_lists.append(open_lists[-1][-1])
             rows.append([])
+            commas.append(False)
         elif sign == "]" or (sign in ",;\n" and round_depth <= 0):
             here = open_lists[-1]
-            if "".join(entry).strip():
-                here.extend(_cells("".join(entry)))
+            commas[-1] |= sign == ","
+            if written := "".join(entry).strip():
+                here.extend([_mixed(written)] if commas[-1] else _cells(written))
             entry = []
             if sign == ";" and here and not isinstance(here[0], list):
                 rows[-1].append(here[:])
                 here.clear()
+                commas[-1] = False
             if sign == "]":
+                commas.pop()
                 if len(open_lists) == 1:
                     raise unreadable(text, "a ']' too many.")
                 ended = rows.pop()
