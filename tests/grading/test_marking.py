@@ -289,6 +289,13 @@ def test_a_degenerate_answer_makes_no_later_step_free(kind: str, path: str, valu
         assert "output" not in later
 
 
+def test_a_slip_that_leaves_zeros_is_no_nonsense() -> None:
+    inputs = {"tokens": "1 0; 0 1", "W_1": "1 0; 0 -1", "W_2": "2 1; 1 2", "b_1": "0 0", "b_2": "1 3"}
+    exercise = Exercise("feed-forward", inputs)
+    mark = grade(exercise, {"hidden": "1 0; 0 -1", "activated": "0 0; 0 0", "output": "1 3; 1 3"})
+    assert [step.state for step in mark.steps] == ["right", "wrong", "right"]
+
+
 def test_own_numbers_that_are_no_nonsense_still_count() -> None:
     exercise = generate("self-attention", 3, 2)
     wrong = exercise.key["scores"] + np.array([[0, 0.3, 0], [0.7, 0, 0], [0, 0, -0.4]])
