@@ -26,7 +26,7 @@ from headwork.files import open_file
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_PIXELS = 36_000_000
+MAX_PIXELS = 30_000_000
 MAX_BYTES = 4_000_000_000  # of a whole set in memory
 SMALL_NPZ = 10_000_000  # bytes: from a smaller file no large set is unpacked
 MAX_NPY_HEAD = 10_000  # bytes of an array's header
