@@ -21,7 +21,7 @@ import torch
 from headwork.comparison.timing import cores
 from headwork.data.fetching import to_stderr
 from headwork.errors import HeadworkError, InputError
-from headwork.files import read_text, write_atomic
+from headwork.files import parse_json, read_text, write_atomic
 from headwork.training.progress import format_duration
 
 FORMAT = "headwork comparison 1"
@@ -81,7 +81,7 @@ def load(
     if not path.exists():
         return None
     try:
-        data = json.loads(read_text(path))
+        data = parse_json(read_text(path), path)
         result: dict[str, Any] = data["result"]
         if isinstance(result, dict) and _header(measurement, result).items() <= data.items():
             return result

@@ -322,7 +322,7 @@ def _wrong_entries(graded: StudentMarks, number: str, path: str) -> Entries | No
 # --- overrides ----------------------------------------------------------------------------------------
 def read_overrides(path: str | Path) -> list[dict[str, Any]]:
     """Marks changed by hand."""
-    if not Path(path).is_file():
+    if not Path(path).exists():
         return []
     entries = read_toml(path).get("override", [])
     if not isinstance(entries, list):

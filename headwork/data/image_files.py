@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from headwork.files import open_file
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_PIXELS = 50_000_000
+MAX_PIXELS = 30_000_000
 MAX_BYTES = 4_000_000_000  # of a whole set in memory
 SMALL_NPZ = 10_000_000  # bytes: from a smaller file no large set is unpacked
 MAX_NPY_HEAD = 10_000  # bytes of an array's header
@@ -126,7 +127,7 @@ def _damaged_npz(path: Path) -> Iterator[None]:
         yield
     except (*DAMAGED_ZIP, UnreadableError, struct.error) as error:
         raise InputError(f"{path}: cannot be read as .npz: {error}.") from None
-    except ValueError as error:
+    except (ValueError, SyntaxError, TokenError, RecursionError) as error:  # of numpy's reader of headers
         raise InputError(f"{path}: holds an array that cannot be read safely: {error}.") from None
 
 
@@ -287,6 +288,7 @@ def read_image(
         except Exception as error:  # a damaged file can raise nearly anything from within a decoder
             raise InputError(f"{path}: damaged: {error}. Repair or delete it.") from None
         array = np.asarray(image, np.uint8)
+    del file, image  # before the second copy
     return np.ascontiguousarray(array[None] if channels == 1 else array.transpose(2, 0, 1))
 
 
@@ -305,13 +307,14 @@ def _opened(path: Path) -> "Image":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            open_file(path, max_bytes=None).close()  # a pipe would block, a device has no end
             image = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
         raise TooLarge(
             f"{path}: enormous; at most {MAX_PIXELS:,} pixels are decoded. Make it smaller."
         ) from None
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file.") from None
+    except InputError:
+        raise
     except Exception as error:  # as above: headers are damaged too
         raise InputError(f"{path}: not an image that can be read ({', '.join(FORMATS)}): {error}.") from None
     most = MAX_PIXELS // _memory_of_a_pixel(image)

@@ -4,6 +4,7 @@ The key is the recorded trace, so an exercise holds no answers. It is written as
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -101,6 +102,16 @@ class Exercise:
     def challenge(self) -> bool:
         """Whether any answer that works is right, so that there is no key."""
         return self.mechanism in CHALLENGES
+
+    @property
+    def counts(self) -> bool:
+        """Whether everything given is a whole number that counts or measures something, and so is the key."""
+        return all(isinstance(value, int) for value in self.case.inputs.values())
+
+    @property
+    def about(self) -> bool:
+        """Whether the question asks for about how many: then a rounded count is as good."""
+        return re.search(r"\babout\b", self.question, re.IGNORECASE) is not None
 
     @property
     def name(self) -> str:

@@ -33,18 +33,21 @@ class Kind:
     question: str
     asked: tuple[str, ...]
     draw: Draw
+    phrases: Callable[[dict[str, Any]], dict[str, str]]  # from the options: what the question says of them
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def kind(mechanism: str, asked: str) -> Callable[[Draw], Draw]:
+def kind(
+    mechanism: str, asked: str, phrases: Callable[[dict[str, Any]], dict[str, str]] = lambda options: {}
+) -> Callable[[Draw], Draw]:
     """Register the draw of a kind under its function's name; its docstring is the question."""
 
     def register(draw: Draw) -> Draw:
         slug = draw.__name__.replace("_", "-")
         question = " ".join((draw.__doc__ or "").split())
-        KINDS[slug] = Kind(slug, mechanism, question, tuple(asked.split(", ")), draw)
+        KINDS[slug] = Kind(slug, mechanism, question, tuple(asked.split(", ")), draw, phrases)
         return draw
 
     return register
@@ -97,7 +100,7 @@ def _choose(kind: Kind, seed: int, difficulty: int) -> Exercise:
 
 def _draw(kind: Kind, seed: int, difficulty: int, attempt: int) -> Exercise:
     inputs, options = kind.draw(Draws(kind.slug, seed, difficulty, attempt), difficulty)
-    question = kind.question.format(**inputs, **options)
+    question = kind.question.format(**inputs, **options, **kind.phrases(options))
     exercise = Exercise(kind.mechanism, inputs, options, question=question)
     steps = exercise.trace.steps.items()
     asked = [path for path, value in steps if path in kind.asked or value.card.name in kind.asked]

@@ -26,7 +26,7 @@ STEPS = "query, key, value, scores, weights, output"
 @kind("self-attention", STEPS)
 def self_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The tokens attend to each other by softmax(beta Q K^T) V. Work out the queries, keys and values, the
-    scores, the attention weights and the output.
+    scores beta Q K^T, the attention weights and the output.
     """
     count = 2 + (difficulty > 0) + (difficulty > 2)
     return {"tokens": draws.matrix(count, 2, 0, 2), **_projections(draws, 2)}, _beta(draws, difficulty)
@@ -35,7 +35,7 @@ def self_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
 @kind("cross-attention", STEPS)
 def cross_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The tokens X attend to the memory M by softmax(beta Q K^T) V. Work out the queries, keys and values,
-    the scores, the attention weights and the output.
+    the scores beta Q K^T, the attention weights and the output.
     """
     tokens = {"tokens": draws.matrix(2 + (difficulty > 2), 2, 0, 2), "memory": draws.matrix(3, 2, 0, 2)}
     return {**tokens, **_projections(draws, 2)}, _beta(draws, difficulty)
@@ -45,7 +45,7 @@ def cross_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
 def masked_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The tokens attend to each other under a mask: 1 means that a query (row) may attend to a key (column),
     0 that it may not; causal means that it may attend to itself and to earlier tokens. Work out the scores
-    before masking, the attention weights and the output.
+    beta Q K^T before masking, the attention weights and the output.
     """
     count = 3 + (difficulty > 2)
     mask = "causal"
@@ -59,9 +59,9 @@ def masked_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
 @kind("multi-head-attention", "query, key, value, scores, weights, per head, joined, output")
 def multi_head_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Two heads attend side by side: each matrix is cut into two blocks of rows, one for each head; the heads
-    are joined and mixed by W_o. Work out every step. Write the queries, keys, values and the outputs per head
-    with one row per token, head 0 first; write scores and weights with the rows of head 0 above those of head
-    1.
+    are joined and mixed by W_o. Work out every step; the scores are beta Q K^T. Write the queries, keys,
+    values and the outputs per head with one row per token, head 0 first; write scores and weights with the
+    rows of head 0 above those of head 1.
     """
     count = 2 + (difficulty > 1)
     tokens = draws.matrix(count, 4, 0, 1 + (difficulty > 2))
@@ -80,8 +80,8 @@ def beta_limits(draws: Draws, difficulty: int) -> InputsAndOptions:
 
 @kind("sensitivity", "before/weights, before/output, after/scores, after/weights, change")
 def sensitivity(draws: Draws, difficulty: int) -> InputsAndOptions:
-    """One key is moved: Delta is added to the keys. Work out the weights and the output before, the scores
-    and the weights after, and the change of the output.
+    """Attention is softmax(beta Q K^T) V. One key is moved: Delta is added to the keys. Work out the weights
+    and the output before, the scores beta Q K^T and the weights after, and the change of the output.
     """
     moved = draws.integer(0, 2)
     delta = [draws.row(2, -1, 2) if row == moved else [0, 0] for row in range(3)]
@@ -93,17 +93,22 @@ def sensitivity(draws: Draws, difficulty: int) -> InputsAndOptions:
 def copying(draws: Draws, difficulty: int) -> InputsAndOptions:
     """The vectors a, b, c, d are orthogonal and have norm r = {norm}. Each row of X is a sum of some of them,
     in coordinates along a/r, b/r, c/r, d/r. With q = k = v = x and beta = 1, work out the norms of the
-    tokens, the scores, the weights, the output, and the error |y - x|/r of each token.
+    tokens, the scores X X^T, the weights, the output, and the error |y - x|/r of each token.
     """
     norm = draws.choice(("1", "3/2", "2") if difficulty == 1 else ("1/2", "5/4", "7/4"))
     rows = [draws.row(4, 0, 1) for _ in range(3)]
     return {"tokens": matrix_text([[norm if x else "0" for x in row] for row in rows])}, {"norm": norm}
 
 
-@kind("linear-attention", "scores, sums, weights, output")
+def _masked(options: dict[str, Any]) -> dict[str, str]:
+    causal = "the scores (0 where the causal mask hides a later key)"
+    return {"scores": causal if options else "the scores Q K^T"}
+
+
+@kind("linear-attention", "scores, sums, weights, output", _masked)
 def linear_attention(draws: Draws, difficulty: int) -> InputsAndOptions:
     """Linear attention omits the exponential: the dot products of queries and keys are divided by their sum
-    over the keys. Work out the scores, their sums, the weights and the output.
+    over the keys. Work out {scores}, their sums, the weights and the output.
     """
     rows = {name: draws.matrix(3, 2, 0, 2 + (difficulty > 1)) for name in ("query", "key", "value")}
     return rows, {"mask": "causal"} if difficulty > 2 else {}
@@ -323,10 +328,14 @@ def sharing_counts(draws: Draws, difficulty: int) -> InputsAndOptions:
 
 
 # --- recurrence -------------------------------------------------------------------------------------
-@kind("recurrence", "step */state, output")
+def _output(options: dict[str, Any]) -> dict[str, str]:
+    return {"result": "1 if W_y h_T > 0, else 0" if options else "W_y h_T"}
+
+
+@kind("recurrence", "step */state, output", _output)
 def recurrence(draws: Draws, difficulty: int) -> InputsAndOptions:
     """A recurrence h_t = W_x x_t + W_h h_(t-1) with the state h_0 before the first step reads the inputs one
-    by one (step 0 is the first). Work out every state, and the output W_y h_T.
+    by one (step 0 is the first). Work out every state, and the output: {result}.
     """
     inputs = {"inputs": draws.vector(3 + (difficulty > 1), -2, 4)}
     choices = {"W_x": (2, 3, -1), "W_h": (-2, -1, 2, 3), "W_y": (2, -1, 3)}

@@ -28,6 +28,8 @@ FORMS = (
     "Decimals to {digits} digits after the point; "
     "fractions and exact forms (1/3, sqrt(2), e^2/(1+e^2)) are accepted too."
 )
+COUNTS = "Counts are exact: write every digit (37056, not 3.7e4), or a product such as 12*3088."
+ABOUT = "Two digits are enough where about how many is asked: 37000 or 3.7e4."
 SEPARATORS = "Separate entries by spaces and rows by new lines. Positions count from 0."
 
 
@@ -114,7 +116,8 @@ def build_question(exercise: Exercise) -> Question:
         paragraphs.append(CONVENTION.format(convention))
     if exercise.tokens_as == "columns":
         paragraphs.append("Every token is a column, and so is everything that has one entry per token.")
-    paragraphs += [FORMS.format(digits=exercise.digits), SEPARATORS]
+    forms = (ABOUT if exercise.about else COUNTS) if exercise.counts else FORMS.format(digits=exercise.digits)
+    paragraphs += [forms, SEPARATORS]
     masks = [
         TraceValue(name, Input(name, "M", "query key"), value, (0, 1), "M")
         for name, value in trace.options.items()

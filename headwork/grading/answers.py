@@ -7,20 +7,26 @@ evaluated. A ``?`` or an empty entry is blank.
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError, cut
+from headwork.errors import InputError, cut, unknown
 from headwork.exercises.case import Array
 from headwork.files import read_toml
-from headwork.numbers.typed import nested_array, nested_texts
+from headwork.numbers.pasted import unwrapped
+from headwork.numbers.typed import join_mixed, nested_array, nested_texts, read_number
 
 LARGEST_FILE, LONGEST_NAME = 200_000, 200
 MAX_CELLS = 4_000
-DECIMAL = re.compile(r"[-+]?(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?")
+CONVENTIONS = {"tokens_as": ("rows", "columns")}
+# A decimal as typed: 0.5, 5e-1, 5*10^(-1), (0.5), 50%.
+DECIMAL = re.compile(
+    r"\(?[-+]?([0-9]*)(?:\.([0-9]*))?(?:(?:[eE]| ?\* ?10 ?\^ ?\(?)([-+]?[0-9]{1,4})\)?)?\)? ?(%?)"
+)
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:([ ,_'])\d{3})(?:\1\d{3})*")
 
 
@@ -69,21 +75,39 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def read_entries(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> Entries | None:
-    """The entries of one step, or None where nothing was filled in.
+def read_entries(text: str, *, shape: tuple[int, ...] | None = None, axes: str = "") -> Entries | None:
+    """The entries of one step, or None where nothing was filled in; ``shape`` tells 2 1/3 from two entries.
 
     >>> entries = read_entries("1/3 0.25; ? 2")
     >>> entries.values.round(3).tolist(), entries.half_unit.tolist()
     ([[0.333, 0.25], [nan, 2.0]], [[0.0, 0.005], [0.0, 0.005]])
+    >>> float(read_entries("2 1/4", shape=()).values)
+    2.25
     """
     text = str(text).strip()
-    if shape == () and THOUSANDS.fullmatch(text):
-        text = re.sub(r"[ ,_']", "", text)
-    if axes == "axis":  # a shape: [1, 5, 12, 64], (1, 5, 12, 64) or 1 x 5 x 12 x 64
-        text = re.sub(r"[x×*()]", " ", text).replace("[", " ").replace("]", " ").strip()
     if not text.strip(" ?;,[]\n\t"):
         return None
-    nested = nested_texts(text)
+    if axes == "axis":  # a shape: [1, 5, 12, 64], (1, 5, 12, 64) or 1 x 5 x 12 x 64
+        text = re.sub(r"[x*()\[\];\s]", " ", unwrapped(text))
+    if shape == ():
+        if THOUSANDS.fullmatch(text):
+            text = re.sub(r"[ ,_']", "", text)
+        with suppress(InputError):
+            return _read(*nested_texts(text, single=True))
+    nested, factor = nested_texts(text)
+    if shape and not _fits(nested, shape) and _fits(joined := join_mixed(nested), shape):
+        nested = joined
+    return _read(nested, factor)
+
+
+def _fits(nested: Any, shape: tuple[int, ...]) -> bool:
+    return _without_ones(np.shape(np.array(nested, object))) in (
+        _without_ones(shape),
+        _without_ones(shape[::-1]),
+    )
+
+
+def _read(nested: Any, factor: str) -> Entries:
     if isinstance(nested, str):
         nested = nested.strip() or "?"
     if _count(nested) > MAX_CELLS:
@@ -98,6 +122,10 @@ def read_entries(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> E
     half_unit, decimals, significant = (
         np.array(part, float).reshape(numbers.shape) for part in zip(*precisions, strict=True)
     )
+    if factor:  # what is no decimal is exact, and so is its multiple
+        number, exact = read_number(factor), half_unit == 0
+        values, half_unit = values * number, half_unit * abs(number)
+        decimals, significant = np.where(exact, math.inf, decimals), np.where(exact, math.inf, significant)
     entries = Entries(values, half_unit, decimals, significant, texts)
     # A bare 0 or 1 among decimals is rounded like them.
     finest = entries.finest
@@ -105,6 +133,31 @@ def read_entries(text: str, *, shape: tuple[int, ...] = (), axes: str = "") -> E
     digits = np.round(-np.log10(2 * finest)) if finest else 0
     half_unit, decimals = np.where(integers, finest, half_unit), np.where(integers, digits, decimals)
     return replace(entries, half_unit=half_unit, decimals=decimals)
+
+
+def as_counts(entries: Entries, *, about: bool) -> Entries:
+    """The entries of what is counted: exact, or where "about" is asked, with the zeros at the end as rounded.
+
+    What is no whole number keeps its digits: it is no count, but a later step may follow from it.
+
+    >>> as_counts(read_entries("37000"), about=True).half_unit.tolist()
+    500.0
+    """
+    if not about:
+        whole = entries.values == np.round(entries.values)
+        half_unit = np.where(whole, 0.0, entries.half_unit)
+        decimals, significant = (
+            np.where(whole, math.inf, x) for x in (entries.decimals, entries.significant)
+        )
+        return replace(entries, half_unit=half_unit, decimals=decimals, significant=significant)
+    zeros = [len(text) - len(text.rstrip("0")) if text.isdigit() else 0 for text in entries.texts.flat]
+    rounded = np.array(zeros, float).reshape(entries.shape)
+    return replace(
+        entries,
+        half_unit=np.where(rounded > 0, 0.5 * 10.0**rounded, entries.half_unit),
+        decimals=np.where(rounded > 0, -rounded, entries.decimals),
+        significant=np.where(rounded > 0, entries.significant - rounded, entries.significant),
+    )
 
 
 def _fill_blanks(nested: Any) -> Any:
@@ -123,7 +176,8 @@ def _precision(entry: str) -> tuple[float, float, float]:
     match = DECIMAL.fullmatch(entry.strip())
     if not match or not (match[1] or match[2]):
         return 0.0, math.inf, math.inf
-    integer, fraction, power = match[1] or "", match[2] or "", int(match[3] or 0)
+    integer, fraction = match[1] or "", match[2] or ""
+    power = int(match[3] or 0) - (2 if match[4] else 0)
     significant = len((integer + fraction).lstrip("0"))
     decimals = len(fraction) - power
     # An integer counts as exact; ``tolerance`` decides by its digits whether it may be a rounded number.
@@ -149,11 +203,24 @@ def tolerance(entries: Entries, digits: int) -> Array:
     return np.where(sparse | integers, short, np.maximum(asked, rounded))
 
 
+def one_unit_off(entries: Entries, reference: Array, digits: int) -> Array:
+    """How far an entry may be off if its last digit may be off by one, as when digits are cut off.
+
+    That takes two significant digits. With fewer digits than asked the right number must not end there too:
+    0.26 for 0.2689 is cut off, 0.26 for 0.25 is not.
+    """
+    unit = 2 * entries.half_unit
+    with np.errstate(all="ignore"):
+        ends = np.abs(reference / unit - np.round(reference / unit)) < 1e-6
+    allowed = (unit > 0) & (entries.significant >= 2) & (~ends | (entries.decimals >= digits))
+    return np.where(allowed, 1.5 * unit, 0.0)
+
+
 def mismatches(entries: Entries, reference: Array, allowed: Array) -> Array:
     """Which entries are further off than allowed; nothing matches an undefined value."""
     with np.errstate(all="ignore"):
         distance = np.abs(entries.values - reference)
-        near = distance <= allowed * (1 + 1e-6) + 1e-12 * np.abs(reference)
+        near = distance <= allowed * (1 + 1e-6) + 1e-12 * np.abs(np.nan_to_num(reference, posinf=0, neginf=0))
     return ~(near | (entries.values == reference))
 
 
@@ -180,6 +247,11 @@ def read_answers(path: str | Path) -> AnswerFile:
     exercises = data.get("exercise", {})
     if not isinstance(conventions, dict) or not isinstance(exercises, dict):
         raise InputError(f"{source}: [conventions] and [exercise.NAME] must be tables.")
+    for name, value in conventions.items():
+        if name not in CONVENTIONS:
+            raise InputError(f"{source}: {unknown('convention', name, CONVENTIONS)}")
+        if value not in CONVENTIONS[name]:
+            raise InputError(f"{source}: {unknown(name, value, CONVENTIONS[name])}")
     texts = {
         str(name): {str(step): _text(value, f"{source}: {name}, {step}") for step, value in part.items()}
         for name, part in answers.items()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError
+from headwork.errors import InputError, unknown
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.exercise import Exercise
 from headwork.grading.answers import read_entries
@@ -16,6 +16,9 @@ from headwork.grading.wrong_step import Cause
 def grade_challenge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
     """Run the answer and say whether it works."""
     challenge = CHALLENGES[exercise.mechanism]
+    for name in answers:
+        if name not in challenge.fields:
+            raise unknown(f"field of {exercise.name}", name, challenge.fields)
     max_points = float(exercise.points.get(ANSWER, 2))
 
     def mark(state: State, remark: str, causes: tuple[Cause, ...] = ()) -> Mark:
@@ -23,8 +26,8 @@ def grade_challenge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
         return Mark(exercise, (StepMark(ANSWER, state, points, max_points, remark, causes),))
 
     try:
-        inputs = {name: _value(str(text), name) for name, text in exercise.inputs.items()}
-        answer = {name: _value(answers.get(name, ""), name) for name in challenge.fields}
+        inputs = {name: _value(str(text), name, row=True) for name, text in exercise.inputs.items()}
+        answer = {name: _value(answers.get(name, ""), name, row=name != "beta") for name in challenge.fields}
         missing = [name for name, value in answer.items() if value is None]
         if missing:
             fields = f"{' and '.join(missing)} " if len(missing) < len(answer) else ""
@@ -36,13 +39,18 @@ def grade_challenge(exercise: Exercise, answers: Mapping[str, str]) -> Mark:
     return mark("right", evidence) if works else mark("wrong", "", (Cause(cause, evidence),))
 
 
-def _value(text: str, name: str) -> Any:
+def _value(text: str, name: str, *, row: bool = False) -> Any:
+    """A number, or a matrix; ``row``: what is no matrix is its only row."""
     try:
-        entries = read_entries(text)
+        entries = read_entries(text, shape=None if row else ())
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     if entries is None:
         return None
     if entries.blank.any():
         raise InputError(f"{name}: some entries are left blank.")
-    return entries.values
+    return (
+        np.atleast_2d(entries.values)
+        if row
+        else entries.values.reshape(entries.shape if entries.values.size > 1 else ())
+    )

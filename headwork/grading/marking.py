@@ -7,20 +7,34 @@ nothing more.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError
+from headwork.errors import InputError, unknown
 from headwork.exercises.case import Array, Case, NotApplicable, Steps
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
-from headwork.grading.answers import Entries, mismatches, read_entries, tolerance
+from headwork.grading.answers import (
+    CONVENTIONS,
+    Entries,
+    as_counts,
+    mismatches,
+    one_unit_off,
+    read_entries,
+    tolerance,
+)
 from headwork.grading.challenges import grade_challenge
 from headwork.grading.diagnosis import find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark
 from headwork.grading.wrong_step import Cause, WrongStep
+from headwork.readings.assembling import token_axis
+from headwork.readings.trace import TraceValue
 
+LAST_DIGIT = "the last digit is off by one, as when digits are cut off instead of rounded: it costs nothing"
 PART = 0.5  # of a step's points, where early rounding costs a part
 
 
@@ -32,12 +46,15 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     >>> mark.points, mark.first_wrong.path
     (2.0, 'total')
     """
+    if tokens_as not in ("", *CONVENTIONS["tokens_as"]):
+        raise unknown("tokens_as", tokens_as, CONVENTIONS["tokens_as"])
     if exercise.challenge:
         return grade_challenge(exercise, answers)
-    marker = _Marker(exercise, tokens_as or exercise.tokens_as)
-    steps = [
-        marker.mark(path, answers.get(path, ""), max_points) for path, max_points in exercise.asked.items()
-    ]
+    for path in answers:
+        if path not in exercise.trace.steps:
+            raise unknown(f"step of {exercise.name}", path, exercise.asked)
+    marker = _Marker(exercise, answers, tokens_as or exercise.tokens_as)
+    steps = [marker.mark(path, max_points) for path, max_points in exercise.asked.items()]
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
     return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own, marker.entries)
 
@@ -45,71 +62,91 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
 class _Marker:
     """Marks one answer from its first step to its last, and remembers what the student has written so far."""
 
-    def __init__(self, exercise: Exercise, tokens_as: str) -> None:
+    def __init__(self, exercise: Exercise, answers: Mapping[str, str], tokens_as: str) -> None:
         self.exercise, self.case, self.key = exercise, exercise.case, exercise.key
-        self.digits = exercise.digits
-        self.transposed = tokens_as != exercise.tokens_as
+        self.answers, self.tokens_as, self.digits = answers, tokens_as, exercise.digits
         self.own: Steps = {}  # every step as written
         self.precise: Steps = {}  # the wrong ones as written, the right ones in full precision
         self.any_wrong = False
-        self.unexplained: list[str] = []  # the wrong steps whose cause is not known
+        self.unexplained: list[str] = []  # the wrong steps whose cause is not known, and those of zeros
+        self.needs_no_work: set[str] = set()
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
         self.before: dict[str, tuple[Steps, Steps]] = {}
 
-    def mark(self, path: str, text: str, max_points: float) -> StepMark:
+    def mark(self, path: str, max_points: float) -> StepMark:
         try:
             expected = self.case.run(self.own)[path]
         except NotApplicable:  # nothing follows from infinity, where whole numbers are counted
             self.own, self.precise, expected = {}, {}, self.key[path]
         self.before[path] = (dict(self.precise), dict(self.own))
-        shape = self.key[path].shape
         try:
-            entries = self._read(path, text, shape)
+            readings = self._read(path)
         except InputError as error:
             return StepMark(
                 path, "unreadable", 0.0, max_points, f"cannot be read: {error}", expected=expected
             )
-        if entries is None:
+        if not readings:
             return StepMark(path, "missing", 0.0, max_points, "not filled in", expected=expected)
-        fitted = entries.fit(shape)
-        self.entries[path] = fitted or entries
-        if fitted is None:
+        self.entries[path] = entries = readings[0]
+        if entries.shape != self.key[path].shape:
             return self._wrong(path, entries, max_points)
-        accepted = self._accept(path, fitted, max_points)
-        values = np.where(fitted.blank, expected, fitted.values)
+        accepted: StepMark | None = None
+        for reading in readings:
+            if accepted is None and (found := self._accept(path, reading, max_points)):
+                accepted, entries = found
+                self.entries[path] = entries
+        values = np.where(entries.blank, expected, entries.values)
         right = accepted is not None and accepted.right
-        self.own[path], self.precise[path] = values, self._unrounded(path, fitted) if right else values
+        self.own[path], self.precise[path] = values, self._unrounded(path, entries) if right else values
         self.any_wrong |= not right
         # The rounding of a number of the key is known; any other may be anything that rounds to it.
-        rounded = np.where(fitted.half_unit > 0, fitted.finest, 0.0)
+        rounded = np.where(entries.half_unit > 0, entries.finest, 0.0)
         self.half_units[path] = rounded if self.any_wrong else np.abs(values - self.precise[path])
-        return accepted or self._wrong(path, fitted, max_points)
+        return accepted or self._wrong(path, entries, max_points)
 
-    def _read(self, path: str, text: str, shape: tuple[int, ...]) -> Entries | None:
+    def _read(self, path: str) -> list[Entries]:
+        """The answer to a step with the axes of the key: one reading, or two where tokens are turned."""
         step = self.exercise.trace.steps[path]
-        layout = tuple(shape[axis] for axis in step.order)
-        entries = read_entries(text, shape=layout, axes=step.card.axes)
+        shape, orders = self.key[path].shape, [step.order]
+        if self.tokens_as != self.exercise.tokens_as and len(shape) > 1:
+            orders = [_order(step, self.tokens_as), _order(step, self.tokens_as, side_by_side=True)]
+        layouts = [tuple(shape[axis] for axis in order) for order in orders]
+        entries = read_entries(self.answers.get(path, ""), shape=layouts[0], axes=step.card.axes)
         if entries is None:
-            return None
-        fitted = entries.fit(layout)
-        if self.transposed and len(layout) == 2 and (fitted is None or "one" not in step.card.axes):
-            fitted = (fitted or entries).rearrange(np.transpose).fit(layout)
-        if fitted is None:
-            return entries
-        return fitted.rearrange(lambda array: np.transpose(array, np.argsort(step.order)))
+            return []
+        if self.exercise.counts:
+            entries = as_counts(entries, about=self.exercise.about)
+        fitted = [
+            (entries.fit(layout), np.argsort(order)) for order, layout in zip(orders, layouts, strict=True)
+        ]
+        turned = [e.rearrange(partial(np.transpose, axes=axes)) for e, axes in fitted if e is not None]
+        return turned or [entries]
 
     def _unrounded(self, path: str, entries: Entries) -> Array:
         """A right step before it was rounded."""
         for value in (self.key[path], self.case.run(self.before[path][0])[path]):
-            if not mismatches(entries, value, tolerance(entries, self.digits)).any():
+            if self._near(entries, value) or self._near(entries, value, off=True):
                 return value
         return entries.values
 
     # --- is it right? ---------------------------------------------------------------------------
 
-    def _accept(self, path: str, entries: Entries, max_points: float) -> StepMark | None:
-        """The mark of a step that is right by the key, by own numbers or by another convention; else None."""
+    def _near(self, entries: Entries, value: Array, slack: Any = 0.0, *, off: bool = False) -> bool:
+        """Whether the entries are the value to the digits written, or (``off``) to one unit of the last."""
+        allowed = tolerance(entries, self.digits)
+        if off:
+            allowed = np.maximum(allowed, one_unit_off(entries, value, self.digits))
+        off_by = mismatches(entries, value, allowed + slack)
+        if self.exercise.counts and not self.exercise.about:
+            off_by |= (value == np.round(value)) & (entries.values != np.round(entries.values))
+        return not off_by.any()
+
+    def _accept(self, path: str, entries: Entries, max_points: float) -> tuple[StepMark, Entries] | None:
+        """The mark of a step that is right by the key, by own numbers or in another form; else None.
+
+        With it the entries, in the form that was asked for.
+        """
         if entries.blank.any():
             return None
         for convention, read in [("", entries), *_other_conventions(self.case, path, entries)]:
@@ -117,39 +154,106 @@ class _Marker:
             if verdict is not None:
                 early, reason = verdict
                 remark = "; ".join(part for part in (convention, reason) if part)
-                return self._award(path, max_points, remark, early)
+                return self._award(path, max_points, remark, early), read
+        for remark, value in self._other_forms(path):
+            if self._near(entries, value) or self._near(entries, value, off=True):
+                asked = replace(entries, values=self.case.run(self.precise)[path])
+                return StepMark(path, "right", max_points, max_points, remark), asked
         return None
 
     def _verdict(self, path: str, entries: Entries) -> tuple[bool, str] | None:
         """None if it is not right; else whether it was rounded too early, and a remark."""
-        allowed = tolerance(entries, self.digits)
-        if not mismatches(entries, self.key[path], allowed).any():
-            asked = np.full(allowed.shape, 0.5 * 10.0**-self.digits)
-            short = (entries.decimals < self.digits) & (entries.significant < self.digits)
-            early = (short & mismatches(entries, self.key[path], asked)).any()
-            return (True, f"{self.digits} digits are asked for") if early else (False, "")
         remark = f"follows from your {'own' if self.any_wrong else 'rounded'} numbers"
+        for off in (False, True):
+            if self._near(entries, self.key[path], off=off):
+                asked = np.full(entries.shape, (1.5 if off else 0.5) * 10.0**-self.digits)
+                short = (entries.decimals < self.digits) & (entries.significant < self.digits)
+                early = bool((short & mismatches(entries, self.key[path], asked)).any())
+                few = f"{self.digits} digits are asked for" if early else ""
+                return early, "; ".join(part for part in (few, LAST_DIGIT if off else "") if part)
         expected = self.case.run(self.own)[path]
-        if self._empty(path, expected):
-            return None
-        if self.any_wrong and not mismatches(entries, self.case.run(self.precise)[path], allowed).any():
-            return False, remark
-        if not mismatches(entries, expected, allowed).any():
-            return not self.any_wrong, remark
+        precise = self.case.run(self.precise)[path]
+        for off in (False, True):
+            if self.any_wrong and self._near(entries, precise, off=off):
+                return self._followed(path, False, remark)
+            if self._near(entries, expected, off=off):
+                return self._followed(path, not self.any_wrong, remark)
         error = self.case.propagated_error(self.own, self.half_units, path)
-        if not mismatches(entries, expected, allowed + error).any():
-            return not self.any_wrong, remark
+        if self._near(entries, expected, error) or self._near(entries, expected, error, off=True):
+            return self._followed(path, not self.any_wrong, remark)
+        if self.exercise.counts and not self.any_wrong:
+            return None
         tried = range(self.digits, (self.digits + 1) // 2 - 1, -1)
         count = rounding_digits(self.case, path, entries, self.digits, self.precise, tried)
-        return None if count is None else (True, f"follows from numbers rounded to {count} digits")
-
-    def _empty(self, path: str, expected: Array) -> bool:
-        """Whether nothing is left to work out: an unexplained wrong step is all zeros, or all one number, and
-        so is what follows from it, where the key's are not.
-        """
-        return _blank(expected, self.key[path]) and any(
-            _blank(self.own[step], self.key[step]) for step in self.unexplained if step in self.own
+        return (
+            None
+            if count is None
+            else self._followed(path, True, f"follows from numbers rounded to {count} digits")
         )
+
+    def _followed(self, path: str, early: bool, remark: str) -> tuple[bool, str] | None:
+        """The verdict on what follows from own numbers: none where that takes no work any more."""
+        if not any(self._idle(path, step) for step in self.unexplained if step in self.own):
+            return early, remark
+        self.needs_no_work.add(path)
+        return None
+
+    def _idle(self, path: str, wrong: str) -> bool:
+        """Whether a step needs no work after an unexplained wrong one from which it follows.
+
+        From zeros, or from one number throughout, it is such again, or all its rows are one. From 10^9 it is
+        what twice those numbers give. And the key's is neither.
+        """
+        own, key, before = self.own[wrong], self.key[wrong], self.before[wrong][1]
+        moved = key * (1 + 0.37 * np.arange(key.size).reshape(key.shape)) + 0.1
+        try:
+            if self._same(path, {}, {wrong: moved}) or (~np.isclose(own, key)).sum() == 1 < own.size:
+                return False  # it never depended on it, or that has a single slip
+            if _plain(own) and (not _plain(key) or (key.any() and not own.any())):
+                return _plain(self.case.run(self.own)[path], rows=True) and not _plain(
+                    self.key[path], rows=True
+                )
+            unmoved = self._same(path, {**before, wrong: own}, {**before, wrong: 2 * own})
+            return unmoved and not self._same(path, {}, {wrong: 2 * key})
+        except NotApplicable:
+            return False
+
+    def _same(self, path: str, first: Steps, second: Steps) -> bool:
+        one, other = (self.case.run(steps)[path] for steps in (first, second))
+        return bool(np.allclose(one, other, rtol=1e-9, atol=0.5 * 10.0**-self.digits, equal_nan=True))
+
+    def _other_forms(self, path: str) -> Iterator[tuple[str, Array]]:
+        """Scores written without beta, masked or not yet masked, from own numbers: where that is clear.
+
+        Masked scores show their -oo. Of the others the weights must show that they were worked out from the
+        scores as asked: otherwise beta or the mask may have been forgotten.
+        """
+        if path.rpartition("/")[2] != "scores":
+            return
+        scope = path.removesuffix("scores")
+        options, masked, weights = self.case.options, f"{scope}masked", f"{scope}weights"
+        own = self.case.run(self.precise)
+        if weights not in own:
+            return
+        if masked in own:
+            yield "written with the mask", own[masked]
+        if "sums" in own:
+            remark, changed = "written before masking", {**options, "mask": None}
+        else:
+            remark, changed = (
+                "written without beta",
+                {**options, **({"beta": 1.0} if "beta" in options else {})},
+            )
+        other = replace(self.case, options=changed).run(self.precise)
+        if masked in other:
+            yield f"{remark}, with the mask", other[masked]
+        with suppress(InputError):
+            if any(
+                self._near(x, own[weights], off=True)
+                for x in self._read(weights)
+                if x.shape == own[weights].shape
+            ):
+                yield remark, other[path]
 
     def _award(self, path: str, max_points: float, remark: str, early: bool) -> StepMark:
         policy = self.exercise.rounding
@@ -170,8 +274,13 @@ class _Marker:
             sentence = "some entries are not filled in"
             cause = Cause("left-open", sentence, f"{blank} of {entries.values.size}")
             return StepMark(path, "missing", 0.0, max_points, sentence, (cause,), cells, wrong.reference)
+        if path in self.needs_no_work:
+            cause = Cause("needs-no-work", "from the numbers before, this step needs no work and shows none")
+            return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
-        if not any(cause.charge and cause.doubt != "thin" for cause in causes):
+        known = [cause for cause in causes if cause.charge and cause.doubt != "thin"]
+        zeros = not np.any(np.nan_to_num(entries.values))  # what gives zeros by chance explains nothing
+        if not known or (zeros and not any(cause.slug in MISCONCEPTIONS for cause in known)):
             self.unexplained.append(path)
         return StepMark(path, "wrong", 0.0, max_points, "", causes, cells, wrong.reference)
 
@@ -216,13 +325,21 @@ class _Marker:
         return wrong.matches(values[-1], error)
 
 
-def _blank(value: Array, key: Array) -> bool:
-    """All zeros, or many times the same number, where the key is not."""
+def _order(step: TraceValue, tokens_as: str, *, side_by_side: bool = False) -> tuple[int, ...]:
+    """The axes of a step as they are written with tokens as rows or columns; heads may stand side by side."""
+    axes = list(range(len(step.order)))
+    if side_by_side:
+        return tuple(reversed(step.order)) if len(axes) == 2 else (axes[-1], *axes[:-1])
+    axis = token_axis(step.card, step.raw)
+    if axis is not None and tokens_as == "columns":
+        axes.append(axes.pop(axis))
+    return tuple(axes)
 
-    def plain(array: Array) -> bool:
-        return bool((array == 0).all() or (array.size > 1 and (array == array.flat[0]).all()))
 
-    return value.shape == key.shape and plain(value) and not plain(key)
+def _plain(array: Array, *, rows: bool = False) -> bool:
+    """All zeros, or many times the same number, or many times the same row."""
+    same = array == (array[:1] if rows and array.ndim > 1 and len(array) > 1 else array.flat[0])
+    return bool((array == 0).all() or (array.size > 1 and same.all()))
 
 
 def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tuple[str, Entries]]:

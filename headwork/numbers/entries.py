@@ -12,37 +12,23 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from headwork.errors import InputError, cut
+from headwork.errors import InputError
+from headwork.numbers.pasted import DEEPEST, FUNCTIONS, GREEK, MIXED, plain_text, unreadable
 
-LONGEST_TEXT = 300_000
 LONGEST_ENTRY = 1000
-DEEPEST = 30
 MAX_DIGITS = 30
 MAX_BITS = 512
 MAX_IN_MAXIMUM = 16
 LARGEST_EXPONENT = 100
 LARGEST_EXPONENT_OF_E = 10_000  # the weights of a saturated softmax must be typed back in
 
-GREEK = (
-    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|rho|sigma|tau|upsilon|phi|chi|"
-    "psi|omega"
-)
 SYMBOL = re.compile(rf"(?:[A-Za-z]|{GREEK})(?:[0-9]{{1,3}}|_(?:[0-9]{{1,3}}|[A-Za-z]))?")
 CONSTANTS = {"oo": "oo", "inf": "oo", "infinity": "oo", "e": "e", "E": "e", "pi": "pi"}
-FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs")
-# What PDFs and word processors put instead of the plain characters.
-LOOKALIKES = str.maketrans(
-    {"−": "-", "–": "-", "·": "*", "×": "*", "÷": "/", "π": "pi", "β": "beta", "∞": "oo"}
-)
 TOKEN = re.compile(
     # [0-9], because \d takes the digits of every script.
     r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"|(?P<name>[A-Za-z][A-Za-z0-9_]*)|(?P<mark>\*\*|[-+*/^(),]))"
+    r"|(?P<name>[A-Za-z][A-Za-z0-9_]*)|(?P<mark>\*\*|[-+*/^(),%\u2064]))"
 )
-
-
-def unreadable(text: str, why: str) -> InputError:
-    return InputError(f"cannot read {cut(text, 60)!r}: {why}")
 
 
 def _tokenize(text: str) -> list[tuple[str, str]]:
@@ -105,12 +91,26 @@ class _Reader:
 
     def product(self) -> Any:
         value = self.signed()
-        while mark := self.take("*", "/"):
+        divided = False
+        while mark := self.take("*", "/") or self._times_is_left_out(divided):
+            divided = mark == "/"
             right = self.signed()
             if mark == "/" and self.build.is_zero(right):
                 raise unreadable(self.text, "division by zero.")
             value = self.build.checked(self.text, value * right if mark == "*" else value / right)
         return value
+
+    def _times_is_left_out(self, divided: bool) -> str:
+        """``*`` where it is understood: 2sqrt(2), 2(1+e), 3pi, 2e^2; after a division nobody knows."""
+        (kind, last), (_, word) = self.tokens[self.position - 1 : self.position + 1]
+        if not (kind == "number" or last == ")"):
+            return ""
+        power = word in ("e", "E") and self.tokens[self.position + 1][1] in ("^", "**")
+        if not (word in FUNCTIONS or word in ("(", "pi") or power):
+            return ""
+        if divided:
+            raise unreadable(self.text, f"is {word!r} divided by too? Write 1/(2*sqrt(2)) or (1/2)*sqrt(2).")
+        return "*"
 
     def signed(self) -> Any:
         self.depth += 1
@@ -123,8 +123,8 @@ class _Reader:
                 return self.signed()
             value = self.atom()
             if self.take("^", "**"):
-                return self.build.power(self.text, value, self.signed())
-            return value
+                value = self.build.power(self.text, value, self.signed())
+            return value / self.build.number("100") if self.take("%") else value
         finally:
             self.depth -= 1
 
@@ -138,7 +138,8 @@ class _Reader:
             raise unreadable(self.text, "it ends where a number is expected.")
         self.position += 1
         if kind == "number":
-            return self.build.number(word)
+            value = self.build.number(word)
+            return value + self._fraction_part() if self.take(MIXED) else value
         if kind == "mark":
             raise unreadable(self.text, f"{word!r} stands where a number is expected.")
         if word in FUNCTIONS:
@@ -161,6 +162,16 @@ class _Reader:
             f"unknown name {word!r}. Functions: {', '.join(FUNCTIONS)}. Constants: e, pi, oo. "
             "A symbol is a letter or a Greek name, perhaps with an index: beta, k1, x_2.",
         )
+
+    def _fraction_part(self) -> Any:
+        """The 1/3 of a mixed number such as 2 1/3."""
+        (upper, above), (_, slash), (lower, below) = [*self.tokens, *[("end", "")] * 2][self.position :][:3]
+        if (upper, slash, lower) != ("number", "/", "number") or not (above + below).isdigit():
+            raise unreadable(self.text, "a mixed number is written 2 1/3.")
+        if not int(above) < int(below):
+            raise unreadable(self.text, f"a number before {above}/{below}: write + or * between.")
+        self.position += 3
+        return self.build.number(above) / self.build.number(below)
 
 
 class ExactNumbers:
@@ -228,6 +239,10 @@ class ExactNumbers:
             raise unreadable(text, f"{name} of a number that is not positive.")
         if name == "exp":
             return self.power(text, self.sympy.E, value)
+        if name in ("floor", "ceil"):
+            if not value.is_Rational:
+                raise unreadable(text, f"{name} of what is no fraction. Leave out --exact for decimals.")
+            return self.sympy.Integer(getattr(math, name)(Fraction(int(value.p), int(value.q))))
         count = sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values)
         if name == "max" and count > MAX_IN_MAXIMUM:
             raise unreadable(text, f"max of more than {MAX_IN_MAXIMUM} numbers.")
@@ -275,9 +290,13 @@ class DecimalNumbers:
     def function(self, text: str, name: str, values: list[float]) -> float:
         if name == "exp":
             return self.power(text, math.e, values[0])
+        if name in ("floor", "ceil"):  # 0.3/0.1 is a little less than 3 in decimals
+            values = [round(value, 9) for value in values]
         functions: dict[str, Callable[..., float]] = {"ln": math.log, "max": lambda *v: max(v), "abs": abs}
         try:
             return float((functions.get(name) or getattr(math, name))(*values))
+        except OverflowError:
+            raise unreadable(text, f"{name} of infinity is no number.") from None
         except ValueError:
             raise unreadable(text, f"{name} of a number that is not positive.") from None
 
@@ -333,25 +352,3 @@ def _bits(value: Any) -> int:
     from sympy import Rational
 
     return max((max(abs(n.p).bit_length(), n.q.bit_length()) for n in value.atoms(Rational)), default=0)
-
-
-def plain_text(text: str) -> str:
-    if len(text) > LONGEST_TEXT:
-        raise InputError(f"cannot read the text: {len(text)} characters; at most {LONGEST_TEXT}.")
-    plain = text.translate(LOOKALIKES)
-    return _from_latex(plain) if any(mark in plain for mark in "\\{$") else plain
-
-
-def _from_latex(text: str) -> str:
-    text = re.sub(r"\\begin\s*\{[a-z]*matrix\}|\\begin\s*\{array\}\s*\{[^{}]*\}", "", text)
-    text = re.sub(r"\\end\s*\{(?:[a-z]*matrix|array)\}", "", text)
-    text = re.sub(r"\\(?:left|right)\s*[\[\]().|]?|\\[,;!]|[$]", " ", text)
-    for _ in range(DEEPEST):
-        text, changed = re.subn(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"((\1)/(\2))", text)
-        text, more = re.subn(r"\\sqrt\s*\{([^{}]*)\}", r"sqrt(\1)", text)
-        text, still = re.subn(r"\^\s*\{([^{}]*)\}", r"^(\1)", text)
-        text = re.sub(r"([A-Za-z])_\{?([A-Za-z0-9]{1,3})\}?", r"\1_\2", text)
-        if not changed + more + still:
-            break
-    text = text.replace(r"\\", "\n").replace("&", ",").replace(r"\cdot", "*").replace(r"\infty", "oo")
-    return re.sub(rf"\\({GREEK}|{'|'.join(FUNCTIONS)}|pi)(?![a-z])", r"\1", text)

@@ -4,7 +4,8 @@ from typing import Any
 
 import sympy
 
-from headwork.errors import InputError
+from headwork.errors import InputError, TooLarge
+from headwork.numbers.entries import LARGEST_EXPONENT_OF_E
 from headwork.numbers.exact import exact_text, exponential, sign, tidy
 
 
@@ -27,7 +28,13 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
     for power in (
         sorted(powers, key=lambda p: p.count_ops()) if to != sympy.oo else ()
     ):  # the inner ones first
-        exponential((power.exp * sympy.log(power.base)).subs(symbol, to))  # or it is refused
+        at = (power.exp * sympy.log(power.base)).subs(symbol, to)
+        if at.is_number and at.is_finite and abs(at.evalf(5)) > LARGEST_EXPONENT_OF_E:
+            raise TooLarge(
+                f"limit: an exponent of e beyond {LARGEST_EXPONENT_OF_E} as {symbol} -> {exact_text(to)}. "
+                f"Let {symbol} go to oo."
+            )
+        exponential(at)  # or it is refused
     try:
         result = _at_infinity(value, symbol) if to == sympy.oo else value.xreplace({symbol: to})
         if to != sympy.oo and result.has(sympy.nan, sympy.zoo):

@@ -1,7 +1,8 @@
 r"""What a person types or pastes as numbers: a single one, a row, a matrix, nested lists.
 
-A matrix is ``1 2; 2 0``, ``[[1, 2], [2, 0]]``, a LaTeX ``bmatrix`` or cells pasted from a spreadsheet. Each
-entry goes through the parser in ``entries``; nothing is ever evaluated as code.
+A matrix is ``1 2; 2 0``, ``[[1, 2], [2, 0]]``, a LaTeX ``bmatrix``, a Markdown table, a Python ``array(...)``
+or cells pasted from a spreadsheet, with a factor before it if need be: ``1/4 * [1 1; 1 1]``. ``pasted`` turns
+these into plain text, each entry goes through the parser in ``entries``; nothing is ever evaluated as code.
 """
 
 import math
@@ -19,17 +20,17 @@ from headwork.numbers.entries import (
     DecimalNumbers,
     ExactNumbers,
     SymbolFound,
-    plain_text,
     read_number,
-    unreadable,
 )
 from headwork.numbers.hand import HandTensor
+from headwork.numbers.pasted import MIXED, unreadable, unwrapped
 
 __all__ = ["SymbolFound", "nested_array", "nested_texts", "read_array", "read_number", "read_tensor"]
 
 LONGEST_EXACT_TEXT = 20_000
 MAX_ENTRIES = 100_000
 MAX_AXES = 5
+MIXED_NUMBER = re.compile(r"([-+]?[0-9]+) +\(?([0-9]+/[0-9]+)\)?")  # 2 1/3
 PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{0,15})?")  # most entries are: read them at once
 
 
@@ -45,7 +46,9 @@ def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor
                 f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as "
                 "exact numbers. Leave out --exact to work in decimals."
             )
-        return nested_array(nested_texts(text), exact=exact)
+        nested, factor = nested_texts(text)
+        tensor = nested_array(nested, exact=exact)
+        return HandTensor(tensor.array * read_number(factor, exact=exact)) if factor else tensor
     except InputError as error:
         raise type(error)(f"{where}: {error}" if where else str(error)) from None
 
@@ -101,27 +104,44 @@ def _entry(value: Any, build: ExactNumbers | DecimalNumbers) -> Any:
     return build.number(str(value)) if value >= 0 else -build.number(str(-value))
 
 
-def nested_texts(text: str) -> Any:
-    """The text cut into nested lists of entries, each still as typed.
+def nested_texts(text: str, *, single: bool = False) -> tuple[Any, str]:
+    """The text cut into nested lists of entries, each still as typed, and the factor before or after them.
 
-    >>> nested_texts("1/2 x; 2 0")
-    [['1/2', 'x'], ['2', '0']]
+    Where a ``single`` number is expected, spaces do not cut: 2 1/3 and 2 sqrt(2) are one entry.
+
+    >>> nested_texts("1/2 x; 2 0"), nested_texts("1/4 * [1 1; 1 2]")
+    (([['1/2', 'x'], ['2', '0']], ''), ([['1', '1'], ['1', '2']], '1/4'))
     """
-    stripped = plain_text(text).strip()
+    stripped = unwrapped(text).strip()
     if not stripped:
         raise InputError("empty. Expected numbers, such as 1 2; 2 0.")
     if len(re.findall(r"[\s,;]+", stripped)) >= MAX_ENTRIES:
         raise InputError(f"cannot read the text: more than {MAX_ENTRIES} entries.")
-    inner = stripped[1:-1]
-    if stripped == f"[{inner}]" and ";" in inner and not set("[]") & set(inner):  # [1 2; 2 0] is a matrix too
-        stripped = inner
-    if stripped.startswith("["):
-        return _brackets(stripped)
+    if "[" in stripped:
+        stripped, factor = _split_factor(stripped)
+        return _brackets(stripped), factor
+    if single:
+        return _mixed(stripped), ""
     rows = [row for row in re.split(r"[;\n\r]+", stripped) if row.strip(" ,\t")]
     if len(rows) == 1 and not re.search(r"[;\n]", stripped):
         cells = _cells(rows[0])
-        return cells[0] if len(cells) == 1 else cells
-    return [_cells(row) for row in rows]
+        return cells[0] if len(cells) == 1 else cells, ""
+    return [_cells(row) for row in rows], ""
+
+
+def _split_factor(text: str) -> tuple[str, str]:
+    """What stands in square brackets, and a factor before it, or after it behind ``*`` or ``/``."""
+    start, end = text.index("["), text.rindex("]") + 1 if "]" in text else len(text)
+    before, after = text[:start].strip(), text[end:].strip()
+    if len(before + after) > LONGEST_ENTRY:
+        raise unreadable(text, "a factor may stand before the brackets; this is too long for one.")
+    if set(before + after) & set(",;\n") or not (before or after):
+        return text, ""
+    product = before.endswith(("*", ")", "-")) or before[-1:].isdigit()
+    if (before and not product) or (after and after[0] not in "*/"):
+        return text, ""
+    first = f"{before}1" if before in ("", "-") else before.removesuffix("*")
+    return text[start:end], f"({first}){after}" if after else first
 
 
 def _cells(row: str) -> list[str]:
@@ -135,9 +155,30 @@ def _cells(row: str) -> list[str]:
             ends = zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)
             pieces = [row[a:b].strip() for a, b in ends]
             if separator == ",":
-                return pieces[:-1] if pieces[-1] == "" else pieces
+                return [_mixed(piece) for piece in (pieces[:-1] if pieces[-1] == "" else pieces)]
+            if separator:
+                return [_mixed(piece) for piece in pieces if piece]
             return _join_operators([p for p in pieces if p])
     raise AssertionError("unreachable")
+
+
+def _mixed(entry: str) -> str:
+    """``2 1/3``, which can be only one number between commas or tabs."""
+    return MIXED_NUMBER.sub(rf"\1{MIXED}\2", entry) if MIXED_NUMBER.fullmatch(entry) else entry
+
+
+def join_mixed(nested: Any) -> Any:
+    """The entries with every ``2`` before a ``1/3`` as one number, for a caller who knows their count."""
+    if not isinstance(nested, list) or (nested and isinstance(nested[0], list)):
+        return [join_mixed(part) for part in nested] if isinstance(nested, list) else nested
+    cells: list[str] = []
+    for cell in nested:
+        joined = _mixed(f"{cells[-1]} {cell}") if cells else cell
+        if MIXED in joined and MIXED not in cells[-1]:
+            cells[-1] = joined
+        else:
+            cells.append(cell)
+    return cells[0] if len(cells) == 1 else cells
 
 
 def _join_operators(pieces: list[str]) -> list[str]:
@@ -154,37 +195,52 @@ def _join_operators(pieces: list[str]) -> list[str]:
 
 
 def _brackets(text: str) -> Any:
-    """``[[1, 2], [2, 0]]`` as nested lists, by hand: what is inside is parsed later."""
+    """``[[1, 2], [2, 0]]`` and ``[1 2; 2 0]`` as nested lists, by hand: what is inside is parsed later."""
     root: list[Any] = []
-    open_lists = [root]
-    entry, round_depth = "", 0
+    open_lists: list[list[Any]] = [root]
+    rows: list[list[Any]] = [[]]  # of each open list, those that a semicolon has ended
+    commas = [False]  # whether its entries are separated by commas, and not by spaces
+    entry: list[str] = []
+    round_depth, matrix = 0, False
     for sign in text:
         round_depth += (sign == "(") - (sign == ")")
         if sign == "[":
             if len(open_lists) > MAX_AXES:
                 raise unreadable(text, f"more than {MAX_AXES} axes.")
-            if entry.strip():
+            if "".join(entry).strip():
                 raise unreadable(text, "a comma is missing before '['.")
-            inner: list[Any] = []
-            open_lists[-1].append(inner)
-            open_lists.append(inner)
+            open_lists[-1].append([])
+            open_lists.append(open_lists[-1][-1])
+            rows.append([])
+            commas.append(False)
         elif sign == "]" or (sign in ",;\n" and round_depth <= 0):
-            if entry.strip():
-                open_lists[-1].extend(_cells(entry))
-            entry = ""
+            here = open_lists[-1]
+            commas[-1] |= sign == ","
+            if written := "".join(entry).strip():
+                here.extend([_mixed(written)] if commas[-1] else _cells(written))
+            entry = []
+            if sign == ";" and here and not isinstance(here[0], list):
+                rows[-1].append(here[:])
+                here.clear()
+                commas[-1] = False
             if sign == "]":
+                commas.pop()
                 if len(open_lists) == 1:
                     raise unreadable(text, "a ']' too many.")
+                ended = rows.pop()
+                if ended:
+                    here[:] = [*ended, here[:]] if here else ended
+                elif matrix and len(here) == 1:  # [[1 2; 2 0]] is the matrix itself
+                    here[:] = here[0]
+                matrix = bool(ended)
                 open_lists.pop()
         elif len(open_lists) == 1 and not sign.isspace():
             raise unreadable(text, f"{sign!r} stands outside of the brackets.")
         else:
-            entry += sign
+            entry.append(sign)
     if len(open_lists) > 1:
         raise unreadable(text, "a ']' is missing.")
-    if len(root) != 1:
-        raise unreadable(text, "several lists side by side. Put one more pair of brackets round them.")
-    return root[0]
+    return root[0] if len(root) == 1 else root
 
 
 def _shape(nested: Any, depth: int = 0) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from headwork.errors import InputError
 from headwork.exercises import Exercise, generate
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.draws import matrix_text
@@ -102,4 +103,30 @@ def test_nonsense_is_unreadable_or_wrong(kind: str) -> None:
     fields = CHALLENGES[kind].fields
     for text in ("", "x y", "__import__('os')", "[[1]]", "1 2", "1e9999", "?", "1 2; 3"):
         mark = grade(exercise, dict.fromkeys(fields, text))
-        assert not mark.all_right or kind in ("refute-permutation-diagonal",)
+        # One row is a matrix too: [[1]] is a permutation, and 1 2 two tokens with one feature.
+        assert not mark.all_right or kind in ("refute-permutation-diagonal", "refute-columns")
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("refute-mean-of-keys", {"key": "1 0", "value": "0 1"}),
+        ("refute-mean-of-keys", {"key": r"\begin{bmatrix}1 & 0\end{bmatrix}", "value": "(0, 1)"}),
+        ("refute-columns", {"query": "1 2 3", "key": "[[1, 2, 3]]"}),
+        ("refute-small-perturbation", {**REFUTED["refute-small-perturbation"], "query": "1 0"}),
+        ("refute-small-perturbation", {**REFUTED["refute-small-perturbation"], "beta": "oo"}),
+        ("refute-small-perturbation", {**REFUTED["refute-small-perturbation"], "beta": "[[100]]"}),
+        ("refute-large-perturbation", {**REFUTED["refute-large-perturbation"], "query": "1 0"}),
+    ],
+)
+def test_one_row_is_a_matrix_and_beta_may_be_infinite(kind: str, answer: dict[str, str]) -> None:
+    mark = grade(generate(kind, 0), answer)
+    assert mark.all_right, mark.steps[0]
+
+
+def test_minus_infinity_and_unknown_fields_are_refused() -> None:
+    answer = REFUTED["refute-small-perturbation"]
+    mark = grade(generate("refute-small-perturbation", 0), {**answer, "beta": "-oo"})
+    assert "beta: a single number is expected, or oo" in mark.steps[0].remark
+    with pytest.raises(InputError, match=r"unknown field .* 'querry'. Did you mean 'query'"):
+        grade(generate("refute-small-perturbation", 0), {**answer, "querry": "1"})

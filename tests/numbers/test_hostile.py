@@ -29,10 +29,10 @@ f'{x}' | 'a' | "a" | b'1' | r'1' | '''x''' | `ls` | $(ls) | ${HOME} | $HOME | ; 
 > out | < in | #comment | 1 # 2 | __builtins__ | __name__ | __class__ | __x__ | _ | _x | x__y | __ | x_
 self | cls | None | True | False | Ellipsis | ... | NotImplemented | S.Half | Symbol('x') | Integer(1)
 Rational(1,2) | Function('f') | Lambda(x,x) | factorial(9) | gamma(x) | zeta(2) | integrate(x) | diff(x)
-solve(x) | simplify(x) | sympify('x') | x := 1 | x = 1 | x == 1 | x != 1 | x < 1 | x >= 1 | x % 2
+solve(x) | simplify(x) | sympify('x') | x := 1 | x == 1 | x != 1 | x < 1 | x >= 1 | x % 2
 x // 2 | x << 1 | x >> 1 | x & y | x @ y | ~x | x[0] | x{0} | x! | 5! | 3!! | x' | x? | 1:2 | x->y
 x=>y | 1..2 | 1...2 | @x | 1j | 1J | 1i | 2L | 0x1F | 0b1 | 0o7 | 1_000 | 1__0 | 1e | 1e+ | 1.2.3 | ..1
-1e1e1 | 1e1.5 | 0e | ++ | -- | ** | ^^ | 1**^2 | 1^*2 | */ | /* | // | 1//2 | %00 | %s | {0} | \\x41
+1e1e1 | 1e1.5 | 0e | ++ | -- | ** | ^^ | 1**^2 | 1^*2 | */ | /* | // | 1//2 | %00 | %s | \\x41
 \\u0041 | &lt; | &#65; | NaN | nan | -nan | nan(1) | oo-oo | oo*0 | oo/oo | 1/0 | 0/0 | 0^0 | 0^-1
 1/(1-1) | sqrt(-1) | ln(0) | ln(-1) | log(-2) | (-1)^(1/2) | (-8)^(1/3) | (-1)^pi | oo^oo | 1^oo
 sin(oo) | cos(-oo) | oo^0"""
@@ -105,7 +105,7 @@ HUGE = [
     "1 " * 200_000,
     "1;" * 140_000,
     "1," * 140_000,
-    "[1]," * 60_000,
+    "[1]," * 110_000,
     "\n" * 250_000 + "x.y",
     "max(" + ",".join(f"x{k}" for k in range(40)) + ")",
     "max(" + ",".join(LETTERS) + ")",
@@ -162,8 +162,6 @@ LOOKALIKES = [
     "๓",
     "۱+۱",
     "²",
-    "2²",
-    "½",
     "Ⅷ",
     "①",
     "𝟙",
@@ -195,7 +193,6 @@ LOOKALIKES = [
     "ʼ",
     "“1”",
     "’",
-    "√2",
     "∑",
     "∫x",
     "∂",
@@ -369,10 +366,17 @@ def test_long_powers_are_refused_beforehand(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("0.612879268^x", "0.169005601"), ("12^x", "1e9"), ("x^99", "1e90")]
+    ("text", "value"),
+    [
+        ("0.612879268^x", "0.169005601"),
+        ("12^x", "1e9"),
+        ("x^99", "1e90"),
+        ("e^(x^99)", "1e30"),
+        ("e^(e^x)", "20"),
+    ],
 )
 def test_a_long_power_at_a_limit_is_refused_beforehand(text: str, value: str) -> None:
-    with watchdog(text), pytest.raises(InputError, match="too long"):
+    with watchdog(text), pytest.raises(InputError, match=r"too long|an exponent of e beyond"):
         explain("softmax", scores=f"{text}, 1", exact=True).limit("x", value)
 
 

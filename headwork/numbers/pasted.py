@@ -1,0 +1,259 @@
+r"""What people paste, in the plain notation: LaTeX, Unicode signs, Python reprs, tuples, Markdown tables.
+
+``\frac{1}{4}\begin{bmatrix}1 & 1\end{bmatrix}`` becomes ``((1)/(4))[1 , 1]``, ``array([(1, 2)])`` becomes
+``[[1, 2]]``, a table its rows. Text is only ever turned into other text, in linear time; ``entries`` parses
+what is left.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+from headwork.errors import InputError, cut
+
+LONGEST_TEXT = 300_000
+DEEPEST = 30
+MIXED = "\u2064"  # INVISIBLE PLUS, for which Unicode has a sign: 1 and a half is 1 MIXED 1/2
+GREEK = (
+    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|rho|sigma|tau|upsilon|phi|chi|"
+    "psi|omega"
+)
+FUNCTIONS = ("sqrt", "exp", "ln", "log", "sin", "cos", "tanh", "erf", "max", "abs", "floor", "ceil")
+# What PDFs and word processors put instead of the plain characters.
+LOOKALIKES = str.maketrans(
+    {"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "÷": "/", "⁄": "/", "π": "pi", "β": "beta", "∞": "oo"}
+    | {"⌊": "floor(", "⌋": ")", "⌈": "ceil(", "⌉": ")"}
+)
+SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
+RAISED = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
+FRACTION_SIGN = re.compile(r"([0-9][ \t]*)?([\u00bc-\u00be\u2150-\u215e])")
+ROOT_SIGN = re.compile(r"√\s*(?:([0-9]+(?:\.[0-9]+)?|[A-Za-z])|(?=\())")
+MATRIX = re.compile(r"\s*\{((?:[a-zA-Z]?matrix|smallmatrix|array|equation|align|aligned)\*?)\}")
+COLUMNS, GAP = re.compile(r"\s*\{[^{}]*\}"), re.compile(r"[ \t]*\[[^\[\]]{0,20}\]")
+ASSIGNED = re.compile(
+    r"[\s$]*+(?:\\[\[(]\s*+)?[A-Za-z\\\u0391-\u03c9][^=≈\[\];:,&|\n\"'<>!]{0,80}[=≈](?![=>])"
+)
+WRAPPER = re.compile(
+    r"\b(?:(?:np|numpy|torch|sp|sympy)\s?\.\s?)?"
+    r"(?:array|asarray|tensor|matrix|Matrix|(?<=\.)(?:Size|float(?:16|32|64)|int(?:32|64)))(?=\s?\()"
+)
+NAME = re.compile(r"[A-Za-z][\w ]*")
+KEYWORD = re.compile(r",\s?(?:dtype|device|requires_grad|grad_fn)\s?=\s?[^,()\[\]]*")
+
+
+def unreadable(text: str, why: str) -> InputError:
+    return InputError(f"cannot read {cut(text, 60)!r}: {why}")
+
+
+def plain_text(text: str) -> str:
+    r"""Unicode signs and LaTeX as plain text.
+
+    >>> plain_text("2√2"), plain_text("3²"), plain_text("⅓"), plain_text(r"\tfrac13")
+    ('2sqrt(2)', '3^(2)', '(1/3)', '((1)/(3))')
+    """
+    if len(text) > LONGEST_TEXT:
+        raise InputError(f"cannot read the text: {len(text)} characters; at most {LONGEST_TEXT}.")
+    if not text.isascii():
+        text = FRACTION_SIGN.sub(_fraction_sign, text)
+        text = RAISED.sub(lambda run: f"^({''.join(SUPERSCRIPTS[c] for c in run[0])})", text)
+        text = ROOT_SIGN.sub(lambda root: f"sqrt({root[1]})" if root[1] else "sqrt", text)
+        text = text.translate(LOOKALIKES)
+    if any(mark in text for mark in "\\{$"):
+        text = _Latex(text).convert()
+    return text
+
+
+def _fraction_sign(found: re.Match[str]) -> str:
+    fraction = unicodedata.normalize("NFKC", found[2]).replace("⁄", "/")
+    whole = found[1] or ""
+    return f"{whole}{MIXED}{fraction}" if whole and whole[-1].isdigit() else f"{whole}({fraction})"
+
+
+def unwrapped(text: str) -> str:
+    """The numbers alone: without ``Q =``, ``array(...)``, the bars of a table; tuples as lists.
+
+    >>> unwrapped("Q = array([(1, 2), (3, 4)], dtype=float32)")
+    '[[1, 2], [3, 4]]'
+    """
+    for _ in range(3):
+        if assigned := ASSIGNED.match(text):
+            text = text[assigned.end() :]
+    text = plain_text(text).strip()
+    if "|" in text and (text.count("|") > 2 or "\n" in text):
+        return _table(text)
+    return _lists(KEYWORD.sub("", WRAPPER.sub("", text))).strip() if "(" in text else text
+
+
+def _table(text: str) -> str:
+    """A Markdown table as rows; a header of names goes, and a first column of names below an empty corner."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    rules = ["-" in line and set(line) <= set("|:- \t") for line in lines]
+    rows = [
+        [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
+        for line, rule in zip(lines, rules, strict=True)
+        if not rule
+    ]
+    if rules[1:2] == [True] and len(rows) > 1 and all(map(_is_name, rows[0])):
+        named = not rows[0][0] and all(_is_name(row[0]) for row in rows[1:])
+        rows = [row[1:] if named else row for row in rows[1:]]
+    return ";".join(",".join(row) for row in rows) + (";" if len(rows) == 1 else "")
+
+
+def _is_name(cell: str) -> bool:
+    """Nothing, or words that are no number."""
+    return not cell or (NAME.fullmatch(cell) is not None and cell not in ("e", "E", "pi", "oo", "inf"))
+
+
+def _lists(text: str) -> str:
+    """Round brackets round several entries as square ones; round a list they go. Calls and products stay."""
+    signs = list(text)
+    opened: list[tuple[int, bool, list[bool]]] = []  # where; whether it stays; has it several entries, lists
+    last, before = "", ""  # the last sign that is no space, and the sign just before
+    for place, sign in enumerate(text):
+        if sign == "(":
+            stays = last.isalpha() or before.isalnum() or before in (")", "]", "^", "_")
+            opened.append((place, stays, [False, False]))
+        elif sign == ")" and opened:
+            start, stays, (several, lists) = opened.pop()
+            if not stays and (several or lists):
+                signs[start], signs[place] = ("[", "]") if several else (" ", " ")
+                if opened:
+                    opened[-1][2][1] = True
+        elif opened:
+            opened[-1][2][0] |= sign in ",;\n"
+            opened[-1][2][1] |= sign == "["
+        if sign == "[":  # what is inside separates entries of the list, not of the round bracket
+            opened.append((-1, True, [False, False]))
+        elif sign == "]" and opened and opened[-1][0] == -1:
+            opened.pop()
+        last, before = last if sign.isspace() else sign, sign
+    return "".join(signs)
+
+
+# --- LaTeX ------------------------------------------------------------------------------------------------
+WORDS = {"cdot": "*", "times": "*", "ast": "*", "div": "/", "infty": "oo", "lfloor": "floor(", "rfloor": ")"}
+WORDS |= {"lceil": "ceil(", "rceil": ")", "approx": "=", "hline": "", "displaystyle": "", "lbrack": "["}
+WORDS |= {"rbrack": "]", "pi": "pi", "quad": " ", "qquad": " ", "left": "", "right": "", "big": "", "Big": ""}
+WORDS |= {name: name for name in (*GREEK.split("|"), *FUNCTIONS)}
+SIGNS = {"%": "%", ",": "", "!": "", **dict.fromkeys(";: [](){}", " ")}
+FRACTIONS = ("frac", "dfrac", "tfrac", "cfrac", "nicefrac", "sfrac")
+STYLES = ("text", "mathrm", "mathbf", "mathit", "operatorname", "boldsymbol")
+TOKEN = re.compile(r"\\([A-Za-z]+|.)|[{}^_&$~]|[^\\{}^_&$~]+", re.DOTALL)
+NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
+
+class _Latex:
+    """One pass over the text; ``matrices`` is how many matrix environments are open."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.position, self.depth, self.matrices = text, 0, 0, 0
+
+    def convert(self) -> str:
+        parts: list[str] = []
+        while self.position < len(self.text):
+            if self.text[self.position] == "}":
+                raise unreadable(self.text, "a '{' is missing.")
+            parts.append(self.piece("".join(parts[-1:])))
+        return "".join(parts)
+
+    def piece(self, before: str) -> str:
+        """The next token in plain text; ``before`` is the one before it."""
+        token = TOKEN.match(self.text, self.position)
+        if token is None:
+            raise unreadable(self.text, "it ends in a backslash.")
+        self.position = token.end()
+        sign, word = token[0], token[1] or ""
+        if word:
+            return self.command(word, before)
+        if sign in "^_" and self.text[self.position : self.position + 1] in ("{", "\\"):
+            return f"^({self.argument()})" if sign == "^" else f"_{self.argument()}"
+        if sign == "{":
+            inside = self.deeper(self.group)
+            if before[-1:].isalnum() or set(inside) & set(",;\n"):
+                raise unreadable(self.text, "braces make no list. Write [1, 2].")
+            return inside
+        return {"&": ",", "$": " ", "~": " "}.get(sign, sign)
+
+    def group(self) -> str:
+        """Up to the brace that closes."""
+        parts: list[str] = []
+        while self.position < len(self.text) and self.text[self.position] != "}":
+            parts.append(self.piece("".join(parts[-1:])))
+        if self.position == len(self.text):
+            raise unreadable(self.text, "a '}' is missing.")
+        self.position += 1
+        return "".join(parts)
+
+    def deeper(self, read: Callable[[], str]) -> str:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise unreadable(self.text, f"nested more than {DEEPEST} deep.")
+        text = read()
+        self.depth -= 1
+        return text
+
+    def argument(self, *, number: bool = False) -> str:
+        """A group, a command or one sign, which is what LaTeX takes; or a whole number of several digits."""
+        while self.text[self.position : self.position + 1].isspace():
+            self.position += 1
+        sign = self.text[self.position : self.position + 1]
+        if sign in ("", "}"):
+            raise unreadable(self.text, "it ends where a number is expected.")
+        if sign in "{\\":
+            return self.deeper(lambda: self.piece(""))
+        found = NUMBER.match(self.text, self.position) if number else None
+        self.position += len(found[0]) if found else 1
+        return found[0] if found else sign
+
+    def command(self, word: str, before: str) -> str:
+        if word in FRACTIONS:
+            upper, lower = self.argument(), self.argument()
+            if re.search(r"[0-9]$", before) and (upper + lower).isdigit():
+                return self.mixed(upper, lower)
+            return f"(({upper})/({lower}))"
+        if word == "sqrt":
+            return self.root()
+        if word in ("begin", "end"):
+            return self.environment(word)
+        if word == "\\":
+            if skip := GAP.match(self.text, self.position):
+                self.position = skip.end()
+            return ",;" if self.matrices else "\n"
+        if word in STYLES:
+            return self.argument()
+        if word in FUNCTIONS and not re.match(
+            r"\s{0,9}(?:\(|\\left)", self.text[self.position : self.position + 20]
+        ):
+            return f"{word}({self.argument(number=True)})"
+        if word in WORDS:
+            dot = word in ("left", "right") and self.text[self.position : self.position + 1] in (".", "|")
+            self.position += dot
+            return WORDS[word]
+        if word in SIGNS:
+            return SIGNS[word]
+        raise unreadable(self.text, f"the LaTeX command \\{cut(word, 20)} is not known here.")
+
+    def mixed(self, upper: str, lower: str) -> str:
+        if int(upper) >= int(lower):
+            raise unreadable(
+                self.text, f"a number before {upper}/{lower}: write + between for a sum, * for a product."
+            )
+        return f"{MIXED}{upper}/{lower}"
+
+    def root(self) -> str:
+        order = re.compile(r"\s*\[\s*([0-9]{1,2})\s*\]").match(self.text, self.position)
+        if order:
+            self.position = order.end()
+            return f"(({self.argument()})^(1/{order[1]}))"
+        return f"sqrt({self.argument()})"
+
+    def environment(self, word: str) -> str:
+        named = MATRIX.match(self.text, self.position)
+        if named is None:
+            raise unreadable(self.text, f"\\{word} of something that is no matrix.")
+        self.position = named.end()
+        matrix = "matrix" in named[1] or named[1] == "array"
+        if named[1] == "array" and word == "begin" and (columns := COLUMNS.match(self.text, self.position)):
+            self.position = columns.end()
+        self.matrices += (1 if word == "begin" else -1) * matrix
+        return ("[" if word == "begin" else ",]") if matrix else " "  # commas: a space ends no cell here
