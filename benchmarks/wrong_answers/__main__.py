@@ -1,7 +1,7 @@
 """``python -m benchmarks.wrong_answers``: grade every wrong answer of the file and say what was recognised.
 
 ``--list`` also names each mistake that was not; ``--write`` makes the file again from its exercises;
-``--right`` checks that the right formulas get full marks on 5 seeds and 3 difficulties of every kind.
+``--second`` takes the second set; ``--right`` checks that the right formulas get full marks on 5 seeds and 3 difficulties of every kind.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from benchmarks.wrong_answers import KINDS, making
@@ -81,8 +82,8 @@ class Graded:
         return [verdict.startswith("named") for verdict in self.verdicts]
 
 
-def grade_all() -> list[Graded]:
-    exercises, answers = making.read()
+def grade_all(data: Path = making.DATA) -> list[Graded]:
+    exercises, answers = making.read(data)
     known: dict[tuple[str, ...], tuple[Exercise, list[str]]] = {
         tuple(row["exercise"]): (making.exercise(row), row["asked"]) for row in exercises
     }
@@ -172,14 +173,15 @@ def right_answers() -> list[bool]:
 
 
 def main(arguments: list[str]) -> int:
+    data = making.SECOND if "--second" in arguments else making.DATA
     if "--write" in arguments:
-        making.write()
+        making.write(data)
         return 0
     if "--right" in arguments:
         held = right_answers()
         print(f"right answers with full marks: {share(held)}")
         return 0 if all(held) else 1
-    graded = grade_all()
+    graded = grade_all(data)
     print(report(graded))
     if "--list" in arguments:
         print("\n".join(["", *not_named(graded), *missed_steps(graded)]))

@@ -33,7 +33,7 @@ def test_right_formulas_get_full_marks(kind: str) -> None:
 def test_the_script_writes_the_file_again(kind: str) -> None:
     lines = making.DATA.read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if f'"answer":["{kind}"' in line]
-    assert list(making.lines(EXERCISES, [kind]))[len(EXERCISES) :] == kept
+    assert list(making.lines(EXERCISES, [KINDS[kind]]))[len(EXERCISES) :] == kept
 
 
 def test_every_answer_is_wrong_where_it_says() -> None:
