@@ -12,6 +12,7 @@ from headwork.exercises.formulas import FORMULAS
 from headwork.grading.wording import Wording
 from headwork.numbers import HandTensor
 from headwork.numbers.graph import OperationEdit, operations_up_to, rebuild
+from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
 Changes = Mapping[
@@ -33,6 +34,11 @@ class StepEdit(NamedTuple):
     cost: int = 1
     charge: str = ""
     options: Mapping[str, Any] = {}
+
+
+def itself(tensor: HandTensor) -> Node:
+    """An operation in terms of its own operands."""
+    return Node(tensor.node.operation, tuple(range(len(tensor.node.operands))), tensor.node.options)
 
 
 @dataclass(frozen=True)
