@@ -5,7 +5,7 @@ are rows of ``edits.toml``; what depends on shapes and on the other inputs is ma
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,48 @@ TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
-    for number, tensor in enumerate(graph.operations):
-        yield from positions(number, tensor, heads="heads" in graph.case.options)
-        yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
-        yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
-        yield from _constants(graph, number, tensor)
-        yield from _orders(number, tensor)
-        yield from parts_side_by_side(number, tensor)
+    made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
+    yield from _at_every_branch([made[number] for number in group] for group in graph.branches)
+    single = {number for group in graph.branches for number in group}
+    for number, edits in enumerate(made):
+        yield from (_rarer(edit) for edit in edits) if number in single else edits
     yield from _other_operands(graph)
     yield from _beyond(graph)
-    for label in graph.leaves:
-        yield from _operand_edits(graph, label)
-        yield from operand_slices(graph, label)
+    yield from _scaled(graph)
+    yield from _moved(graph)
+    made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
+    places = {label: place for place, label in enumerate(graph.leaves)}
+    yield from _at_every_branch([made[places[label]] for label in group] for group in graph.roles)
+    for edits in made:
+        yield from edits
     yield from result_slices(graph)
     yield from _options(graph)
+
+
+def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
+    tensor = graph.operations[number]
+    yield from positions(number, tensor, heads="heads" in graph.case.options)
+    yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
+    yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
+    yield from _constants(graph, number, tensor)
+    yield from _orders(number, tensor)
+    yield from _chains(graph, number, tensor)
+    yield from _first_largest(number, tensor)
+    yield from parts_side_by_side(number, tensor)
+
+
+def _rarer(edit: StepEdit) -> StepEdit:
+    return edit._replace(cost=min(edit.cost + 1, 3))
+
+
+def _at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
+    """One edit at every turn or token of a step that is worked out for each in the same way."""
+    for branches in groups:
+        if len({len(edits) for edits in branches}) > 1:
+            continue
+        for edits in zip(*branches, strict=True):
+            changes = {key: part for edit in edits for key, part in edit.changes.items()}
+            yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
 
 
 def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
@@ -107,11 +135,16 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
                 yield StepEdit(
                     cause, "the transpose of {a} stands where {b} belongs", {label: turned}, words, 2, charge
                 )
+    for group in graph.roles:
+        for other in (group[0], group[-1]):
+            changes: Changes = {label: other for label in group if label != other}
+            words = {"a": graph.known[other]}
+            yield StepEdit("{a}-each-time", "{a} is used each time", changes, words, 2)
     for first, second in combinations(graph.leaves, 2):
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
             charge = " and ".join(sorted((_role(first), _role(second))))
-            changes: Changes = {first: second, second: first}
+            changes = {first: second, second: first}
             yield StepEdit("{a}-and-{b}-swapped", "{a} and {b} change places", changes, words, 1, charge)
 
 
@@ -128,38 +161,157 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
     """Another number in place of a constant of the formula: one more or less, twice, half, a size."""
     sizes = {float(size) for value in graph.known.values() for size in value.shape if size > 1}
     for place, operand in enumerate(tensor.node.operands):
-        if operand.label or operand.node.operands or operand.array.size != 1:
+        if operand.label or operand.node.operands:
+            continue
+        node = itself(tensor)
+        if operand.array.size != 1:
+            for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
+                moved = Node("add", (place, Node("constant", (place,), {"value": shift})), {})
+                part = node._replace(operands=(*node.operands[:place], moved, *node.operands[place + 1 :]))
+                says = f"the numbers of the formula are counted one too {word}"
+                yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
             constant = Node("constant", (place,), {"value": other})
-            node = itself(tensor)
             operands = (*node.operands[:place], constant, *node.operands[place + 1 :])
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            part = node._replace(operands=operands)
-            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
+            part, cost = node._replace(operands=operands), 2 if other in (*sizes, value - 1, value + 1) else 3
+            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
 
 
 def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """Two operations in the other order: the sum of squares for the square of the sum, the bias before W."""
-    outer = tensor.node
+    """An operation done before the one or two below it: the bias before W, the root before the sum."""
+    outer, says = tensor.node, "two operations are done in the other order"
     for place, operand in enumerate(outer.operands):
-        inner = operand.node
-        if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
-            continue
-        for within, below in enumerate(inner.operands):
-            moved = Node(
-                outer.operation,
-                tuple(below if i == place else i for i in range(len(outer.operands))),
-                outer.options,
-            )
-            parts = (*inner.operands[:within], moved, *inner.operands[within + 1 :])
-            words = {"a": tensor, "b": operand}
-            says = "two operations are done in the other order"
+        for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
+            for part in _sunk(outer, place, operand, steps):
+                words, cost = {"a": tensor, "b": operand}, 2 if steps != 2 else 3
+                yield StepEdit("order-exchanged", says, {number: part}, words, cost)
+
+
+def _sunk(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
+    """The operands of an operation with ``outer`` done to one of them, that many operations further down."""
+    inner = operand.node
+    if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
+        return
+    for within, below in enumerate(inner.operands):
+        moved = tuple(below if i == place else i for i in range(len(outer.operands)))
+        parts: Iterable[Any] = [Node(outer.operation, moved, outer.options)]
+        if steps > 1:
+            parts = _sunk(outer, place, below, steps - 1)
+        for part in parts:
+            operands = (*inner.operands[:within], part, *inner.operands[within + 1 :])
+            yield Node(inner.operation, operands, inner.options)
+
+
+def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """Of equal largest weights the first alone."""
+    if tensor.node.operation == "matmul" and tensor.node.operands[0].array.ndim > 1:
+        weights = tensor.node.operands[0].array
+        first = (np.arange(weights.shape[-1]) == weights.argmax(-1)[..., None]).astype(float)
+        part = Node("matmul", (Node("constant", (0,), {"value": first}), 1), {})
+        says = "only the row of {b} with the largest weight in {a} is taken, not the sum of all"
+        words = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
+        yield StepEdit("largest-alone", says, {number: part}, words, 2)
+
+
+def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """In a product or a sum of several: one added for multiplied (two multiplied for added), or a square that
+    is taken for the double; a known step in place of a part.
+    """
+    name = tensor.node.operation
+    if tensor is not graph.result and not OPERATIONS[name].rearranges and tensor.shape:
+        return
+    if name in ("multiply", "add"):
+        items = list(_chain(tensor, name))
+        other = "add" if name == "multiply" else "multiply"
+        words = {"a": items[0], "b": items[-1]}
+        for i, j in combinations(range(len(items)), 2):
+            rest = [item for place, item in enumerate(items) if place not in (i, j)]
+            pair = Node(other, (items[i], items[j]), {})
+            words = {"a": items[i], "b": items[j]}
+            if name == "multiply" and items[i].label and items[i].label == items[j].label:
+                double = Node("multiply", (items[i], Node("constant", (items[i],), {"value": 2.0})), {})
+                says = "{a} is doubled; it must be squared"
+                yield StepEdit(
+                    "doubled-for-squared", says, {number: _joined(name, [*rest, double])}, words, 1
+                )
+            if rest and name == "add":
+                says = "{a} and {b} are multiplied; they must be added"
+                yield StepEdit("multiplied-for-added", says, {number: _joined(name, [*rest, pair])}, words, 2)
+        for i, item in enumerate(items) if len(items) > 2 and name == "multiply" else ():
+            rest = _joined(name, items[:i] + items[i + 1 :])
+            says = "{a} is added; it must be multiplied"
             yield StepEdit(
-                "order-exchanged", says, {number: Node(inner.operation, parts, inner.options)}, words, 2
+                "added-for-multiplied", says, {number: Node("add", (rest, item), {})}, {"a": item}, 2
             )
+    for label, known in graph.known.items() if tensor is not graph.result and not tensor.shape else ():
+        words = {"a": known, "b": tensor}
+        yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: label}, words, 2)
+
+
+def _chain(tensor: HandTensor, name: str) -> Iterator[HandTensor]:
+    """The factors of a product of several, or the terms of a sum."""
+    if tensor.label or tensor.node.operation != name:
+        yield tensor
+        return
+    for operand in tensor.node.operands:
+        yield from _chain(operand, name)
+
+
+def _joined(name: str, items: list[Any]) -> Any:
+    part = items[0]
+    for item in items[1:]:
+        part = Node(name, (part, item), {})
+    return part
+
+
+def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
+    """A factor too many at the result or inside of a softmax: beta, r, a size or its root, 2 pi."""
+    scales = {
+        name: float(value)
+        for name, value in graph.case.options.items()
+        if isinstance(value, (int, float)) and name not in graph.known
+    }
+    for tensor in graph.known.values():
+        for size in tensor.shape[-2:]:
+            scales |= {f"{size}": float(size), f"sqrt({size})": size**0.5} if size > 1 else {}
+    scales |= {f"{name}^2": value**2 for name, value in scales.items() if name == "norm"} | {
+        "2 pi": 2 * np.pi
+    }
+    last = len(graph.operations) - 1
+    for number, tensor in enumerate(graph.operations) if graph.result.shape else ():
+        if number != last and tensor.node.operation != "softmax":
+            continue
+        inside = tensor.node.operation == "softmax"
+        for text, value in scales.items():
+            for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
+                it: Any = 0 if inside else itself(tensor)
+                part = Node(name, (it, Node("constant", (it,), {"value": value})), {})
+                part = Node("softmax", (part,), tensor.node.options) if inside else part
+                what = "what the softmax is taken of" if inside else "the result"
+                says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
+                yield StepEdit(cause, says, {number: part}, {"a": text}, 2, f"{name} {text}")
+
+
+def _moved(graph: StepGraph) -> Iterator[StepEdit]:
+    """What is added to one operand (or multiplied with it) added to another one instead."""
+    for number, tensor in enumerate(graph.operations):
+        name, operands = tensor.node.operation, tensor.node.operands
+        for place, operand in enumerate(operands) if name in ("add", "subtract", "multiply") else ():
+            for label in graph.leaves if operand.label else ():
+                other = graph.known[label]
+                if label in [x.label for x in operands] or other.shape != operand.shape or not other.shape:
+                    continue
+                changes = {number: 1 - place, label: Node(name, (label, operand.label), {})}
+                words = {"a": operand, "b": other, "c": operands[1 - place]}
+                says = f"{{a}} is {name}{'ed' if name != 'multiply' else ''} to {{b}}, not to {{c}}"
+                says = says.replace("multiply to", "multiplied with").replace(
+                    "not to", "not with" if name == "multiply" else "not to"
+                )
+                yield StepEdit("{a}-at-{b}", says, changes, words, 2)
 
 
 def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
@@ -173,10 +325,23 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
         ("divide", "divided-by-{a}", "the result is divided by {a}, which does not belong there"),
         ("matmul", "{a}-applied-too", "{a} is applied to the result, which does not belong there"),
     )
+    for label, tensor in graph.later.items():
+        if tensor.shape == result.shape:
+            says = "{a} is given, which comes later"
+            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, f"{_role(label)} given")
+    for part in graph.operations[:-1]:
+        if part.shape == result.shape:
+            words = {"a": part}
+            yield StepEdit(
+                "{a}-added", "{a} is added once more", {number: Node("add", (it, part), {})}, words, 2
+            )
     for label, tensor in graph.known.items():
         if _switch(tensor):
             continue
         words = {"a": tensor, "step": graph.path}
+        if tensor.shape == result.shape and len(tensor.shape) > 1:
+            taken = Node("softmax", (label,), {"axis": -1})
+            yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
             yield StepEdit(
                 "{a}-given", "{a} is given as the result", {number: label}, words, 2, f"{_role(label)} given"

@@ -25,6 +25,7 @@ from headwork.numbers.operations import Node
 # How many of the edits tried would meet the numbers by chance: below the first an edit is believed; below the
 # second (for a common one) or the third it is told beside the slip that it may be; two at once need the last.
 BY_CHANCE, COMMON_BY_CHANCE, RARE_BY_CHANCE, PAIR_BY_CHANCE = 0.5, 4.0, 1.5, 0.01
+PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3
 NEARLY = 0.01  # of a number: as near as this a slip is as likely
 MAX_TIES = 3  # edits that are told as "either ... or ..."; among more nothing can be said
 MAX_SINGLES = 70  # edits that are tried in pairs
@@ -65,8 +66,11 @@ class Target:
         cells = self.wrong.cells if self.wrong.cells.shape == values.shape else np.ones(values.shape, bool)
         finite = np.concatenate([x[np.isfinite(x)].ravel() for x in (values, right)])
         span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
-        whole = bool((finite == np.round(finite)).all())
-        unit = 1.0 if whole else 2 * float(np.max(self.wrong.allowed))
+        unit = 2 * float(np.max(self.wrong.allowed))
+        grid = (
+            1 / parts for parts in PARTS if (np.abs(finite * parts - np.round(finite * parts)) < GRID).all()
+        )
+        unit = max(unit, next(grid, 0.0))  # thirds or quarters say less than their digits
         numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
         different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
         # The place of a number says something too: the same one again, or that a cell stays right.

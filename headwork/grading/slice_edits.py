@@ -16,13 +16,20 @@ MANY = 8  # slices of an axis that are changed one by one, at most
 def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     """A row, a column, a head or a channel of an operand left out, alone, taken for all, or shifted."""
     tensor = graph.known[label]
+    for index in np.ndindex(tensor.shape) if label not in graph.base and 3 < tensor.array.size <= 16 else ():
+        kept = np.ones(tensor.shape)
+        kept[index] = 0
+        left = Node("multiply", (label, Node("constant", (label,), {"value": kept})), {})
+        says = f"entry [{','.join(map(str, index))}] of {{it}} is left out"
+        yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
             continue
         words = {"it": tensor, "axis": (label, axis)}
         turned = Node("flip", (label,), {"axis": axis})
         says = "the {axis}s of {it} are read from the last to the first"
-        yield StepEdit("{it}-reversed", says, {label: turned}, words, 1, "reversed")
+        sliding = any(part.node.operation in ("unfold", "cat") for part in graph.operations)
+        yield StepEdit("{it}-reversed", says, {label: turned}, words, 1 if sliding else 2, "reversed")
         for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
             key = _along(axis, np.roll(np.arange(size), -shift).tolist())
             says = f"{{it}} is read one {{axis}} too {'late' if shift == 1 else 'early'}"
@@ -71,7 +78,7 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
             if key is not None:
                 says = "{it} is read one position too " + ("early" if shift < 0 else "late")
                 shifted: Changes = {number: Node("getitem", (0,), {"key": key})}
-                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, 1, "shifted")
+                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, 2, "shifted")
     if node.operation == "reshape" and heads:
         before, after = node.operands[0].shape, tensor.shape
         turn = {"axis1": -2, "axis2": -1}
@@ -147,9 +154,27 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         eye = np.eye(result.shape[-1])
         like = Node("constant", (it,), {"value": 1 - eye})
         says = "the diagonal is left at 0"
-        yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 1)
+        yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 3)
         like = Node("constant", (it,), {"value": np.broadcast_to(eye, result.shape)})
         yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
+    places = range(len(result.shape))
+    if len(places) == 2 and (result.array == 0).any() and result.shape[1] > 2:
+        rows, columns = np.indices(result.shape)
+        stride = int(graph.case.options.get("stride", 1))
+        for shift, cause, says in (
+            (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
+            (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
+            (
+                2 * stride,
+                "rows-shifted-backwards",
+                "the rows are shifted to the left; it must be to the right",
+            ),
+        ):
+            sheared = Node("getitem", (it,), {"key": (rows, (columns + shift * rows) % result.shape[1])})
+            inside = (columns + shift * rows < result.shape[1]) & (columns + shift * rows >= 0)
+            cut = Node("multiply", (sheared, Node("constant", (it,), {"value": inside.astype(float)})), {})
+            for part in (sheared, cut):
+                yield StepEdit(cause, says, {number: part}, {}, 2)
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue
@@ -163,7 +188,16 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
             yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, words, 1)
         for index in range(size):
             every: Changes = {number: Node("getitem", (it,), {"key": _along(axis, [index] * size)})}
-            yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 2)
+            yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 3)
+        for shift in (1, -1):
+            kept = [0.0 if i - shift not in range(size) else 1.0 for i in range(size)]
+            factor = Node(
+                "constant", (it,), {"value": np.reshape(kept, [-1 if a == axis else 1 for a in places])}
+            )
+            rolled = Node("getitem", (it,), {"key": _along(axis, np.roll(np.arange(size), shift).tolist())})
+            says = f"everything stands one {{axis}} too {'late' if shift > 0 else 'early'}"
+            for part in (rolled, Node("multiply", (rolled, factor), {})):
+                yield StepEdit("result-shifted", says, {number: part}, words, 2, "shifted")
         for source, target in permutations(range(size), 2):
             key = _along(axis, [source if i == target else i for i in range(size)])
             part = {number: Node("getitem", (it,), {"key": key})}
