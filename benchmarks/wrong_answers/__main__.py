@@ -11,12 +11,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
 
 from benchmarks.wrong_answers import KINDS, making
+from benchmarks.wrong_answers.elsewhere import agrees, causes_elsewhere
 from benchmarks.wrong_answers.judging import Said, unjudged, verdict
+from benchmarks.wrong_answers.solving import Kind
 from headwork.exercises import Exercise, generate
 from headwork.grading import Mark, grade
 
@@ -31,6 +34,8 @@ class Graded:
     row: making.Row
     mark: Mark
     seconds: float
+    mistakes: Kind
+    elsewhere: dict[str, list[set[str]]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -68,13 +73,26 @@ class Graded:
         named = [[Said(cause.slug, cause.sentence) for cause in step.causes] for step in steps]
         return list(zip(row["mistakes"], row["same"], named, strict=True))
 
-    @property
+    @cached_property
     def verdicts(self) -> list[str]:
-        return [verdict(self.kind, *about) for about in self.causes]
+        firsts = zip(self.causes, self.row["first"], strict=True)
+        return [verdict(self.kind, *about, partial(self._holds, step)) for about, step in firsts]
+
+    def _holds(self, step: str, slug: str) -> bool:
+        """Whether the cause gives the author's numbers of the step in other draws, too."""
+        if step not in self.elsewhere:
+            self.elsewhere[step] = causes_elsewhere(self.mistakes, self.row, step)
+        return agrees(slug, self.elsewhere[step])
 
     @property
     def to_judge(self) -> list[str]:
-        pairs = [(about[0], cause) for about in self.causes for cause in unjudged(self.kind, *about)]
+        firsts = zip(self.causes, self.row["first"], strict=True)
+        pairs = [
+            (about[0], cause)
+            for about, step in firsts
+            for cause in unjudged(self.kind, *about)
+            if not self._holds(step, cause.slug)
+        ]
         return [f"{self.kind}, {mistake} = {cause.slug}: {cause.sentence}" for mistake, cause in pairs]
 
     @property
@@ -93,7 +111,8 @@ def grade_all(data: Path = making.DATA) -> list[Graded]:
         exercise.key  # noqa: B018  (worked out once, before the clock starts)
         start = time.process_time()
         mark = grade(exercise, row["steps"])
-        graded.append(Graded({**row, "asked": asked}, mark, time.process_time() - start))
+        seconds, kind = time.process_time() - start, making.SETS[data][0][row["answer"][0]]
+        graded.append(Graded({**row, "asked": asked}, mark, seconds, kind))
     return graded
 
 

@@ -42,6 +42,13 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own)
 
 
+def all_causes(exercise: Exercise, answers: Mapping[str, str]) -> dict[str, tuple[Cause, ...]]:
+    """Every cause that gives the numbers of each wrong step, also where too many do to tell one."""
+    marker = _Marker(exercise, exercise.tokens_as)
+    steps = [marker.mark(path, answers.get(path, ""), points) for path, points in exercise.asked.items()]
+    return {step.path: step.causes for step in steps if step.state == "wrong"}
+
+
 class _Marker:
     """Marks one answer from its first step to its last, and remembers what the student has written so far."""
 

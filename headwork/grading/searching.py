@@ -5,7 +5,8 @@ simplest are kept. Few or coarse numbers may be met by chance: an edit is believ
 """
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -15,30 +16,33 @@ import numpy as np
 
 from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
+from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
 from headwork.grading.edits import edits_of
-from headwork.grading.step_graph import StepEdit, StepGraph, said, step_graph
+from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, said, step_graph
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
-# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; below the
-# second (for a common one) or the third it is told beside the slip that it may be; two at once need the last.
-BY_CHANCE, COMMON_BY_CHANCE, RARE_BY_CHANCE, PAIR_BY_CHANCE = 0.5, 4.0, 1.5, 0.01
-PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3
-NEARLY = 0.01  # of a number: as near as this a slip is as likely
-MAX_TIES = 3  # edits that are told as "either ... or ..."; among more nothing can be said
+# How rare a mistake is, in bits, by its cost; an authored one; whatever nobody lists, where several numbers are
+# wrong or the only one, and where it is one of many (then it is mostly a slip).
+BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 0.0
+CLOSE = 3.0  # bits: what is rarer than the likeliest by no more than this is told beside it
+BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
+PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
+PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
+MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
 
 @dataclass(frozen=True)
 class Match:
-    """An edit that gives the student's numbers, and how many of the edits tried would do so by chance."""
+    """An edit that gives the student's numbers, and how rare it is, in bits."""
 
     edit: StepEdit
     graph: StepGraph
-    by_chance: float
+    bits: float
 
 
 class Target:
@@ -78,14 +82,41 @@ class Target:
         return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
 
 
-def search(case: Case, wrong: WrongStep) -> list[Cause]:
-    """The simplest edits that give the student's numbers, each with its doubt."""
-    target = Target(wrong)
+def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list[Cause]:
+    """The likeliest causes that give the student's numbers, authored or edits, each with its doubt.
+
+    The others that give them too come last, as thin.
+    """
+    target, matches = Target(wrong), list[Match]()
     for graph in _graphs(case, wrong):
         matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
         if matches:
-            return _causes(case, wrong, matches)
-    return []
+            break
+    candidates = [(AUTHORED, cause) for cause in authored]
+    found = _different(case, sorted(matches, key=lambda match: match.bits), [c.slug for c in authored])
+    candidates += zip([match.bits for match in found], _causes(case, wrong, found), strict=True)
+    return _believed(target, candidates)
+
+
+def _believed(target: Target, candidates: list[tuple[float, Cause]]) -> list[Cause]:
+    """The causes in doubt: what is likely beside everything else that gives these numbers."""
+    told: dict[str, tuple[float, Cause]] = {}
+    for bits, cause in sorted(candidates, key=lambda candidate: candidate[0]):
+        told.setdefault(cause.sentence, (bits, cause))
+    if not told:
+        return []
+    least = min(bits for bits, _ in told.values())
+    chosen = [cause for bits, cause in told.values() if bits <= least + CLOSE][:MAX_TIES]
+    weights = {sentence: 2.0**-bits for sentence, (bits, _) in told.items()}
+    one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size
+    by_chance = 2.0 ** -(target.information + (SLIP if one_of_many else UNLISTED))
+    share = sum(weights[cause.sentence] for cause in chosen) / (sum(weights.values()) + by_chance)
+    doubt = "thin" if share < BELIEVED else "doubtful" if share < CERTAIN or one_of_many else ""
+    if len(chosen) > 1:
+        tie = "these numbers cannot tell it from the other"
+        chosen = [replace(cause, evidence=tie) for cause in chosen]
+    rest = [cause for _, cause in told.values() if cause.sentence not in {c.sentence for c in chosen}]
+    return [replace(cause, doubt=doubt) for cause in chosen] + [replace(c, doubt="thin") for c in rest]
 
 
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
@@ -94,34 +125,33 @@ def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     if wrong.cells.sum() < 2 or target.empty:
         return []
     matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
-    return [cause for cause in _causes(case, wrong, matches) if cause.doubt != "thin"]
+    found = _causes(case, wrong, _different(case, matches, []))
+    return found if len(found) <= MAX_TIES else []
 
 
 def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
     """How the step is worked out from either set of earlier steps."""
-    for base in wrong.bases if wrong.bases[0] is not wrong.bases[1] else wrong.bases[:1]:
+    for base in wrong.bases:
         graph = step_graph(case, wrong.path, base)
         if graph and np.allclose(graph.result.array, case.run(base)[wrong.path], equal_nan=True):
             yield graph
 
 
 def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
-    found: list[tuple[StepEdit, HandTensor]] = []
-    tried = {1: 0, 2: 0, 3: 0}
+    found: list[StepEdit] = []
+    tried: Counter[tuple[str, int]] = Counter()
     right = graph.result.array
     for edit in edits_of(graph):
         value = graph.apply(edit)
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        tried[edit.cost] += 1
+        tried[edit.cause, edit.cost] += 1
         if target.empty and edit.cost > 1:
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
-            found.append((edit, value))
-    least = min((edit.cost for edit, _ in found), default=0)
-    count = sum(number for cost, number in tried.items() if cost <= least)
-    by_chance = count * 2.0**-target.information
-    return [Match(edit, graph, by_chance) for edit, _ in found if edit.cost == least]
+            found.append(edit)
+    # The more edits of a kind there are, the less likely is each of them.
+    return [Match(x, graph, BITS[x.cost] + math.log2(tried[x.cause, x.cost]) / 2) for x in found]
 
 
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
@@ -165,7 +195,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
         if value is not None and target.meets(value.array):
             found.append((first, second))
     by_chance = count * 2.0**-target.information
-    return [Match(_both(*pair), graph, by_chance) for pair in found] if by_chance < PAIR_BY_CHANCE else []
+    return [Match(_both(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
 def _both(first: StepEdit, second: StepEdit) -> StepEdit:
@@ -202,8 +232,9 @@ def _misread(graph: StepGraph, target: Target) -> list[Match]:
             value = graph.apply(edit)
             if value is not None and target.meets(value.array):
                 found.append(edit)
-    spent = target.information * (1 - 1 / max(2, len({float(x) for x in target.values[wrong.cells]})))
-    return [Match(edit, graph, tried * 2.0**-spent) for edit in found]
+    # One of the wrong numbers was used to find out what was read.
+    spent = target.information / max(2, len({float(x) for x in target.values[wrong.cells]}))
+    return [Match(edit, graph, BITS[2] + math.log2(tried) / 2 + spent) for edit in found]
 
 
 def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: float) -> StepEdit:
@@ -215,64 +246,60 @@ def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: flo
     return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
 
 
-def _different(matches: list[Match]) -> Iterator[Match]:
-    """Of edits that are one and the same for all numbers, the first."""
-    if len(matches) < 2:
-        yield from matches
-        return
-    graph = matches[0].graph
-    draws = np.random.default_rng(0)
-    known = {
-        label: HandTensor(draws.normal(2, 3, tensor.shape).astype(tensor.array.dtype)).labelled(label)
-        for label, tensor in graph.known.items()
-    }
-    other = replace(graph, known=known)
-    seen: list[Array] = []
+def _different(case: Case, matches: list[Match], authored: Sequence[str]) -> list[Match]:
+    """The edits that are not one and the same, for all numbers, as an authored mistake or one before them."""
+    if len(matches) + len(authored) < 2 or not matches:
+        return matches
+    graph, draws = matches[0].graph, np.random.default_rng(0)
+    whole = all(tensor.shape == () for tensor in graph.known.values())
+    known = {}
+    for label, tensor in graph.known.items():
+        drawn = draws.integers(3, 40, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
+        known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
+    other, kept = replace(graph, known=known), []
+    seen = [value for slug in authored if (value := _authored_value(case, other, slug)) is not None]
     for match in matches:
         value = None if match.edit.options else other.apply(match.edit)
         if value is not None:
             if any(x.shape == value.shape and np.allclose(x, value.array, equal_nan=True) for x in seen):
                 continue
             seen.append(value.array)
-        yield match
+        kept.append(match)
+    return kept
+
+
+def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
+    """What an authored mistake gives with the known numbers of a graph."""
+    numbers = {label: tensor.array for label, tensor in graph.known.items()}
+    given = [
+        {
+            name: int(numbers[name])
+            if isinstance(value, int)
+            else HandTensor(numbers[name])
+            if isinstance(value, HandTensor)
+            else value
+            for name, value in part.items()
+            if name in numbers
+        }
+        for part in (case.inputs, case.options)
+    ]
+    elsewhere = replace(case, inputs={**case.inputs, **given[0]}, options={**case.options, **given[1]})
+    own = {step: numbers[step] for step in graph.base if step in numbers}
+    try:
+        steps = run_with_mistakes(elsewhere, MISCONCEPTIONS[slug], replacing=own)
+    except UNFIT:
+        return None
+    return steps.get(graph.path) if steps else None
 
 
 def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
-    wording = Wording(case.mechanism, case.options)
-    causes: dict[str, Cause] = {}
-    for match in _different(matches):
+    wording, causes = Wording(case.mechanism, case.options), []
+    for match in matches:
         slug, sentence = said(match.edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
-        kind = match.edit.cause.replace("{", "").replace("}", "")
-        charge = match.edit.charge or slug
-        doubt = _doubt(wrong, match)
-        causes.setdefault(
-            sentence, Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, doubt)
-        )
-    found = list(causes.values())
-    if len(found) > MAX_TIES:
-        return [replace(cause, doubt="thin") for cause in found]
-    if len(found) > 1:
-        tie = "these numbers cannot tell it from the other"
-        return [replace(cause, evidence=tie) for cause in found]
-    return found
-
-
-def _doubt(wrong: WrongStep, match: Match) -> str:
-    """Whether too much else gives these numbers, or a slip is as likely.
-
-    That is so for one wrong entry of many, for a number that is nearly right, and where evidence is weak.
-    """
-    common = match.edit.cost == 1
-    alone = wrong.cells.sum() == 1 and wrong.cells.shape == wrong.reference.shape
-    if match.by_chance > (COMMON_BY_CHANCE if common else RARE_BY_CHANCE if alone else BY_CHANCE):
-        return "thin"
-    if not alone:
-        return "doubtful" if match.by_chance > BY_CHANCE else ""
-    value, right = float(wrong.entries.values[wrong.cells][0]), float(wrong.reference[wrong.cells][0])
-    if abs(abs(value) - abs(right)) <= NEARLY * abs(right):
-        return "doubtful" if common else "thin"
-    return "doubtful" if wrong.cells.size > 1 or match.by_chance > BY_CHANCE / 10 else ""
+        kind, charge = match.edit.cause.replace("{", "").replace("}", ""), match.edit.charge or slug
+        causes.append(Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge))
+    return causes
 
 
 def _evidence(wrong: WrongStep) -> str:
