@@ -16,7 +16,7 @@ import numpy as np
 
 from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
-from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
+from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
 from headwork.grading.edits import edits_of
 from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, said, step_graph
 from headwork.grading.wording import Wording
@@ -24,8 +24,8 @@ from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
-# How rare a mistake is, in bits, by its cost; an authored one; whatever nobody lists, where several numbers are
-# wrong or the only one, and where it is one of many (then it is mostly a slip).
+# How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
+# number among many mostly is.
 BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 0.0
 CLOSE = 3.0  # bits: what is rarer than the likeliest by no more than this is told beside it
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
@@ -92,31 +92,31 @@ def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list
         matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
         if matches:
             break
-    candidates = [(AUTHORED, cause) for cause in authored]
-    found = _different(case, sorted(matches, key=lambda match: match.bits), [c.slug for c in authored])
-    candidates += zip([match.bits for match in found], _causes(case, wrong, found), strict=True)
-    return _believed(target, candidates)
+    found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
+    candidates = [replace(cause, bits=AUTHORED) for cause in authored] + _causes(case, wrong, found)
+    beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
+    return _believed(target, candidates) + beside
 
 
-def _believed(target: Target, candidates: list[tuple[float, Cause]]) -> list[Cause]:
-    """The causes in doubt: what is likely beside everything else that gives these numbers."""
-    told: dict[str, tuple[float, Cause]] = {}
-    for bits, cause in sorted(candidates, key=lambda candidate: candidate[0]):
-        told.setdefault(cause.sentence, (bits, cause))
+def _believed(target: Target, candidates: list[Cause]) -> list[Cause]:
+    """The causes in doubt: how likely they are beside everything else that gives these numbers."""
+    told: dict[str, Cause] = {}
+    for cause in sorted(candidates, key=lambda cause: cause.bits):
+        told.setdefault(cause.sentence, cause)
     if not told:
         return []
-    least = min(bits for bits, _ in told.values())
-    chosen = [cause for bits, cause in told.values() if bits <= least + CLOSE][:MAX_TIES]
-    weights = {sentence: 2.0**-bits for sentence, (bits, _) in told.items()}
+    least = min(cause.bits for cause in told.values())
+    chosen = [cause for cause in told.values() if cause.bits <= least + CLOSE][:MAX_TIES]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size
-    by_chance = 2.0 ** -(target.information + (SLIP if one_of_many else UNLISTED))
-    share = sum(weights[cause.sentence] for cause in chosen) / (sum(weights.values()) + by_chance)
+    shown = target.information + (SLIP if one_of_many else UNLISTED)
+    share = sum(2.0**-x.bits for x in chosen) / (sum(2.0**-x.bits for x in told.values()) + 2.0**-shown)
     doubt = "thin" if share < BELIEVED else "doubtful" if share < CERTAIN or one_of_many else ""
     if len(chosen) > 1:
         tie = "these numbers cannot tell it from the other"
         chosen = [replace(cause, evidence=tie) for cause in chosen]
-    rest = [cause for _, cause in told.values() if cause.sentence not in {c.sentence for c in chosen}]
-    return [replace(cause, doubt=doubt) for cause in chosen] + [replace(c, doubt="thin") for c in rest]
+    rest = [cause for cause in told.values() if cause.sentence not in {x.sentence for x in chosen}]
+    rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in rest]
+    return [replace(cause, shown=shown) for cause in rated]
 
 
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
@@ -125,7 +125,7 @@ def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     if wrong.cells.sum() < 2 or target.empty:
         return []
     matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
-    found = _causes(case, wrong, _different(case, matches, []))
+    found = _causes(case, wrong, _different(case, matches, [])[0])
     return found if len(found) <= MAX_TIES else []
 
 
@@ -143,9 +143,9 @@ def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
     right = graph.result.array
     for edit in edits_of(graph):
         value = graph.apply(edit)
+        tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        tried[edit.cause, edit.cost] += 1
         if target.empty and edit.cost > 1:
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
@@ -246,26 +246,31 @@ def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: flo
     return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
 
 
-def _different(case: Case, matches: list[Match], authored: Sequence[str]) -> list[Match]:
-    """The edits that are not one and the same, for all numbers, as an authored mistake or one before them."""
-    if len(matches) + len(authored) < 2 or not matches:
-        return matches
+def _different(
+    case: Case, matches: list[Match], authored: Sequence[Cause]
+) -> tuple[list[Match], list[Match]]:
+    """The edits that differ from those before them on other numbers, too; and those that an authored mistake
+    says better.
+    """
+    if not matches:
+        return [], []
     graph, draws = matches[0].graph, np.random.default_rng(0)
     whole = all(tensor.shape == () for tensor in graph.known.values())
     known = {}
     for label, tensor in graph.known.items():
         drawn = draws.integers(3, 40, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
         known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
-    other, kept = replace(graph, known=known), []
-    seen = [value for slug in authored if (value := _authored_value(case, other, slug)) is not None]
+    other, seen = replace(graph, known=known), list[Array]()
+    said_better = [_authored_value(case, other, cause.slug) for cause in authored]
+    kept, known_already = list[Match](), list[Match]()
     for match in matches:
         value = None if match.edit.options else other.apply(match.edit)
-        if value is not None:
-            if any(x.shape == value.shape and np.allclose(x, value.array, equal_nan=True) for x in seen):
-                continue
-            seen.append(value.array)
-        kept.append(match)
-    return kept
+        if value is not None and any(same(x, value.array) for x in said_better if x is not None):
+            known_already.append(match)
+        elif value is None or not any(same(x, value.array) for x in seen):
+            kept.append(match)
+            seen += [] if value is None else [value.array]
+    return kept, known_already
 
 
 def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
@@ -298,7 +303,9 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
         slug, sentence = said(match.edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
         kind, charge = match.edit.cause.replace("{", "").replace("}", ""), match.edit.charge or slug
-        causes.append(Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge))
+        causes.append(
+            Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, bits=match.bits)
+        )
     return causes
 
 
