@@ -187,7 +187,7 @@ def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     for place, operand in enumerate(outer.operands):
         for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
             for part in _sunk(outer, place, operand, steps):
-                words, cost = {"a": tensor, "b": operand}, 2 if steps != 2 else 3
+                words, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
                 yield StepEdit("order-exchanged", says, {number: part}, words, cost)
 
 
@@ -293,7 +293,8 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
-                yield StepEdit(cause, says, {number: part}, {"a": text}, 2, f"{name} {text}")
+                cost = 1 if text in graph.case.options else 2
+                yield StepEdit(cause, says, {number: part}, {"a": text}, cost, f"{name} {text}")
 
 
 def _moved(graph: StepGraph) -> Iterator[StepEdit]:
@@ -333,7 +334,7 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
         if part.shape == result.shape:
             words = {"a": part}
             yield StepEdit(
-                "{a}-added", "{a} is added once more", {number: Node("add", (it, part), {})}, words, 2
+                "{a}-added", "{a} is added once more", {number: Node("add", (it, part), {})}, words, 3
             )
     for label, tensor in graph.known.items():
         if _switch(tensor):
@@ -354,9 +355,11 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
         for name, cause, says in rows:
             if name in ("multiply", "divide") and tensor.shape == result.shape != ():
                 continue  # nobody multiplies two matrices entry by entry without need
-            yield StepEdit(
-                cause, says, {number: Node(name, (it, label), {})}, words, 2, f"{name} {_role(label)}"
-            )
+            part = Node(name, (it, label), {})
+            yield StepEdit(cause, says, {number: part}, words, 2, f"{name} {_role(label)}")
+            if name == "divide" and result.shape == tensor.shape == ():
+                rounded = Node("floor", (part,), {})
+                yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
         turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
         yield StepEdit(rows[-1][1], rows[-1][2], {number: Node("matmul", (it, turned), {})}, words, 2)
 

@@ -190,8 +190,11 @@ class _Marker:
         cells = np.ones(entries.shape, bool)
         if entries.shape == reference.shape:
             allowed = tolerance(entries, self.digits)
-            references = [reference, self.case.run(bases[1])[path]]
-            candidates = [(mismatches(entries, value, allowed), value) for value in references]
+            own = self.case.run(bases[1])[path]
+            candidates = [(mismatches(entries, value, allowed), value) for value in (reference, own)]
+            if self.any_wrong and 1 < min(int(cells.sum()) for cells, _ in candidates) < cells.size:
+                allowed = allowed + self.case.propagated_error(bases[1], half_units, path)
+                candidates.append((mismatches(entries, own, allowed), own))
             cells, reference = min(candidates, key=lambda candidate: int(candidate[0].sum()))
         return WrongStep(path, entries, reference, cells, bases, half_units, self.digits)
 

@@ -26,7 +26,8 @@ from headwork.numbers.operations import Node
 
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
-BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 0.0
+BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 1.0
+ANEW = 3.0  # to work a step out from the inputs, not from the steps before it
 CLOSE = 3.0  # bits: what is rarer than the likeliest by no more than this is told beside it
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
@@ -61,7 +62,8 @@ class Target:
         with np.errstate(all="ignore"):
             near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
         near &= np.isfinite(value)
-        return bool((near | (value == self.values) | ~self.written).all())
+        undefined = np.isnan(value) & (self.values == 0)  # what is left of a row in which all is hidden
+        return bool((near | (value == self.values) | undefined | ~self.written).all())
 
     @cached_property
     def information(self) -> float:
@@ -92,14 +94,22 @@ def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list
         matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
         if matches:
             break
+    if not matches and not authored and wrong.bases[1]:
+        anew = step_graph(case, wrong.path, {})
+        found = _single(anew, target, False, most=1) if anew else []
+        matches = [replace(match, bits=match.bits + ANEW) for match in found]
     found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED) for cause in authored] + _causes(case, wrong, found)
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
-    return _believed(target, candidates) + beside
+    whole = all(isinstance(value, int) for value in case.inputs.values())
+    return _believed(target, candidates, whole) + beside
 
 
-def _believed(target: Target, candidates: list[Cause]) -> list[Cause]:
-    """The causes in doubt: how likely they are beside everything else that gives these numbers."""
+def _believed(target: Target, candidates: list[Cause], whole: bool) -> list[Cause]:
+    """The causes in doubt: how likely they are beside everything else that gives these numbers.
+
+    One wrong number among many is mostly a slip, unless sizes are counted.
+    """
     told: dict[str, Cause] = {}
     for cause in sorted(candidates, key=lambda cause: cause.bits):
         told.setdefault(cause.sentence, cause)
@@ -107,7 +117,7 @@ def _believed(target: Target, candidates: list[Cause]) -> list[Cause]:
         return []
     least = min(cause.bits for cause in told.values())
     chosen = [cause for cause in told.values() if cause.bits <= least + CLOSE][:MAX_TIES]
-    one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size
+    one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
     share = sum(2.0**-x.bits for x in chosen) / (sum(2.0**-x.bits for x in told.values()) + 2.0**-shown)
     doubt = "thin" if share < BELIEVED else "doubtful" if share < CERTAIN or one_of_many else ""
@@ -137,16 +147,16 @@ def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
             yield graph
 
 
-def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
+def _single(graph: StepGraph, target: Target, own: bool, most: int = 3) -> list[Match]:
     found: list[StepEdit] = []
     tried: Counter[tuple[str, int]] = Counter()
     right = graph.result.array
     for edit in edits_of(graph):
-        value = graph.apply(edit)
+        value = graph.apply(edit) if edit.cost <= most else None
         tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        if target.empty and edit.cost > 1:
+        if target.empty and edit.cost > (1 if not target.values.any() else 2):
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
             found.append(edit)
