@@ -56,11 +56,11 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     if not authored and slips and slips[0].slug in CERTAIN_SLIPS:
         return slips
     found = search(case, wrong, authored)
-    thin = [cause for cause in found if cause.doubt == "thin"]
-    if len(thin) < len(found):
-        named = found[: len(found) - len(thin)]
-        return named + (slips if any(cause.doubt for cause in named) else []) + thin
-    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + thin
+    named = [cause for cause in found if cause.doubt in ("", "doubtful")]
+    untold = [cause for cause in found if cause not in named]
+    if named:
+        return named + (slips if any(cause.doubt for cause in named) else []) + untold
+    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + untold
 
 
 def cell_text(index: Sequence[int]) -> str:
@@ -242,4 +242,6 @@ def _unknown(wrong: WrongStep) -> Cause:
         return _slip_cause("unknown")
     cells = [cell_text(index) for index in wrong.positions]
     more = " and more" if len(cells) > 8 else ""
-    return _slip_cause("unknown", f"entries {', '.join(cells[:8])}{more} differ")
+    cause = _slip_cause("unknown", f"entries {', '.join(cells[:8])}{more} differ")
+    scope, _, role = wrong.path.rpartition("/")  # the same step, turn after turn, is one mistake
+    return replace(cause, charge=f"unknown {role}") if scope.startswith("step ") else cause

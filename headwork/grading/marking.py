@@ -21,6 +21,7 @@ from headwork.grading.diagnosis import find_causes, rounding_digits
 from headwork.grading.marks import Mark, StepMark
 from headwork.grading.wrong_step import Cause, WrongStep
 
+JOINTLY = 1.0  # bits by which several steps must show what none of them shows by itself
 PART = 0.5  # of a step's points, where early rounding costs a part
 
 
@@ -251,17 +252,19 @@ def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tupl
 def _agreeing(steps: list[StepMark]) -> list[StepMark]:
     """Of the causes of each step those that explain most steps, charged as one.
 
-    One step must show it, or three must fit. What a step shows clearly by itself stays its cause.
+    One step must show it, or all together. What a step shows clearly by itself stays its cause.
     """
     wrong = [step for step in steps if step.state == "wrong"]
-    shown = {cause.charge for step in wrong for cause in step.causes if cause.doubt != "thin"}
     fitting = Counter(x for step in wrong for x in {c.charge for c in step.causes} if x)
+    together = {x: [c for step in wrong for c in step.causes if c.charge == x] for x in fitting}
+    shown = {x for x, causes in together.items() if any(c.doubt != "thin" for c in causes)}
+    shown |= {x for x, causes in together.items() if _jointly(causes) > JOINTLY}
     result = []
     for step in steps:
         certain = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
         named = [cause for cause in certain if cause.charge]
         charges = {cause.charge for cause in step.causes if cause.charge}
-        spread = {x: fitting[x] for x in charges if fitting[x] > (1 if x in shown else 2)}
+        spread = {x: fitting[x] for x in charges if fitting[x] > 1 and x in shown}
         most = max(spread.values(), default=0)
         shared = tuple(cause for cause in step.causes if spread.get(cause.charge) == most > 1)
         if shared and named and (most == 2 or len(step.cells) > 1):
@@ -269,6 +272,12 @@ def _agreeing(steps: list[StepMark]) -> list[StepMark]:
             shared = kept or tuple(replace(cause, charge=shared[0].charge) for cause in named)
         result.append(replace(step, causes=shared or certain))
     return result
+
+
+def _jointly(causes: list[Cause]) -> float:
+    """How much the steps together show one cause, in bits beyond how rare it is."""
+    steps = {cause.step: cause.shown for cause in causes}
+    return sum(steps.values()) - max(cause.bits for cause in causes)
 
 
 def _count_once(steps: list[StepMark]) -> list[StepMark]:

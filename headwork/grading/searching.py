@@ -102,10 +102,10 @@ def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list
     candidates = [replace(cause, bits=AUTHORED) for cause in authored] + _causes(case, wrong, found)
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
     whole = all(isinstance(value, int) for value in case.inputs.values())
-    return _believed(target, candidates, whole) + beside
+    return _believed(target, candidates, beside, whole)
 
 
-def _believed(target: Target, candidates: list[Cause], whole: bool) -> list[Cause]:
+def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
     """The causes in doubt: how likely they are beside everything else that gives these numbers.
 
     One wrong number among many is mostly a slip, unless sizes are counted.
@@ -126,7 +126,7 @@ def _believed(target: Target, candidates: list[Cause], whole: bool) -> list[Caus
         chosen = [replace(cause, evidence=tie) for cause in chosen]
     rest = [cause for cause in told.values() if cause.sentence not in {x.sentence for x in chosen}]
     rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in rest]
-    return [replace(cause, shown=shown) for cause in rated]
+    return [replace(cause, shown=shown) for cause in rated + beside]
 
 
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
