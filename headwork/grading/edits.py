@@ -99,6 +99,8 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     for cause, says, instead, cost, charge in _rows(rows):
+        if "with-itself" in cause and first.size == 1:
+            continue  # single numbers are not taken for another matrix
         part = _tree(instead, itself(tensor), node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
 
@@ -293,26 +295,23 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
-                cost = 1 if text in graph.case.options else 2
+                cost = 1 if text.removesuffix("^2") in graph.case.options else 2
                 yield StepEdit(cause, says, {number: part}, {"a": text}, cost, f"{name} {text}")
 
 
 def _moved(graph: StepGraph) -> Iterator[StepEdit]:
-    """What is added to one operand (or multiplied with it) added to another one instead."""
+    """What is added to one operand added to another one instead."""
     for number, tensor in enumerate(graph.operations):
-        name, operands = tensor.node.operation, tensor.node.operands
-        for place, operand in enumerate(operands) if name in ("add", "subtract", "multiply") else ():
-            for label in graph.leaves if operand.label else ():
+        operands = tensor.node.operands
+        for place, operand in enumerate(operands) if tensor.node.operation == "add" else ():
+            for label in graph.leaves if operand.label and operand.shape else ():
                 other = graph.known[label]
-                if label in [x.label for x in operands] or other.shape != operand.shape or not other.shape:
-                    continue
-                changes = {number: 1 - place, label: Node(name, (label, operand.label), {})}
-                words = {"a": operand, "b": other, "c": operands[1 - place]}
-                says = f"{{a}} is {name}{'ed' if name != 'multiply' else ''} to {{b}}, not to {{c}}"
-                says = says.replace("multiply to", "multiplied with").replace(
-                    "not to", "not with" if name == "multiply" else "not to"
-                )
-                yield StepEdit("{a}-at-{b}", says, changes, words, 2)
+                if other.shape == operand.shape and label not in [x.label for x in operands]:
+                    moved = Node("add", (label, operand.label), {})
+                    words = {"a": operand, "b": other, "c": operands[1 - place]}
+                    says = "{a} is added to {b}, not to {c}"
+                    changes: Changes = {number: 1 - place, label: moved}
+                    yield StepEdit("{a}-added-to-{b}", says, changes, words, 2)
 
 
 def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
@@ -330,16 +329,14 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
             yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, f"{_role(label)} given")
-    for part in graph.operations[:-1]:
-        if part.shape == result.shape:
-            words = {"a": part}
-            yield StepEdit(
-                "{a}-added", "{a} is added once more", {number: Node("add", (it, part), {})}, words, 3
-            )
+    for inner in graph.operations[:-1]:
+        if inner.shape == result.shape:
+            twice: Changes = {number: Node("add", (it, inner), {})}
+            yield StepEdit("{a}-added", "{a} is added once more", twice, {"a": inner}, 3)
     for label, tensor in graph.known.items():
         if _switch(tensor):
             continue
-        words = {"a": tensor, "step": graph.path}
+        words = {"a": tensor}
         if tensor.shape == result.shape and len(tensor.shape) > 1:
             taken = Node("softmax", (label,), {"axis": -1})
             yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)

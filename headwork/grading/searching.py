@@ -27,14 +27,14 @@ from headwork.numbers.operations import Node
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
 BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 1.0
-TYPICAL = 5.0  # a number that is off by one, or by its sign
+TYPICAL = 5.0  # a slip by one, by the sign; by more it is rarer
 ANEW = 3.0  # to work a step out from the inputs, not from the steps before it
 CLOSE, CLOSE_IF_LITTLE, LITTLE = 2.0, 4.0, 6.0  # what is rarer than the likeliest by that many bits is told
 # beside it, and more of that where the numbers hold little
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
-MAX_TIES = 4  # told as "either ... or ...", at most
+MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
@@ -86,13 +86,16 @@ class Target:
         return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
 
     @cached_property
-    def typical_slip(self) -> bool:
-        """Whether only one number is wrong, by a digit or its sign."""
+    def slip(self) -> float:
+        """The probability of a slip: only one number is wrong, by a digit, by its sign or by little."""
         cells, right = self.wrong.cells, self.wrong.reference
-        if cells.sum() != 1 or cells.shape != right.shape:
-            return False
+        if cells.sum() != 1 or cells.shape != right.shape or not np.isfinite(self.values[cells][0]):
+            return 0.0
         value, meant = float(self.values[cells][0]), float(right[cells][0])
-        return value == -meant or any(abs(abs(value - meant) - 10.0**k) < 1e-9 for k in range(-3, 4))
+        if value == -meant or any(abs(abs(value - meant) - 10.0**k) < 1e-9 for k in range(-3, 4)):
+            return float(2.0**-TYPICAL)
+        near = float(2.0 ** -(TYPICAL - 2) / (1 + abs(value - meant)) ** 2)
+        return near if value == round(value) else 0.0
 
 
 def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list[Cause]:
@@ -131,9 +134,11 @@ def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whol
     chosen = [cause for cause in told.values() if cause.bits <= least + close][:MAX_TIES]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
-    else_ = 2.0**-shown + (2.0**-TYPICAL if target.typical_slip else 0)
-    share = sum(2.0**-x.bits for x in chosen) / (sum(2.0**-x.bits for x in told.values()) + else_)
-    doubt = "thin" if share < BELIEVED else "doubtful" if share < CERTAIN or one_of_many else ""
+    every = sum(2.0**-x.bits for x in told.values()) + 2.0**-shown + target.slip
+    share = sum(2.0**-x.bits for x in chosen) / every
+    little = target.wrong.cells.sum() == 1 and target.information < LITTLE
+    doubtful = share < CERTAIN or one_of_many or little
+    doubt = "thin" if share < BELIEVED else "doubtful" if doubtful else ""
     if len(chosen) > 1:
         tie = "these numbers cannot tell it from the other"
         chosen = [replace(cause, evidence=tie) for cause in chosen]

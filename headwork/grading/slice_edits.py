@@ -16,11 +16,11 @@ MANY = 8  # slices of an axis that are changed one by one, at most
 def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     """A row, a column, a head or a channel of an operand left out, alone, taken for all, or shifted."""
     tensor = graph.known[label]
-    for index in np.ndindex(tensor.shape) if label not in graph.base and 3 < tensor.array.size <= 16 else ():
-        kept = np.ones(tensor.shape)
-        kept[index] = 0
-        left = Node("multiply", (label, Node("constant", (label,), {"value": kept})), {})
-        says = f"entry [{','.join(map(str, index))}] of {{it}} is left out"
+    for cell in np.ndindex(tensor.shape) if label not in graph.base and 3 < tensor.array.size <= 16 else ():
+        others = np.ones(tensor.shape)
+        others[cell] = 0
+        left = Node("multiply", (label, Node("constant", (label,), {"value": others})), {})
+        says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
         yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
     for axis, size in enumerate(tensor.shape):
         if not 2 <= size <= MANY:
@@ -164,17 +164,12 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         for shift, cause, says in (
             (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
             (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
-            (
-                2 * stride,
-                "rows-shifted-backwards",
-                "the rows are shifted to the left; it must be to the right",
-            ),
+            (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
         ):
             sheared = Node("getitem", (it,), {"key": (rows, (columns + shift * rows) % result.shape[1])})
             inside = (columns + shift * rows < result.shape[1]) & (columns + shift * rows >= 0)
             cut = Node("multiply", (sheared, Node("constant", (it,), {"value": inside.astype(float)})), {})
-            for part in (sheared, cut):
-                yield StepEdit(cause, says, {number: part}, {}, 2)
+            yield from (StepEdit(cause, says, {number: whole}, {}, 2) for whole in (sheared, cut))
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
             continue
@@ -196,8 +191,8 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
             )
             rolled = Node("getitem", (it,), {"key": _along(axis, np.roll(np.arange(size), shift).tolist())})
             says = f"everything stands one {{axis}} too {'late' if shift > 0 else 'early'}"
-            for part in (rolled, Node("multiply", (rolled, factor), {})):
-                yield StepEdit("result-shifted", says, {number: part}, words, 2, "shifted")
+            for shifted in (rolled, Node("multiply", (rolled, factor), {})):
+                yield StepEdit("result-shifted", says, {number: shifted}, words, 2, "shifted")
         for source, target in permutations(range(size), 2):
             key = _along(axis, [source if i == target else i for i in range(size)])
             part = {number: Node("getitem", (it,), {"key": key})}

@@ -142,7 +142,7 @@ def test_every_edit_of_the_table_can_be_worked_out() -> None:
 
 def test_a_sample_of_the_wrong_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     exercises, answers = making.read()
-    monkeypatch.setattr(making, "read", lambda: (exercises, answers[::25]))
+    monkeypatch.setattr(making, "read", lambda _: (exercises, answers[::25]))
     graded = wrong_answers.grade_all()
     single = [all(x.named) for x in graded if x.row["group"] == "single"]
     assert all(x.first_step_found for x in graded)
