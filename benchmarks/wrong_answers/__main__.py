@@ -1,12 +1,12 @@
 """``python -m benchmarks.wrong_answers``: grade every wrong answer of the file and say what was recognised.
 
 ``--list`` also names each mistake that was not; ``--write`` makes the file again from its exercises;
-``--second`` takes the second set; ``--right`` checks that the right formulas get full marks on 5 seeds and 3 difficulties of every kind.
+``--second`` takes the second set; ``--right`` checks that the right formulas get full marks on 5 seeds and 3
+difficulties of every kind.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 from collections import Counter
@@ -40,12 +40,6 @@ class Graded:
     @property
     def kind(self) -> str:
         return str(self.row["answer"][0])
-
-    @property
-    def looked_at(self) -> bool:
-        """Whether it is in the half that was looked at while the edits of ``headwork/grading`` were made."""
-        name = self.kind + str(self.row["mistakes"][0])
-        return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
 
     @property
     def everyday(self) -> bool:
@@ -123,7 +117,7 @@ def share(held: Iterable[bool]) -> str:
 
 def _verdict_line(graded: list[Graded]) -> str:
     counts = Counter(x.verdicts[0] for x in graded)
-    return ", ".join(f"{name} {counts[name]} ({counts[name] / len(graded):.1%})" for name in VERDICTS)
+    return ", ".join(f"{name} {counts[name]} ({counts[name] / max(len(graded), 1):.1%})" for name in VERDICTS)
 
 
 def report(graded: list[Graded]) -> str:

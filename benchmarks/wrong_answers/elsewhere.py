@@ -1,7 +1,7 @@
-"""Judging without reading: a named cause is the author's mistake if it gives the author's numbers elsewhere, too.
+"""Judging without reading: a cause is the author's mistake if it gives the author's numbers elsewhere, too.
 
 The mistake is made again in other draws of the same kind and difficulty. Every cause that gives the numbers
-there is collected, whether it would be told or not. What fitted the first exercise by chance is not among them.
+there is collected, whether it would be told or not. What fitted the first time by chance is not among them.
 """
 
 from __future__ import annotations

@@ -50,6 +50,10 @@ def accepted(kind: str, mistake: str, same: list[str]) -> list[str]:
     return [cause for name in known for cause in _listed("accepted", kind, name)]
 
 
+def _nowhere(slug: str) -> bool:
+    return False
+
+
 def verdict(
     kind: str,
     mistake: str,
