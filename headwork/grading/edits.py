@@ -6,6 +6,7 @@ are rows of ``edits.toml``; what depends on shapes and on the other inputs is ma
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -129,9 +130,8 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             if tensor.shape == right.shape:
                 yield StepEdit(cause, says, {label: other}, words, 1, charge)
                 for number, place in places if len(places) > 1 else ():
-                    node = itself(graph.operations[number])
-                    operands = (*node.operands[:place], other, *node.operands[place + 1 :])
-                    yield StepEdit(cause, says, {number: node._replace(operands=operands)}, words, 1, charge)
+                    part = _with(graph.operations[number], place, other)
+                    yield StepEdit(cause, says, {number: part}, words, 1, charge)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = Node("transpose", (other,), {"axis1": -2, "axis2": -1})
                 yield StepEdit(
@@ -159,27 +159,30 @@ def _role(label: str) -> str:
     return label.rpartition("/")[2]
 
 
+def _with(tensor: HandTensor, place: int, part: Any) -> Node:
+    """An operation with another operand at one place."""
+    node = itself(tensor)
+    return node._replace(operands=(*node.operands[:place], part, *node.operands[place + 1 :]))
+
+
 def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Another number in place of a constant of the formula: one more or less, twice, half, a size."""
     sizes = {float(size) for value in graph.known.values() for size in value.shape if size > 1}
     for place, operand in enumerate(tensor.node.operands):
         if operand.label or operand.node.operands:
             continue
-        node = itself(tensor)
         if operand.array.size != 1:
             for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
                 moved = Node("add", (place, Node("constant", (place,), {"value": shift})), {})
-                part = node._replace(operands=(*node.operands[:place], moved, *node.operands[place + 1 :]))
-                says = f"the numbers of the formula are counted one too {word}"
+                says, part = f"the numbers of the formula are one too {word}", _with(tensor, place, moved)
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
-            constant = Node("constant", (place,), {"value": other})
-            operands = (*node.operands[:place], constant, *node.operands[place + 1 :])
+            part = _with(tensor, place, Node("constant", (place,), {"value": other}))
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            part, cost = node._replace(operands=operands), 2 if other in (*sizes, value - 1, value + 1) else 3
+            cost = 2 if other in (*sizes, value - 1, value + 1) else 3
             yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
 
 
@@ -224,31 +227,24 @@ def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepE
     is taken for the double; a known step in place of a part.
     """
     name = tensor.node.operation
-    if tensor is not graph.result and not OPERATIONS[name].rearranges and tensor.shape:
+    if tensor.shape and tensor is not graph.result:
         return
-    if name in ("multiply", "add"):
-        items = list(_chain(tensor, name))
-        other = "add" if name == "multiply" else "multiply"
-        words = {"a": items[0], "b": items[-1]}
-        for i, j in combinations(range(len(items)), 2):
-            rest = [item for place, item in enumerate(items) if place not in (i, j)]
-            pair = Node(other, (items[i], items[j]), {})
-            words = {"a": items[i], "b": items[j]}
-            if name == "multiply" and items[i].label and items[i].label == items[j].label:
-                double = Node("multiply", (items[i], Node("constant", (items[i],), {"value": 2.0})), {})
-                says = "{a} is doubled; it must be squared"
-                yield StepEdit(
-                    "doubled-for-squared", says, {number: _joined(name, [*rest, double])}, words, 1
-                )
-            if rest and name == "add":
-                says = "{a} and {b} are multiplied; they must be added"
-                yield StepEdit("multiplied-for-added", says, {number: _joined(name, [*rest, pair])}, words, 2)
-        for i, item in enumerate(items) if len(items) > 2 and name == "multiply" else ():
-            rest = _joined(name, items[:i] + items[i + 1 :])
-            says = "{a} is added; it must be multiplied"
-            yield StepEdit(
-                "added-for-multiplied", says, {number: Node("add", (rest, item), {})}, {"a": item}, 2
-            )
+    items = list(_chain(tensor, name)) if name in ("multiply", "add") else []
+    for i, j in combinations(range(len(items)), 2):
+        rest: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
+        words = {"a": items[i], "b": items[j]}
+        if name == "multiply" and items[i].label and items[i].label == items[j].label:
+            double = Node("multiply", (items[i], Node("constant", (items[i],), {"value": 2.0})), {})
+            says, part = "{a} is doubled; it must be squared", _joined(name, [*rest, double])
+            yield StepEdit("doubled-for-squared", says, {number: part}, words, 1)
+        if rest and name == "add":
+            says = "{a} and {b} are multiplied; they must be added"
+            part = _joined(name, [*rest, Node("multiply", (items[i], items[j]), {})])
+            yield StepEdit("multiplied-for-added", says, {number: part}, words, 2)
+    for i, item in enumerate(items) if len(items) > 2 and name == "multiply" else ():
+        part = Node("add", (_joined(name, items[:i] + items[i + 1 :]), item), {})
+        says = "{a} is added; it must be multiplied"
+        yield StepEdit("added-for-multiplied", says, {number: part}, {"a": item}, 2)
     for label, known in graph.known.items() if tensor is not graph.result and not tensor.shape else ():
         words = {"a": known, "b": tensor}
         yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: label}, words, 2)
@@ -264,10 +260,7 @@ def _chain(tensor: HandTensor, name: str) -> Iterator[HandTensor]:
 
 
 def _joined(name: str, items: list[Any]) -> Any:
-    part = items[0]
-    for item in items[1:]:
-        part = Node(name, (part, item), {})
-    return part
+    return reduce(lambda left, right: Node(name, (left, right), {}), items)
 
 
 def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
@@ -279,10 +272,8 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
     }
     for tensor in graph.known.values():
         for size in tensor.shape[-2:]:
-            scales |= {f"{size}": float(size), f"sqrt({size})": size**0.5} if size > 1 else {}
-    scales |= {f"{name}^2": value**2 for name, value in scales.items() if name == "norm"} | {
-        "2 pi": 2 * np.pi
-    }
+            scales |= {f"{size}": float(size), f"the root of {size}": size**0.5} if size > 1 else {}
+    scales |= {"2 pi": 2 * np.pi} | ({"norm^2": scales["norm"] ** 2} if "norm" in scales else {})
     last = len(graph.operations) - 1
     for number, tensor in enumerate(graph.operations) if graph.result.shape else ():
         if number != last and tensor.node.operation != "softmax":
