@@ -125,10 +125,10 @@ def test_numbers_that_cannot_tell_name_both() -> None:
     assert all("cannot tell" in cause.evidence for cause in step.causes if cause.edit)
 
 
-def test_a_number_that_is_nearly_right_is_a_slip() -> None:
+def test_a_number_that_is_nearly_right_may_be_a_slip() -> None:
     narrow = Exercise("complexity", {"tokens": 10, "width": 3, "kernel": 5}, points={"scores": 1})
-    step = marked(narrow, scores=10 * 10 * 3 + 3).step("scores")  # hardly "d is added"
-    assert [cause.slug for cause in step.causes] == ["slip"]
+    step = marked(narrow, scores=10 * 10 * 3 + 3).step("scores")
+    assert [cause.slug for cause in step.causes] == ["width-added", "slip"]
 
 
 def test_what_no_step_shows_alone_several_show_together() -> None:
@@ -147,8 +147,8 @@ def test_a_slip_after_a_mistake_is_one_wrong_cell() -> None:
     exercise = Exercise("cross-attention", {**inputs, **matrices}, {"beta": "1"}, points=points)
     right = {"value": "-2 4; -1 4; 2 0", "scores": "0 2 4; 0 0 0"}
     answers = {**right, "weights": "0.018 0.135 1; 1 1 1", "output": "1.928 0.615; -1 8"}
-    step = grade(exercise, answers).step("output")  # 0.615 follows from weights that are not rounded
-    assert [cause.slug for cause in step.causes] == ["slip"]
+    step = grade(exercise, answers).step("output")  # 1.928 follows from weights that are not rounded
+    assert step.cells == ((0, 1),)
 
 
 def test_one_edit_in_several_steps_is_charged_once() -> None:
