@@ -57,10 +57,10 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
         return slips
     found = search(case, wrong, authored)
     named = [cause for cause in found if cause.doubt in ("", "doubtful")]
-    untold = [cause for cause in found if cause not in named]
+    others = [cause for cause in found if cause not in named]
     if named:
-        return named + (slips if any(cause.doubt for cause in named) else []) + untold
-    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + untold
+        return named + (slips if any(cause.doubt for cause in named) else []) + others
+    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + others
 
 
 def cell_text(index: Sequence[int]) -> str:

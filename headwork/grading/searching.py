@@ -124,17 +124,17 @@ def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whol
 
     One wrong number among many is mostly a slip, unless sizes are counted.
     """
-    told: dict[str, Cause] = {}
+    distinct: dict[str, Cause] = {}
     for cause in sorted(candidates, key=lambda cause: cause.bits):
-        told.setdefault(cause.sentence, cause)
-    if not told:
+        distinct.setdefault(cause.sentence, cause)
+    if not distinct:
         return []
-    least = min(cause.bits for cause in told.values())
+    least = min(cause.bits for cause in distinct.values())
     close = CLOSE_IF_LITTLE if target.information < LITTLE else CLOSE
-    chosen = [cause for cause in told.values() if cause.bits <= least + close][:MAX_TIES]
+    chosen = [cause for cause in distinct.values() if cause.bits <= least + close][:MAX_TIES]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
-    every = sum(2.0**-x.bits for x in told.values()) + 2.0**-shown + target.slip
+    every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-shown + target.slip
     share = sum(2.0**-x.bits for x in chosen) / every
     little = target.wrong.cells.sum() == 1 and target.information < LITTLE
     doubtful = share < CERTAIN or one_of_many or little
@@ -142,7 +142,7 @@ def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whol
     if len(chosen) > 1:
         tie = "these numbers cannot tell it from the other"
         chosen = [replace(cause, evidence=tie) for cause in chosen]
-    rest = [cause for cause in told.values() if cause.sentence not in {x.sentence for x in chosen}]
+    rest = [cause for cause in distinct.values() if cause.sentence not in {x.sentence for x in chosen}]
     rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in rest]
     return [replace(cause, shown=shown) for cause in rated + beside]
 
