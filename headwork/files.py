@@ -6,6 +6,7 @@ reading. In a folder that is ours (a run, a model, answers) the caller names it 
 may be a link. Whoever makes a file name of somebody's words asks ``file_name``.
 """
 
+import itertools
 import json
 import os
 import re
@@ -100,6 +101,17 @@ def read_text(path: str | Path, *, max_bytes: int = MAX_TEXT, root: str | Path |
         return read_bytes(path, max_bytes=max_bytes, root=root).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
+
+
+def own_toml(module: str, name: str) -> dict[str, Any]:
+    """A TOML file of the package, beside the module (its ``__file__``) that reads it."""
+    return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
+
+
+def new_path(path: Path) -> Path:
+    """The path, or the first of path-2, path-3 ... that does not exist yet."""
+    names = itertools.chain([path.name], (f"{path.name}-{count}" for count in itertools.count(2)))
+    return next(free for name in names if not (free := path.with_name(name)).exists())
 
 
 def read_toml(

@@ -145,7 +145,8 @@ class Mechanism:
 MECHANISMS: dict[str, Mechanism] = {}
 READINGS = ("note", "drop", "kernels", "num_outputs")  # how a mechanism is read, none of its own options
 MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as the convention applies it
-IF_TAKEN = re.compile(r"\{(\w+)\|(\w+)\}")  # a step that may not be taken, and what stands there then
+# Steps of which the last one taken so far is meant, and what stands there where none is.
+IF_TAKEN = re.compile(r"\{([\w ,/-]+)\|([^{}|]+)\}")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -175,21 +176,29 @@ def get_mechanism(name: str) -> Mechanism:
 
 
 def steps_of(
-    function: Callable[..., Any], *, scope: str = "", always_x_W: bool = False, memory: str = ""
+    function: Callable[..., Any],
+    *,
+    scope: str = "",
+    always_x_W: bool = False,
+    memory: str = "{memory}",
+    symbols: Mapping[str, str] | None = None,
 ) -> tuple[Step, ...]:
     """The steps of a mechanism used inside another, under its scope.
 
     ``always_x_W`` fixes its matrices to ``x W``, whatever the convention of the mechanism around it;
-    ``memory`` is the symbol of what it attends to.
+    ``memory`` is the symbol of what it attends to; ``symbols`` stand there for its own.
     """
+    known = "|".join(map(re.escape, symbols or ()))
+    whole = re.compile(rf"(?<![A-Za-z\\])(?:{known})(?![A-Za-z'])" if known else r"(?!)")
+
+    def renamed(text: str) -> str:
+        return whole.sub(lambda match: (symbols or {})[match[0]], text).replace("{memory}", memory)
 
     def adapt(step: Step) -> Step:
-        formula, columns = step.formula, step.columns
+        symbol, formula, columns = map(renamed, (step.symbol, step.formula, step.columns))
         if always_x_W:
             formula, columns = MATRIX.sub(r"\1", formula), MATRIX.sub(r"\1^\\top", columns)
-        if memory:
-            formula, columns = (text.replace("{memory}", memory) for text in (formula, columns))
         path = f"{scope}/{step.name}" if scope else step.name
-        return replace(step, name=path, formula=formula, columns=columns)
+        return replace(step, name=path, symbol=symbol, formula=formula, columns=columns)
 
     return tuple(adapt(step) for step in get_mechanism(function.__name__).steps)

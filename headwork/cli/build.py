@@ -6,8 +6,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command
-from headwork.cli.options import ListAll
-from headwork.cli.output import Output
+from headwork.cli.output import ListAll, Output
 from headwork.errors import InputError
 
 

@@ -9,8 +9,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command
-from headwork.cli.options import Digits, ListAll, Settings, assignment
-from headwork.cli.output import Output
+from headwork.cli.output import Digits, ListAll, Output, Settings, assignment
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def _train_digits(folder: Path) -> Any:
         "\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True
     )
     job = train_digits(folder)
-    print(f"Test accuracy {job.result.test_accuracy:.1%} on images it has never seen.")
+    print(f"Test accuracy {job[0].test_accuracy:.1%} on images it has never seen.")
     return job
 
 
@@ -137,7 +136,7 @@ def explain(
         output.show(mechanism_list())
         return
     from headwork import readings
-    from headwork.readings.problem_file import read_problem
+    from headwork.readings.explaining import read_problem
     from headwork.readings.showing import cells_document
 
     inputs: dict[str, Any] = {}

@@ -11,8 +11,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.options import Digits, Settings, assignment, names
-from headwork.cli.output import Output, keyword_options
+from headwork.cli.output import Digits, Output, Settings, assignment, keyword_options, names
 from headwork.errors import InputError
 
 sizes_app = group(

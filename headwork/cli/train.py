@@ -10,8 +10,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.options import names
-from headwork.cli.output import Output, check_is_file
+from headwork.cli.output import Output, check_is_file, names
 from headwork.errors import InputError, unknown
 
 if TYPE_CHECKING:

@@ -78,16 +78,6 @@ class Comparison(Shown):
     def as_data(self) -> dict[str, Any]:
         return {
             "settings": asdict(self.settings),
-            "rows": [
-                {
-                    "row": row.name,
-                    "budget": row.budget,
-                    "verdict": row.verdict,
-                    "cells": {cells.json_name: cells.texts for cells in row.cells},
-                    "sentences": row.sentences,
-                    "numbers": row.numbers,
-                }
-                for row in self.rows
-            ],
+            "rows": [row.as_data() for row in self.rows],
             "measurements": dict(self.results),
         }

@@ -48,6 +48,11 @@ class Section:
         texts = {family: form(value) for family, value in values.items()}
         self.cells.append(TableRow(label, texts, json_name or label))
 
+    def as_data(self) -> dict[str, Any]:
+        cells = {line.json_name: line.texts for line in self.cells}
+        named = {name: getattr(self, name) for name in ("budget", "verdict", "sentences", "numbers")}
+        return {"row": self.name, **named, "cells": cells}
+
     def add_sentence(self, sentence: str) -> None:
         if sentence:
             self.sentences.append(sentence)

@@ -6,11 +6,9 @@ their difference must be exactly zero: with symbols that is a proof for every in
 """
 
 import inspect
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.construct.targets import whole_number
 from headwork.documents import Document, Item, Items, Shown, Table
 from headwork.errors import unknown
+from headwork.files import own_toml
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.limits import limit
@@ -101,7 +100,7 @@ def normals(rng: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[s
 @cache
 def texts() -> dict[str, Any]:
     """The title, the reason and the cases of each equivalence, from ``equivalences.toml``."""
-    return tomllib.loads(Path(__file__).with_name("equivalences.toml").read_text("utf-8"))
+    return own_toml(__file__, "equivalences.toml")
 
 
 def equivalence(**fields: Any) -> Callable[[Sample], Equivalence]:

@@ -5,13 +5,13 @@ comes in several variants (IMDB as two tables, or as its authors' archive) any o
 entries stand in ``catalog.toml``.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from headwork.errors import unknown
+from headwork.files import own_toml
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _source(
 
 CATALOG: dict[str, Entry] = {
     name: Entry(name, **{**entry, "variants": tuple(_variant(**each) for each in entry.get("variants", ()))})
-    for name, entry in tomllib.loads(Path(__file__).with_name("catalog.toml").read_text("utf-8")).items()
+    for name, entry in own_toml(__file__, "catalog.toml").items()
 }
 
 

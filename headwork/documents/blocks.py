@@ -10,6 +10,7 @@ A document is made of parts: blocks, plain text (prose), a matplotlib figure, or
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partialmethod
 from typing import Any
 
 from headwork.documents.style import PLAIN, Style
@@ -20,7 +21,7 @@ CellIndex = tuple[int, ...]  # of a cell in a whole value
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula in LaTeX: a block, or a part of prose or a cell of a table."""
+    """A formula in LaTeX: a part of prose, or a cell of a table."""
 
     latex: str
 
@@ -31,6 +32,30 @@ class Link:
 
     text: str
     target: str
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Words of a table's cell that stand out: "good", "bad", "part" or "open"; ``about`` says more."""
+
+    text: str
+    tone: str = "bad"
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Marked words side by side in one cell of a table, all as narrow as a sign; names stand upright."""
+
+    marks: tuple[Marked, ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A share, from 0 to 1, as a bar in a cell of a table, and its words."""
+
+    share: float
+    text: str = ""
 
 
 Inline = str | tuple[str | Formula | Link, ...]  # words, among them formulas and links
@@ -107,6 +132,17 @@ class Details:
 
 
 @dataclass(frozen=True)
+class Card:
+    """Blocks under a name, a verdict that is good, bad or neither, and words."""
+
+    name: str
+    verdict: str = ""
+    good: bool | None = None
+    text: str = ""
+    blocks: "tuple[Block, ...]" = ()
+
+
+@dataclass(frozen=True)
 class Value:
     """A named array (an input, a step): decimals, None at a symbol, and exact numbers, if any."""
 
@@ -118,6 +154,7 @@ class Value:
     axes: tuple[str, ...] = ()
     digits: int = 4
     names: tuple[Any, ...] = ()  # that stand for its long exact numbers, each with its ``definition``
+    beside: bool = False  # a parameter of the next value
 
     @property
     def equation(self) -> str:
@@ -224,24 +261,12 @@ class Shown(ABC):
     def to_text(self, style: Style = PLAIN) -> str:
         return self.render("text", style=style)
 
-    def to_markdown(self) -> str:
-        return self.render("markdown")
-
-    def to_latex(self, fragment: bool = False) -> str:
-        return self.render("latex", fragment=fragment)
-
-    def to_html(self) -> str:
-        """A whole page that opens offline."""
-        return self.render("html")
-
-    def to_json(self) -> str:
-        return self.render("json")
-
-    def to_notebook(self) -> str:
-        return self.render("notebook")
-
-    def _repr_html_(self) -> str:
-        return self.render("html", fragment=True)
+    to_markdown = partialmethod(render, "markdown")
+    to_latex = partialmethod(render, "latex")
+    to_html = partialmethod(render, "html")  # a whole page that opens offline
+    to_json = partialmethod(render, "json")
+    to_notebook = partialmethod(render, "notebook")
+    _repr_html_ = partialmethod(render, "html", fragment=True)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -278,7 +303,7 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Block = Heading | Prose | Note | Items | Code | Figure | Details | Formula | Values | Slider | Table
+Block = Heading | Prose | Note | Items | Code | Figure | Details | Card | Values | Slider | Table
 
 
 @dataclass(frozen=True)

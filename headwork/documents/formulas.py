@@ -79,20 +79,30 @@ def formula_for(
     columns: bool,
     convention: str,
     missing: Collection[str] = (),
+    path: str = "",
     taken: Mapping[str, str] | None = None,
 ) -> str:
     r"""A step's formula with each matrix as the convention applies it, without the inputs that are missing.
 
-    ``taken`` holds the symbols of the optional steps that were taken.
+    Where it chooses among steps, the last of them before it counts, here or further out: ``taken`` has the
+    symbols of the steps before it, in order.
 
     >>> formula_for(Step("query", "Q", "X {W_q}", "", "{W_q} X"), columns=False, convention="W x")
     'X W_q^\\top'
     """
     formula = step.columns if columns and step.columns else step.formula
     formula = formula.replace("{memory}", "X" if "memory" in missing else "M")
-    formula = IF_TAKEN.sub(lambda match: (taken or {}).get(match[1], match[2]), formula)
+    scopes = [path[: end + 1] for end in range(-1, len(path)) if end < 0 or path[end] == "/"]
+
+    def last(match: re.Match[str]) -> str:
+        paths = {scope + name for scope in scopes for name in match[1].split(",")}
+        return [match[2], *(symbol for before, symbol in (taken or {}).items() if before in paths)][-1]
+
+    formula = IF_TAKEN.sub(last, formula)
     for name in missing:
-        # No bias is 0, no matrix is the identity.
-        formula = formula.replace(f" + {name}", "").replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")
+        # No bias is 0, no matrix is the identity, no scale is 1.
+        formula = re.sub(rf" \+ {re.escape(name)}(?![\w^'])", "", formula)
+        formula = formula.replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")
+        formula = formula.removeprefix(f"{name} ") if name.startswith("\\") else formula
     turned = (convention == "W x") != columns
     return MATRIX.sub(r"\1^\\top" if turned else r"\1", formula)

@@ -45,6 +45,25 @@ class Renderer(ABC):
         for part in block.output:
             yield from self.listing(part) if isinstance(part, str) else self.pieces(as_blocks(part))
 
+    def prose(self, block: blocks.Prose) -> Iterator[str]:
+        yield self.inline(block.text)
+
+    def values(self, block: blocks.Values) -> Iterator[str]:
+        """Title and options, then one value after another, with what to beware of at the end."""
+        yield from (self.strong(block.title),) if block.title else ()
+        yield from (self.text(block.settings),) if block.options else ()
+        for value in block.every():
+            yield from self.value(value, block)
+        yield from self.notes(block.warnings)
+
+    def strong(self, words: str) -> str:
+        """A heading within a part."""
+        raise NotImplementedError
+
+    def value(self, value: blocks.Value, block: blocks.Values) -> Iterator[str]:
+        """A value with its numbers."""
+        raise NotImplementedError
+
     @abstractmethod
     def listing(self, text: str) -> Iterator[str]:
         """Text whose lines and spaces count."""
@@ -54,6 +73,11 @@ class Renderer(ABC):
 
     def details(self, block: blocks.Details) -> Iterator[str]:
         yield from self.pieces([blocks.Prose(f"{block.summary}:"), *block.blocks])
+
+    def card(self, block: blocks.Card) -> Iterator[str]:
+        """An item, and the blocks below it."""
+        yield from self.items(blocks.Items((blocks.Item(block.text, block.name, block.verdict, block.good),)))
+        yield from self.pieces(block.blocks)
 
     def notes(self, notes: Iterable[str]) -> Iterator[str]:
         return self.pieces(blocks.Note(text) for text in notes)

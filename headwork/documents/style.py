@@ -3,6 +3,7 @@
 import os
 import shutil
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import TextIO
 
 WIDTH = 80  # columns, where nobody knows better
@@ -22,17 +23,8 @@ class Style:
     def _set(self, code: int, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
 
-    def bold(self, text: str) -> str:
-        return self._set(1, text)
-
-    def dim(self, text: str) -> str:
-        return self._set(2, text)
-
-    def red(self, text: str) -> str:
-        return self._set(31, text)
-
-    def green(self, text: str) -> str:
-        return self._set(32, text)
+    bold, dim = partialmethod(_set, 1), partialmethod(_set, 2)
+    red, green = partialmethod(_set, 31), partialmethod(_set, 32)
 
 
 PLAIN = Style()

@@ -1,13 +1,14 @@
 """How numbers are written, and how many of them: what the formats share."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from headwork.documents.blocks import Formula, Value
+from headwork.documents.blocks import Bar, Formula, Link, Marked, Strip, Value
 from headwork.documents.formulas import plain_formula
 from headwork.numbers.operations import map_cells
 
+LONGEST_BAR = 24  # characters
 MAX_SHOWN = 12  # rows and columns
 LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
 
@@ -92,6 +93,15 @@ def cell_text(cell: Any) -> str:
         return f"{cell:.4g}"
     if isinstance(cell, Formula):
         return plain_formula(cell.latex)
+    if isinstance(cell, Marked):
+        return f"[{cell.text}]" if cell.tone == "bad" else cell.text
+    if isinstance(cell, Strip):
+        texts = [mark.text for mark in cell.marks]
+        return ("" if max(map(len, texts), default=0) < 2 else " ").join(texts)
+    if isinstance(cell, Bar):
+        return f"{'#' * round(LONGEST_BAR * cell.share)} {cell.text}".strip()
+    if isinstance(cell, Link):
+        return cell.text
     if isinstance(cell, (tuple, list)):
         return " x ".join(map(str, cell))
     return str(cell)
@@ -106,6 +116,19 @@ def visible_indices(count: int, most: int = MAX_SHOWN) -> Sequence[int | None]:
     if count <= most:
         return range(count)
     return [*range(most - 3), None, count - 2, count - 1]
+
+
+def column_blocks(widths: Sequence[float], most: float) -> Iterator[slice]:
+    """Which columns stand side by side within so much; at least one.
+
+    >>> list(column_blocks([3, 3, 9, 2], 6))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    start = 0
+    for stop in range(1, len(widths) + 1):
+        if stop == len(widths) or sum(widths[start : stop + 1]) > most:
+            yield slice(start, stop)
+            start = stop
 
 
 def number_texts(numbers: Any, digits: int) -> Any:

@@ -1,4 +1,3 @@
 """Traces and ledgers of models, reports on runs, predictions. Reports are imported by their own modules."""
 
-from headwork.inspection.ledger import ledger
-from headwork.inspection.tracing import ModelTrace, trace
+from headwork.inspection.tracing import ModelTrace, ledger, trace

@@ -1,11 +1,10 @@
 """The main job's training: a vision transformer on the embedded digits, in well under a minute."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headwork.data import Images, load_images
 from headwork.data.fetching import Log, to_stderr
+from headwork.documents import Figure
 from headwork.inspection import figures
 from headwork.inspection.predictions import image_probabilities
 from headwork.inspection.run_report import write_report
@@ -16,26 +15,17 @@ from headwork.training.runs import train
 COUNT = 12  # images with their predictions
 
 
-@dataclass(frozen=True)
-class DigitsReport:
-    """What the main report shows: the result, and a matplotlib figure with its caption."""
-
-    result: Result
-    predictions: Any
-    predictions_caption: str
-
-
-def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> DigitsReport:
+def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Result, Figure]:
     """Train on the digits into ``out_folder``/digits, write its report, and draw predictions."""
     run = vision("digits")
     data = load_images("digits", seed=run.seed, validation=run.validation)
     folder = Path(out_folder) / "digits"
     result = train(run, folder, log=log, data=data)
     write_report(result, log=log)
-    return DigitsReport(result, *predictions(folder, data))
+    return result, predictions(folder, data)
 
 
-def predictions(folder: Path, data: Images) -> tuple[Any, str]:
+def predictions(folder: Path, data: Images) -> Figure:
     """The first test images with their predictions, and a caption."""
     images, labels = data.test.images[:COUNT], data.test.labels[:COUNT]
     info = load_data_info(folder)
@@ -47,4 +37,4 @@ def predictions(folder: Path, data: Images) -> tuple[Any, str]:
         captions.append(f"{info.classes[choice]} ({row[choice]:.0%}){true}")
     correct = int((predicted == labels).sum())
     caption = f"The first {COUNT} test images with their predictions: {correct} are correct."
-    return figures.image_figure(images, captions), caption
+    return Figure(figures.image_figure(images, captions), "test images and predictions", caption)

@@ -78,26 +78,23 @@ def curves_caption(run: RunConfig) -> str:
     """What the curves show, and why training may lie below validation."""
     measures = "Cross-entropy without label smoothing, and accuracy, by epoch."
     during = "training is measured during the epoch, while the parameters still change"
-    if isinstance(run, VisionRun) and run.augmentation.active:
-        words = {"flip": "flipped", "shift": "shifted", "erase": "partly erased"}
-        changes = " and ".join(word for name, word in words.items() if getattr(run.augmentation, name))
-        return (
-            f"{measures} Training accuracy may lie below validation's, and that is no mistake: {during}, on "
-            f"images that are {changes}, which are harder; validation is measured at the end of each epoch "
-            "on the images as they are."
-        )
     dropped = [
         f"{share:.0%} of the {unit}"
         for name, unit in (("dropout", "values"), ("word_dropout", "tokens"))
         if (share := getattr(run.model, name, 0))  # type: ignore[attr-defined]
     ]
-    if dropped:
-        return (
-            f"{measures} Early on training accuracy may lie below validation's: {during}, and "
-            f"{' and '.join(dropped)} are dropped; validation is measured at the end of each epoch without "
-            "dropout."
-        )
-    return f"{measures} Validation is measured at the end of each epoch; {during}."
+    if isinstance(run, VisionRun) and run.augmentation.active:
+        words = {"flip": "flipped", "shift": "shifted", "erase": "partly erased"}
+        changes = " and ".join(word for name, word in words.items() if getattr(run.augmentation, name))
+        below = "Training accuracy may lie below validation's, and that is no mistake"
+        harder, as_is = f"on images that are {changes}, which are harder", "on the images as they are"
+    elif dropped:
+        below, as_is = "Early on training accuracy may lie below validation's", "without dropout"
+        harder = f"and {' and '.join(dropped)} are dropped"
+    else:
+        return f"{measures} Validation is measured at the end of each epoch; {during}."
+    end = f"validation is measured at the end of each epoch {as_is}"
+    return f"{measures} {below}: {during}, {harder}; {end}."
 
 
 def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:

@@ -80,15 +80,18 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             Code(SETUP.format(folder=json.dumps(folder)), (result_table(result, run),)),
             *_heads(run, result.folder, data),
             Heading("Curves"),
-            _figure(
+            _shown(
                 "figures.curves({result.folder.name: result.metrics})",
                 figures.curves({result.folder.name: result.metrics}),
                 "loss and accuracy by epoch",
             ),
             figures.curves_caption(run),
-            Details("Every epoch", (_table("epochs_table(result.metrics)", epochs_table(result.metrics)),)),
+            Details(
+                "Every epoch",
+                (_shown("epochs_table(result.metrics)", epochs_table(result.metrics)),),
+            ),
             Heading("Confusion matrix"),
-            _figure(
+            _shown(
                 "figures.confusion_figure(result.record['confusion'], classes)",
                 figures.confusion_figure(record["confusion"], info.classes),
                 "confusion matrix",
@@ -101,7 +104,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
                 "Optimiser and schedule",
                 (
                     Prose(_training_text(run)),
-                    _figure(
+                    _shown(
                         "figures.schedule_figure(run, result.record['steps'])",
                         figures.schedule_figure(run, record["steps"]),
                         "learning rate by step",
@@ -109,10 +112,15 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
                 ),
             ),
             Details("Data", tuple(map(Prose, (counted, *info.notes)))),
-            Details("Every field of the run", (_table("settings_table(run)", settings_table(run)),)),
+            Details("Every field of the run", (_shown("settings_table(run)", settings_table(run)),)),
             Details(
                 "Every tensor of the model",
-                (_table("parameters_table(model)", parameters_table(load_model(result.folder, log=quiet))),),
+                (
+                    _shown(
+                        "parameters_table(model)",
+                        parameters_table(load_model(result.folder, log=quiet)),
+                    ),
+                ),
             ),
             "The seed decides everything that is random: training.train(run, 'runs/again') repeats the run.",
         ),
@@ -134,14 +142,10 @@ display(run_report.result_table(result, run))
 """
 
 
-def _table(call: str, table: Table) -> Code:
-    """A table of the report, with the code that shows it."""
-    return Code(f"display(run_report.{call})", (table,))
-
-
-def _figure(call: str, plot: Any, alt: str) -> Code:
-    """A figure, with the code that draws it."""
-    return Code(f"display({call})", (Figure(plot, alt),))
+def _shown(call: str, part: Any, alt: str = "") -> Code:
+    """A table or a figure, with the code that shows it."""
+    owner = "" if alt else "run_report."
+    return Code(f"display({owner}{call})", (Figure(part, alt) if alt else part,))
 
 
 def _training_text(run: RunConfig) -> str:
@@ -228,7 +232,7 @@ def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
 def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
     wrong = result.record["mistakes"]
     if not wrong or not isinstance(data, Images):
-        return [_table("mistakes_table(result, classes)", mistakes_table(result, classes))]
+        return [_shown("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
         true, predicted = (figures.plain(classes[mistake[name]], 12) for name in ("label", "said"))
@@ -239,9 +243,10 @@ def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | N
 
 def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> Any | None:
     """The heads of a vision transformer, before and after training; None where there are no such heads."""
-    if not isinstance(run, VisionRun) or not isinstance(run.model, VisionTransformerConfig):
+    model: Any = getattr(run, "model", None)
+    if not (isinstance(model, VisionTransformerConfig) and isinstance(data, Images)):
         return None
-    if run.model.attention != "softmax" or not isinstance(data, Images):
+    if model.attention != "softmax":
         return None
     prepared = prepare(run, log=quiet, data=data)
     examples = prepared.validation if len(prepared.validation.labels) else prepared.training

@@ -29,6 +29,8 @@ from headwork.note import Input, Mechanism, Note
 from headwork.numbers import HandTensor
 from headwork.readings import Trace, replacer
 from headwork.readings.assembling import assemble
+from headwork.sizes import Ledger
+from headwork.sizes.architectures import model_ledger
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -85,6 +87,7 @@ def trace(
         title=recording.title,
         again=partial(trace, model, only=only, budget=budget, **named),
         result=result,
+        noted=recording.noted,
     )
 
 
@@ -110,14 +113,14 @@ class Recording:
     budget: int
     values: dict[str, Any] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
+    noted: list[str] = field(default_factory=list)
     total: int = 0
 
     def note(self, name: str, value: Any, /) -> Any:
-        if name in self.taken or name in self.others:
+        if name in self.noted:
             raise HeadworkError(f"the step '{name}' was noted twice: give the second a scope of its own.")
+        self.noted.append(name)
         if not any(fnmatchcase(name, pattern) for pattern in self.patterns):
-            self.others.add(name)
             return labelled(value, name)
         kind = value.array.dtype if isinstance(value, HandTensor) else value.dtype
         self.taken[name] = math.prod(value.shape) * max(kind.itemsize, 4)
@@ -131,12 +134,12 @@ class Recording:
 
     @property
     def title(self) -> str:
-        count = len(self.taken)
-        return f"{count} of {count + len(self.others)} steps kept" if self.others else ""
+        kept, all_ = len(self.taken), len(self.noted)
+        return f"{kept} of {all_} steps kept" if kept < all_ else ""
 
     def check(self, *replaced: str) -> None:
         """Nothing is left out silently: neither by a pattern that matches no step, nor by the budget."""
-        paths = [*self.taken, *self.others]
+        paths = self.noted
         for pattern in (*self.patterns, *replaced):
             if pattern not in paths and not any(fnmatchcase(path, pattern) for path in paths):
                 raise _no_match(pattern, paths)
@@ -206,6 +209,22 @@ def evaluating(model: "nn.Module") -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
+
+
+def ledger(model: Any, /, *inputs: Any, **more: Any) -> Ledger:
+    """What each part of a model holds and does, on an input of this shape; nothing is computed.
+
+    >>> import torch; from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
+    >>> model = ConvolutionalClassifier(ConvolutionalConfig(width=4, depth=1))
+    >>> counted = ledger(model, torch.zeros(1, 1, 28, 28))
+    >>> [(row.name, row.parameters, row.flops) for row in counted.rows]
+    [('block 0', 40, 56448), ('head', 50, 80)]
+    """
+    if not hasattr(model, "definition"):
+        raise InputError(f"ledger: {type(model).__name__} is not a model of Headwork.")
+    named = inputs_by_name(model, inputs, more)
+    shapes = {name: value if isinstance(value, str) else tuple(value.shape) for name, value in named.items()}
+    return model_ledger(model.definition, model.config, shapes)
 
 
 def inputs_by_name(model: Any, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:

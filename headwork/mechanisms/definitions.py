@@ -16,7 +16,7 @@ Task = Literal["vision", "text"]
 Tensor = Any
 
 IMAGES = Input("images", "I", "batch channel height width")
-VECTORS = Input("tokens", "x", "batch token width")
+VECTORS = Input("tokens", "X", "batch token width")
 TOKENS = Input("tokens", "x", "batch token")
 MASK = Input("mask", "m", "batch token", "1 for each token, 0 for padding")
 Check = Callable[..., None]  # (name of the model, config, *inputs, look=whether their values may be read)

@@ -26,7 +26,33 @@ from headwork.mechanisms.parameters import (
 from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 
 Placement = Literal["post", "pre"]
-OUTPUT = Step("output", "Y", r"\text{the layer's result}", "token width")
+
+
+def _sublayer_steps(
+    k: int, name: str, steps: Callable[..., tuple[Step, ...]], memory: str = "", **symbols: str
+) -> tuple[Step, ...]:
+    """Sublayer ``k`` with its residual and its normalisation, which may come before or after it.
+
+    What goes into each is the last of what was taken so far.
+    """
+    rows = f"{{normalisation {k - 1}/output,normalisation {k}/output|X}}"
+    total = f"{{residual {k - 1},residual {k}|X}}"
+    stream = f"{{residual {k - 1},normalisation {k - 1}/output|X}}"
+    own = {"X": total, "x": f"({total})", "c": f"(C_{k})", "b": rf"\beta_{k}", "Y": f"L_{k}"}
+    own |= {symbol: f"{symbol}_{k}" for symbol in ("C", "N", r"\mu", r"\sigma", r"\gamma")}
+    return (
+        *steps(scope=name, memory=memory or rows, symbols={"X": rows, **symbols}),
+        Step(f"residual {k}", f"R_{k}", f"{stream} + {symbols['Y']}", "token width"),
+        *steps_of(layer_normalisation, scope=f"normalisation {k}", symbols=own),
+    )
+
+
+def _output(k: int) -> Step:
+    return Step("output", "Y", f"{{residual {k},normalisation {k}/output|L_{k}}}", "token width")
+
+
+ATTENTION = partial(steps_of, multi_head_attention)
+FEED_FORWARD = partial(steps_of, feed_forward, always_x_W=True)
 
 
 def _by_hand(beta: Number, convention: Convention) -> dict[str, Any]:
@@ -58,7 +84,7 @@ def _residual(
     if num_outputs is None:
         change = sublayer(rows)
     else:
-        tokens, change = tokens[..., :num_outputs, :], sublayer(rows[..., :num_outputs, :], rows)
+        tokens, change = tokens[..., :num_outputs, :], sublayer(rows[..., :num_outputs, :], memory=rows)
     total = note(f"residual {k}", tokens + kernels.drop(change))
     return normalise(total) if placement == "post" else total
 
@@ -66,13 +92,9 @@ def _residual(
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
     *input_cards(EncoderLayerParameters),
-    *steps_of(layer_normalisation, scope="normalisation 1"),
-    *steps_of(multi_head_attention, scope="attention", memory="X"),
-    Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
-    *steps_of(layer_normalisation, scope="normalisation 2"),
-    *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
-    Step("residual 2", "R_2", r"X' + \text{feed-forward}", "token width"),
-    OUTPUT,
+    *_sublayer_steps(1, "attention", ATTENTION, Y="Z"),
+    *_sublayer_steps(2, "feed-forward", FEED_FORWARD, H="G", Y="U"),
+    _output(2),
     gather=partial(gather, EncoderLayerParameters),
 )
 def encoder_layer(
@@ -94,36 +116,24 @@ def encoder_layer(
     p = parameters
     attend: Any = partial(kernels.attention, heads=heads, **_by_hand(beta, convention))
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-
-    def own(rows: Tensor, memory: Tensor = None) -> Tensor:
-        return attend(rows, p.attention, memory, mask=mask, note=inside(note, "attention"))
-
-    def feed(rows: Tensor) -> Tensor:
-        return kernels.feed_forward(
-            rows, p.feed_forward, activation=activation, note=inside(note, "feed-forward")
-        )
-
+    own = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
+    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
     tokens = residual(tokens, 1, p.normalisation_1, own, num_outputs=num_outputs)
-    return note("output", residual(tokens, 2, p.normalisation_2, feed))
+    tokens = residual(tokens, 2, p.normalisation_2, partial(feed, note=inside(note, "feed-forward")))
+    return note("output", tokens)
 
 
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
     *input_cards(DecoderLayerParameters),
-    *steps_of(layer_normalisation, scope="normalisation 1"),
-    *steps_of(multi_head_attention, scope="attention", memory="X"),
-    Step("residual 1", "R_1", r"X + \text{attention}", "token width"),
-    *steps_of(layer_normalisation, scope="normalisation 2"),
+    *_sublayer_steps(1, "attention", ATTENTION, Y="Z"),
     *(
         replace(step, when=step.when and "memory_mask")
-        for step in steps_of(multi_head_attention, scope="cross-attention", memory="M")
+        for step in _sublayer_steps(2, "cross-attention", ATTENTION, memory="M", Y="Z'")
     ),
-    Step("residual 2", "R_2", r"X' + \operatorname{cross\_attention}", "token width"),
-    *steps_of(layer_normalisation, scope="normalisation 3"),
-    *steps_of(feed_forward, scope="feed-forward", always_x_W=True),
-    Step("residual 3", "R_3", r"X'' + \text{feed-forward}", "token width"),
-    OUTPUT,
+    *_sublayer_steps(3, "feed-forward", FEED_FORWARD, H="G", Y="U"),
+    _output(3),
     gather=partial(gather, DecoderLayerParameters),
 )
 def decoder_layer(
@@ -146,18 +156,10 @@ def decoder_layer(
     p = parameters
     attend: Any = partial(kernels.attention, heads=heads, **_by_hand(beta, convention))
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-
-    def own(rows: Tensor) -> Tensor:
-        return attend(rows, p.attention, mask=mask, note=inside(note, "attention"))
-
-    def cross(rows: Tensor) -> Tensor:
-        return attend(rows, p.cross_attention, memory, mask=memory_mask, note=inside(note, "cross-attention"))
-
-    def feed(rows: Tensor) -> Tensor:
-        return kernels.feed_forward(
-            rows, p.feed_forward, activation=activation, note=inside(note, "feed-forward")
-        )
-
+    own = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
+    cross = partial(attend, p=p.cross_attention, memory=memory, mask=memory_mask)
+    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
     tokens = residual(tokens, 1, p.normalisation_1, own)
-    tokens = residual(tokens, 2, p.normalisation_2, cross)
-    return note("output", residual(tokens, 3, p.normalisation_3, feed))
+    tokens = residual(tokens, 2, p.normalisation_2, partial(cross, note=inside(note, "cross-attention")))
+    tokens = residual(tokens, 3, p.normalisation_3, partial(feed, note=inside(note, "feed-forward")))
+    return note("output", tokens)

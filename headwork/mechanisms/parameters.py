@@ -6,6 +6,7 @@ and its path among the steps of a trace (``block 0/attention/W_q``). A tree of `
 each parameter and how a new one is drawn; filled with tensors of any kind it is what a mechanism takes.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_type_hints
@@ -251,6 +252,8 @@ def _card(entry: Field[Any], name: str, prefix: str = "", suffix: str = "") -> I
     if prefix:
         symbol = rf"{symbol[0]}_{{{prefix[0]}{symbol[-1]}}}"
     about = f"of normalisation {suffix[1:]}; {about}" if suffix else about
+    if numbered := re.search(r"normalisation (\d+)/", name):
+        suffix = f"_{numbered[1]}"
     return Input(name, symbol + suffix, axes, about, trained=True)
 
 

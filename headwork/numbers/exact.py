@@ -139,10 +139,11 @@ def tidy(value: Any) -> Any:
             return numerator
         expanded = sympy.expand_mul(numerator)
         return expanded if expanded.count_ops() <= numerator.count_ops() else numerator
-    bases = _exponential_bases(numerator + denominator)
+    bases = _exponential_bases(sympy.Tuple(numerator, denominator))  # their sum may be 0
     # Divided before the exponentials are back: a factor of both must be seen.
     back = {stand_in: unit for stand_in, _, unit in bases.values()}
-    tidied = (_factored(numerator, bases) / _factored(denominator, bases)).xreplace(back)
+    (above, first), (below, second) = (_factored(part, bases) for part in (numerator, denominator))
+    tidied = (above / below * (first / second)).xreplace(back)
     # A sum of names says more than its fraction, if that is not shorter.
     named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
     return value if named and tidied.count_ops() >= value.count_ops() else tidied
@@ -215,7 +216,7 @@ def _factorable(value: Any) -> bool:
 
 
 def _exponential_bases(value: Any) -> dict[Any, Any]:
-    """Each exponential as a power of a stand-in symbol: e^(1/2), e -> t, t^2."""
+    """Each exponential as a power of a stand-in symbol: e^(1/2), e -> t, t^2; a named number too."""
     groups: dict[Any, list[tuple[Any, Any]]] = {}
     # In order of size, so that the outcome does not depend on the order of a set.
     for one in sorted(value.atoms(sympy.exp) | value.atoms(sympy.E.func), key=sympy.default_sort_key):
@@ -230,12 +231,19 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
         stand_in = sympy.Dummy(positive=True)
         for one, content in members:
             swaps[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))
-    return swaps
+    # SymPy takes what has no free symbols for a constant, and would not divide by it.
+    named = [symbol for symbol in value.atoms(sympy.Dummy) if hasattr(symbol, "definition")]
+    return swaps | {name: (sympy.Dummy(), 1, name) for name in named}
 
 
-def _factored(value: Any, bases: dict[Any, Any]) -> Any:
+def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:
+    """The factors, and the number among them apart: of x - 3 and 9 - 3x, one factor is the same."""
     swapped = value.xreplace({one: stand_in**power for one, (stand_in, power, _) in bases.items()})
-    return sympy.factor(swapped) if _factorable(swapped) else swapped
+    factored = sympy.factor(swapped) if _factorable(swapped) else swapped
+    number, rest = factored.as_coeff_Mul()
+    factors = sympy.Mul.make_args(rest)
+    turned = [factor for factor in factors if factor.is_Add and factor.could_extract_minus_sign()]
+    return sympy.Mul(*(-f if f in turned else f for f in factors)), number * (-1) ** len(turned)
 
 
 def root_order(values: Iterable[Any]) -> int:

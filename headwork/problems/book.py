@@ -4,19 +4,18 @@ An entry is a function that fills a ``Solution``: it shows traces and tables, ex
 checks each value against the correct one. The checks are the golden tests at the same time.
 """
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from headwork.documents import Details, Document, Heading, Item, Items, Table
-from headwork.documents.writing import number_text
+from headwork.documents.writing import cell_text, number_text
 from headwork.errors import unknown
+from headwork.files import own_toml
 from headwork.numbers import HandTensor
 from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
@@ -32,10 +31,7 @@ GROUPS = {
     "F": "Training on real data",
     "G": "Questions in words",
 }
-MODULES = (
-    *("attention_by_hand", "attention_properties", "transformer", "convolution"),
-    *("recurrence", "training", "questions"),
-)
+MODULES = ["attention_by_hand", "attention_properties", "transformer", "convolution", "training", "questions"]
 Block = TypeVar("Block")
 CLOSE = 1e-12  # how close a decimal must come to the correct value
 
@@ -99,8 +95,9 @@ class Solution:
         """Compare with the correct value: exactly, to ``CLOSE`` in decimals, or to so many digits."""
         if isinstance(ours, TraceValue):
             ours = ours.values if ours.exact is None else ours.exact
-        if isinstance(ours, (str, bool, int, tuple, list)) or ours is None:
-            right, text = ours == expected, _plain_text(ours)
+        several = isinstance(ours, (tuple, list))
+        if several or ours is None or isinstance(ours, (str, bool, int)):
+            right, text = ours == expected, f"[{', '.join(map(str, ours))}]" if several else cell_text(ours)
         elif rounded >= 0:
             digits = _round_all(ours, rounded)
             right, text = digits == expected.split(), " ".join(digits)
@@ -127,16 +124,6 @@ def close(a: Any, b: Any) -> bool:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _plain_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(map(str, value)) + "]"
-    return str(value)
 
 
 def _array_text(value: Any) -> str:
@@ -214,7 +201,7 @@ class Problem:
 @cache
 def texts() -> dict[str, Any]:
     """The answer of each problem, and the errors in the hand-outs' answers, from ``book.toml``."""
-    return tomllib.loads(Path(__file__).with_name("book.toml").read_text("utf-8"))
+    return own_toml(__file__, "book.toml")
 
 
 PROBLEMS: dict[str, Problem] = {}

@@ -1,7 +1,5 @@
 """The report of the main job: a page to start from, with the whole book by hand-out."""
 
-import itertools
-import tomllib
 from collections.abc import Iterator
 from datetime import date
 from functools import cache
@@ -12,7 +10,7 @@ import numpy as np
 
 from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose, tint
 from headwork.documents.blocks import Inline
-from headwork.files import write_atomic
+from headwork.files import new_path, own_toml, write_atomic
 from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, entries, summary
 from headwork.readings import explain
@@ -46,29 +44,20 @@ def weights_figure() -> Any:
 
 def new_folder(parent: Path) -> Path:
     """A folder that does not exist yet: report-2026-11-15, then report-2026-11-15-2."""
-    name = f"report-{date.today().isoformat()}"
-    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
-    return next(folder for name in names if not (folder := parent / name).exists())
+    return new_path(parent / f"report-{date.today().isoformat()}")
 
 
 def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) -> Path:
-    """Write report.html and return its path; ``trained`` is the model on the digits, with a picture."""
+    """Write report.html and return its path; ``trained`` is the result on the digits, with a picture."""
     weights = Figure(weights_figure(), "weights of A2 for several beta", WEIGHTS)
-    parts: list[Any] = [
-        _doors(trained),
-        *_questions(solutions),
-        Heading("The weights of A2 for several beta"),
-    ]
-    parts += [weights, Heading("Every answer at a glance"), Details("The short table", (summary(solutions),))]
+    parts: list[Any] = [_doors(trained), *_questions(solutions)]
+    parts += [Heading("The weights of A2 for several beta"), weights]
+    parts += [Heading("Every answer at a glance"), Details("The short table", (summary(solutions),))]
     if trained is not None:
-        accuracy = (
-            f"Test accuracy {trained.result.test_accuracy:.1%}; the test set was used once, at the end. "
-        )
-        parts += [
-            Heading("A vision transformer trained on digits", anchor="digits"),
-            Prose((accuracy, Link("Its report", DIGITS), " has curves, heads and mistakes.")),
-            Figure(trained.predictions, "test images and predictions", trained.predictions_caption),
-        ]
+        result, picture = trained
+        accuracy = f"Test accuracy {result.test_accuracy:.1%}; the test set was used once, at the end. "
+        words = Prose((accuracy, Link("Its report", DIGITS), " has curves, heads and mistakes."))
+        parts += [Heading("A vision transformer trained on digits", anchor="digits"), words, picture]
     document = Document("Headwork: the problem book", tuple(parts), about=ABOUT)
     return write_atomic(folder / "report.html", document.to_html())
 
@@ -106,4 +95,4 @@ def _questions(solutions: dict[str, Solution]) -> Iterator[Block]:
 @cache
 def handout_texts() -> dict[str, Any]:
     """The questions of the hand-outs and the problems that answer them, from ``handouts.toml``."""
-    return tomllib.loads(Path(__file__).with_name("handouts.toml").read_text("utf-8"))
+    return own_toml(__file__, "handouts.toml")

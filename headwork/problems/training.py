@@ -1,11 +1,10 @@
 """Group F: training on real data: figures and curves of the kept runs, and the commands that repeat them."""
 
-import tomllib
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from headwork.documents import Table
+from headwork.files import own_toml
 from headwork.problems.book import Solution, problem
 
 EPOCHS = (1, 2, 3, 5, 10, 20, 30, 40, 50)  # the lines of the table of a curve
@@ -18,7 +17,7 @@ TEXT = {"n-grams": "imdb-ngrams", "MiniLM": "imdb-minilm", "MiniLM, short": "rot
 @cache
 def kept_runs() -> dict[str, Any]:
     """The command, test accuracy and curves of each run in results/ (``python -m benchmarks.kept_runs``)."""
-    return tomllib.loads(Path(__file__).with_name("kept_runs.toml").read_text("utf-8"))
+    return own_toml(__file__, "kept_runs.toml")
 
 
 def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:

@@ -2,13 +2,14 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import numpy as np
 
 from headwork.documents.formulas import formula_for
-from headwork.note import IF_TAKEN, Input, Mechanism, Step
+from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.readings.trace import Trace, TraceValue
 
@@ -32,16 +33,21 @@ def assemble(
     *,
     columns: bool = False,
     names: Mapping[str, tuple[Any, ...]] | None = None,
+    noted: Iterable[str] = (),
     **settings: Any,
 ) -> AnyTrace:
     """A trace of these inputs and recorded steps, tokens shown as columns where that is asked for.
 
-    ``names`` are those that stand for long exact numbers, by the step that brings them.
+    ``names`` are those that stand for long exact numbers, by the step that brings them; ``noted`` are all
+    steps in order, where only some are recorded.
     """
-    missing = [c.name for c in mechanism.inputs if c.name not in inputs]
+    absent = [c for c in mechanism.inputs if c.name not in inputs]
+    missing = [name for card in absent for name in dict.fromkeys((card.name, card.symbol))]
     usual = mechanism.options.get("convention")
     convention = options.get("convention", usual.default if usual else "W x")
     hard = isinstance(options.get("beta"), float) and math.isinf(options["beta"])
+
+    symbols = {path: mechanism.step(path).symbol for path in noted or recorded}
 
     def shown(path: str, card: Input | Step, value: Any) -> TraceValue:
         if not isinstance(value, HandTensor):
@@ -53,12 +59,10 @@ def assemble(
         if isinstance(card, Step):
             scope = path.removesuffix(path.rpartition("/")[2])
             without = [name.removeprefix(scope) for name in missing]
-            taken = {
-                name: mechanism.step(scope + name).symbol
-                for name, _ in IF_TAKEN.findall(card.formula)
-                if scope + name in recorded
-            }
-            formula = formula_for(card, columns=columns, convention=convention, missing=without, taken=taken)
+            before = takewhile(lambda item: item[0] != path, symbols.items())
+            formula = formula_for(
+                card, columns=columns, convention=convention, missing=without, path=path, taken=dict(before)
+            )
             if hard:
                 formula = SOFTMAX.sub(HARD, formula.replace(r"\beta\, ", ""))
             if time := TIME_STEP.search(path):

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
+from headwork.files import read_toml
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
@@ -18,6 +20,7 @@ from headwork.readings.recording import recorder, replacer, shortener
 from headwork.readings.trace import Trace
 
 MAX_EXACT_OPERATIONS = 8_000
+TABLES = ("inputs", "parameters", "options")  # of a problem in a TOML file, besides its mechanism
 MAX_DECIMAL_OPERATIONS = 200_000_000
 
 
@@ -226,3 +229,16 @@ def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> Input
     return InputError(
         f"{mechanism.slug}: the sizes do not fit together{clash}. Given: {given}. Expected: {expected}."
     )
+
+
+def read_problem(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """The mechanism's name (it may be missing) and the inputs and options, decimals kept as typed."""
+    content = read_toml(path)
+    for key in content:
+        if key not in ("mechanism", *TABLES):
+            raise InputError(f"{path}: {unknown('entry', key, ['mechanism', *TABLES])}")
+    mechanism = content.get("mechanism", "")
+    tables = [content.get(name, {}) for name in TABLES]
+    if not isinstance(mechanism, str) or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f'{path}: expected mechanism = "..." and the tables [inputs] and [options].')
+    return mechanism, {name: value for table in tables for name, value in table.items()}

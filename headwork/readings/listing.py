@@ -20,18 +20,14 @@ def mechanism_list() -> Document:
 
 
 def _item(mechanism: Mechanism) -> Item:
-    lines = [f"inputs   {', '.join(_inputs(mechanism))}"]
+    inputs = (c.name if c.name in mechanism.required else f"[{c.name}]" for c in mechanism.inputs)
+    lines = [f"inputs   {', '.join(inputs)}"]
     if options := list(_options(mechanism)):
         lines.append(f"options  {', '.join(options)}")
     if mechanism.slug not in MECHANISMS:
         lines.append(f"convention  {CONVENTION}")
     lines.append(f"steps    {', '.join(step.name for step in mechanism.steps)}")
     return Item(mechanism.about, mechanism.slug, more=tuple(lines))
-
-
-def _inputs(mechanism: Mechanism) -> Iterator[str]:
-    for card in mechanism.inputs:
-        yield card.name if card.name in mechanism.required else f"[{card.name}]"
 
 
 def _options(mechanism: Mechanism) -> Iterator[str]:
@@ -68,8 +64,10 @@ def mechanism_table() -> str:
         if options := ", ".join(f"`{option}`" for option in _options(mechanism)):
             lines += ["", fill(f"Options: {options}.", 100, break_long_words=False, break_on_hyphens=False)]
         lines += ["", "| step | symbol | formula | axes |", rule]
+        taken: dict[str, str] = {}
         for step in mechanism.steps:
-            formula = formula_for(step, columns=False, convention=convention)
+            formula = formula_for(step, columns=False, convention=convention, path=step.name, taken=taken)
+            taken |= {} if step.when else {step.name: step.symbol}
             only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
             lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")
         lines.append("")

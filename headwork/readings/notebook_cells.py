@@ -3,8 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ LIMIT = re.compile(r"limit as (\S+) -> (\S+)")  # the title that Trace.limit giv
 
 def notebook_cells(trace: "Trace") -> Iterator[Block]:
     """The problem worked again, the arithmetic of one cell of each step, and what to try next."""
-    replaced = _replaced(trace)
+    replaced = {path: array_text(trace[path].tensor.array) for path in trace.replaced}
     yield Code(_problem_code(trace, replaced), (trace,))
     yield Heading("Cell by cell")
     for value in list(trace.steps.values())[:MAX_STEPS]:
@@ -49,7 +48,7 @@ def _prints(expression: str, result: Any, before: str = "") -> Code:
 # --- the problem, typed in again -----------------------------------------------------------------
 def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
     """Code that works the same problem again."""
-    mechanism, settings, passed = _arguments(trace)
+    mechanism, settings, passed = trace.again.args  # type: ignore[union-attr]
     arguments = {name: _typed(trace, name, value) for name, value in passed.items() if value is not None}
     chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
     usual = {"exact": False, "tokens_as": "rows", "digits": 4}
@@ -61,35 +60,15 @@ def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
         more += ", replacing=replacing"
     limit = LIMIT.fullmatch(trace.title)
     then = f".limit({_literal(limit[1])}, {_literal(limit[2].replace('∞', 'oo'))})" if limit else ""
-    return "\n".join(
-        [*lines, f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}", "trace"]
-    )
+    lines.append(f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}")
+    if not (trace.warnings or limit) and trace.again and trace.again(replacing=replaced).warnings:
+        lines.append("trace.warnings.clear()")
+    return "\n".join([*lines, "trace"])
 
 
 def can_be_typed(trace: "Trace") -> bool:
     """Whether the trace holds its problem, so that there is code for it; that of a model does not."""
     return trace.again is not None and trace.mechanism.slug in MECHANISMS
-
-
-def _arguments(trace: "Trace") -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The mechanism, settings and arguments of the trace."""
-    assert isinstance(trace.again, partial)
-    mechanism, settings, arguments = trace.again.args
-    return mechanism, settings, arguments
-
-
-def _replaced(trace: "Trace") -> dict[str, str]:
-    """The steps that were replaced, by comparison with the same problem worked again."""
-    replaced: dict[str, str] = {}
-    if trace.again is None or LIMIT.fullmatch(trace.title):
-        return replaced
-    again = trace.again()
-    for path, value in trace.steps.items():
-        ours, theirs = value.raw.array, again.steps[path].raw.array
-        if not np.array_equal(ours, theirs, equal_nan=not value.raw.exact):
-            replaced[path] = array_text(value.tensor.array)
-            again = trace.again(replacing=replaced)
-    return replaced
 
 
 def _typed(trace: "Trace", name: str, value: Any) -> Any:
@@ -176,27 +155,18 @@ def _what_if(trace: "Trace") -> Iterator[Block]:
 
 
 def _hard_attention(trace: "Trace") -> Iterator[Block]:
-    """Hard attention: the limit of every step, or the same problem with beta at infinity."""
+    """Hard attention: the same problem with beta at infinity. It compares scores: symbols do not allow it."""
     weights = [path for path in trace.steps if path.rpartition("/")[2] == "weights"]
     if "beta" not in trace.options or not weights:
         return
-    path = _literal(weights[0])
-    mechanism, settings, _ = _arguments(trace)
-    if trace.exact and (limit := _attempt(lambda: trace.limit("beta", "oo"))):
-        code, result = f'trace.limit("beta", "oo")[{path}].exact', limit[weights[0]].exact
-    elif hard := _attempt(lambda: trace.again(beta="oo")):  # type: ignore[misc]
-        more = f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
-        code = f'headwork.explain({_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more})[{path}].values'
-        result = hard[weights[0]].values
-    else:  # hard attention compares scores, which symbols do not allow
+    try:
+        result = trace.again(beta="oo")[weights[0]]  # type: ignore[misc]
+    except InputError:
         return
+    mechanism, settings, _ = trace.again.args  # type: ignore[union-attr]
+    more, numbers = (", exact=True", "exact") if trace.exact else ("", "values")
+    more += f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
+    problem = f'{_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more}'
     yield Heading("In the limit")
     yield Prose("As beta grows, each query looks only at the key that fits it best; ties share.")
-    yield _prints(code, result)
-
-
-def _attempt(make: "Callable[[], Trace]") -> "Trace | None":
-    try:
-        return make()
-    except InputError:
-        return None
+    yield _prints(f"headwork.explain({problem})[{_literal(weights[0])}].{numbers}", getattr(result, numbers))

@@ -1,5 +1,7 @@
 """A trace as a document: its values with the arithmetic of cells, its data, code that works it again."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from headwork.readings.notebook_cells import can_be_typed, notebook_cells
 
 if TYPE_CHECKING:
     from headwork.readings.trace import CellArithmetic, Trace, TraceValue
+
+
+MANY = 6  # inputs; of more, parameters stand beside the steps that use them
 
 
 def trace_document(trace: "Trace") -> Document:
@@ -37,19 +42,48 @@ def trace_values(trace: "Trace") -> Values:
         alias = next((((name, index),) for name in same if name != path), ())
         return Arithmetic(str(cell), names, cell.sources or alias)
 
-    groups = {"Inputs": list(trace.inputs.values())}
-    title = "Steps"
-    for path, value in trace.steps.items():
-        part = path.rpartition("/")[0].partition("/")[0]
-        title = f"Steps: {part}" if part else title  # what joins the parts stands with the one before it
-        groups.setdefault(title, []).append(value)
+    trained = [name for name, v in trace.inputs.items() if getattr(v.card, "trained", False)]
+    left = {name: trace.inputs[name] for name in trained if len(trace.inputs) > MANY}
+    first = [shown_value(v, trace.digits) for name, v in trace.inputs.items() if name not in left]
+    groups = {"Inputs": first}
+    for title, path in zip(group_titles(list(trace.steps)), trace.steps, strict=True):
+        values = groups.setdefault(title, [])
+        cell = trace.cell(path, *(0 for _ in trace[path].shape)) if left else None
+        for name in dict.fromkeys(name for name, _ in cell.sources) if cell else ():
+            if name in left:  # beside the first step that uses it
+                values.append(replace(shown_value(left.pop(name), trace.digits), beside=True))
+        values.append(shown_value(trace[path], trace.digits))
+    first += [shown_value(value, trace.digits) for value in left.values()]
     return Values(
-        tuple((title, tuple(shown_value(v, trace.digits) for v in vs)) for title, vs in groups.items()),
+        tuple((title, tuple(values)) for title, values in groups.items()),
         trace.option_texts(),
         trace.title,
         tuple(trace.warnings),
         arithmetic,
     )
+
+
+def group_titles(paths: Sequence[str]) -> list[str]:
+    """The group of each step: its part, and of a layer the sublayer with its residual and normalisation.
+
+    >>> group_titles(["block 0/attention/scores", "block 0/residual 1", "block 0/feed-forward/hidden"])
+    ['Steps: block 0, attention', 'Steps: block 0, attention', 'Steps: block 0, feed-forward']
+    """
+    layers = [path.removesuffix("residual 1") for path in paths if path.endswith("residual 1")]
+    done, keys, names = dict.fromkeys(layers, 0), [("Steps", 0)], {}
+    for path in paths:
+        layer = next((layer for layer in layers if path.startswith(layer)), None)
+        part, within, _ = path.removeprefix(layer or "").partition("/")
+        kind, _, number = part.rpartition(" ")
+        if layer is not None and kind in ("residual", "normalisation"):
+            keys.append((layer, int(number)))
+            done[layer] += kind == "residual"
+        elif within:
+            keys.append((path.partition("/")[0], 0) if layer is None else (layer, done[layer] + 1))
+            names[keys[-1]] = f"Steps: {layer or ''}{part}".replace("/", ", ")
+        else:  # what joins the parts stands with the one before it
+            keys.append(keys[-1])
+    return [names.get(key, "Steps") for key in keys[1:]]
 
 
 def shown_value(value: "TraceValue", digits: int = 4) -> Value:

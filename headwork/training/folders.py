@@ -9,7 +9,6 @@ Runs of before have no manifest. The report beside them is written by ``inspecti
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import read_image
 from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
-from headwork.files import parse_json, read_bytes, refuse_links
+from headwork.files import new_path, parse_json, read_bytes, refuse_links
 from headwork.loading import LoadedModel, Saved, read_saved
 from headwork.loading.saved import fitting
 from headwork.mechanisms.definitions import classifier_definition
@@ -277,6 +276,4 @@ def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files)
 
 def new_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:
     """A folder that does not exist yet: runs/vision-fashion-mnist, then runs/vision-fashion-mnist-2."""
-    name = f"{run.task}-{Path(run.data).stem}"
-    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
-    return next(folder for each in names if not (folder := parent / each).exists())
+    return new_path(parent / f"{run.task}-{Path(run.data).stem}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from headwork.documents import (
     Table,
 )
 from headwork.documents import Figure as Picture
+from headwork.documents.writing import number_text
 from headwork.readings import sliding
 
 pytestmark = pytest.mark.real("chromium", "playwright")
@@ -118,12 +120,46 @@ def test_a_card_is_copied_as_latex_and_numpy(opened: Any) -> None:
     page.get_by_role("button", name="copy NumPy of tokens").press("Enter")
     page.wait_for_function("window.copied")
     assert page.evaluate("copied") == "tokens = np.array([[1, 2], [2, 0], [0, 1], [1, 1]])"
+    page.get_by_role("button", name="copy NumPy of weights").click()
+    page.wait_for_function("copied.startsWith('weights')")
+    trace = explain("self-attention", **A2, beta=1, exact=True)
+    copied = page.evaluate("copied").removeprefix("weights = np.array(").removesuffix(")")
+    assert json.loads(copied) == trace["weights"].values.tolist(), "in full precision, not as shown"
     page.get_by_role("button", name="copy LaTeX of weights").click()
     page.wait_for_function("copied.startsWith('\\\\begin')")
     latex = page.evaluate("copied")
     assert latex.count(r"\frac") == 16
     assert r"\frac{e^{2}}{(e+1)^{2}}" in latex
     assert latex.count("&") == 12
+
+
+def test_parameters_stand_beside_their_step(opened: Any) -> None:
+    page = opened(explain("encoder", tokens="1 2; 2 0", random=7).to_html())
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    query = page.locator(".card").filter(has=page.get_by_text("block 0/attention/query", exact=True))
+    assert query.locator(".parameter .name b").all_inner_texts() == ["W_q", "b_q"]
+    page.locator(".arrows path").first.wait_for(state="attached")
+    arrows = page.locator(".arrows path").count()
+    assert ("tokens", "block 0/attention/query") in _arrows(page)
+    assert page.locator(".arrows path").count() == arrows, "none leads from a parameter"
+    query.locator(".parameter td").first.hover()
+    assert page.locator(".arithmetic").inner_text().startswith("W_q[0,0] = ")
+    query.get_by_role("button", name="copy NumPy of b_q").press("Enter")
+    page.wait_for_function("window.copied")
+    assert page.evaluate("copied") == "b_q = np.array([[-1, 1]])"
+    query.get_by_role("button", name="copy NumPy of block 0/attention/query").press("Enter")
+    page.wait_for_function("copied.startsWith('block')")
+    assert page.evaluate("copied").count("[") == 3, "its own matrix alone"
+
+
+def test_a_heat_map_writes_numbers_as_the_tables_do(opened: Any) -> None:
+    numbers = [0.0, -2.0, 0.53444, -0.99996, 1e-9, -3.4e-5, 1e15, 2.6e17, 12345.678, 9.99e-5, 0.00012]
+    page = opened(explain("softmax", scores=" ".join(map(str, range(20)))).to_html())
+    for digits in (3, 4, 7):
+        written = page.evaluate("([x, d]) => x.map((y) => MapCell.text(y, d))", [numbers, digits])
+        assert written == [number_text(number, digits) for number in numbers]
+    odd = page.evaluate("[Infinity, -Infinity, NaN].map((y) => MapCell.text(y, 4))")
+    assert odd == ["∞", "-∞", "undefined"]
 
 
 def test_arithmetic_is_typeset(opened: Any) -> None:
@@ -325,18 +361,20 @@ KINDS: dict[str, Callable[[], str]] = {
     "slider": lambda: sliding.slider("self-attention", "beta", {"exact": True}, A2).to_html(),
     "large": _large,
     "layer": lambda: explain("encoder-layer", tokens="1 2; 3 5", heads=1).to_html(),
+    "model": lambda: explain("encoder", tokens="1 2; 2 0", random=7).to_html(),
     "table": lambda: Table("Sizes", ("what", "count"), [("a", 1)], ["a note"]).to_html(),
+    "wide table": lambda: Table("", ("", *"abcdefgh"), [("a" * 40,) * 9]).to_html(),
     "report": _report,
 }
 
 
 @pytest.mark.real("chromium", "playwright", "axe")
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("dark", "width"), [(False, 390), (True, 1280)])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_nothing_serious_for_those_who_cannot_see_or_point(
-    opened: Any, part: Any, kind: str, dark: bool
+    opened: Any, part: Any, kind: str, dark: bool, width: int
 ) -> None:
-    page = opened(KINDS[kind]())
+    page = opened(KINDS[kind](), width=width)
     page.emulate_media(color_scheme="dark" if dark else "light")
     if kind in ("steps", "large"):
         page.locator("td, canvas").first.focus()

@@ -8,6 +8,7 @@ import sympy
 from matplotlib.figure import Figure
 
 from benchmarks import kept_runs
+from headwork.documents import Figure as Picture
 from headwork.errors import InputError
 from headwork.problems import GROUPS, Problem, Solution, entries, find, summary
 from headwork.problems.book import texts
@@ -163,11 +164,7 @@ def test_the_report_opens_with_doors_and_folds_each_problem_once(tmp_path):
 
 
 def test_the_report_links_that_of_the_model(tmp_path):
-    trained = SimpleNamespace(
-        result=SimpleNamespace(test_accuracy=0.97),
-        predictions=Figure(),
-        predictions_caption="12 are correct.",
-    )
+    trained = SimpleNamespace(test_accuracy=0.97), Picture(Figure(), "images", "12 are correct.")
     text = report({"A1": find("A1").solve()}, tmp_path, trained).read_text()
     assert text.count('href="digits/report.html"') == 2
     assert "Test accuracy 97.0%" in text

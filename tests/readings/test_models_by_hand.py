@@ -17,6 +17,7 @@ from headwork.errors import InputError, TooLarge
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.numbers.exact import exact_text
+from headwork.readings.showing import trace_values
 
 IMAGE = [[[1, 0, 2, 1], [0, 1, 1, 2], [2, 1, 0, 0], [1, 2, 1, 1]]]
 GIVEN: dict[str, dict[str, Any]] = {
@@ -199,3 +200,48 @@ def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
     assert str(first) == "u_1"
     assert opposite == -first
     assert decimal(opposite) == decimal(-long)
+
+
+def test_a_quotient_of_names_is_shortened() -> None:
+    import sympy
+
+    from headwork.numbers.exact import tidy
+    from headwork.numbers.naming import Names
+
+    u = Names()._name(sympy.E + sympy.pi)
+    assert tidy(7 * (2 * u + 3) / (-2 * u - 3)) == -7
+    assert tidy((u - 3) / (3 - u)) == -1
+    assert tidy((u - 3) / (u + 3)) == (u - 3) / (u + 3)
+
+
+@pytest.mark.parametrize(
+    ("placement", "formulas"),
+    [
+        ("post", {"residual 1": "X + Z", "normalisation 1/centred": r"R_1 - \mu_1", "residual 2": "L_1 + U"}),
+        ("pre", {"normalisation 1/centred": r"X - \mu_1", "residual 2": "R_1 + U", "output": "R_2"}),
+    ],
+)
+def test_a_layer_has_a_symbol_for_each_step_and_a_group_for_each_sublayer(
+    placement: str, formulas: dict[str, str]
+) -> None:
+    trace = headwork.explain("encoder-layer", tokens="1 2; 2 0", heads=1, normalisation=placement)
+    assert {path: trace[path].formula for path in formulas} == formulas
+    symbols = [value.symbol for value in trace.steps.values()]
+    assert len(set(symbols)) == len(symbols)
+    groups = dict(trace_values(trace).groups)
+    assert list(groups) == ["Inputs", "Steps: attention", "Steps: feed-forward"]
+    first = [value.name for value in groups["Steps: attention"]]
+    assert {"normalisation 1/output", "attention/scores", "residual 1"} <= set(first)
+    assert groups["Steps: feed-forward"][-1].name == "output"
+    # Also where only some steps are kept, each formula says what was really taken.
+    model = headwork.trace(headwork.load("digits"), np.zeros((1, 1, 8, 8)), only="block 0/residual 2")
+    assert model["block 0/residual 2"].formula == "R_1 + U"
+
+
+def test_parameters_come_just_before_the_step_that_uses_them() -> None:
+    groups = dict(trace_values(tiny(exact=False)).groups)
+    assert [value.name for value in groups["Inputs"]] == ["tokens"]
+    names = [(value.symbol, value.beside) for value in groups["Steps: block 0, attention"]][:4]
+    assert names == [("W_q", True), ("b_q", True), ("Q", False), ("W_k", True)]
+    few = dict(trace_values(headwork.explain("self-attention", tokens="1 2; 2 0", W_q="1 0; 0 1")).groups)
+    assert [value.name for value in few["Inputs"]] == ["tokens", "W_q"]

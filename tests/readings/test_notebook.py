@@ -94,7 +94,7 @@ def test_typed_text_is_kept_as_it_was_typed() -> None:
 def test_what_to_try_next() -> None:
     code = _code(TRACES["A2"]().to_notebook())
     assert code[-2].startswith('changed = trace["scores"].exact.copy()')
-    assert code[-1] == 'print(trace.limit("beta", "oo")["weights"].exact)'
+    assert code[-1].endswith('{**problem, "beta": "oo"}, exact=True)["weights"].exact)')
     assert _code(TRACES["large"]().to_notebook())[-1].endswith(
         '{**problem, "beta": "oo"})["weights"].values)'
     )

@@ -439,8 +439,8 @@ def test_the_main_job_on_a_smaller_model(small, tmp_path, monkeypatch):
     from headwork.inspection import digits as job
 
     monkeypatch.setattr(job, "vision", lambda data: small())
-    done = job.train_digits(tmp_path, log=quiet)
-    assert done.result.test_accuracy == training.Result.read(tmp_path / "digits").test_accuracy
-    assert len(done.predictions.axes) == 12
+    result, picture = job.train_digits(tmp_path, log=quiet)
+    assert result.test_accuracy == training.Result.read(tmp_path / "digits").test_accuracy
+    assert len(picture.plot.axes) == 12
     assert (tmp_path / "digits" / "report.html").exists()
-    assert "are correct" in done.predictions_caption
+    assert "are correct" in picture.caption

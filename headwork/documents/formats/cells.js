@@ -35,6 +35,14 @@
       this.element.tabIndex = 0;
       this.element.focus({ preventScroll: still });
     }
+    // What it shows, where its arithmetic is not kept.
+    get line() {
+      const table = this.element.closest("table");
+      const row = this.element.parentElement.querySelector("th")?.textContent;
+      const column = table.tHead?.rows[0].cells[this.element.cellIndex]?.textContent;
+      const shown = [...this.element.children].map((part) => part.textContent).join(" = ") || this.element.textContent;
+      return `${table.getAttribute("aria-label")} [${[row, column].filter(Boolean)}] = ${shown}`;
+    }
     fill([decimal, exact, heat]) {
       const cell = this.element;
       if (exact && decimal) cell.innerHTML = `<span class="exact">${exact}</span><span class="decimal"></span>`;
@@ -53,10 +61,11 @@
     if (!store) return;
     const { records, frames, start, labels } = JSON.parse(store.textContent);
     let frame = frames[start];
-    const record = (cell) => {
-      const found = records[frame.cells[cell.number]];
-      return typeof found === "string" ? cell.plain(found) : found;
+    const numberOf = (cell) => {
+      frame.values ??= new Float64Array(Uint8Array.from(atob(frame.numbers), (sign) => sign.charCodeAt(0)).buffer);
+      return frame.values[cell.number];
     };
+    const record = (cell) => records[frame.cells[cell.number]] || cell.plain(numberOf(cell));
     const cells = [];
     const places = new Map();
     for (const place of root.querySelectorAll(".options b, .matrix td:not(.gap), .matrix canvas")) {
@@ -73,9 +82,9 @@
     const rowsOf = (matrix) => {
       const rows = places.get(matrix.querySelector("canvas"))?.rows
         || [...matrix.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((td) => places.get(td)));
-      return rows.map((row) => row.map(record));
+      return rows.map((row) => row.map((cell) => [...record(cell), numberOf(cell)]));
     };
-    for (const card of root.querySelectorAll(".card")) copyButtons(card, rowsOf);
+    for (const card of root.querySelectorAll(".card, .parameter")) copyButtons(card, rowsOf);
     const bar = root.querySelector(".bar");
     let shown = null;
     let pinned = null;
@@ -90,7 +99,7 @@
         lit = [cell, ...sources.map((number) => cells[number])];
         for (const other of lit.slice(1)) other.mark("lit", true);
         cell.mark("here", true);
-        tell(names ? [names, arithmetic] : [arithmetic]);
+        tell(names ? [names, arithmetic] : [arithmetic || cell.line]);
       } else {
         tell([]);
       }
@@ -211,4 +220,13 @@
 
   document.body.append(panel);
   document.querySelectorAll(".headwork").forEach(setUp);
+  // What scrolls sideways and holds nothing to stop at is a stop itself.
+  const scrolling = new ResizeObserver((places) => {
+    for (const { target } of places) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
+  });
+  for (const place of document.querySelectorAll(".scroll")) {
+    if (place.querySelector("[tabindex]")) continue;
+    Object.assign(place, { role: "region", ariaLabel: "scrolls sideways" });
+    scrolling.observe(place);
+  }
 })();

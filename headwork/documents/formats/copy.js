@@ -1,6 +1,5 @@
 // Buttons that copy a card's numbers as LaTeX or NumPy.
 const copyButtons = (() => {
-  const NUMPY = { "∞": "np.inf", "-∞": "-np.inf", undefined: "np.nan" };
   const LATEX = { "∞": "\\infty", "-∞": "-\\infty", undefined: "\\text{undefined}" };
   const SIGNS = { "−": "-", "·": "\\cdot ", "∞": "\\infty ", "π": "\\pi ", "⋅": "\\cdot " };
 
@@ -22,7 +21,8 @@ const copyButtons = (() => {
     holder.innerHTML = exact;
     return latex(holder);
   };
-  const asNumpy = ([decimal]) => NUMPY[decimal] || decimal;
+  // The last entry of a record is its number in full precision.
+  const asNumpy = (record) => String(record.at(-1)).replace("Infinity", "np.inf").replace("NaN", "np.nan");
 
   const forms = {
     LaTeX: (matrices) => matrices
@@ -47,10 +47,10 @@ const copyButtons = (() => {
     }
   }
 
-  // ``rowsOf`` gives the records of a matrix, row by row; what is shown in part is not copied.
+  // ``rowsOf`` gives the records of a matrix, row by row, each with its number at the end; what is shown in part is not copied.
   return (card, rowsOf) => {
-    const places = [...card.querySelectorAll(".matrix")];
-    if (!places.length || card.querySelector(".gap")) return;
+    const places = [...card.querySelectorAll(".matrix")].filter((place) => place.closest(".parameter, .card") === card);
+    if (!places.length || places.some((place) => place.querySelector(".gap"))) return;
     const name = card.querySelector(".name b").textContent;
     const line = document.createElement("p");
     line.className = "copy";

@@ -1,6 +1,7 @@
 // The cards of a trace as a flow: rows by what depends on what, and arrows between the cards.
 class Flow {
   static MOST = 80; // cards; of more the arrows would say nothing
+  static LANES = 4; // beside the cards, on the left
 
   constructor(root, cells, sources) {
     this.root = root;
@@ -49,17 +50,30 @@ class Flow {
       const { left, right, top, bottom } = card.getBoundingClientRect();
       return { left: left - frame.left, right: right - frame.left, top: top - frame.top, bottom: bottom - frame.top };
     };
+    const boxes = new Map([...this.before.keys()].map((card) => [card, box(card)]));
+    const all = [...boxes.values()];
+    for (const one of all) one.foot = Math.max(...all.filter((other) => Math.abs(other.top - one.top) < 2).map((other) => other.bottom));
     this.paths = [];
+    const lanes = new Map(); // one for each card from which an arrow runs past others
     for (const [card, sources] of this.before) {
-      const to = box(card);
+      const to = boxes.get(card);
       [...sources].forEach((source, i) => {
-        const from = box(source);
+        const from = boxes.get(source);
+        const share = (i + 1) / (sources.size + 1);
+        const past = all.some((other) => other.top >= from.foot && other.foot <= to.top);
+        if (past && !lanes.has(source)) lanes.set(source, lanes.size % Flow.LANES);
         const path = document.createElementNS(this.picture.namespaceURI, "path");
-        path.setAttribute("d", Flow.line(from, to, (i + 1) / (sources.size + 1)));
+        path.setAttribute("d", past ? Flow.detour(from, to, share, lanes.get(source)) : Flow.line(from, to, share));
         this.paths.push({ card, source, path });
       });
     }
     this.picture.replaceChildren(...this.paths.map(({ path }) => path));
+  }
+
+  // Past the rows between, on the left of all cards: behind them it could not be followed.
+  static detour(from, to, share, lane) {
+    const [x, end] = [from.left + 24 + 6 * lane, to.left + share * (to.right - to.left)];
+    return `M${x} ${from.bottom}V${from.foot + 6 + 2 * lane}H${-6 - 4 * lane}V${to.top - 8 - lane}H${end}V${to.top - 1}m-4 -5l4 5l4 -5`;
   }
 
   // From the right edge to the left one within a row, or else from below to above; with its point.
@@ -69,8 +83,8 @@ class Flow {
       return `M${from.right} ${y}H${to.left - 1}m-5 -4l5 4l-5 4`;
     }
     const [x, end] = [(from.left + from.right) / 2, to.left + share * (to.right - to.left)];
-    const bend = Math.max(14, (to.top - from.bottom) / 2);
-    return `M${x} ${from.bottom}C${x} ${from.bottom + bend} ${end} ${to.top - bend} ${end} ${to.top - 1}m-4 -5l4 5l4 -5`;
+    const bend = Math.max(14, (to.top - from.foot) / 2);
+    return `M${x} ${from.bottom}V${from.foot}C${x} ${from.foot + bend} ${end} ${to.top - bend} ${end} ${to.top - 1}m-4 -5l4 5l4 -5`;
   }
 
   light(card) {

@@ -22,13 +22,17 @@ class HeatMap {
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
     this.resize();
-    // Painted when it is first seen: a page may have a hundred.
+    const see = () => {
+      this.seen = true;
+      this.paint();
+    };
+    // Painted when it is first seen: a page may have a hundred. On paper all of them are.
     new IntersectionObserver((seen, observer) => {
       if (!seen.some((entry) => entry.isIntersecting)) return;
       observer.disconnect();
-      this.seen = true;
-      this.paint();
+      see();
     }, { rootMargin: "300px" }).observe(canvas);
+    window.addEventListener("beforeprint", see);
   }
 
   resize() {
@@ -116,12 +120,21 @@ class MapCell {
     this.map.canvas.focus({ preventScroll: still });
     if (!still) this.map.reveal(this);
   }
+  // As the tables write numbers.
+  static text(number, digits) {
+    if (!Number.isFinite(number)) return Number.isNaN(number) ? "undefined" : number > 0 ? "∞" : "-∞";
+    const size = Math.abs(number);
+    if (Number.isInteger(number) && size < 1e15) return String(number);
+    if (size >= 10 ** -digits && size < 1e15) return number.toFixed(digits);
+    const short = Number(number.toPrecision(Math.max(digits - 3, 1)));
+    return Math.abs(short) >= 1e-4 && size < 1 ? String(short) : short.toExponential().replace(/([+-])(\d)$/, "$10$2");
+  }
   // A record for a cell whose arithmetic is not kept: its name and its number.
-  plain(decimal) {
-    const { symbol, scale } = this.map.canvas.dataset;
+  plain(number) {
+    const { symbol, scale, digits } = this.map.canvas.dataset;
     const within = [this.row, this.column].slice(-this.map.pattern.filter((at) => at === null).length);
     const index = this.map.pattern.map((at) => (at === null ? within.shift() : at));
-    const number = Number(decimal);
+    const decimal = MapCell.text(number, Number(digits));
     const heat = Number.isFinite(number) ? Math.max(-1, Math.min(1, number / (Number(scale) || 1))) : "odd";
     return [decimal, "", heat, `${symbol}[${index}] = ${decimal}`, "", []];
   }

@@ -5,10 +5,12 @@ tints, arithmetic) is numbered cell by cell, in the order in which the page show
 """
 
 import math
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from headwork.documents import blocks
@@ -25,7 +27,6 @@ from headwork.documents.writing import (
     definition_formulas,
     number_text,
     visible_indices,
-    with_infinity,
 )
 
 STYLES = ("page.css", "trace.css")
@@ -36,7 +37,6 @@ MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest
 MAX_CHARACTERS = 600_000  # of arithmetic in one page
 MAX_HEAT = 90_000  # cells of heat maps in one page; further matrices are shown in part
 LONGEST_ARITHMETIC = 4_000  # of one cell
-LONGEST_VALUE = 400  # of one cell without its arithmetic
 
 HINT = (
     "Point at a cell, tap it, or use the arrow keys: its arithmetic appears below, and the cells that it "
@@ -50,7 +50,8 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     """The document as a whole page, or as a fragment: styles that stay inside, no script."""
     if fragment:
         head = [blocks.Heading(document.title, 3)] if document.title else []
-        return str(fragment_markup([*head, *document.blocks]))
+        inner = Markup("\n").join(Html(live=False).pieces([*head, *document.blocks]))
+        return f"<div><style>\n{read_asset('trace.css')}</style>\n{inner}</div>"
     html = Html()
     body = Markup("\n").join(html.pieces(document.blocks))
     return page(document.title, body, document.about, html.contents)
@@ -76,12 +77,6 @@ def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
     return Markup("\n").join(Html().pieces(blocks))
 
 
-def fragment_markup(blocks: Iterable[blocks.Block]) -> Markup:
-    """Blocks for a notebook: styles that stay inside, no script."""
-    inner = Markup("\n").join(Html(live=False).pieces(blocks))
-    return Markup("<div><style>\n{}</style>\n{}</div>").format(read_asset("trace.css"), inner)
-
-
 class Html(Renderer):
     """Most kinds of block are written by the template; ``live`` gives the script the arithmetic of cells."""
 
@@ -102,7 +97,19 @@ class Html(Renderer):
         return Markup(super().inline(words))
 
     def cell(self, cell: Any) -> Markup:
-        return mathml(cell.latex) if isinstance(cell, Formula) else escape(cell_text(cell))
+        if isinstance(cell, Formula):
+            return mathml(cell.latex)
+        if isinstance(cell, blocks.Link):
+            return self.link(cell)
+        if isinstance(cell, blocks.Strip):
+            return Markup('<span class="strip">{}</span>').format(Markup("").join(map(self.cell, cell.marks)))
+        if isinstance(cell, blocks.Marked):
+            about = Markup(' title="{}"').format(cell.about) if cell.about else ""
+            return Markup('<span class="mark {}"{}>{}</span>').format(cell.tone, about, cell.text)
+        if isinstance(cell, blocks.Bar):
+            bar = Markup('<span class="share"><i style="--share:{:.3f}"></i>{}</span>')
+            return bar.format(cell.share, cell.text)
+        return escape(cell_text(cell))
 
     def listing(self, text: str) -> Iterator[Markup]:
         yield Markup("<pre>{}</pre>").format(text.rstrip("\n"))
@@ -117,7 +124,7 @@ class Html(Renderer):
             self.contents.append((block.anchor, block.text))
         yield from self.template(block)
 
-    prose = note = formula = figure = details = items = table = template
+    prose = note = figure = details = card = items = table = template
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
         yield values_markup([block], live=self.live)
@@ -219,16 +226,14 @@ def values_markup(
         labels = list(slider.labels) if slider else []
         stored = {"records": list(records.numbers), "frames": contents, "start": start, "labels": labels}
         data = script_data(stored)
-        has_exact = any(type(record) is tuple and record[0] and record[1] for record in records.numbers)
+        has_exact = any(record[0] and record[1] for record in records.numbers)
     names = {card.value.name: card for card in cards}
     left_out = len(every) - len(cards)
     return fill_in(
         "trace.html",
         block=block,
-        groups=[
-            (title, [(names[v.name], frame) for v in values if v.name in names])
-            for title, values in block.groups
-        ],
+        frame=frame,
+        groups=[(title, [names[v.name] for v in vs if v.name in names]) for title, vs in block.groups],
         mathml=mathml,
         plain=plain_formula,
         definitions=definition_formulas,
@@ -259,9 +264,6 @@ class Frame:
             for card in cards
         }
 
-    def negative(self, name: str) -> bool:
-        return bool((self.values[name].values < 0).any())
-
     def grid(self, card: Card, matrix: Matrix) -> list[list[Entry | None]]:
         """The entries of one matrix, row by row."""
         entries = self.entries[card.value.name]
@@ -277,16 +279,6 @@ class Frame:
             form = Markup("") if exact is None else _exact_form(exact, decimal)
             return Entry(decimal, form, tint)
         return Entry(number_text(number, value.digits), odd=True)
-
-    def name_and_value(self, name: str, index: CellIndex) -> str:
-        """A cell's name and value, without its arithmetic."""
-        from headwork.numbers.exact import exact_text
-
-        value = self.values[name]
-        number = value.values[index]
-        texts = [f"{plain_formula(value.symbol)}[{','.join(map(str, index))}]"]
-        texts += [] if value.exact is None else [with_infinity(exact_text(value.exact[index]))]
-        return " = ".join([*texts, *([] if number is None else [number_text(number, value.digits)])])
 
 
 def _scale(value: blocks.Value) -> float:
@@ -328,7 +320,7 @@ class Records:
     """The texts of each cell, stored once however often they occur; a frame is a list of their numbers.
 
     A record is (decimal, exact form, heat or "odd", arithmetic, the same in names, numbers of its sources);
-    of a cell of a heat map without arithmetic only its decimals.
+    a cell of a heat map without arithmetic has none.
     """
 
     def __init__(self, cards: list[Card], options: Sequence[str]) -> None:
@@ -347,27 +339,31 @@ class Records:
         """One frame, options first, then every cell in the page's order."""
         block = frame.block
         cells = [self._number((value, "", None, "", "", ())) for value in block.options.values()]
+        numbers: list[Any] = [None] * len(cells)  # in full precision, for those who copy them
         for left, card in zip(range(len(self.cards), 0, -1), self.cards, strict=True):
             name = card.value.name
             # What one card leaves of its part goes to those after it.
             stop = budget - budget / left
             for index, pictured in card.cells():
                 entry = frame.entries[name][index]
+                numbers.append(frame.values[name].values[index])
                 if budget > stop and self.characters < MAX_CHARACTERS:
                     arithmetic, names, sources, cost = self._arithmetic(block, name, index)
                     budget -= cost
                 elif pictured:
-                    cells.append(self._number(entry.decimal))
+                    cells.append(-1)  # the page makes it from the number
                     continue
                 else:
-                    arithmetic = _cut(frame.name_and_value(name, index), LONGEST_VALUE)
-                    names, sources = "", ()
+                    arithmetic, names, sources = "", "", ()  # the page names the cell and what it shows
                 self.characters += len(arithmetic) + len(names)
                 tint = "odd" if entry.odd else entry.heat
                 record = (entry.decimal, str(entry.exact), tint, arithmetic, names, sources)
                 cells.append(self._number(record))
-        formulas = [mathml(frame.values[card.value.name].equation) for card in self.cards]
-        return {"cells": cells, "formulas": formulas, "warnings": block.warnings, "title": block.title}
+        own = [card.value.name for card in self.cards if not card.value.beside]
+        formulas = [mathml(frame.values[name].equation) for name in own]
+        stored = b64encode(np.array(numbers, "<f8").tobytes()).decode()
+        words = {"formulas": formulas, "warnings": block.warnings, "title": block.title}
+        return {"cells": cells, "numbers": stored, **words}
 
     def _arithmetic(
         self, block: blocks.Values, name: str, index: CellIndex
@@ -379,5 +375,6 @@ class Records:
         return _cut(cell.text), _cut(cell.in_names), sources, 4 + len(cell.sources)
 
 
-def _cut(text: str, longest: int = LONGEST_ARITHMETIC) -> str:
+def _cut(text: str) -> str:
+    longest = LONGEST_ARITHMETIC
     return text if len(text) <= longest else f"{text[: longest // 2]} ... {text[-longest // 4 :]}"

@@ -6,6 +6,7 @@ tables into columns of text that wrap.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from html.entities import codepoint2name
 from math import ceil, sqrt
 from typing import Any
@@ -20,10 +21,12 @@ from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import (
     LONGEST_EXACT,
     cell_text,
+    column_blocks,
     definition_formulas,
     number_latex,
     visible_indices,
 )
+from headwork.numbers.operations import map_cells
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath}
@@ -99,24 +102,17 @@ def _number(value: Any, decimal: Any, digits: int) -> str:
 
 def _parts(value: blocks.Value, index: tuple[int | None, ...]) -> list[Any]:
     """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
-    decimals = np.atleast_2d(matrix_of(value.values, index))
-    if value.exact is None:
-        return [_written(decimals, value.digits)]
-    exact = np.atleast_2d(matrix_of(value.exact, index))
-    first = np.array(
-        [
-            [_number(x, d, value.digits) for x, d in zip(*rows, strict=True)]
-            for rows in zip(exact, decimals, strict=True)
-        ],
-        object,
+    decimals, written = (
+        np.atleast_2d(matrix_of(value.values, index)),
+        partial(number_latex, digits=value.digits),
     )
+    if value.exact is None:
+        return [map_cells(written, decimals)]
+    exact = np.atleast_2d(matrix_of(value.exact, index))
+    first = np.vectorize(partial(_number, digits=value.digits), [object])(exact, decimals)
     if any(x is None for x in decimals.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
         return [first]
-    return [first, _written(decimals, value.digits)]
-
-
-def _written(numbers: Any, digits: int) -> Any:
-    return np.array([[number_latex(x, digits) for x in row] for row in numbers], object)
+    return [first, map_cells(written, decimals)]
 
 
 def matrix_latex(value: blocks.Value, index: tuple[int | None, ...], whole: bool = False) -> str:
@@ -153,14 +149,8 @@ class Latex(Renderer):
         name = {2: "subsection*", 3: "subsubsection*"}.get(block.level, "paragraph")
         yield rf"\{name}{{{escape_latex(block.text)}}}"
 
-    def prose(self, block: blocks.Prose) -> Iterator[str]:
-        yield self.inline(block.text)
-
     def note(self, block: blocks.Note) -> Iterator[str]:
         yield rf"\emph{{Note:}} {escape_latex(block.text)}"
-
-    def formula(self, block: Formula) -> Iterator[str]:
-        yield self._display(block.latex)
 
     def _display(self, latex: str) -> str:
         return f"\\[\n\\fit{{$\\displaystyle {latex}$}}\n\\]"
@@ -179,6 +169,10 @@ class Latex(Renderer):
     # --- tables ---------------------------------------------------------------------------------
 
     def cell(self, cell: Any, longest: int = LONGEST_WORD) -> str:
+        if isinstance(cell, blocks.Marked):
+            return rf"\fbox{{{escape_latex(cell.text)}}}" if cell.tone == "bad" else escape_latex(cell.text)
+        if isinstance(cell, blocks.Bar):
+            return rf"\rule{{{6 * cell.share:.2f}em}}{{1.2ex}} {escape_latex(cell.text)}"
         if isinstance(cell, (tuple, list)):
             return f"${TIMES.join(map(str, cell))}$"
         return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell), longest)
@@ -218,19 +212,16 @@ class Latex(Renderer):
 
     # --- values ---------------------------------------------------------------------------------
 
-    def values(self, block: blocks.Values) -> Iterator[str]:
-        if block.title:
-            yield rf"\paragraph{{{escape_latex(block.title)}}}"
-        if block.options:
-            yield escape_latex(block.settings)
-        for value in block.every():
-            numbers, _, words = value.size.partition(" (")
-            size = f"${numbers.replace(' x ', TIMES)}$ ({escape_latex(words)}" if words else numbers
-            yield rf"\paragraph{{{escape_latex(value.name)}}} {self.math(value.equation)} \quad {size}"
-            for caption, index in value.matrices():
-                yield from self._matrix(value, caption, index, block.whole)
-            yield from map(self._display, definition_formulas(value))
-        yield from self.notes(block.warnings)
+    def strong(self, words: str) -> str:
+        return rf"\paragraph{{{escape_latex(words)}}}"
+
+    def value(self, value: blocks.Value, block: blocks.Values) -> Iterator[str]:
+        numbers, _, words = value.size.partition(" (")
+        size = f"${numbers.replace(' x ', TIMES)}$ ({escape_latex(words)}" if words else numbers
+        yield rf"{self.strong(value.name)} {self.math(value.equation)} \quad {size}"
+        for caption, index in value.matrices():
+            yield from self._matrix(value, caption, index, block.whole)
+        yield from map(self._display, definition_formulas(value))
 
     def _matrix(
         self, value: blocks.Value, caption: str, index: tuple[int | None, ...], whole: bool
@@ -252,14 +243,10 @@ def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
 
 def _blocks(cells: list[list[str]]) -> Iterator[tuple[str, list[list[str]]]]:
     """The matrix in blocks of columns that fit a line, each with the columns it holds."""
-    widths = _widths(cells)
-    start = 0
-    for stop in range(1, len(widths) + 1):
-        if stop == len(widths) or sum(widths[start : stop + 1]) > WIDEST:
-            alone = start == 0 and stop == len(widths)
-            name = "" if alone else rf"\text{{columns {start} to {stop - 1}: }} "
-            yield name, [row[start:stop] for row in cells]
-            start = stop
+    parts = list(column_blocks(_widths(cells), WIDEST))
+    for part in parts:
+        name = rf"\text{{columns {part.start} to {part.stop - 1}: }} " if len(parts) > 1 else ""
+        yield name, [row[part] for row in cells]
 
 
 def _shares(natural: list[float]) -> list[float]:

@@ -69,14 +69,8 @@ class Markdown(Renderer):
     def heading(self, block: blocks.Heading) -> Iterator[str]:
         yield f"{'#' * block.level} {self.text(' '.join(block.text.split()))}"
 
-    def prose(self, block: blocks.Prose) -> Iterator[str]:
-        yield self.inline(block.text)
-
     def note(self, block: blocks.Note) -> Iterator[str]:
         yield f"> **Note:** {self.text(block.text)}"
-
-    def formula(self, block: Formula) -> Iterator[str]:
-        yield f"$$\n{block.latex}\n$$"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
         caption = f": {self.text(block.caption)}" if block.caption else ""
@@ -85,7 +79,7 @@ class Markdown(Renderer):
     def items(self, block: blocks.Items) -> Iterator[str]:
         lines = []
         for item in block.items:
-            words = [f"**{self.text(word)}**" for word in (item.name, item.verdict) if word]
+            words = [self.strong(word) for word in (item.name, item.verdict) if word]
             lines.append("- " + " ".join([*words, self.inline(item.text)]).strip())
             lines += [f"  - {self.text(line)}" for line in item.more]
         yield "\n".join(lines)
@@ -95,21 +89,18 @@ class Markdown(Renderer):
         rows = [[self.cell(cell) for cell in row] for row in table.rows]
         lines = [f"| {' | '.join(row)} |" for row in ([self.cell(name) for name in table.columns], *rows)]
         if table.title:
-            yield f"**{self.text(table.title)}**"
+            yield self.strong(table.title)
         yield "\n".join([lines[0], rule, *lines[1:]])
         for note in table.notes:
             yield self.text(note)
 
-    def values(self, block: blocks.Values) -> Iterator[str]:
-        if block.title:
-            yield f"**{self.text(block.title)}**"
-        if block.options:
-            yield self.text(block.settings)
-        for value in block.every():
-            yield from self.heading(blocks.Heading(value.name, block.level))
-            yield f"{self.math(value.equation)}: {self.text(value.size.replace(' x ', ' × '))}"
-            for caption, index in value.matrices():
-                name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
-                yield f"$$\n{name}{matrix_latex(value, index, block.whole)}\n$$"
-            yield from (f"$$\n{formula}\n$$" for formula in definition_formulas(value))
-        yield from self.notes(block.warnings)
+    def strong(self, words: str) -> str:
+        return f"**{self.text(words)}**"
+
+    def value(self, value: blocks.Value, block: blocks.Values) -> Iterator[str]:
+        yield from self.heading(blocks.Heading(value.name, block.level))
+        yield f"{self.math(value.equation)}: {self.text(value.size.replace(' x ', ' × '))}"
+        for caption, index in value.matrices():
+            name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
+            yield f"$$\n{name}{matrix_latex(value, index, block.whole)}\n$$"
+        yield from (f"$$\n{formula}\n$$" for formula in definition_formulas(value))

@@ -28,7 +28,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     blocks: list[Block] = [Heading(document.title, level=1)] if document.title else []
     blocks += [Prose(document.about)] if document.about else []
     blocks += document.cells() if document.cells else _blocks(document.parts)
-    return notebook_text(_cells(blocks))
+    return notebook_text(_cells(blocks, runs=document.cells is not None))
 
 
 def _blocks(parts: Iterable[Any]) -> Iterator[Block]:
@@ -42,11 +42,14 @@ def _blocks(parts: Iterable[Any]) -> Iterator[Block]:
             yield from as_blocks(part)
 
 
-def _cells(blocks: Iterable[Block]) -> Iterable[NotebookCell]:
-    """Code with its outputs; what stands between as Markdown, a figure by its picture."""
+def _cells(blocks: Iterable[Block], runs: bool) -> Iterable[NotebookCell]:
+    """Code with its outputs; what stands between as Markdown, a figure by its picture.
+
+    Without outputs it is code only in what ``runs``; elsewhere it is text as it stands.
+    """
     words: list[Block] = []
     for block in _flat(blocks):
-        if not isinstance(block, (Code, Figure)):
+        if not (isinstance(block, Figure) or (isinstance(block, Code) and (runs or block.output))):
             words.append(block)
             continue
         if words:

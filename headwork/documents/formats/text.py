@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from headwork.documents import blocks
-from headwork.documents.blocks import Document, Formula, matrix_of
+from headwork.documents.blocks import Document, matrix_of
 from headwork.documents.formulas import plain_formula
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import (
     cell_text,
+    column_blocks,
     definition_texts,
     exact_texts,
     number_texts,
@@ -54,14 +55,8 @@ class Text(Renderer):
     def heading(self, block: blocks.Heading) -> Iterator[str]:
         yield self.style.bold(block.text)
 
-    def prose(self, block: blocks.Prose) -> Iterator[str]:
-        yield self.inline(block.text)
-
     def note(self, block: blocks.Note) -> Iterator[str]:
         yield "\n".join(self.wrapped(f"Note: {block.text}", "", "  "))
-
-    def formula(self, block: Formula) -> Iterator[str]:
-        yield f"  {plain_formula(block.latex)}"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
         yield f"[Figure: {block.alt}] {block.caption}".rstrip()
@@ -77,6 +72,11 @@ class Text(Renderer):
             lines += ["  " + "  ".join(part for part in parts if part).rstrip()]
             lines += [f"    {line}" for line in item.more]
         yield "\n".join(lines)
+
+    def card(self, block: blocks.Card) -> Iterator[str]:
+        head, *inner = super().card(block)
+        lines = [f"    {line}" for piece in inner for line in piece.rstrip().splitlines()]
+        yield "\n".join([head, *lines])
 
     # --- tables ---------------------------------------------------------------------------------
 
@@ -158,15 +158,9 @@ class Text(Renderer):
             yield from _lines(columns, widths)
             return
         widths = [max(width, len(name)) for width, name in zip(widths, names, strict=True)]
-        start = 0
-        for stop in range(1, len(columns) + 1):
-            if stop == len(columns) or sum(widths[start : stop + 1]) + 2 * (stop + 1 - start) > (
-                self.style.width
-            ):
-                heads = [[name] for name in names[start:stop]]
-                yield self.style.dim(next(_lines(heads, widths[start:stop])))
-                yield from _lines(columns[start:stop], widths[start:stop])
-                start = stop
+        for part in column_blocks([width + 2 for width in widths], self.style.width):
+            yield self.style.dim(next(_lines([[name] for name in names[part]], widths[part])))
+            yield from _lines(columns[part], widths[part])
 
 
 def _lines(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:

@@ -1,19 +1,18 @@
 """What a misconception is, and how a case is run with one or two of them."""
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headwork.exercises.case import Case, Edit, NotApplicable, RunView, Steps
 from headwork.exercises.exercise import Exercise
+from headwork.files import own_toml
 
 Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
 Change = Callable[[RunView], Any]
-SENTENCES: dict[str, str] = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
+SENTENCES: dict[str, str] = own_toml(__file__, "sentences.toml")
 
 
 @dataclass(frozen=True)
