@@ -1,21 +1,25 @@
 """``python -m benchmarks.wrong_answers``: grade every wrong answer of the file and say what was recognised.
 
 ``--list`` also names each mistake that was not; ``--write`` makes the file again from its exercises;
-``--right`` checks that the right formulas get full marks on 5 seeds and 3 difficulties of every kind.
+``--second`` takes the second set; ``--right`` checks that the right formulas get full marks on 5 seeds and 3
+difficulties of every kind.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
 from statistics import median
 
 from benchmarks.wrong_answers import KINDS, making
+from benchmarks.wrong_answers.elsewhere import agrees, causes_elsewhere
 from benchmarks.wrong_answers.judging import Said, unjudged, verdict
+from benchmarks.wrong_answers.solving import Kind
 from headwork.exercises import Exercise, generate
 from headwork.grading import Mark, grade
 
@@ -30,16 +34,12 @@ class Graded:
     row: making.Row
     mark: Mark
     seconds: float
+    mistakes: Kind
+    elsewhere: dict[str, list[set[str]]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         return str(self.row["answer"][0])
-
-    @property
-    def looked_at(self) -> bool:
-        """Whether it is in the half that was looked at while the edits of ``headwork/grading`` were made."""
-        name = self.kind + str(self.row["mistakes"][0])
-        return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
 
     @property
     def everyday(self) -> bool:
@@ -67,13 +67,26 @@ class Graded:
         named = [[Said(cause.slug, cause.sentence) for cause in step.causes] for step in steps]
         return list(zip(row["mistakes"], row["same"], named, strict=True))
 
-    @property
+    @cached_property
     def verdicts(self) -> list[str]:
-        return [verdict(self.kind, *about) for about in self.causes]
+        firsts = zip(self.causes, self.row["first"], strict=True)
+        return [verdict(self.kind, *about, partial(self._holds, step)) for about, step in firsts]
+
+    def _holds(self, step: str, slug: str) -> bool:
+        """Whether the cause gives the author's numbers of the step in other draws, too."""
+        if step not in self.elsewhere:
+            self.elsewhere[step] = causes_elsewhere(self.mistakes, self.row, step)
+        return agrees(slug, self.elsewhere[step])
 
     @property
     def to_judge(self) -> list[str]:
-        pairs = [(about[0], cause) for about in self.causes for cause in unjudged(self.kind, *about)]
+        firsts = zip(self.causes, self.row["first"], strict=True)
+        pairs = [
+            (about[0], cause)
+            for about, step in firsts
+            for cause in unjudged(self.kind, *about)
+            if not self._holds(step, cause.slug)
+        ]
         return [f"{self.kind}, {mistake} = {cause.slug}: {cause.sentence}" for mistake, cause in pairs]
 
     @property
@@ -81,8 +94,8 @@ class Graded:
         return [verdict.startswith("named") for verdict in self.verdicts]
 
 
-def grade_all() -> list[Graded]:
-    exercises, answers = making.read()
+def grade_all(data: Path = making.DATA) -> list[Graded]:
+    exercises, answers = making.read(data)
     known: dict[tuple[str, ...], tuple[Exercise, list[str]]] = {
         tuple(row["exercise"]): (making.exercise(row), row["asked"]) for row in exercises
     }
@@ -92,7 +105,8 @@ def grade_all() -> list[Graded]:
         exercise.key  # noqa: B018  (worked out once, before the clock starts)
         start = time.process_time()
         mark = grade(exercise, row["steps"])
-        graded.append(Graded({**row, "asked": asked}, mark, time.process_time() - start))
+        seconds, kind = time.process_time() - start, making.SETS[data][0][row["answer"][0]]
+        graded.append(Graded({**row, "asked": asked}, mark, seconds, kind))
     return graded
 
 
@@ -103,7 +117,7 @@ def share(held: Iterable[bool]) -> str:
 
 def _verdict_line(graded: list[Graded]) -> str:
     counts = Counter(x.verdicts[0] for x in graded)
-    return ", ".join(f"{name} {counts[name]} ({counts[name] / len(graded):.1%})" for name in VERDICTS)
+    return ", ".join(f"{name} {counts[name]} ({counts[name] / max(len(graded), 1):.1%})" for name in VERDICTS)
 
 
 def report(graded: list[Graded]) -> str:
@@ -172,14 +186,15 @@ def right_answers() -> list[bool]:
 
 
 def main(arguments: list[str]) -> int:
+    data = making.SECOND if "--second" in arguments else making.DATA
     if "--write" in arguments:
-        making.write()
+        making.write(data)
         return 0
     if "--right" in arguments:
         held = right_answers()
         print(f"right answers with full marks: {share(held)}")
         return 0 if all(held) else 1
-    graded = grade_all()
+    graded = grade_all(data)
     print(report(graded))
     if "--list" in arguments:
         print("\n".join(["", *not_named(graded), *missed_steps(graded)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -49,9 +50,23 @@ def accepted(kind: str, mistake: str, same: list[str]) -> list[str]:
     return [cause for name in known for cause in _listed("accepted", kind, name)]
 
 
-def verdict(kind: str, mistake: str, same: list[str], causes: list[Said]) -> str:
-    """``named``, ``named beside others``, ``unknown``, ``shape``, ``slip`` or ``wrong name``."""
+def _nowhere(slug: str) -> bool:
+    return False
+
+
+def verdict(
+    kind: str,
+    mistake: str,
+    same: list[str],
+    causes: list[Said],
+    elsewhere: Callable[[str], bool] = lambda _: False,
+) -> str:
+    """``named``, ``named beside others``, ``unknown``, ``shape``, ``slip`` or ``wrong name``.
+
+    What nobody has compared by reading counts as right if it holds ``elsewhere``.
+    """
     right = accepted(kind, mistake, same)
+    right += [cause.slug for cause in unjudged(kind, mistake, same, causes) if elsewhere(cause.slug)]
     others = [cause for cause in causes if cause.names_something and not cause.listed(right)]
     if any(cause.listed(right) for cause in causes):
         return "named beside others" if others else "named"

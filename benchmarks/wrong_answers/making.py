@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from benchmarks.wrong_answers import KINDS
+from benchmarks.wrong_answers import KINDS, second
 from benchmarks.wrong_answers.solving import (
     STYLES,
     Kind,
@@ -23,8 +23,10 @@ from benchmarks.wrong_answers.solving import (
 )
 from headwork.exercises import Exercise, generate
 
-DATA = Path(__file__).parents[2] / "tests" / "grading" / "wrong_answers.jsonl"
-SEEDS, DIFFICULTIES = (11, 12, 13), (1, 2, 3)
+FOLDER = Path(__file__).parents[2] / "tests" / "grading"
+DATA, SECOND = FOLDER / "wrong_answers.jsonl", FOLDER / "second_wrong_answers.jsonl"
+SETS = {DATA: (KINDS, (11, 12, 13)), SECOND: (second.KINDS, (31, 32))}  # mistakes and seeds of each file
+DIFFICULTIES = (1, 2, 3)
 PAIRS, FINAL_SLIPS = 6, 3  # of each kind
 UNUSABLE = (
     ValueError,
@@ -36,10 +38,11 @@ UNUSABLE = (
 Row = dict[str, Any]
 
 
-def draw() -> list[Row]:
+def draw(data: Path = DATA) -> list[Row]:
     """The exercises, drawn once: their numbers are kept in the file, whatever later versions draw."""
+    kinds, seeds = SETS[data]
     drawn = [
-        generate(kind, seed=seed, difficulty=d) for kind in KINDS for seed in SEEDS for d in DIFFICULTIES
+        generate(kind, seed=seed, difficulty=d) for kind in kinds for seed in seeds for d in DIFFICULTIES
     ]
     return [
         {
@@ -71,8 +74,8 @@ def right_answer(exercise: Exercise, style: str = STYLES[0]) -> dict[str, str]:
 class Sheet:
     """One exercise with every mistake that can be made in it."""
 
-    def __init__(self, row: Row) -> None:
-        self.row, self.kind, self.asked = row, KINDS[row["exercise"][0]], row["asked"]
+    def __init__(self, kind: Kind, row: Row) -> None:
+        self.row, self.kind, self.asked = row, kind, row["asked"]
         self.given = given_numbers(self.kind, row["inputs"], row["options"])
         self.singles, self.repeated = self.kind.singles(self.given), self.kind.repeated(self.given)
         self.numbers: dict[str, tuple[str, ...]] = {}
@@ -143,7 +146,7 @@ def _first(sheets: list[Sheet], start: int, group: str, *slugs: str) -> Row | No
 
 def answers(kind: Kind, rows: list[Row]) -> Iterator[Row]:
     """The wrong answers of one kind: single mistakes, repeated ones, two at once, and a slip at the end."""
-    sheets = [Sheet(row) for row in rows]
+    sheets = [Sheet(kind, row) for row in rows]
     singles = list(dict.fromkeys(x for sheet in sheets for x in sheet.singles))
     repeated = list(dict.fromkeys(x for sheet in sheets for x in sheet.repeated))
     made = [_first(sheets, i, "single", x) for i, x in enumerate(singles)]
@@ -167,21 +170,22 @@ def _with_final_slip(sheet: Sheet, slug: str) -> Row | None:
     return sheet.answer("two", mistake, Mistake(f"slip-at-{last}", sentence, wrong))
 
 
-def lines(exercises: list[Row], kinds: list[str] | None = None) -> Iterator[str]:
+def lines(exercises: list[Row], kinds: list[Kind] | None = None) -> Iterator[str]:
     """The lines of the file, those of the exercises first."""
     for row in exercises:
         yield json.dumps(row, separators=(",", ":"))
-    for name in kinds or KINDS:
-        for row in answers(KINDS[name], [row for row in exercises if row["exercise"][0] == name]):
+    for kind in kinds or KINDS.values():
+        for row in answers(kind, [row for row in exercises if row["exercise"][0] == kind.name]):
             yield json.dumps(row, separators=(",", ":"))
 
 
-def read() -> tuple[list[Row], list[Row]]:
+def read(data: Path = DATA) -> tuple[list[Row], list[Row]]:
     """The exercises and the wrong answers of the file."""
-    rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()]
     return [row for row in rows if "exercise" in row], [row for row in rows if "answer" in row]
 
 
-def write() -> None:
-    exercises = read()[0] if DATA.exists() else draw()
-    DATA.write_text("".join(line + "\n" for line in lines(exercises)), encoding="utf-8")
+def write(data: Path = DATA) -> None:
+    exercises = read(data)[0] if data.exists() else draw(data)
+    made = lines(exercises, list(SETS[data][0].values()))
+    data.write_text("".join(line + "\n" for line in made), encoding="utf-8")

@@ -167,7 +167,7 @@ def type_number(number: float, style: str) -> str:
     near = Fraction(number).limit_denominator(24)
     if style == "fractions" and abs(float(near) - number) < 1e-12:
         return str(near)
-    text = f"{number:.{3 if style == '3 digits' else 4}f}"
+    text = f"{number:.{int(style[0]) if style[0].isdigit() else 4}f}"
     text = text if style == "4 digits with zeros" else text.rstrip("0").rstrip(".")
     return text.removeprefix("-") if not text.strip("-0.") else text
 

@@ -37,6 +37,9 @@ SLIPS = {
 }
 
 
+CERTAIN_SLIPS = ("rounded-too-early", "transposed", "cut-off", "misrounded")  # their numbers show them
+
+
 def _slip_cause(slug: str, evidence: str = "") -> Cause:
     return Cause(slug, SLIPS[slug], evidence)
 
@@ -47,20 +50,17 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     Authored mistakes come before edits of the definition, those before slips. What may be chance comes last,
     marked as thin.
     """
-    causes = _mistakes(case, wrong, strict=True) or _mistakes(case, wrong, strict=False)
-    if causes:
-        # A single wrong number may always be a plain slip as well; an edit may explain other steps too.
-        edits = search(case, wrong)
-        beside = [cause if cause.doubt == "thin" else replace(cause, doubt="beside") for cause in edits]
-        return causes + (_slips(wrong) if wrong.cells.sum() == 1 else []) + beside
-    slips = _early_rounding(case, wrong) or _transposed(wrong) or _slips(wrong)
-    if slips and slips[0].slug in ("rounded-too-early", "transposed", "cut-off", "misrounded"):
+    authored = _mistakes(case, wrong, strict=True) or _mistakes(case, wrong, strict=False)
+    slips = [] if authored else _early_rounding(case, wrong) or _transposed(wrong)
+    slips = slips or _slips(wrong)
+    if not authored and slips and slips[0].slug in CERTAIN_SLIPS:
         return slips
-    edits = search(case, wrong)
-    thin = [cause for cause in edits if cause.doubt == "thin"]
-    if len(thin) < len(edits):
-        return edits + (slips if any(cause.doubt for cause in edits) else [])
-    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + thin
+    found = search(case, wrong, authored)
+    named = [cause for cause in found if cause.doubt in ("", "doubtful")]
+    others = [cause for cause in found if cause not in named]
+    if named:
+        return named + (slips if any(cause.doubt for cause in named) else []) + others
+    return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + others
 
 
 def cell_text(index: Sequence[int]) -> str:
@@ -242,4 +242,6 @@ def _unknown(wrong: WrongStep) -> Cause:
         return _slip_cause("unknown")
     cells = [cell_text(index) for index in wrong.positions]
     more = " and more" if len(cells) > 8 else ""
-    return _slip_cause("unknown", f"entries {', '.join(cells[:8])}{more} differ")
+    cause = _slip_cause("unknown", f"entries {', '.join(cells[:8])}{more} differ")
+    scope, _, role = wrong.path.rpartition("/")  # the same step, turn after turn, is one mistake
+    return replace(cause, charge=f"unknown {role}") if scope.startswith("step ") else cause

@@ -5,39 +5,68 @@ are rows of ``edits.toml``; what depends on shapes and on the other inputs is ma
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from itertools import combinations, permutations
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph
+from headwork.grading.slice_edits import operand_slices, parts_side_by_side, positions, result_slices
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
 
 TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("edits.toml").read_text("utf-8")
 )
-MANY = 8  # slices of an axis that are changed one by one, at most
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
-    for number, tensor in enumerate(graph.operations):
-        yield from _positions(number, tensor, heads="heads" in graph.case.options)
-        yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
-        yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
-        yield from _constants(graph, number, tensor)
-        yield from _orders(number, tensor)
-        yield from _parts(number, tensor)
+    made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
+    yield from _at_every_branch([made[number] for number in group] for group in graph.branches)
+    single = {number for group in graph.branches for number in group}
+    for number, edits in enumerate(made):
+        yield from (_rarer(edit) for edit in edits) if number in single else edits
     yield from _other_operands(graph)
     yield from _beyond(graph)
-    for label in graph.leaves:
-        yield from _operand_edits(graph, label)
-        yield from _slices(graph, label)
-    yield from _result_slices(graph)
+    yield from _scaled(graph)
+    yield from _moved(graph)
+    made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
+    places = {label: place for place, label in enumerate(graph.leaves)}
+    yield from _at_every_branch([made[places[label]] for label in group] for group in graph.roles)
+    for edits in made:
+        yield from edits
+    yield from result_slices(graph)
     yield from _options(graph)
+
+
+def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
+    tensor = graph.operations[number]
+    yield from positions(number, tensor, heads="heads" in graph.case.options)
+    yield from _table_edits(number, tensor, TABLE.get(tensor.node.operation, []))
+    yield from _table_edits(number, tensor, TABLE["part" if tensor is not graph.result else "result"])
+    yield from _constants(graph, number, tensor)
+    yield from _orders(number, tensor)
+    yield from _chains(graph, number, tensor)
+    yield from _first_largest(number, tensor)
+    yield from parts_side_by_side(number, tensor)
+
+
+def _rarer(edit: StepEdit) -> StepEdit:
+    return edit._replace(cost=min(edit.cost + 1, 3))
+
+
+def _at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
+    """One edit at every turn or token of a step that is worked out for each in the same way."""
+    for branches in groups:
+        if len({len(edits) for edits in branches}) > 1:
+            continue
+        for edits in zip(*branches, strict=True):
+            changes = {key: part for edit in edits for key, part in edit.changes.items()}
+            yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
 
 
 def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
@@ -59,11 +88,6 @@ def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float
     return Node(name, tuple(_tree(operand, it, same, sizes) for operand in operands), options)
 
 
-def _itself(tensor: HandTensor) -> Node:
-    """An operation in terms of its own operands."""
-    return Node(tensor.node.operation, tuple(range(len(tensor.node.operands))), tensor.node.options)
-
-
 def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, int, str]]:
     for row in rows:
         yield row["slug"], row["says"], row["instead"], row.get("cost", 1), row.get("charge", "")
@@ -76,7 +100,9 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     for cause, says, instead, cost, charge in _rows(rows):
-        part = _tree(instead, _itself(tensor), node.options, sizes)
+        if "with-itself" in cause and first.size == 1:
+            continue  # single numbers are not taken for another matrix
+        part = _tree(instead, itself(tensor), node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
 
 
@@ -104,19 +130,23 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             if tensor.shape == right.shape:
                 yield StepEdit(cause, says, {label: other}, words, 1, charge)
                 for number, place in places if len(places) > 1 else ():
-                    node = _itself(graph.operations[number])
-                    operands = (*node.operands[:place], other, *node.operands[place + 1 :])
-                    yield StepEdit(cause, says, {number: node._replace(operands=operands)}, words, 1, charge)
+                    part = _with(graph.operations[number], place, other)
+                    yield StepEdit(cause, says, {number: part}, words, 1, charge)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = Node("transpose", (other,), {"axis1": -2, "axis2": -1})
                 yield StepEdit(
                     cause, "the transpose of {a} stands where {b} belongs", {label: turned}, words, 2, charge
                 )
+    for group in graph.roles:
+        for other in (group[0], group[-1]):
+            changes: Changes = {label: other for label in group if label != other}
+            words = {"a": graph.known[other]}
+            yield StepEdit("{a}-each-time", "{a} is used each time", changes, words, 2)
     for first, second in combinations(graph.leaves, 2):
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
             charge = " and ".join(sorted((_role(first), _role(second))))
-            changes: Changes = {first: second, second: first}
+            changes = {first: second, second: first}
             yield StepEdit("{a}-and-{b}-swapped", "{a} and {b} change places", changes, words, 1, charge)
 
 
@@ -129,174 +159,156 @@ def _role(label: str) -> str:
     return label.rpartition("/")[2]
 
 
-def _slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
-    """A row, a column, a head or a channel of an operand left out, alone, taken for all, or shifted."""
-    tensor = graph.known[label]
-    for axis, size in enumerate(tensor.shape):
-        if not 2 <= size <= MANY:
-            continue
-        words = {"it": tensor, "axis": (label, axis)}
-        turned = Node("flip", (label,), {"axis": axis})
-        says = "the {axis}s of {it} are read from the last to the first"
-        yield StepEdit("{it}-reversed", says, {label: turned}, words, 1, "reversed")
-        for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
-            key = _along(axis, np.roll(np.arange(size), -shift).tolist())
-            says = f"{{it}} is read one {{axis}} too {'late' if shift == 1 else 'early'}"
-            shifted = Node("getitem", (label,), {"key": key})
-            yield StepEdit(cause, says, {label: shifted}, words, 2, "shifted")
-            shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
-            inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
-            shifted = Node("multiply", (shifted, Node("constant", (label,), {"value": inside})), {})
-            yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
-        for index in range(size):
-            words = {"it": tensor, "axis": (label, axis), "i": str(index)}
-            shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
-            for kept, cause, says in (
-                (np.arange(size) != index, "part-of-{it}-left-out", "{axis} {i} of {it} is left out"),
-                (np.arange(size) == index, "part-of-{it}-alone", "only {axis} {i} of {it} is used"),
-                (
-                    np.where(np.arange(size) == index, -1, 1),
-                    "part-of-{it}-subtracted",
-                    "{axis} {i} of {it} is subtracted",
-                ),
-            ):
-                factor = Node("constant", (label,), {"value": kept.reshape(shape).astype(float)})
-                yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, 2)
-            every = Node("getitem", (label,), {"key": _along(axis, [index] * size)})
-            says = "{axis} {i} of {it} is used for every {axis}"
-            yield StepEdit("part-of-{it}-for-all", says, {label: every}, words, 2)
-        for first, second in combinations(range(size), 2) if size > 2 else ():
-            order = list(range(size))
-            order[first], order[second] = second, first
-            swapped = Node("getitem", (label,), {"key": _along(axis, order)})
-            says = f"{{axis}} {first} and {second} of {{it}} change places"
-            words = {"it": tensor, "axis": (label, axis)}
-            yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, words, 3)
-
-
-def _along(axis: int, key: Any) -> tuple[Any, ...]:
-    return (*[slice(None)] * axis, key)
+def _with(tensor: HandTensor, place: int, part: Any) -> Node:
+    """An operation with another operand at one place."""
+    node = itself(tensor)
+    return node._replace(operands=(*node.operands[:place], part, *node.operands[place + 1 :]))
 
 
 def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """Another number in place of a constant of the formula: one more or less, twice, half, a size."""
     sizes = {float(size) for value in graph.known.values() for size in value.shape if size > 1}
     for place, operand in enumerate(tensor.node.operands):
-        if operand.label or operand.node.operands or operand.array.size != 1:
+        if operand.label or operand.node.operands:
+            continue
+        if operand.array.size != 1:
+            for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
+                moved = Node("add", (place, Node("constant", (place,), {"value": shift})), {})
+                says, part = f"the numbers of the formula are one too {word}", _with(tensor, place, moved)
+                yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
-            constant = Node("constant", (place,), {"value": other})
-            node = _itself(tensor)
-            operands = (*node.operands[:place], constant, *node.operands[place + 1 :])
+            part = _with(tensor, place, Node("constant", (place,), {"value": other}))
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            part = node._replace(operands=operands)
-            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
+            cost = 2 if other in (*sizes, value - 1, value + 1) else 3
+            yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
 
 
 def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """Two operations in the other order: the sum of squares for the square of the sum, the bias before W."""
-    outer = tensor.node
+    """An operation done before the one or two below it: the bias before W, the root before the sum."""
+    outer, says = tensor.node, "two operations are done in the other order"
     for place, operand in enumerate(outer.operands):
-        inner = operand.node
-        if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
-            continue
-        for within, below in enumerate(inner.operands):
-            moved = Node(
-                outer.operation,
-                tuple(below if i == place else i for i in range(len(outer.operands))),
-                outer.options,
-            )
-            parts = (*inner.operands[:within], moved, *inner.operands[within + 1 :])
-            words = {"a": tensor, "b": operand}
-            says = "two operations are done in the other order"
-            yield StepEdit(
-                "order-exchanged", says, {number: Node(inner.operation, parts, inner.options)}, words, 2
-            )
+        for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
+            for part in _sunk(outer, place, operand, steps):
+                words, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
+                yield StepEdit("order-exchanged", says, {number: part}, words, cost)
 
 
-def _positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepEdit]:
-    """A position that is read one too early or too late; heads that are split or joined in another way."""
-    node = tensor.node
-    if node.operation == "getitem":
-        for shift in (-1, 1):
-            key = _shifted(node.options["key"], shift)
-            if key is not None:
-                says = "{it} is read one position too " + ("early" if shift < 0 else "late")
-                shifted: Changes = {number: Node("getitem", (0,), {"key": key})}
-                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, 1, "shifted")
-    if node.operation == "reshape" and heads:
-        before, after = node.operands[0].shape, tensor.shape
-        turn = {"axis1": -2, "axis2": -1}
-        if len(after) == len(before) + 1 and after[:-2] == before[:-1]:
-            wide = Node("reshape", (0,), {"shape": (*after[:-2], after[-1], after[-2])})
-            says = "the columns are dealt out in turn; each head takes a block of them"
-            yield StepEdit("heads-interleaved", says, {number: Node("transpose", (wide,), turn)}, {})
-        if len(before) == len(after) + 1 and before[:-2] == after[:-1]:
-            turned = Node("reshape", (Node("transpose", (0,), turn),), node.options)
-            says = "the heads are interleaved; they must be put side by side"
-            yield StepEdit("heads-interleaved", says, {number: turned}, {})
-            turned = Node("reshape", (Node("flip", (0,), {"axis": -2}),), node.options)
-            yield StepEdit(
-                "joined-in-other-order",
-                "the heads are joined in the other order",
-                {number: turned},
-                {},
-            )
-            count = Node("sum", (0,), {"axis": -2, "keepdims": True})
-            mean = Node("divide", (count, Node("constant", (0,), {"value": float(before[-2])})), {})
-            spread = Node("expand", (mean,), {"shape": before})
-            part = Node("reshape", (spread,), node.options)
-            yield StepEdit(
-                "heads-averaged", "the heads are averaged; they must be put side by side", {number: part}, {}
-            )
-
-
-def _shifted(key: Any, shift: int) -> Any:
-    """The key of a getitem one position on; None where it has no position or leaves the axis."""
-    keys = key if isinstance(key, tuple) else (key,)
-    new = []
-    for part in keys:
-        if isinstance(part, int):
-            part = part + shift
-            if part < 0:
-                return None
-        elif isinstance(part, slice) and part.start is not None:
-            if part.start + shift < 0:
-                return None
-            stop = None if part.stop is None else part.stop + shift
-            part = slice(part.start + shift, stop, part.step)
-        new.append(part)
-    return None if tuple(new) == keys else tuple(new) if isinstance(key, tuple) else new[0]
-
-
-def _parts(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
-    """What is put side by side: in another order, or with a part left out."""
-    operands = tensor.node.operands
-    if tensor.node.operation != "cat":
+def _sunk(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
+    """The operands of an operation with ``outer`` done to one of them, that many operations further down."""
+    inner = operand.node
+    if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
         return
-    places = range(len(operands))
-    for place in places:
-        kept = tuple(i for i in places if i != place)
-        words = {"a": operands[place], "i": str(place)}
-        says = (
-            "{a} is left out"
-            if len(operands) != len({o.node for o in operands}) or operands[place].array.size == 1
-            else "part {i} is left out"
-        )
-        node = Node("cat", kept, tensor.node.options)
-        yield StepEdit("{a}-left-out", says, {number: node}, words, 1, f"{place} of {len(operands)} left out")
-    for order in permutations(places) if len(operands) <= 4 else (tuple(reversed(places)),):
-        if order != tuple(places):
-            node = Node("cat", order, tensor.node.options)
-            yield StepEdit("joined-in-other-order", "the parts stand in another order", {number: node}, {}, 2)
+    for within, below in enumerate(inner.operands):
+        moved = tuple(below if i == place else i for i in range(len(outer.operands)))
+        parts: Iterable[Any] = [Node(outer.operation, moved, outer.options)]
+        if steps > 1:
+            parts = _sunk(outer, place, below, steps - 1)
+        for part in parts:
+            operands = (*inner.operands[:within], part, *inner.operands[within + 1 :])
+            yield Node(inner.operation, operands, inner.options)
+
+
+def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """Of equal largest weights the first alone."""
+    if tensor.node.operation == "matmul" and tensor.node.operands[0].array.ndim > 1:
+        weights = tensor.node.operands[0].array
+        first = (np.arange(weights.shape[-1]) == weights.argmax(-1)[..., None]).astype(float)
+        part = Node("matmul", (Node("constant", (0,), {"value": first}), 1), {})
+        says = "only the row of {b} with the largest weight in {a} is taken, not the sum of all"
+        words = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
+        yield StepEdit("largest-alone", says, {number: part}, words, 2)
+
+
+def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """In a product or a sum of several: one added for multiplied (two multiplied for added), or a square that
+    is taken for the double; a known step in place of a part.
+    """
+    name = tensor.node.operation
+    if tensor.shape and tensor is not graph.result:
+        return
+    items = list(_chain(tensor, name)) if name in ("multiply", "add") else []
+    for i, j in combinations(range(len(items)), 2):
+        rest: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
+        words = {"a": items[i], "b": items[j]}
+        if name == "multiply" and items[i].label and items[i].label == items[j].label:
+            double = Node("multiply", (items[i], Node("constant", (items[i],), {"value": 2.0})), {})
+            says, part = "{a} is doubled; it must be squared", _joined(name, [*rest, double])
+            yield StepEdit("doubled-for-squared", says, {number: part}, words, 1)
+        if rest and name == "add":
+            says = "{a} and {b} are multiplied; they must be added"
+            part = _joined(name, [*rest, Node("multiply", (items[i], items[j]), {})])
+            yield StepEdit("multiplied-for-added", says, {number: part}, words, 2)
+    for i, item in enumerate(items) if len(items) > 2 and name == "multiply" else ():
+        part = Node("add", (_joined(name, items[:i] + items[i + 1 :]), item), {})
+        says = "{a} is added; it must be multiplied"
+        yield StepEdit("added-for-multiplied", says, {number: part}, {"a": item}, 2)
+    for label, known in graph.known.items() if tensor is not graph.result and not tensor.shape else ():
+        words = {"a": known, "b": tensor}
+        yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: label}, words, 2)
+
+
+def _chain(tensor: HandTensor, name: str) -> Iterator[HandTensor]:
+    """The factors of a product of several, or the terms of a sum."""
+    if tensor.label or tensor.node.operation != name:
+        yield tensor
+        return
+    for operand in tensor.node.operands:
+        yield from _chain(operand, name)
+
+
+def _joined(name: str, items: list[Any]) -> Any:
+    return reduce(lambda left, right: Node(name, (left, right), {}), items)
+
+
+def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
+    """A factor too many at the result or inside of a softmax: beta, r, a size or its root, 2 pi."""
+    scales = {
+        name: float(value)
+        for name, value in graph.case.options.items()
+        if isinstance(value, (int, float)) and name not in graph.known
+    }
+    for tensor in graph.known.values():
+        for size in tensor.shape[-2:]:
+            scales |= {f"{size}": float(size), f"the root of {size}": size**0.5} if size > 1 else {}
+    scales |= {"2 pi": 2 * np.pi} | ({"norm^2": scales["norm"] ** 2} if "norm" in scales else {})
+    last = len(graph.operations) - 1
+    for number, tensor in enumerate(graph.operations) if graph.result.shape else ():
+        if number != last and tensor.node.operation != "softmax":
+            continue
+        inside = tensor.node.operation == "softmax"
+        for text, value in scales.items():
+            for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
+                it: Any = 0 if inside else itself(tensor)
+                part = Node(name, (it, Node("constant", (it,), {"value": value})), {})
+                part = Node("softmax", (part,), tensor.node.options) if inside else part
+                what = "what the softmax is taken of" if inside else "the result"
+                says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
+                cost = 1 if text.removesuffix("^2") in graph.case.options else 2
+                yield StepEdit(cause, says, {number: part}, {"a": text}, cost, f"{name} {text}")
+
+
+def _moved(graph: StepGraph) -> Iterator[StepEdit]:
+    """What is added to one operand added to another one instead."""
+    for number, tensor in enumerate(graph.operations):
+        operands = tensor.node.operands
+        for place, operand in enumerate(operands) if tensor.node.operation == "add" else ():
+            for label in graph.leaves if operand.label and operand.shape else ():
+                other = graph.known[label]
+                if other.shape == operand.shape and label not in [x.label for x in operands]:
+                    moved = Node("add", (label, operand.label), {})
+                    words = {"a": operand, "b": other, "c": operands[1 - place]}
+                    says = "{a} is added to {b}, not to {c}"
+                    changes: Changes = {number: 1 - place, label: moved}
+                    yield StepEdit("{a}-added-to-{b}", says, changes, words, 2)
 
 
 def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or step taken for the result, or added to it, multiplied with it, and so on."""
     number, result = len(graph.operations) - 1, graph.result
-    it = _itself(result)
+    it = itself(result)
     rows = (
         ("add", "{a}-added", "{a} is added, which does not belong there"),
         ("subtract", "{a}-subtracted", "{a} is subtracted, which does not belong there"),
@@ -304,10 +316,21 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
         ("divide", "divided-by-{a}", "the result is divided by {a}, which does not belong there"),
         ("matmul", "{a}-applied-too", "{a} is applied to the result, which does not belong there"),
     )
+    for label, tensor in graph.later.items():
+        if tensor.shape == result.shape:
+            says = "{a} is given, which comes later"
+            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, f"{_role(label)} given")
+    for inner in graph.operations[:-1]:
+        if inner.shape == result.shape:
+            twice: Changes = {number: Node("add", (it, inner), {})}
+            yield StepEdit("{a}-added", "{a} is added once more", twice, {"a": inner}, 3)
     for label, tensor in graph.known.items():
         if _switch(tensor):
             continue
-        words = {"a": tensor, "step": graph.path}
+        words = {"a": tensor}
+        if tensor.shape == result.shape and len(tensor.shape) > 1:
+            taken = Node("softmax", (label,), {"axis": -1})
+            yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
             yield StepEdit(
                 "{a}-given", "{a} is given as the result", {number: label}, words, 2, f"{_role(label)} given"
@@ -320,43 +343,13 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
         for name, cause, says in rows:
             if name in ("multiply", "divide") and tensor.shape == result.shape != ():
                 continue  # nobody multiplies two matrices entry by entry without need
-            yield StepEdit(
-                cause, says, {number: Node(name, (it, label), {})}, words, 2, f"{name} {_role(label)}"
-            )
+            part = Node(name, (it, label), {})
+            yield StepEdit(cause, says, {number: part}, words, 2, f"{name} {_role(label)}")
+            if name == "divide" and result.shape == tensor.shape == ():
+                rounded = Node("floor", (part,), {})
+                yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
         turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
         yield StepEdit(rows[-1][1], rows[-1][2], {number: Node("matmul", (it, turned), {})}, words, 2)
-
-
-def _result_slices(graph: StepGraph) -> Iterator[StepEdit]:
-    """A row or a column of the result that is missing or a copy of another."""
-    number, result = len(graph.operations) - 1, graph.result
-    it = _itself(result)
-    if len(result.shape) > 1 and result.shape[-1] == result.shape[-2]:
-        eye = np.eye(result.shape[-1])
-        like = Node("constant", (it,), {"value": 1 - eye})
-        says = "the diagonal is left at 0"
-        yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 1)
-        like = Node("constant", (it,), {"value": np.broadcast_to(eye, result.shape)})
-        yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
-    for axis, size in enumerate(result.shape):
-        if not 2 <= size <= MANY:
-            continue
-        words = {"axis": (graph.path, axis)}
-        turned: Changes = {number: Node("flip", (it,), {"axis": axis})}
-        says = "the {axis}s stand in reverse order"
-        yield StepEdit("{axis}s-reversed", says, turned, words, 1, "reversed")
-        for index in (0, size - 1):
-            key = _along(axis, [i for i in range(size) if i != index])
-            part: Changes = {number: Node("getitem", (it,), {"key": key})}
-            yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, words, 1)
-        for index in range(size):
-            every: Changes = {number: Node("getitem", (it,), {"key": _along(axis, [index] * size)})}
-            yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 2)
-        for source, target in permutations(range(size), 2):
-            key = _along(axis, [source if i == target else i for i in range(size)])
-            part = {number: Node("getitem", (it,), {"key": key})}
-            says = f"{{axis}} {target} is a copy of {{axis}} {source}"
-            yield StepEdit("part-copied", says, part, words, 2)
 
 
 def _options(graph: StepGraph) -> Iterator[StepEdit]:

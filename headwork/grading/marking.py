@@ -35,6 +35,7 @@ from headwork.readings.assembling import token_axis
 from headwork.readings.trace import TraceValue
 
 LAST_DIGIT = "the last digit is off by one, as when digits are cut off instead of rounded: it costs nothing"
+JOINTLY = 1.0  # bits by which several steps must show what none of them shows by itself
 PART = 0.5  # of a step's points, where early rounding costs a part
 
 
@@ -57,6 +58,13 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     steps = [marker.mark(path, max_points) for path, max_points in exercise.asked.items()]
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
     return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own, marker.entries)
+
+
+def all_causes(exercise: Exercise, answers: Mapping[str, str]) -> dict[str, tuple[Cause, ...]]:
+    """Every cause that gives the numbers of each wrong step, also where too many do to tell one."""
+    marker = _Marker(exercise, exercise.tokens_as)
+    steps = [marker.mark(path, answers.get(path, ""), points) for path, points in exercise.asked.items()]
+    return {step.path: step.causes for step in steps if step.state == "wrong"}
 
 
 class _Marker:
@@ -292,8 +300,11 @@ class _Marker:
         cells = np.ones(entries.shape, bool)
         if entries.shape == reference.shape:
             allowed = tolerance(entries, self.digits)
-            references = [reference, self.case.run(bases[1])[path]]
-            candidates = [(mismatches(entries, value, allowed), value) for value in references]
+            own = self.case.run(bases[1])[path]
+            candidates = [(mismatches(entries, value, allowed), value) for value in (reference, own)]
+            if self.any_wrong and 1 < min(int(cells.sum()) for cells, _ in candidates) < cells.size:
+                allowed = allowed + self.case.propagated_error(bases[1], half_units, path)
+                candidates.append((mismatches(entries, own, allowed), own))
             cells, reference = min(candidates, key=lambda candidate: int(candidate[0].sum()))
         return WrongStep(path, entries, reference, cells, bases, half_units, self.digits)
 
@@ -358,17 +369,19 @@ def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tupl
 def _agreeing(steps: list[StepMark]) -> list[StepMark]:
     """Of the causes of each step those that explain most steps, charged as one.
 
-    One step must show it, or three must fit. What a step shows clearly by itself stays its cause.
+    One step must show it, or all together. What a step shows clearly by itself stays its cause.
     """
     wrong = [step for step in steps if step.state == "wrong"]
-    shown = {cause.charge for step in wrong for cause in step.causes if cause.doubt != "thin"}
     fitting = Counter(x for step in wrong for x in {c.charge for c in step.causes} if x)
+    together = {x: [c for step in wrong for c in step.causes if c.charge == x] for x in fitting}
+    shown = {x for x, causes in together.items() if any(c.doubt != "thin" for c in causes)}
+    shown |= {x for x, causes in together.items() if _jointly(causes) > JOINTLY}
     result = []
     for step in steps:
         certain = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
         named = [cause for cause in certain if cause.charge]
         charges = {cause.charge for cause in step.causes if cause.charge}
-        spread = {x: fitting[x] for x in charges if fitting[x] > (1 if x in shown else 2)}
+        spread = {x: fitting[x] for x in charges if fitting[x] > 1 and x in shown}
         most = max(spread.values(), default=0)
         shared = tuple(cause for cause in step.causes if spread.get(cause.charge) == most > 1)
         if shared and named and (most == 2 or len(step.cells) > 1):
@@ -376,6 +389,12 @@ def _agreeing(steps: list[StepMark]) -> list[StepMark]:
             shared = kept or tuple(replace(cause, charge=shared[0].charge) for cause in named)
         result.append(replace(step, causes=shared or certain))
     return result
+
+
+def _jointly(causes: list[Cause]) -> float:
+    """How much the steps together show one cause, in bits beyond how rare it is."""
+    steps = {cause.step: cause.shown for cause in causes}
+    return sum(steps.values()) - max(cause.bits for cause in causes)
 
 
 def _count_once(steps: list[StepMark]) -> list[StepMark]:

@@ -5,7 +5,8 @@ simplest are kept. Few or coarse numbers may be met by chance: an edit is believ
 """
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -15,29 +16,36 @@ import numpy as np
 
 from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
+from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
 from headwork.grading.edits import edits_of
-from headwork.grading.step_graph import StepEdit, StepGraph, said, step_graph
+from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, said, step_graph
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
-# How many of the edits tried would meet the numbers by chance: below the first an edit is believed; below the
-# second (for a common one) or the third it is told beside the slip that it may be; two at once need the last.
-BY_CHANCE, COMMON_BY_CHANCE, RARE_BY_CHANCE, PAIR_BY_CHANCE = 0.5, 4.0, 1.5, 0.01
-NEARLY = 0.01  # of a number: as near as this a slip is as likely
-MAX_TIES = 3  # edits that are told as "either ... or ..."; among more nothing can be said
+# How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
+# number among many mostly is.
+BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 1.0
+TYPICAL = 5.0  # a slip by one, by the sign; by more it is rarer
+ANEW = 3.0  # to work a step out from the inputs, not from the steps before it
+CLOSE, CLOSE_IF_LITTLE, LITTLE = 2.0, 4.0, 6.0  # what is rarer than the likeliest by that many bits is told
+# beside it, and more of that where the numbers hold little
+BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
+PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
+PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
+MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
 
 @dataclass(frozen=True)
 class Match:
-    """An edit that gives the student's numbers, and how many of the edits tried would do so by chance."""
+    """An edit that gives the student's numbers, and how rare it is, in bits."""
 
     edit: StepEdit
     graph: StepGraph
-    by_chance: float
+    bits: float
 
 
 class Target:
@@ -56,7 +64,8 @@ class Target:
         with np.errstate(all="ignore"):
             near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
         near &= np.isfinite(value)
-        return bool((near | (value == self.values) | ~self.written).all())
+        undefined = np.isnan(value) & (self.values == 0)  # what is left of a row in which all is hidden
+        return bool((near | (value == self.values) | undefined | ~self.written).all())
 
     @cached_property
     def information(self) -> float:
@@ -65,23 +74,77 @@ class Target:
         cells = self.wrong.cells if self.wrong.cells.shape == values.shape else np.ones(values.shape, bool)
         finite = np.concatenate([x[np.isfinite(x)].ravel() for x in (values, right)])
         span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
-        whole = bool((finite == np.round(finite)).all())
-        unit = 1.0 if whole else 2 * float(np.max(self.wrong.allowed))
+        unit = 2 * float(np.max(self.wrong.allowed))
+        grid = (
+            1 / parts for parts in PARTS if (np.abs(finite * parts - np.round(finite * parts)) < GRID).all()
+        )
+        unit = max(unit, next(grid, 0.0))  # thirds or quarters say less than their digits
         numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
         different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
         # The place of a number says something too: the same one again, or that a cell stays right.
         information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
         return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
 
+    @cached_property
+    def slip(self) -> float:
+        """The probability of a slip: only one number is wrong, by a digit, by its sign or by little."""
+        cells, right = self.wrong.cells, self.wrong.reference
+        if cells.sum() != 1 or cells.shape != right.shape or not np.isfinite(self.values[cells][0]):
+            return 0.0
+        value, meant = float(self.values[cells][0]), float(right[cells][0])
+        if value == -meant or any(abs(abs(value - meant) - 10.0**k) < 1e-9 for k in range(-3, 4)):
+            return float(2.0**-TYPICAL)
+        near = float(2.0 ** -(TYPICAL - 2) / (1 + abs(value - meant)) ** 2)
+        return near if value == round(value) else 0.0
 
-def search(case: Case, wrong: WrongStep) -> list[Cause]:
-    """The simplest edits that give the student's numbers, each with its doubt."""
-    target = Target(wrong)
+
+def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list[Cause]:
+    """The likeliest causes that give the student's numbers, authored or edits, each with its doubt.
+
+    The others that give them too come last, as thin.
+    """
+    target, matches = Target(wrong), list[Match]()
     for graph in _graphs(case, wrong):
         matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
         if matches:
-            return _causes(case, wrong, matches)
-    return []
+            break
+    if not matches and not authored and wrong.bases[1]:
+        anew = step_graph(case, wrong.path, {})
+        found = _single(anew, target, False, most=1) if anew else []
+        matches = [replace(match, bits=match.bits + ANEW) for match in found]
+    found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
+    candidates = [replace(cause, bits=AUTHORED) for cause in authored] + _causes(case, wrong, found)
+    beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
+    whole = all(isinstance(value, int) for value in case.inputs.values())
+    return _believed(target, candidates, beside, whole)
+
+
+def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
+    """The causes in doubt: how likely they are beside everything else that gives these numbers.
+
+    One wrong number among many is mostly a slip, unless sizes are counted.
+    """
+    distinct: dict[str, Cause] = {}
+    for cause in sorted(candidates, key=lambda cause: cause.bits):
+        distinct.setdefault(cause.sentence, cause)
+    if not distinct:
+        return []
+    least = min(cause.bits for cause in distinct.values())
+    close = CLOSE_IF_LITTLE if target.information < LITTLE else CLOSE
+    chosen = [cause for cause in distinct.values() if cause.bits <= least + close][:MAX_TIES]
+    one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
+    shown = target.information + (SLIP if one_of_many else UNLISTED)
+    every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-shown + target.slip
+    share = sum(2.0**-x.bits for x in chosen) / every
+    little = target.wrong.cells.sum() == 1 and target.information < LITTLE
+    doubtful = share < CERTAIN or one_of_many or little
+    doubt = "thin" if share < BELIEVED else "doubtful" if doubtful else ""
+    if len(chosen) > 1:
+        tie = "these numbers cannot tell it from the other"
+        chosen = [replace(cause, evidence=tie) for cause in chosen]
+    rest = [cause for cause in distinct.values() if cause.sentence not in {x.sentence for x in chosen}]
+    rated = [replace(cause, doubt=doubt) for cause in chosen] + [replace(x, doubt="thin") for x in rest]
+    return [replace(cause, shown=shown) for cause in rated + beside]
 
 
 def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
@@ -90,34 +153,33 @@ def search_pairs(case: Case, wrong: WrongStep) -> list[Cause]:
     if wrong.cells.sum() < 2 or target.empty:
         return []
     matches = next(filter(None, (_pairs(graph, target) for graph in _graphs(case, wrong))), [])
-    return [cause for cause in _causes(case, wrong, matches) if cause.doubt != "thin"]
+    found = _causes(case, wrong, _different(case, matches, [])[0])
+    return found if len(found) <= MAX_TIES else []
 
 
 def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
     """How the step is worked out from either set of earlier steps."""
-    for base in wrong.bases if wrong.bases[0] is not wrong.bases[1] else wrong.bases[:1]:
+    for base in wrong.bases:
         graph = step_graph(case, wrong.path, base)
         if graph and np.allclose(graph.result.array, case.run(base)[wrong.path], equal_nan=True):
             yield graph
 
 
-def _single(graph: StepGraph, target: Target, own: bool) -> list[Match]:
-    found: list[tuple[StepEdit, HandTensor]] = []
-    tried = {1: 0, 2: 0, 3: 0}
+def _single(graph: StepGraph, target: Target, own: bool, most: int = 3) -> list[Match]:
+    found: list[StepEdit] = []
+    tried: Counter[tuple[str, int]] = Counter()
     right = graph.result.array
     for edit in edits_of(graph):
-        value = graph.apply(edit)
+        value = graph.apply(edit) if edit.cost <= most else None
+        tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        tried[edit.cost] += 1
-        if target.empty and edit.cost > 1:
+        if target.empty and edit.cost > (1 if not target.values.any() else 2):
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
-            found.append((edit, value))
-    least = min((edit.cost for edit, _ in found), default=0)
-    count = sum(number for cost, number in tried.items() if cost <= least)
-    by_chance = count * 2.0**-target.information
-    return [Match(edit, graph, by_chance) for edit, _ in found if edit.cost == least]
+            found.append(edit)
+    # The more edits of a kind there are, the less likely is each of them.
+    return [Match(x, graph, BITS[x.cost] + math.log2(tried[x.cause, x.cost]) / 2) for x in found]
 
 
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
@@ -161,7 +223,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
         if value is not None and target.meets(value.array):
             found.append((first, second))
     by_chance = count * 2.0**-target.information
-    return [Match(_both(*pair), graph, by_chance) for pair in found] if by_chance < PAIR_BY_CHANCE else []
+    return [Match(_both(*pair), graph, 0.0) for pair in found] if by_chance < PAIR_BY_CHANCE else []
 
 
 def _both(first: StepEdit, second: StepEdit) -> StepEdit:
@@ -198,8 +260,9 @@ def _misread(graph: StepGraph, target: Target) -> list[Match]:
             value = graph.apply(edit)
             if value is not None and target.meets(value.array):
                 found.append(edit)
-    spent = target.information * (1 - 1 / max(2, len({float(x) for x in target.values[wrong.cells]})))
-    return [Match(edit, graph, tried * 2.0**-spent) for edit in found]
+    # One of the wrong numbers was used to find out what was read.
+    spent = target.information / max(2, len({float(x) for x in target.values[wrong.cells]}))
+    return [Match(edit, graph, BITS[2] + math.log2(tried) / 2 + spent) for edit in found]
 
 
 def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: float) -> StepEdit:
@@ -211,64 +274,67 @@ def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: flo
     return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
 
 
-def _different(matches: list[Match]) -> Iterator[Match]:
-    """Of edits that are one and the same for all numbers, the first."""
-    if len(matches) < 2:
-        yield from matches
-        return
-    graph = matches[0].graph
-    draws = np.random.default_rng(0)
-    known = {
-        label: HandTensor(draws.normal(2, 3, tensor.shape).astype(tensor.array.dtype)).labelled(label)
-        for label, tensor in graph.known.items()
-    }
-    other = replace(graph, known=known)
-    seen: list[Array] = []
+def _different(
+    case: Case, matches: list[Match], authored: Sequence[Cause]
+) -> tuple[list[Match], list[Match]]:
+    """The edits that differ from those before them on other numbers, too; and those that an authored mistake
+    says better.
+    """
+    if not matches:
+        return [], []
+    graph, draws = matches[0].graph, np.random.default_rng(0)
+    whole = all(tensor.shape == () for tensor in graph.known.values())
+    known = {}
+    for label, tensor in graph.known.items():
+        drawn = draws.integers(3, 40, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
+        known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
+    other, seen = replace(graph, known=known), list[Array]()
+    said_better = [_authored_value(case, other, cause.slug) for cause in authored]
+    kept, known_already = list[Match](), list[Match]()
     for match in matches:
         value = None if match.edit.options else other.apply(match.edit)
-        if value is not None:
-            if any(x.shape == value.shape and np.allclose(x, value.array, equal_nan=True) for x in seen):
-                continue
-            seen.append(value.array)
-        yield match
+        if value is not None and any(same(x, value.array) for x in said_better if x is not None):
+            known_already.append(match)
+        elif value is None or not any(same(x, value.array) for x in seen):
+            kept.append(match)
+            seen += [] if value is None else [value.array]
+    return kept, known_already
+
+
+def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
+    """What an authored mistake gives with the known numbers of a graph."""
+    numbers = {label: tensor.array for label, tensor in graph.known.items()}
+    given = [
+        {
+            name: int(numbers[name])
+            if isinstance(value, int)
+            else HandTensor(numbers[name])
+            if isinstance(value, HandTensor)
+            else value
+            for name, value in part.items()
+            if name in numbers
+        }
+        for part in (case.inputs, case.options)
+    ]
+    elsewhere = replace(case, inputs={**case.inputs, **given[0]}, options={**case.options, **given[1]})
+    own = {step: numbers[step] for step in graph.base if step in numbers}
+    try:
+        steps = run_with_mistakes(elsewhere, MISCONCEPTIONS[slug], replacing=own)
+    except UNFIT:
+        return None
+    return steps.get(graph.path) if steps else None
 
 
 def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
-    wording = Wording(case.mechanism, case.options)
-    causes: dict[str, Cause] = {}
-    for match in _different(matches):
+    wording, causes = Wording(case.mechanism, case.options), []
+    for match in matches:
         slug, sentence = said(match.edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
-        kind = match.edit.cause.replace("{", "").replace("}", "")
-        charge = match.edit.charge or slug
-        doubt = _doubt(wrong, match)
-        causes.setdefault(
-            sentence, Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, doubt)
+        kind, charge = match.edit.cause.replace("{", "").replace("}", ""), match.edit.charge or slug
+        causes.append(
+            Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, bits=match.bits)
         )
-    found = list(causes.values())
-    if len(found) > MAX_TIES:
-        return [replace(cause, doubt="thin") for cause in found]
-    if len(found) > 1:
-        tie = "these numbers cannot tell it from the other"
-        return [replace(cause, evidence=tie) for cause in found]
-    return found
-
-
-def _doubt(wrong: WrongStep, match: Match) -> str:
-    """Whether too much else gives these numbers, or a slip is as likely.
-
-    That is so for one wrong entry of many, for a number that is nearly right, and where evidence is weak.
-    """
-    common = match.edit.cost == 1
-    alone = wrong.cells.sum() == 1 and wrong.cells.shape == wrong.reference.shape
-    if match.by_chance > (COMMON_BY_CHANCE if common else RARE_BY_CHANCE if alone else BY_CHANCE):
-        return "thin"
-    if not alone:
-        return "doubtful" if match.by_chance > BY_CHANCE else ""
-    value, right = float(wrong.entries.values[wrong.cells][0]), float(wrong.reference[wrong.cells][0])
-    if abs(abs(value) - abs(right)) <= NEARLY * abs(right):
-        return "doubtful" if common else "thin"
-    return "doubtful" if wrong.cells.size > 1 or match.by_chance > BY_CHANCE / 10 else ""
+    return causes
 
 
 def _evidence(wrong: WrongStep) -> str:

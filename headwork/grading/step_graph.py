@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from headwork.exercises.formulas import FORMULAS
 from headwork.grading.wording import Wording
 from headwork.numbers import HandTensor
 from headwork.numbers.graph import OperationEdit, operations_up_to, rebuild
+from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
 Changes = Mapping[
@@ -35,6 +37,11 @@ class StepEdit(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
+def itself(tensor: HandTensor) -> Node:
+    """An operation in terms of its own operands."""
+    return Node(tensor.node.operation, tuple(range(len(tensor.node.operands))), tensor.node.options)
+
+
 @dataclass(frozen=True)
 class StepGraph:
     """How one step is worked out from the inputs and the earlier steps that the student wrote."""
@@ -44,16 +51,42 @@ class StepGraph:
     base: Steps
     operations: list[HandTensor]
     known: dict[Any, HandTensor] = field(default_factory=dict)
+    later: dict[str, HandTensor] = field(default_factory=dict)  # the steps after it, worked out right
 
     @property
     def result(self) -> HandTensor:
         return self.operations[-1]
 
-    @property
+    @cached_property
     def leaves(self) -> list[str]:
         """The labels of the operands of the step."""
         operands = (operand for tensor in self.operations for operand in tensor.node.operands)
         return list(dict.fromkeys(operand.label for operand in operands if operand.label))
+
+    @cached_property
+    def branches(self) -> list[list[int]]:
+        """The operations that are done in the same way for each turn or token, by number."""
+        signatures: dict[Node, Any] = {}
+        groups: dict[Any, list[int]] = {}
+
+        def signature(tensor: HandTensor) -> Any:
+            return tensor.label.rpartition("/")[2] or signatures.get(tensor.node, tensor.shape)
+
+        for number, tensor in enumerate(self.operations):
+            node = tensor.node
+            place = () if node.operation == "getitem" else tuple(map(str, node.options.items()))
+            made = (node.operation, place, *map(signature, node.operands))
+            signatures[node] = hash(made)
+            groups.setdefault((made, tensor.shape), []).append(number)
+        return [group for group in groups.values() if len(group) > 1]
+
+    @cached_property
+    def roles(self) -> list[list[str]]:
+        """The operands of one name at several turns."""
+        groups: dict[str, list[str]] = {}
+        for label in self.leaves:
+            groups.setdefault(label.rpartition("/")[2], []).append(label)
+        return [group for group in groups.values() if len(group) > 1]
 
     def apply(self, edit: StepEdit) -> HandTensor | None:
         """The step as the edit gives it, or None where it does not fit."""
@@ -105,7 +138,12 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
         return None
     if not step.node.operands or step.label:  # a step that is an operand: one operation that keeps it
         step = step._apply("to", (step,), {"dtype": step.array.dtype})
-    return StepGraph(case, path, base, operations_up_to(step, lambda tensor: bool(tensor.label)), known)
+    later = {
+        name: tensor.labelled(name) for name, tensor in steps.items() if name not in known and name != path
+    }
+    return StepGraph(
+        case, path, base, operations_up_to(step, lambda tensor: bool(tensor.label)), known, later
+    )
 
 
 def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:

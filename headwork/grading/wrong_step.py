@@ -18,6 +18,7 @@ class Cause:
     ``edit`` and ``operands`` say how the step was worked out instead. Causes with one ``charge`` are one
     mistake. ``doubt`` is "doubtful" where a slip is as likely, "beside" where an authored mistake says it
     better, "thin" where too much else gives these numbers: these two are told only if other steps show it.
+    ``bits`` says how rare the mistake is, ``shown`` how unlikely these numbers are without it.
     """
 
     slug: str
@@ -28,6 +29,8 @@ class Cause:
     operands: tuple[str, ...] = ()
     charge: str = ""
     doubt: str = ""
+    bits: float = 0.0
+    shown: float = 0.0
 
     @property
     def name(self) -> str:

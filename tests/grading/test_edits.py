@@ -10,6 +10,7 @@ from headwork.exercises import Exercise
 from headwork.grading import Mark, grade
 from headwork.grading.edits import TABLE, edits_of
 from headwork.grading.step_graph import step_graph
+from headwork.readings.notebook_cells import array_text
 
 X, W_Q, W_K, W_V = (
     np.array([[1.0, 2], [3, -1], [0, 4]]),
@@ -47,6 +48,21 @@ A = softmax(S)
 TOKENS = np.array([[1.0, 5, 2, 9], [2, 4, 7, 1]])
 CENTRED = TOKENS - TOKENS.mean(-1, keepdims=True)
 DEVIATION = CENTRED.std(-1, keepdims=True)
+DELTA = np.array([[0.0, 0], [2, -1], [0, 0]])
+MOVED = Exercise(
+    "sensitivity",
+    {name: array_text(rows) for name, rows in (("query", Q), ("key", K), ("value", V), ("delta", DELTA))},
+    {"beta": "1/8"},
+    points={"after/scores": 1},
+)
+TURNS = Exercise(
+    "linear-attention-recurrent",
+    {"query": "1 2; 3 1", "key": "2 1; 1 4", "value": "1 3; 5 2"},
+    {"mask": "causal"},
+    points={"step 0/state": 1, "step 1/state": 1, "output": 1},
+)
+STATES = [TURNS.key[f"step {t}/state"] for t in (0, 1)]
+TURNED = np.array([STATES[0] @ [1, 2] / (2 + 2), STATES[1] @ [3, 1] / (9 + 5)])
 FAMILIES = {
     "an operand left out": (ATTENTION, "query", X, "W_q-left-out"),
     "applied twice": (ATTENTION, "query", X @ W_Q.T @ W_Q.T, "W_q-applied-twice"),
@@ -72,6 +88,13 @@ FAMILIES = {
     "one row for all": (LAYER, "centred", TOKENS - TOKENS.mean(-1)[0], "part-of-mean-for-all"),
     "a factor too many": (COST, "scores", 10 * 10 * 6 * 6, "width-counted-twice"),
     "a factor missing": (COST, "convolution", 5 * 6 * 6, "tokens-left-out"),
+    "a factor inside of the softmax": (ATTENTION, "weights", softmax(S / 8), "multiplied-by-beta"),
+    "the root before the sum": (LAYER, "deviation", np.abs(CENTRED).mean(-1)[:, None], "order-exchanged"),
+    "a square taken for a double": (COST, "convolution", 5 * 10 * 2 * 6, "doubled-for-squared"),
+    "one of several added": (COST, "convolution", 5 * 6 * 6 + 10, "added-for-multiplied"),
+    "a later step": (LAYER, "mean", DEVIATION, "deviation-given"),
+    "added at another operand": (MOVED, "after/scores", (Q + DELTA) @ K.T / 8, "delta-added-to-query"),
+    "the same at every turn": (TURNS, "output", TURNED, "state-transposed"),
 }
 
 
@@ -100,6 +123,32 @@ def test_numbers_that_cannot_tell_name_both() -> None:
     step = grade(even, {"convolution": str(12 * 12 * 12 * 12)}).step("convolution")
     assert len(step.causes) >= 2
     assert all("cannot tell" in cause.evidence for cause in step.causes if cause.edit)
+
+
+def test_a_number_that_is_nearly_right_may_be_a_slip() -> None:
+    narrow = Exercise("complexity", {"tokens": 10, "width": 3, "kernel": 5}, points={"scores": 1})
+    step = marked(narrow, scores=10 * 10 * 3 + 3).step("scores")
+    assert [cause.slug for cause in step.causes] == ["width-added", "slip"]
+
+
+def test_what_no_step_shows_alone_several_show_together() -> None:
+    points = dict.fromkeys(("down", "across"), 1)
+    image = Exercise("patch-counts", {"height": 64, "width": 112, "patch": 16, "channels": 3}, points=points)
+    alone, both = grade(image, {"down": "5", "across": "7"}), grade(image, {"down": "5", "across": "8"})
+    assert [cause.slug for cause in alone.step("down").causes] == ["slip"]
+    assert both.step("across").state == "again"
+    assert both.points == 1
+
+
+def test_a_slip_after_a_mistake_is_one_wrong_cell() -> None:
+    inputs = {"tokens": "2 1; 0 1", "memory": "2 0; 2 1; 0 2"}
+    matrices = {"W_q": "-1 0; 1 0", "W_k": "0 0; 0 1", "W_v": "-1 1; 2 0"}
+    points = dict.fromkeys(("value", "scores", "weights", "output"), 1)
+    exercise = Exercise("cross-attention", {**inputs, **matrices}, {"beta": "1"}, points=points)
+    right = {"value": "-2 4; -1 4; 2 0", "scores": "0 2 4; 0 0 0"}
+    answers = {**right, "weights": "0.018 0.135 1; 1 1 1", "output": "1.928 0.615; -1 8"}
+    step = grade(exercise, answers).step("output")  # 0.615 follows from weights that are not rounded
+    assert step.cells == ((0, 0),)
 
 
 def test_one_edit_in_several_steps_is_charged_once() -> None:
@@ -142,7 +191,7 @@ def test_every_edit_of_the_table_can_be_worked_out() -> None:
 
 def test_a_sample_of_the_wrong_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     exercises, answers = making.read()
-    monkeypatch.setattr(making, "read", lambda: (exercises, answers[::25]))
+    monkeypatch.setattr(making, "read", lambda _: (exercises, answers[::25]))
     graded = wrong_answers.grade_all()
     single = [all(x.named) for x in graded if x.row["group"] == "single"]
     assert all(x.first_step_found for x in graded)

@@ -5,7 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from benchmarks.wrong_answers import KINDS, making
+from benchmarks.wrong_answers import KINDS, making, second
+from benchmarks.wrong_answers.elsewhere import agrees, causes_elsewhere
 from benchmarks.wrong_answers.judging import Said, judgements, verdict
 from headwork.exercises import generate, kind_slugs
 from headwork.grading import grade
@@ -33,7 +34,30 @@ def test_right_formulas_get_full_marks(kind: str) -> None:
 def test_the_script_writes_the_file_again(kind: str) -> None:
     lines = making.DATA.read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if f'"answer":["{kind}"' in line]
-    assert list(making.lines(EXERCISES, [kind]))[len(EXERCISES) :] == kept
+    assert list(making.lines(EXERCISES, [KINDS[kind]]))[len(EXERCISES) :] == kept
+
+
+def test_the_second_set_covers_every_kind_and_is_written_again() -> None:
+    exercises, answers = making.read(making.SECOND)
+    assert {row["answer"][0] for row in answers} == set(second.KINDS) == set(KINDS)
+    assert len(answers) >= 400
+    kind = second.KINDS["recurrence"]
+    lines = making.SECOND.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if '"answer":["recurrence"' in line]
+    assert list(making.lines(exercises, [kind]))[len(exercises) :] == kept
+
+
+def test_a_cause_must_hold_in_other_draws() -> None:
+    assert agrees("a", [{"a", "b"}, {"a"}, {"a"}, {"b"}])
+    assert not agrees("a", [{"a"}, {"b"}, {"b"}])
+    assert not agrees("a", [{"a"}])
+
+
+def test_a_mistake_made_elsewhere_is_found_there() -> None:
+    row = next(x for x in making.read(making.SECOND)[1] if x["mistakes"] == ["variance-for-deviation"])
+    elsewhere = causes_elsewhere(second.KINDS["layer-normalisation"], row, "deviation")
+    assert len(elsewhere) == 4
+    assert agrees("variance-for-deviation", elsewhere)
 
 
 def test_every_answer_is_wrong_where_it_says() -> None:
@@ -50,7 +74,8 @@ def numbers(text: str) -> list[float]:
 
 
 def test_judgements_are_of_mistakes_that_are_made() -> None:
-    made = {(row["answer"][0], slug) for row in ANSWERS for slug in row["mistakes"]}
+    rows = ANSWERS + making.read(making.SECOND)[1]
+    made = {(row["answer"][0], slug) for row in rows for slug in row["mistakes"]}
     judged = [(kind, x) for table in judgements().values() for kind, rows in table.items() for x in rows]
     for kind, pattern in judged:
         assert any(kind in (k, "every-kind") and fnmatchcase(slug, pattern) for k, slug in made), (

@@ -1,0 +1,200 @@
+"""Edits that depend on shapes: rows, columns and heads that are left out, shifted, copied or reordered."""
+
+from collections.abc import Iterator
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
+from headwork.numbers import HandTensor
+from headwork.numbers.operations import Node
+
+MANY = 8  # slices of an axis that are changed one by one, at most
+
+
+def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
+    """A row, a column, a head or a channel of an operand left out, alone, taken for all, or shifted."""
+    tensor = graph.known[label]
+    for cell in np.ndindex(tensor.shape) if label not in graph.base and 3 < tensor.array.size <= 16 else ():
+        others = np.ones(tensor.shape)
+        others[cell] = 0
+        left = Node("multiply", (label, Node("constant", (label,), {"value": others})), {})
+        says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
+        yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
+    for axis, size in enumerate(tensor.shape):
+        if not 2 <= size <= MANY:
+            continue
+        words = {"it": tensor, "axis": (label, axis)}
+        turned = Node("flip", (label,), {"axis": axis})
+        says = "the {axis}s of {it} are read from the last to the first"
+        sliding = any(part.node.operation in ("unfold", "cat") for part in graph.operations)
+        yield StepEdit("{it}-reversed", says, {label: turned}, words, 1 if sliding else 2, "reversed")
+        for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
+            key = _along(axis, np.roll(np.arange(size), -shift).tolist())
+            says = f"{{it}} is read one {{axis}} too {'late' if shift == 1 else 'early'}"
+            shifted = Node("getitem", (label,), {"key": key})
+            yield StepEdit(cause, says, {label: shifted}, words, 2, "shifted")
+            shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
+            inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
+            shifted = Node("multiply", (shifted, Node("constant", (label,), {"value": inside})), {})
+            yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
+        for index in range(size):
+            words = {"it": tensor, "axis": (label, axis), "i": str(index)}
+            shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
+            for kept, cause, says in (
+                (np.arange(size) != index, "part-of-{it}-left-out", "{axis} {i} of {it} is left out"),
+                (np.arange(size) == index, "part-of-{it}-alone", "only {axis} {i} of {it} is used"),
+                (
+                    np.where(np.arange(size) == index, -1, 1),
+                    "part-of-{it}-subtracted",
+                    "{axis} {i} of {it} is subtracted",
+                ),
+            ):
+                factor = Node("constant", (label,), {"value": kept.reshape(shape).astype(float)})
+                yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, 2)
+            every = Node("getitem", (label,), {"key": _along(axis, [index] * size)})
+            says = "{axis} {i} of {it} is used for every {axis}"
+            yield StepEdit("part-of-{it}-for-all", says, {label: every}, words, 2)
+        for first, second in combinations(range(size), 2) if size > 2 else ():
+            order = list(range(size))
+            order[first], order[second] = second, first
+            swapped = Node("getitem", (label,), {"key": _along(axis, order)})
+            says = f"{{axis}} {first} and {second} of {{it}} change places"
+            words = {"it": tensor, "axis": (label, axis)}
+            yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, words, 3)
+
+
+def _along(axis: int, key: Any) -> tuple[Any, ...]:
+    return (*[slice(None)] * axis, key)
+
+
+def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepEdit]:
+    """A position that is read one too early or too late; heads that are split or joined in another way."""
+    node = tensor.node
+    if node.operation == "getitem":
+        for shift in (-1, 1):
+            key = _shifted(node.options["key"], shift)
+            if key is not None:
+                says = "{it} is read one position too " + ("early" if shift < 0 else "late")
+                shifted: Changes = {number: Node("getitem", (0,), {"key": key})}
+                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, 2, "shifted")
+    if node.operation == "reshape" and heads:
+        before, after = node.operands[0].shape, tensor.shape
+        turn = {"axis1": -2, "axis2": -1}
+        if len(after) == len(before) + 1 and after[:-2] == before[:-1]:
+            wide = Node("reshape", (0,), {"shape": (*after[:-2], after[-1], after[-2])})
+            says = "the columns are dealt out in turn; each head takes a block of them"
+            yield StepEdit("heads-interleaved", says, {number: Node("transpose", (wide,), turn)}, {})
+        if len(before) == len(after) + 1 and before[:-2] == after[:-1]:
+            turned = Node("reshape", (Node("transpose", (0,), turn),), node.options)
+            says = "the heads are interleaved; they must be put side by side"
+            yield StepEdit("heads-interleaved", says, {number: turned}, {})
+            turned = Node("reshape", (Node("flip", (0,), {"axis": -2}),), node.options)
+            yield StepEdit(
+                "joined-in-other-order",
+                "the heads are joined in the other order",
+                {number: turned},
+                {},
+            )
+            count = Node("sum", (0,), {"axis": -2, "keepdims": True})
+            mean = Node("divide", (count, Node("constant", (0,), {"value": float(before[-2])})), {})
+            spread = Node("expand", (mean,), {"shape": before})
+            part = Node("reshape", (spread,), node.options)
+            yield StepEdit(
+                "heads-averaged", "the heads are averaged; they must be put side by side", {number: part}, {}
+            )
+
+
+def _shifted(key: Any, shift: int) -> Any:
+    """The key of a getitem one position on; None where it has no position or leaves the axis."""
+    keys = key if isinstance(key, tuple) else (key,)
+    new = []
+    for part in keys:
+        if isinstance(part, int):
+            part = part + shift
+            if part < 0:
+                return None
+        elif isinstance(part, slice) and part.start is not None:
+            if part.start + shift < 0:
+                return None
+            stop = None if part.stop is None else part.stop + shift
+            part = slice(part.start + shift, stop, part.step)
+        new.append(part)
+    return None if tuple(new) == keys else tuple(new) if isinstance(key, tuple) else new[0]
+
+
+def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """What is put side by side: in another order, or with a part left out."""
+    operands = tensor.node.operands
+    if tensor.node.operation != "cat":
+        return
+    places = range(len(operands))
+    for place in places:
+        kept = tuple(i for i in places if i != place)
+        words = {"a": operands[place], "i": str(place)}
+        says = (
+            "{a} is left out"
+            if len(operands) != len({o.node for o in operands}) or operands[place].array.size == 1
+            else "part {i} is left out"
+        )
+        node = Node("cat", kept, tensor.node.options)
+        yield StepEdit("{a}-left-out", says, {number: node}, words, 1, f"{place} of {len(operands)} left out")
+    for order in permutations(places) if len(operands) <= 4 else (tuple(reversed(places)),):
+        if order != tuple(places):
+            node = Node("cat", order, tensor.node.options)
+            yield StepEdit("joined-in-other-order", "the parts stand in another order", {number: node}, {}, 2)
+
+
+def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
+    """A row or a column of the result that is missing or a copy of another."""
+    number, result = len(graph.operations) - 1, graph.result
+    it = itself(result)
+    if len(result.shape) > 1 and result.shape[-1] == result.shape[-2]:
+        eye = np.eye(result.shape[-1])
+        like = Node("constant", (it,), {"value": 1 - eye})
+        says = "the diagonal is left at 0"
+        yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 3)
+        like = Node("constant", (it,), {"value": np.broadcast_to(eye, result.shape)})
+        yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
+    places = range(len(result.shape))
+    if len(places) == 2 and (result.array == 0).any() and result.shape[1] > 2:
+        rows, columns = np.indices(result.shape)
+        stride = int(graph.case.options.get("stride", 1))
+        for shift, cause, says in (
+            (stride, "rows-not-shifted", "every row starts where the first does; each must be shifted"),
+            (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
+            (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
+        ):
+            sheared = Node("getitem", (it,), {"key": (rows, (columns + shift * rows) % result.shape[1])})
+            inside = (columns + shift * rows < result.shape[1]) & (columns + shift * rows >= 0)
+            cut = Node("multiply", (sheared, Node("constant", (it,), {"value": inside.astype(float)})), {})
+            yield from (StepEdit(cause, says, {number: whole}, {}, 2) for whole in (sheared, cut))
+    for axis, size in enumerate(result.shape):
+        if not 2 <= size <= MANY:
+            continue
+        words = {"axis": (graph.path, axis)}
+        turned: Changes = {number: Node("flip", (it,), {"axis": axis})}
+        says = "the {axis}s stand in reverse order"
+        yield StepEdit("{axis}s-reversed", says, turned, words, 1, "reversed")
+        for index in (0, size - 1):
+            key = _along(axis, [i for i in range(size) if i != index])
+            part: Changes = {number: Node("getitem", (it,), {"key": key})}
+            yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, words, 1)
+        for index in range(size):
+            every: Changes = {number: Node("getitem", (it,), {"key": _along(axis, [index] * size)})}
+            yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 3)
+        for shift in (1, -1):
+            kept = [0.0 if i - shift not in range(size) else 1.0 for i in range(size)]
+            factor = Node(
+                "constant", (it,), {"value": np.reshape(kept, [-1 if a == axis else 1 for a in places])}
+            )
+            rolled = Node("getitem", (it,), {"key": _along(axis, np.roll(np.arange(size), shift).tolist())})
+            says = f"everything stands one {{axis}} too {'late' if shift > 0 else 'early'}"
+            for shifted in (rolled, Node("multiply", (rolled, factor), {})):
+                yield StepEdit("result-shifted", says, {number: shifted}, words, 2, "shifted")
+        for source, target in permutations(range(size), 2):
+            key = _along(axis, [source if i == target else i for i in range(size)])
+            part = {number: Node("getitem", (it,), {"key": key})}
+            says = f"{{axis}} {target} is a copy of {{axis}} {source}"
+            yield StepEdit("part-copied", says, part, words, 2)
