@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headwork.inspection.attention import attention_of
     from headwork.inspection.intervening import head, intervene
     from headwork.readings import Trace, explain
-    from headwork.training.folders import load
+    from headwork.training.folders import example_images, load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "build",
     "check",
     "equal",
+    "example_images",
     "explain",
     "head",
     "intervene",
@@ -41,6 +42,7 @@ MODULES = {
     "build": "headwork.construct",
     "check": "headwork.courses.checks",
     "equal": "headwork.construct",
+    "example_images": "headwork.training.folders",
     "Trace": "headwork.readings",
     "explain": "headwork.readings",
     "head": "headwork.inspection.intervening",
