@@ -20,8 +20,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 
 from headwork.errors import InputError, TooLarge, unknown
+from headwork.inspection.operations import storage
 from headwork.inspection.scores import Layout
-from headwork.inspection.watching import COMPILED, OUTSIDE, Found, Watch, storage
+from headwork.inspection.watching import COMPILED, OUTSIDE, Found, Watch
 
 LIMIT = 2**30  # bytes of what is kept
 KEPT = ("weights", "query", "key", "value", "output")

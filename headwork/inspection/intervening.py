@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from headwork.construct import Construction
 from headwork.errors import InputError, sizes_in_words
 from headwork.inspection.attention import Keeping, attention_of, lies_in, watched
-from headwork.inspection.watching import Found, tensors_in
+from headwork.inspection.operations import tensors_in
+from headwork.inspection.watching import Found
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,10 @@ tensor. A softmax (or exponentials over their sum) is followed element by elemen
 with the values, and back to its scores (``inspection/scores.py``). The rest is listed with reasons.
 """
 
-import itertools
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +18,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from headwork.errors import HeadworkError
 from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, Node, leaf, origins, product
 from headwork.inspection.fused_weights import fused_attention, fused_layer
+from headwork.inspection.operations import (
+    Operation,
+    by_name,
+    common,
+    identity,
+    operation,
+    storage,
+    tensors_in,
+)
 from headwork.inspection.scores import Layout, Soft, find_scores, logarithm, noise
 
 SOFTMAX = {"_softmax": "softmax", "softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention"}
@@ -32,35 +40,10 @@ _PASSING = """
     masked_scatter index_put reciprocal native_dropout
 """
 PASSING = MIXING.union(_PASSING.split())  # through these, weights stay weights
-ALIKE = {"unbind": "select", "split_with_sizes": "split", "unsafe_split": "split"}
 RANDOM = {"rand", "rand_like", "randn", "randn_like", "normal", "uniform", "bernoulli"}
 COMPILED = "compiled: its steps are not visible. Give the module as it was before torch.compile"
 
 OUTSIDE = "a tensor comes from outside of torch: what made it is not visible"
-
-
-class Operation(NamedTuple):
-    name: str
-    own: bool  # of torch itself
-    composite: bool  # made of others: only under torch.inference_mode does it come whole
-    written: tuple[tuple[int, str], ...]  # which arguments it writes to
-
-
-_operations: dict[Any, Operation] = {}
-
-
-def operation(func: Any) -> Operation:
-    if func not in _operations:
-        arguments = enumerate(func._schema.arguments)
-        written = tuple(
-            (at, a.name) for at, a in arguments if a.alias_info is not None and a.alias_info.is_write
-        )
-        name = func.overloadpacket.__name__
-        name = name[:-1] if written and name.endswith("_") else name
-        composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-        own = func.namespace in ("aten", "prim", "prims")
-        _operations[func] = Operation(ALIKE.get(name, name), own, composite, written)
-    return _operations[func]
 
 
 @dataclass(eq=False)
@@ -390,40 +373,3 @@ def compiled_caller() -> bool:
     while frame is not None and frame.f_code.co_name != "compile_wrapper":
         frame = frame.f_back
     return frame is not None
-
-
-def identity(tensor: Tensor) -> tuple[Any, tuple[int, ...], Any]:
-    """Equal for two views of the same numbers in the same order."""
-    try:
-        return tensor.data_ptr() or id(tensor), tuple(tensor.shape), tensor.stride()
-    except RuntimeError:  # nested or sparse, or a subclass without memory of its own
-        return id(tensor), () if tensor.is_nested else tuple(tensor.shape), None
-
-
-def storage(tensor: Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
-        return id(tensor)
-
-
-def tensors_in(value: Any, depth: int) -> list[Tensor]:
-    """The tensors in a structure, or in the attributes of what is no structure."""
-    if isinstance(value, Tensor):
-        return [value]
-    if depth == 0 or value is None or isinstance(value, (str, int, float, nn.Module)):
-        return []
-    if not isinstance(value, (list, tuple)):
-        value = (value if isinstance(value, Mapping) else getattr(value, "__dict__", {})).values()
-    return [tensor for item in list(value) for tensor in tensors_in(item, depth - 1)]
-
-
-def by_name(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    names = [argument.name for argument in func._schema.arguments]
-    return {**dict(zip(names, args, strict=False)), **kwargs}
-
-
-def common(first: str, second: str) -> str:
-    """The path of the smallest module that holds both."""
-    pairs = zip(first.split("."), second.split("."), strict=False)
-    return ".".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
