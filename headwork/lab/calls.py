@@ -19,7 +19,7 @@ from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
 from headwork.lab.sentences import of_cell
-from headwork.lab.states import CellError, State, Worked, cell_index, entries, read_state, resize, work
+from headwork.lab.states import CellError, State, Worked, cell_index, entries, read_state, resize, turn, work
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
@@ -145,6 +145,12 @@ def resized(state: Any, name: str, axis: int, by: int) -> dict[str, Any]:
 
 
 @call
+def turned(state: Any, tokens_as: str) -> dict[str, Any]:
+    """The canvas with tokens as rows or as columns."""
+    return view(work(turn(read_state(state), tokens_as)))
+
+
+@call
 def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as it is typed on the command line."""
     now = read_state(state)
@@ -192,6 +198,7 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
         "values": [number_text(y, now.digits) for _, y in pairs],
         "moved": [with_infinity(text) for text, _ in pairs],
         "at": at,
+        "flat": span <= 1e-12,
         "x": ends,
         "y": [number_text(low, 4), number_text(high, 4)],
         "words": f"{path}[{index}] {changed} while {of}{f'[{of_index}]' if of_index else ''} goes "

@@ -14,8 +14,10 @@ import numpy as np
 
 from headwork.errors import InputError, TooLarge
 from headwork.note import Mechanism
+from headwork.numbers import HandTensor
 from headwork.numbers.typed import SymbolFound, nested_array, nested_texts, read_number
 from headwork.readings import Trace, explain
+from headwork.readings.assembling import token_axis
 
 MAX_CELLS = 2_000  # of all inputs; a page shows no more
 MAX_TEXT = 20_000  # characters of one input
@@ -213,6 +215,20 @@ def _unreadable(text: Any) -> str:
     return ""
 
 
+def turn(state: State, tokens_as: str) -> State:
+    """The same problem with its tokens as rows or as columns; edits of steps are left out."""
+    if tokens_as == state.tokens_as:
+        return state
+    cards = {card.name: card for card in work(state).trace.mechanism.inputs}
+    inputs = {
+        name: [list(row) for row in zip(*value, strict=True)]
+        if len(_shape(value)) == 2 and token_axis(cards[name], HandTensor(np.empty(_shape(value)))) is not None
+        else value
+        for name, value in state.inputs.items()
+    }
+    return replace(state, inputs=inputs, tokens_as=tokens_as, edits={})
+
+
 # --- sizes --------------------------------------------------------------------------------------------
 def axis_words(mechanism: Mechanism, state: State, name: str) -> list[str]:
     """The axis words of an input as it was typed: a matrix may be turned by the convention, tokens by the page."""
@@ -233,9 +249,9 @@ def _shape(nested: Any) -> tuple[int, ...]:
 def resize(state: State, name: str, axis: int, by: int) -> State:
     """The state with one entry more or fewer along an axis, in every input that shares it.
 
-    >>> state = read_state({"mechanism": "self-attention", "inputs": {"tokens": "1 2", "W_q": "1 0; 0 1"}})
+    >>> state = read_state({"mechanism": "self-attention", "inputs": {"tokens": "1 2; 0 1", "W_q": "1 0; 0 1"}})
     >>> resize(state, "tokens", 1, 1).inputs
-    {'tokens': [['1', '2', '1']], 'W_q': [['1', '0', '0'], ['0', '1', '0']]}
+    {'tokens': [['1', '2', '1'], ['0', '1', '1']], 'W_q': [['1', '0', '0'], ['0', '1', '0']]}
     """
     mechanism = work(state).trace.mechanism
     if name not in state.inputs or by not in (1, -1):

@@ -2,25 +2,37 @@
 class Flow {
   static MOST = 80; // cards; of more the arrows would say nothing
 
-  constructor(root, cells, sources) {
-    this.root = root;
+  // ``before`` has, for each card, the set of those that it reads.
+  constructor(root, before) {
+    Object.assign(this, { root, before });
+    root.insertAdjacentHTML("afterbegin", '<svg class="arrows" aria-hidden="true"></svg>');
+    this.picture = root.firstElementChild;
+    this.observer = new ResizeObserver(() => this.draw());
+    this.observer.observe(root);
+  }
+
+  // The flow of a page of cells: their sources say which card reads which.
+  static ofCells(root, cells, sources) {
     const cards = [...root.querySelectorAll(".card")];
     if (cards.length < 2 || cards.length > Flow.MOST) return;
     const cardOf = (cell) => (cell.map?.canvas || cell.element).closest(".card");
-    this.before = new Map(cards.map((card) => [card, new Set()]));
+    const before = new Map(cards.map((card) => [card, new Set()]));
     for (const cell of cells) {
       const card = cardOf(cell);
       for (const number of card ? sources(cell) : []) {
         const source = cardOf(cells[number]);
-        if (source && source !== card) this.before.get(card).add(source);
+        if (source && source !== card) before.get(card).add(source);
       }
     }
-    root.querySelectorAll(".cards").forEach((group) => this.breakRows([...group.children]));
-    root.insertAdjacentHTML("afterbegin", '<svg class="arrows" aria-hidden="true"></svg>');
-    this.picture = root.firstElementChild;
-    new ResizeObserver(() => this.draw()).observe(root);
-    for (const kind of ["pointerover", "focusin"]) root.addEventListener(kind, (event) => this.light(event.target.closest(".card")));
-    root.addEventListener("pointerleave", () => this.light(null));
+    const flow = new Flow(root, before);
+    root.querySelectorAll(".cards").forEach((group) => flow.breakRows([...group.children]));
+    for (const kind of ["pointerover", "focusin"]) root.addEventListener(kind, (event) => flow.light(event.target.closest(".card")));
+    root.addEventListener("pointerleave", () => flow.light(null));
+  }
+
+  stop() {
+    this.observer.disconnect();
+    this.picture.remove();
   }
 
   // What stands side by side, or follows from the card before it, shares a row.
@@ -55,7 +67,7 @@ class Flow {
       [...sources].forEach((source, i) => {
         const from = box(source);
         const path = document.createElementNS(this.picture.namespaceURI, "path");
-        path.setAttribute("d", Flow.line(from, to, (i + 1) / (sources.size + 1)));
+        path.setAttribute("d", this.constructor.line(from, to, (i + 1) / (sources.size + 1)));
         this.paths.push({ card, source, path });
       });
     }
