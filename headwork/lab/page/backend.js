@@ -73,8 +73,12 @@ class PageBackend {
   }
 
   key(name, { state, ...rest }) {
-    const first = state ? (JSON.stringify(state) === this.baked.first ? " first" : " other") : "";
-    return `${name}${first}${Object.values(rest).map((part) => ` ${part}`).join("")}`;
+    const same = state && PageBackend.plain(state) === PageBackend.plain(this.baked["explain first"].state);
+    return `${name}${state ? (same ? " first" : " other") : ""}${Object.values(rest).map((part) => ` ${part}`).join("")}`;
+  }
+
+  static plain({ mechanism, inputs, options, edits = {}, exact = false, tokens_as = "rows", digits = 4, random = null }) {
+    return JSON.stringify([mechanism, inputs, options, edits, exact, tokens_as, digits, random]);
   }
 }
 
