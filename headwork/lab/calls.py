@@ -23,7 +23,7 @@ from headwork.lab.states import CellError, State, Worked, cell_index, entries, r
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
-from headwork.numbers.typed import nested_array, nested_texts, read_number
+from headwork.numbers.typed import SymbolFound, nested_array, nested_texts, read_number
 from headwork.readings import Trace
 from headwork.readings.models_by_hand import by_hand
 from headwork.readings.showing import trace_data
@@ -158,7 +158,9 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
     try:
         new = nested_texts(text)
-        nested_array([new] if isinstance(new, str) else new, exact=True)
+        nested_array([new] if isinstance(new, str) else new)
+    except SymbolFound:
+        pass
     except InputError as error:
         raise CellError(error, name) from None
     if name in now.inputs and isinstance(new, list) and _depth(new) < _depth(now.inputs[name]):

@@ -39,6 +39,11 @@ HEADERS = {
 }
 
 
+def refuse(words: str, status: int) -> Response:
+    """A refusal. The connection ends with it, so that nothing more of the request is read."""
+    return PlainTextResponse(words, status, headers={"Connection": "close"})
+
+
 class GivenUp(BaseException):
     """Raised inside a call whose client has gone away."""
 
@@ -61,10 +66,10 @@ class Guard:
 
     def refusal(self, request: Request) -> Response | None:
         if request.scope["type"] != "http":
-            return PlainTextResponse("no such thing here", 404)
+            return refuse("no such thing here", 404)
         host = request.headers.get("host", "")
         if host not in self.hosts:
-            return PlainTextResponse("foreign host", 421)
+            return refuse("foreign host", 421)
         given = (
             request.query_params.get("token")
             or request.headers.get("x-headwork-token")
@@ -72,13 +77,13 @@ class Guard:
             or ""
         )
         if not secrets.compare_digest(given.encode(), self.token.encode()):
-            return PlainTextResponse("Open the address that headwork lab printed: it has the token.", 403)
+            return refuse("Open the address that headwork lab printed: it has the token.", 403)
         if request.method not in ("GET", "HEAD"):
             if request.headers.get("origin", "") not in (f"http://{host}", f"https://{host}"):
-                return PlainTextResponse("foreign origin", 403)
+                return refuse("foreign origin", 403)
             length = request.headers.get("content-length", "")
             if length and (not length.isdecimal() or int(length) > MAX_BODY):
-                return PlainTextResponse(f"at most {MAX_BODY:,} bytes", 413)
+                return refuse(f"at most {MAX_BODY:,} bytes", 413)
         return None
 
     @staticmethod
@@ -170,14 +175,14 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
     async def called(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in CALLS:
-            return PlainTextResponse("no such call", 404)
+            return refuse("no such call", 404)
         try:
             body = await read_body(request)
             if body is None:
-                return PlainTextResponse(f"at most {MAX_BODY:,} bytes within {BODY_SECONDS} s", 413)
+                return refuse(f"at most {MAX_BODY:,} bytes within {BODY_SECONDS} s", 413)
             data = json.loads(body)
         except (ValueError, RecursionError):
-            return PlainTextResponse("not JSON", 400)
+            return refuse("not JSON", 400)
         except ClientDisconnect:
             return Response(status_code=499)
         found = await worker.work(request, name, data)

@@ -209,7 +209,9 @@ def _unreadable(text: Any) -> str:
     if not str(text).strip():
         return "empty. Type a number, such as 2, 1/2 or sqrt(2)."
     try:
-        read_number(str(text), exact=True)
+        read_number(str(text), exact=False)  # decimals, because an error should not wait for SymPy
+    except SymbolFound:
+        return ""
     except InputError as error:
         return str(error)
     return ""

@@ -53,6 +53,7 @@ class PageBackend {
       if (data.progress !== undefined) this.progress(data.progress, data.words);
       else if (data.ready) { this.progress(1, ""); this.resolve(); }
       else if (data.failed) this.progress(-1, data.failed);
+      else if (data.exact) this.exact = true;
       else {
         this.waiting.get(data.id)(JSON.parse(data.answer));
         this.waiting.delete(data.id);

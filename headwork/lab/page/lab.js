@@ -58,12 +58,9 @@ class Lab {
     this.written = location.hash;
   }
 
-  // What a canvas inside another room may use: everything but the address.
-  forGuests() {
-    const guest = Object.create(this);
-    guest.address = () => {};
-    guest.go = (hash) => this.go(hash);
-    return guest;
+  // What a canvas inside another room may use: everything but the address; ``reset`` brings back what it began with.
+  forGuests(reset) {
+    return Object.assign(Object.create(this), { address: () => {}, go: reset });
   }
 
   // --- what is asked once --------------------------------------------------------------------------------------

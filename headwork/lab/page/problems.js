@@ -22,10 +22,10 @@ class ProblemsRoom {
     this.page.replaceChildren(...parts, make("p.hint", {}, "Working it out …"));
     const answers = [];
     for (const one of wanted) answers.push(await this.lab.backend.call("problem", { slug: one }));
-    this.page.replaceChildren(...parts, ...answers.flatMap((answer) => this.answer(answer)));
     this.closeCanvas();
     const live = answers.find((answer) => answer.states?.length);
-    if (live) this.live(live.states);
+    const shown = answers.map((answer) => this.answer(answer));
+    this.page.replaceChildren(...parts, ...shown.flatMap(([first]) => first), ...(live ? [this.live(live.states)] : []), ...shown.flatMap(([, rest]) => rest));
   }
 
   fill(handouts, titles) {
@@ -46,7 +46,7 @@ class ProblemsRoom {
   }
 
   answer({ error, slug, title, question, answer, why, verdict, errors, html, checks }) {
-    if (error) return [make("p.note", {}, error.message)];
+    if (error) return [[make("p.note", {}, error.message)], []];
     const parts = [make("h2", {}, `${slug}. ${title}`), make("p.answer", {}, make("b", {}, "Answer: "), answer)];
     if (why) parts.push(make("p", {}, make("b", {}, "Why: "), why));
     if (errors.length) {
@@ -56,9 +56,10 @@ class ProblemsRoom {
     }
     const work = make("div.work");
     work.innerHTML = html; // blocks that Python wrote, everything but markup escaped
-    parts.push(make("details", {}, make("summary", {}, "The question, and the work in words"), make("p", {}, question), work));
-    parts.push(make("details", {}, make("summary", {}, `${checks.length} values ${verdict}`), make("ul.items", {}, ...checks.map((text) => make("li", {}, text)))));
-    return parts;
+    return [parts, [
+      make("details", { open: !errors.length && html.length < 3000 }, make("summary", {}, `${slug}: the question, and the work in words`), make("p", {}, question), work),
+      make("details", {}, make("summary", {}, `${slug}: ${checks.length} values ${verdict}`), make("ul.items", {}, ...checks.map((text) => make("li", {}, text)))),
+    ]];
   }
 
   // The steps of the problem on the same canvas as everywhere, with its numbers to begin with.
@@ -66,16 +67,18 @@ class ProblemsRoom {
     const place = make("section.live", { "aria-label": "The steps, live" }, make("h3", {}, "The steps, with your own numbers"));
     const choices = make("p.choices");
     const root = make("div.try");
+    let current = states[0];
     const show = (state) => {
+      current = state;
       for (const [i, button] of [...choices.children].entries()) button.ariaPressed = String(states[i] === state);
       return this.room.open({ rest: state.mechanism, state, more: { show: state.exact ? "both" : "" } });
     };
     states.forEach((state, i) => choices.append(make("button", { type: "button", onclick: () => show(state) }, `${i + 1}. ${state.mechanism.replaceAll("-", " ")}`)));
     if (states.length > 1) place.append(choices);
     place.append(root);
-    this.page.append(place);
-    this.room = new TryRoom(root, this.lab.forGuests());
+    this.room = new TryRoom(root, this.lab.forGuests(() => show(current)));
     show(states[0]);
+    return place;
   }
 
   closeCanvas() { this.room?.close(); this.room = null; }

@@ -29,7 +29,7 @@ class TryRoom {
     const list = await this.lab.mechanisms();
     const example = list.find((one) => one.slug === (rest || this.lab.first)) || list[0];
     this.fillPicker(list, example.slug);
-    this.pointOut = example.point;
+    this.pointOut = state ? "" : example.point;
     this.undo = [];
     this.redo = [];
     this.setFormat(VIEWS.includes(more.show) ? more.show : example.state.exact ? "both" : "decimal");
@@ -49,12 +49,19 @@ class TryRoom {
   // --- one change of the state --------------------------------------------------------------------------------
   // ``same`` names what is being changed, so that a drag or a word typed letter by letter is one step to undo.
   async change(state, { keep = true, same = "", call = "explain", request = null, opening = false, quiet = false } = {}) {
-    const before = this.state;
+    const before = this.base();
+    const step = keep && this.state && !(same && same === this.lastSame);
+    if (step) {
+      this.undo.push(before); // at once: the next key may be undo
+      this.redo = [];
+    }
+    if (keep) this.lastSame = same;
     this.wanted = state;
     const answer = await this.explaining.ask(call, request || { state: this.asked(state) });
     if (answer === null) return null; // overtaken by a newer change
     if (answer.error) {
       this.wanted = this.state;
+      if (step) this.undo.splice(this.undo.indexOf(before), 1);
       const { path, index, message } = answer.error;
       this.canvas.complain(path, index ? index.join(",") : null, message);
       this.lab.announce(message);
@@ -62,17 +69,14 @@ class TryRoom {
       return false;
     }
     if (!quiet) this.canvas.complain(null);
-    if (keep && before && !(same && same === this.lastSame)) {
-      this.undo.push(before);
-      this.redo = [];
-    }
-    if (keep) this.lastSame = same;
     if (call !== "explain") this.wanted = null;
     this.state = { ...state, ...answer.state, ...(this.format === "decimal" ? {} : { exact: true }) };
     for (const part of ["edits", "options", "inputs"]) this.state[part] = answer.state[part] || {};
     this.view = answer;
     this.canvas.show(answer);
     this.showOptions(answer);
+    const drag = answer.options.some((option) => option.kind === "slider") ? " drag β," : "";
+    this.tip.textContent = `Type in a blue frame,${drag} or point at any number.`;
     this.sentence.textContent = answer.sentence;
     this.lab.announce(answer.sentence);
     this.warnings.replaceChildren(...answer.warnings.map((text) => make("li", {}, text)));
@@ -98,7 +102,7 @@ class TryRoom {
     return index.split(",").filter(Boolean).reduce((part, i) => part[i], input);
   }
 
-  base() { return structuredClone(this.wanted || this.state); }
+  base() { return structuredClone(this.wanted || this.state || null); }
 
   startEditing() { this.beforeEditing = this.state; }
 
@@ -164,17 +168,17 @@ class TryRoom {
     const [path, index] = place || [];
     if (!place || !this.canvas.cell(path, index)) {
       this.canvas.mark(null);
-      this.lines.replaceChildren(make("p.words", {}, this.view.values.length ? this.pointOut : ""));
+      this.lines.replaceChildren(make("p.words", {}, this.pointOut || "Point at a number to see where it comes from."));
       this.cellButtons.hidden = true;
       return;
     }
+    this.marked = [path, index];
     const answer = await this.pointing.ask("cell", { state: this.asked(this.state), path, index });
-    if (!answer || answer.error) return;
+    if (!answer || answer.error || !this.canvas.cell(path, index)) return;
     this.canvas.mark(path, index, answer.sources);
     this.editText = [`${path} ${index}`, answer.edit];
     const words = make("p.words", {}, answer.words.charAt(0).toUpperCase() + answer.words.slice(1), this.cellButtons);
     this.lines.replaceChildren(...[answer.names, answer.numbers].filter(Boolean).map(arithmeticLine), words);
-    this.marked = [path, index];
     this.cellButtons.hidden = false;
     this.unsetButton.hidden = !this.canvas.cell(path, index).classList.contains("edited");
     if (!this.over) this.chart(path, index);
@@ -228,7 +232,7 @@ class TryRoom {
   // --- the controls above ----------------------------------------------------------------------------------------
   makeBar() {
     this.picker = make("select", { "aria-label": "Mechanism", onchange: () => this.lab.go(`#/try/${this.picker.value}`) });
-    const button = (label, words, action) => make("button", { type: "button", title: words, "aria-label": words, onclick: action }, label);
+    const button = (label, words, action) => make("button", { type: "button", title: words, ...(/\w/.test(label) ? {} : { "aria-label": words }), onclick: action }, label);
     this.undoButton = button("↶", "Undo (Ctrl+Z)", () => this.step(this.undo, this.redo));
     this.redoButton = button("↷", "Redo (Ctrl+Y)", () => this.step(this.redo, this.undo));
     this.playButton = button("▶ Play", "Step through, card by card: space plays, Page Down and Page Up step", () => (this.timer ? this.stop() : this.play()));
@@ -241,6 +245,7 @@ class TryRoom {
       await this.lab.copy(location.href);
       this.lab.notice(this.lab.served ? "Copied. The link works while this server runs; headwork lab --save makes a page for others." : "Copied: a link to exactly these numbers.");
     });
+    link.className = "link";
     const reset = button("Reset", "Back to the example", () => this.lab.go(`#/try/${this.picker.value}`, true));
     this.bar.append(this.picker, this.sliderPlace, this.switch, this.playButton, make("span.group", {}, this.undoButton, this.redoButton, reset), make("span.group", {}, link, this.files, this.more));
     for (const menu of [this.more, this.files]) menu.addEventListener("focusout", (event) => { if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false; });
