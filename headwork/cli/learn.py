@@ -110,14 +110,18 @@ def _train_digits(folder: Path) -> Any:
 def lab(
     save: Annotated[Path | None, Option(help="Write the page as one file that needs no server.")] = None,
     site: Annotated[Path | None, Option(help="Write it as a folder for any static web host.")] = None,
-    host: Annotated[str, Option(help="Listen beyond this computer; the token is still needed.")] = "127.0.0.1",
+    host: Annotated[
+        str, Option(help="Listen beyond this computer; the token is still needed.")
+    ] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="A port of your choice; a free one by default.")] = 0,
-    browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page where there is one.")] = True,
+    browser: Annotated[
+        bool, Option("--browser/--no-browser", help="Open the page where there is one.")
+    ] = True,
 ) -> None:
     """Open a page that computes: change any number.
 
-    It is served from this computer, for whoever has the address with its token, until Ctrl-C. --save and --site
-    put Python itself into the page (fetched once, some 20 MB), so that it works without a server.
+    It is served from this computer, for whoever has the address with its token, until Ctrl-C. --save and
+    --site put Python itself into the page (fetched once, some 20 MB), so that it needs no server.
     """
     if save or site:
         _write_lab(save, site)
@@ -154,7 +158,8 @@ def _open_browser(address: str) -> None:
     import threading
     import webbrowser
 
-    seen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    shown = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    seen = shown or sys.platform in ("darwin", "win32")
     if seen and sys.stdout.isatty():
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 

@@ -1,7 +1,7 @@
 """The calls: plain functions, JSON in, JSON out, the same over HTTP and inside the page (docs/lab.md).
 
-``answer("explain", {"state": {...}})`` gives the function's answer, or ``{"error": {"message": ..., "path": ...,
-"index": ...}}``. A call is a function under ``@call``; by that it can be reached both ways.
+``answer("explain", {"state": {...}})`` gives the function's answer, or ``{"error": {"message": ...,
+"path": ..., "index": ...}}``. A call is a function under ``@call``; by that it can be reached both ways.
 """
 
 import base64
@@ -58,7 +58,12 @@ def answer(name: str, request: Any) -> dict[str, Any]:
         large = isinstance(error, TooLarge) or getattr(error, "too_large", False)
         return {"error": {"message": str(error), "kind": "too large" if large else "input", **where}}
     except (TypeError, ValueError, RecursionError, OverflowError, KeyError, IndexError) as error:
-        return {"error": {"message": f"{name}: the request does not fit ({type(error).__name__}).", "kind": "input"}}
+        return {
+            "error": {
+                "message": f"{name}: the request does not fit ({type(error).__name__}).",
+                "kind": "input",
+            }
+        }
 
 
 def answer_text(name: str, request: str) -> str:
@@ -152,7 +157,7 @@ def turned(state: Any, tokens_as: str) -> dict[str, Any]:
 
 @call
 def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
-    """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as it is typed on the command line."""
+    """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as one types it."""
     now = read_state(state)
     if len(text) > MAX_PASTE:
         raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
@@ -190,10 +195,14 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
         raise InputError(f"{path} has no finite values to draw along {of}.")
     low, high = min(y for _, y in pairs), max(y for _, y in pairs)
     span = high - low
-    points = [[i / (len(pairs) - 1), (y - low) / span if span > 1e-12 else 0.5] for i, (_, y) in enumerate(pairs)]
+    points = [
+        [i / (len(pairs) - 1), (y - low) / span if span > 1e-12 else 0.5] for i, (_, y) in enumerate(pairs)
+    ]
     current = _text_now(now, of, of_index)
     at = next((i for i, (text, _) in enumerate(pairs) if text == current), None)
-    changed = "does not change" if span <= 1e-12 else f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
+    changed = (
+        "does not change" if span <= 1e-12 else f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
+    )
     ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]
     return {
         "points": points,
@@ -204,8 +213,12 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
         "x": ends,
         "y": [number_text(low, 4), number_text(high, 4)],
         "words": f"{path}[{index}] {changed} while {of}{f'[{of_index}]' if of_index else ''} goes "
-        f"from {ends[0]} to {ends[1]}. Now it is {number_text(watched, 4) if watched is not None else 'undefined'}.",
+        f"from {ends[0]} to {ends[1]}. Now it is {_now(watched)}.",
     }
+
+
+def _now(number: float | None) -> str:
+    return "undefined" if number is None else number_text(number, 4)
 
 
 def _number(worked: Worked, path: str, index: str) -> float | None:
@@ -278,7 +291,7 @@ def problems() -> dict[str, Any]:
 
 @call
 def problem(slug: str) -> dict[str, Any]:
-    """One problem: question, answer, why, errors of the hand-out's answer, its steps as states, the whole as HTML."""
+    """One problem: question, answer, why, errors in the hand-out's answer, its steps as states, the rest."""
     from headwork.documents.blocks import Values, as_blocks
     from headwork.documents.formats.html import blocks_markup
     from headwork.problems.book import find

@@ -1,8 +1,8 @@
 """Python for the page: Pyodide's files, and ours compiled for its interpreter, packed small.
 
-Pyodide is fetched once into the cache and verified (the catalog's ``pyodide``). What is pure Python goes in as
-bytecode of Pyodide's own Python, so that the page starts quickly: compiled here where this is the same Python, or
-else by Pyodide under node. Compiled files are kept in the cache by the digest of what they were made from.
+Pyodide is fetched once into the cache and verified (the catalog's ``pyodide``). What is pure Python goes in
+as bytecode of Pyodide's own Python, so that the page starts quickly: compiled here where this is the same
+Python, or else by Pyodide under node. Compiled files are kept by the digest of what they were made from.
 """
 
 import hashlib
@@ -25,17 +25,61 @@ from headwork.files import write_atomic
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent
 # Of our own what the calls need, and what further rooms will; nothing that needs torch, data or a server.
-ROOMS = ("numbers", "mechanisms", "documents", "readings", "sizes", "construct", "exercises", "grading", "lab")
+ROOMS = (
+    "numbers",
+    "mechanisms",
+    "documents",
+    "readings",
+    "sizes",
+    "construct",
+    "exercises",
+    "grading",
+    "lab",
+)
 LEFT_OUT = ("mechanisms/fused", "lab/server", "lab/packing", "lab/page", "__main__")
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
 KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
 # Parts of the packages that nothing here imports, and tests.
 UNUSED = (
-    *("/tests/", "/f2py/", "/_pyinstaller/", "/distutils/", "/benchmarks/", "sympy/sandbox", "sympy/testing/"),
-    *("sympy/parsing/autolev", "sympy/parsing/latex", "sympy/parsing/c/", "sympy/parsing/fortran", "sympy/physics"),
-    *("sympy/stats", "sympy/codegen", "sympy/diffgeom", "sympy/crypto", "sympy/holonomic", "sympy/categories"),
-    *("sympy/vector", "sympy/liealgebras", "plotting/pygletplot/plot", "numpy/random/_examples", "numpy/random/lib"),
-    *("numpy/_core/include", "numpy/_core/lib", "numpy/ma/", "numpy/polynomial/", "numpy/fft/", "numpy/testing/"),
+    *(
+        "/tests/",
+        "/f2py/",
+        "/_pyinstaller/",
+        "/distutils/",
+        "/benchmarks/",
+        "sympy/sandbox",
+        "sympy/testing/",
+    ),
+    *(
+        "sympy/parsing/autolev",
+        "sympy/parsing/latex",
+        "sympy/parsing/c/",
+        "sympy/parsing/fortran",
+        "sympy/physics",
+    ),
+    *(
+        "sympy/stats",
+        "sympy/codegen",
+        "sympy/diffgeom",
+        "sympy/crypto",
+        "sympy/holonomic",
+        "sympy/categories",
+    ),
+    *(
+        "sympy/vector",
+        "sympy/liealgebras",
+        "plotting/pygletplot/plot",
+        "numpy/random/_examples",
+        "numpy/random/lib",
+    ),
+    *(
+        "numpy/_core/include",
+        "numpy/_core/lib",
+        "numpy/ma/",
+        "numpy/polynomial/",
+        "numpy/fft/",
+        "numpy/testing/",
+    ),
 )
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 MAGIC = b"+\x0e\r\n"  # of the bytecode that Pyodide 314 reads
@@ -96,7 +140,9 @@ def _third_party() -> Iterator[tuple[str, bytes]]:
         for path in sorted(root.rglob("*")):
             if path.suffix in (".py", ".txt") and path.is_file():
                 yield f"{name}/{path.relative_to(root).as_posix()}", path.read_bytes()
-        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"  # some ask for their version
+        about = (
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"  # some ask for their version
+        )
         yield f"{name}-{version(name)}.dist-info/METADATA", about.encode()
 
 
@@ -129,12 +175,12 @@ def compiled(files: Archive, pyodide: Path, *, optimise: int) -> Archive:
 
 
 def _compile_here(sources: Archive, optimise: int) -> bytes:
-    from importlib._bootstrap_external import _code_to_timestamp_pyc  # type: ignore[import-not-found]
+    import importlib._bootstrap_external as loader
 
     made = {}
     for name, data in sources.items():
         code = compile(data, name, "exec", dont_inherit=True, optimize=optimise)
-        made[f"{name}c"] = bytes(_code_to_timestamp_pyc(code))
+        made[f"{name}c"] = bytes(loader._code_to_timestamp_pyc(code))  # type: ignore[attr-defined]
     return _zipped(made)
 
 
@@ -158,12 +204,19 @@ def _compile_by_node(packed: bytes, pyodide: Path, optimise: int) -> bytes | Non
         command = [node, str(HERE / "compile.mjs"), str(pyodide), str(here), str(optimise)]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=NODE_SECONDS, stdin=subprocess.DEVNULL
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=NODE_SECONDS,
+                stdin=subprocess.DEVNULL,
             )
         except subprocess.TimeoutExpired:
             raise InputError(f"lab: compiling took more than {NODE_SECONDS // 60} minutes.") from None
         result = here / "compiled.zip"
         if done.returncode or not result.exists():
-            to_stderr(f"lab: node failed: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][-300:]}")
+            to_stderr(
+                f"lab: node failed: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][-300:]}"
+            )
             return None
         return result.read_bytes()

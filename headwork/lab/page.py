@@ -1,6 +1,6 @@
 """The page as it is put together: served in parts, or whole as one file with Python inside.
 
-A room of the page is one script in ``page/`` with a class, listed in ``SCRIPTS`` here and in ``ROOMS`` of lab.js.
+A room of the page is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``ROOMS`` of lab.js.
 """
 
 import base64
@@ -55,7 +55,11 @@ def fill(**parts: Any) -> str:
 
 def lab_data(**more: Any) -> Markup:
     """What the scripts need to begin with."""
-    data = {"first": FIRST, "state": answer("explain", {"state": example_state(FIRST).as_data()})["state"], **more}
+    data = {
+        "first": FIRST,
+        "state": answer("explain", {"state": example_state(FIRST).as_data()})["state"],
+        **more,
+    }
     return Markup(str(script_data(data)).replace("<script ", '<script id="lab-data" ', 1))
 
 
@@ -77,7 +81,7 @@ def digest(text: str) -> str:
 # --- with Python inside -------------------------------------------------------------------------------------
 @cache
 def baked() -> dict[str, Any]:
-    """Answers that the page has before Python is ready: the first screen with every cell, and the problems."""
+    """Answers that the page has before Python is ready: the first screen, every cell of it, the problems."""
     state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
     first = answer("explain", {"state": state})
     known: dict[str, Any] = {"explain first": first}
@@ -93,8 +97,9 @@ def baked() -> dict[str, Any]:
 
 def _policy(scripts: str, styles: str, connect: str) -> str:
     return (
-        f"default-src 'none'; script-src {scripts} 'wasm-unsafe-eval'; worker-src {scripts}; style-src {styles}; "
-        f"style-src-attr 'unsafe-inline'; img-src data:; connect-src {connect}; form-action 'none'; base-uri 'none'"
+        f"default-src 'none'; script-src {scripts} 'wasm-unsafe-eval'; worker-src {scripts}; "
+        f"style-src {styles}; style-src-attr 'unsafe-inline'; img-src data:; connect-src {connect}; "
+        "form-action 'none'; base-uri 'none'"
     )
 
 
@@ -103,7 +108,7 @@ def _data_element(identity: str, text: str) -> Markup:
 
 
 def one_file() -> bytes:
-    """The whole lab as one page that asks the network for nothing: Pyodide, our modules, every answer baked in."""
+    """The whole lab as one page that asks the network for nothing."""
     from headwork.lab.packing import python_files
 
     css, js, worker = style(), script(), asset("worker.js")
@@ -117,7 +122,9 @@ def one_file() -> bytes:
         styles=Markup("<style>{}</style>").format(Markup(css)),
         data=lab_data(served=False, baked=baked()),
         # The numbers are read while the rest of the file still loads.
-        scripts=Markup("").join([_data_element('id="worker-code"', worker), *files, Markup(f"<script>{js}</script>")]),
+        scripts=Markup("").join(
+            [_data_element('id="worker-code"', worker), *files, Markup(f"<script>{js}</script>")]
+        ),
     )
     return page.encode()
 

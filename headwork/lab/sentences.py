@@ -21,7 +21,9 @@ def overview(worked: Worked) -> str:
     who, whom = _who(trace, value)
     beta = str(trace.options.get("beta"))
     if beta in ("0", "0.0"):
-        return f"At β = 0 every score is 0: each {who} spreads its weight evenly, so all outputs are one mean."
+        return (
+            f"At β = 0 every score is 0: each {who} spreads its weight evenly, so all outputs are one mean."
+        )
     clauses = _clauses(rows, who, whom)
     head = f"In head 0: {clauses[0]}" if len(value.shape) == 3 else clauses[0]
     more = next((clause for clause in clauses[1:] if "evenly" in clause), "")
@@ -33,7 +35,11 @@ def overview(worked: Worked) -> str:
 def _weights(trace: Trace) -> tuple[TraceValue, Any] | None:
     """The weights of the first attention, and the rows of its first head, where they are numbers."""
     for value in trace.steps.values():
-        if value.path.rpartition("/")[2] == "weights" and value.axes[-1:] == ("key",) and len(value.shape) > 1:
+        if (
+            value.path.rpartition("/")[2] == "weights"
+            and value.axes[-1:] == ("key",)
+            and len(value.shape) > 1
+        ):
             rows = np.array(value.values)
             while rows.ndim > 2:
                 rows = rows[0]
@@ -95,7 +101,8 @@ def of_cell(worked: Worked, path: str, index: tuple[int, ...]) -> str:
     if name == "weights" and {"query", "key"} <= set(at):
         number = value.values[index]
         part = f"{share(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
-        return f"{head}{who} {at['query']} gives {part} to {whom} {at['key']}: its exponential, over the sum of the row."
+        gives = f"{head}{who} {at['query']} gives {part} to {whom} {at['key']}"
+        return f"{gives}: its exponential, over the sum of the row."
     if name == "scores" and {"query", "key"} <= set(at):
         return (
             f"{head}how well the query of {who} {at['query']} fits the key of {whom} {at['key']}: "

@@ -6,6 +6,7 @@ is given up.
 """
 
 import asyncio
+import contextlib
 import ctypes
 import json
 import secrets
@@ -143,12 +144,15 @@ class Worker:
         waiting = asyncio.wrap_future(future := self.pool.submit(call))
         gone = asyncio.ensure_future(_gone(request))
         try:
-            await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {waiting, gone}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
             if not future.cancel():
                 for thread in started:
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(GivenUp))
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(thread), ctypes.py_object(GivenUp)
+                    )
             return None
         finally:
             gone.cancel()
@@ -233,10 +237,8 @@ def serve(
     shown = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
     announce(f"http://{shown}:{port}/?token={token}")
     threading.Thread(target=warm, daemon=True).start()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(server.serve(sockets=[listening]))
-    except KeyboardInterrupt:
-        pass
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -246,5 +248,7 @@ def _listen(host: str, port: int) -> socket.socket:
         made.bind((host, port))
     except OSError as error:
         made.close()
-        raise InputError(f"lab: cannot listen on {host}:{port}: {error.strerror}. Choose another --port.") from None
+        raise InputError(
+            f"lab: cannot listen on {host}:{port}: {error.strerror}. Choose another --port."
+        ) from None
     return made

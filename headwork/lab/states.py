@@ -42,7 +42,7 @@ class CellError(InputError):
 
 @dataclass(frozen=True)
 class State:
-    """One problem on the canvas. ``edits`` has, by step, the cells that were set: ``{"scores": {"0,1": "3"}}``."""
+    """One problem on the canvas. ``edits`` has, by step, the cells that were set (``{"0,1": "3"}``)."""
 
     mechanism: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +90,9 @@ def read_state(data: Any) -> State:
         if not isinstance(part, dict) or not all(isinstance(key, str) for key in part):
             raise InputError(f"the state: {name} is not readable. Expected names with values.")
     edits = data.get("edits", {}).values()
-    if not all(isinstance(cells, dict) and all(isinstance(t, str) for t in cells.values()) for cells in edits):
+    if not all(
+        isinstance(cells, dict) and all(isinstance(t, str) for t in cells.values()) for cells in edits
+    ):
         raise InputError("the state: edits are not readable. Expected steps with cells and texts.")
     if not 0 <= data.get("digits", 4) <= 12:
         raise InputError("digits: expected 0 to 12.")
@@ -164,7 +166,9 @@ def _with_edits(state: State) -> Worked:
             cells[cell_index(key, cells.shape, path)] = read_number(text, exact=trace.exact)
         trace = trace.what_if(path, cells)
     if strange := [path for path in state.edits if path not in before]:
-        raise CellError(f"{trace.mechanism.slug} has no step '{strange[0]}' here. Undo that edit.", strange[0])
+        raise CellError(
+            f"{trace.mechanism.slug} has no step '{strange[0]}' here. Undo that edit.", strange[0]
+        )
     return Worked(state, trace, before)
 
 
@@ -194,13 +198,15 @@ def _located(state: State, error: InputError) -> InputError:
             nested_array(value, exact=False)
         except SymbolFound:
             pass
-        except InputError as reason:
-            return CellError(f"{path}: {reason}", path)
+        except InputError as ragged:
+            return CellError(f"{path}: {ragged}", path)
     for path, cells in state.edits.items():
         for key, text in cells.items():
             if reason := _unreadable(text):
                 return CellError(reason, path, tuple(int(i) for i in key.split(",") if i.isdecimal()))
-    named = [name for name in (*state.inputs, *state.options) if f"{name} " in message or f"{name}:" in message]
+    named = [
+        name for name in (*state.inputs, *state.options) if f"{name} " in message or f"{name}:" in message
+    ]
     return CellError(message, named[0] if named else "")
 
 
@@ -224,7 +230,8 @@ def turn(state: State, tokens_as: str) -> State:
     cards = {card.name: card for card in work(state).trace.mechanism.inputs}
     inputs = {
         name: [list(row) for row in zip(*value, strict=True)]
-        if len(_shape(value)) == 2 and token_axis(cards[name], HandTensor(np.empty(_shape(value)))) is not None
+        if len(_shape(value)) == 2
+        and token_axis(cards[name], HandTensor(np.empty(_shape(value)))) is not None
         else value
         for name, value in state.inputs.items()
     }
@@ -233,7 +240,7 @@ def turn(state: State, tokens_as: str) -> State:
 
 # --- sizes --------------------------------------------------------------------------------------------
 def axis_words(mechanism: Mechanism, state: State, name: str) -> list[str]:
-    """The axis words of an input as it was typed: a matrix may be turned by the convention, tokens by the page."""
+    """The axis words of an input as it was typed: the convention or the page may have turned it."""
     card = next(card for card in mechanism.inputs if card.name == name)
     words = card.axes.split()
     count = np.ndim(np.empty(_shape(state.inputs[name])))
@@ -251,7 +258,8 @@ def _shape(nested: Any) -> tuple[int, ...]:
 def resize(state: State, name: str, axis: int, by: int) -> State:
     """The state with one entry more or fewer along an axis, in every input that shares it.
 
-    >>> state = read_state({"mechanism": "self-attention", "inputs": {"tokens": "1 2; 0 1", "W_q": "1 0; 0 1"}})
+    >>> inputs = {"tokens": "1 2; 0 1", "W_q": "1 0; 0 1"}
+    >>> state = read_state({"mechanism": "self-attention", "inputs": inputs})
     >>> resize(state, "tokens", 1, 1).inputs
     {'tokens': [['1', '2', '1'], ['0', '1', '1']], 'W_q': [['1', '0', '0'], ['0', '1', '0']]}
     """

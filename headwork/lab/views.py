@@ -1,4 +1,4 @@
-"""What the canvas shows of a trace: cards in columns from left to right, each with its cells, ready to draw."""
+"""What the canvas shows of a trace: cards in columns from left to right, each with its cells."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,9 @@ def view(worked: Worked) -> dict[str, Any]:
     cards = [Card.of(value, False, 0) for value in block.every()]
     frame = Frame(block, cards)
     # What a step reads is asked of the trace before an edit: an edited step reads nothing.
-    sources = {value.path: _sources(worked.before.get(value.path, trace), value.path) for value in trace.everything()}
+    sources = {
+        value.path: _sources(worked.before.get(value.path, trace), value.path) for value in trace.everything()
+    }
     columns = _columns(trace, sources)
     values = []
     for card in cards:
@@ -90,7 +92,7 @@ def _sources(trace: Trace, path: str) -> list[str]:
 
 
 def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
-    """The column of each card: after all that it reads; parameters stand right before what they are used for."""
+    """The column of each card: after all that it reads; parameters right before what uses them."""
     trained = {name for name, value in trace.inputs.items() if getattr(value.card, "trained", False)}
     depth: dict[str, float] = {name: 0.0 for name in trace.inputs if name not in trained}
     for path in trace.steps:
@@ -107,7 +109,12 @@ def _options(trace: Trace, state: State) -> Iterator[dict[str, Any]]:
     """Each option as a control: its kind, its choices or stops, and what it is now."""
     yield from controls(trace.mechanism, state.options, trace)
     if any(axis in TOKEN_AXES for card in trace.mechanism.inputs for axis in card.axes.split()):
-        yield {"name": "tokens_as", "kind": "choice", "choices": ["rows", "columns"], "value": state.tokens_as}
+        yield {
+            "name": "tokens_as",
+            "kind": "choice",
+            "choices": ["rows", "columns"],
+            "value": state.tokens_as,
+        }
 
 
 def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,50 @@ from typing import Any
 import pytest
 
 TOKEN = "a-token-of-the-tests"
+NUMBERS = ["0", "1", "2", "3", "-1", "-2", "1/2", "0.5", "3/2", "-0.25", "1.5", "sqrt(2)"]
+SLOW = ("Whole models", "Recurrence", "Inside a block")
+WHOLE = (
+    "places",
+    "tokens",
+    "rows",
+    "columns",
+    "source",
+    "target",
+    "images",
+)  # of some mechanisms whole numbers
+
+
+def redrawn(value: Any, draw: random.Random) -> Any:
+    return [redrawn(part, draw) for part in value] if isinstance(value, list) else draw.choice(NUMBERS)
+
+
+def random_states(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """So many states, every mechanism in turn: its example with other numbers, exact where that is quick."""
+    from headwork.lab.calls import example_state, examples
+
+    draw = random.Random(seed)
+    slugs = list(examples())
+    for number in range(count):
+        slug = slugs[number % len(slugs)]
+        state = example_state(slug).as_data()
+        model, group = "random" in state, examples()[slug]["group"]
+        keep = WHOLE if model or group == "Positions" else ()
+        state["inputs"] = {
+            name: value if name in keep else redrawn(value, draw) for name, value in state["inputs"].items()
+        }
+        if model:
+            state["random"] = draw.randrange(100)
+        if "beta" in state.get("options", {}):
+            state["options"] = {**state["options"], "beta": draw.choice(["0", "1", "1/2", "2", "oo", "0.3"])}
+        if draw.random() < (0.05 if group in SLOW else 0.6):
+            state["exact"] = True
+        yield state
+
+
+@pytest.fixture(scope="session")
+def states() -> Any:
+    """``random_states``, for the tests that import nothing from here."""
+    return random_states
 
 
 class Served:
@@ -27,7 +72,9 @@ class Served:
     def address(self) -> str:
         return f"http://{self.host}/?token={TOKEN}"
 
-    def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+    def send(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[int, bytes, dict[str, str]]:
         """``Host_``, ``Origin`` and the token are as they should be, unless given; None leaves one out."""
         given = {"Host": self.host, "X-Headwork-Token": TOKEN, "Origin": f"http://{self.host}", **headers}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

@@ -53,7 +53,9 @@ def test_the_first_screen_is_the_four_tokens() -> None:
     assert trace.cell("weights", 0, 1).decimal == "0.5344"
     assert [v["column"] for v in shown["values"]] == [0, 1, 1, 1, 2, 2, 2, 3, 4, 5]
     assert value(shown, "output")["from"] == ["weights", "value"]
-    assert shown["sentence"].startswith("Token 0 gives 53% of its weight to token 1; token 2 spreads its weight evenly")
+    assert shown["sentence"].startswith(
+        "Token 0 gives 53% of its weight to token 1; token 2 spreads its weight evenly"
+    )
 
 
 def test_a_cell_comes_with_names_numbers_words_and_sources() -> None:
@@ -85,7 +87,10 @@ def test_two_edits_one_after_the_other() -> None:
 @pytest.mark.parametrize(
     ("beta", "sentence"),
     [
-        ("0", "At β = 0 every score is 0: each token spreads its weight evenly, so all outputs are one mean."),
+        (
+            "0",
+            "At β = 0 every score is 0: each token spreads its weight evenly, so all outputs are one mean.",
+        ),
         ("oo", "Token 0 gives all of its weight to token 1; token 2 spreads its weight evenly over all 4. "),
     ],
 )
@@ -133,7 +138,9 @@ def test_errors_stand_at_their_cell() -> None:
     assert ragged["path"] == "tokens"
     assert ragged["message"].startswith("ragged rows: row 0 has 2 entries and row 1 has 1.")
     misfit = error("pasted", state=FIRST, name="tokens", text="1 2 3; 4 5 6")
-    assert misfit["message"].startswith("W_q is 2 x 2 and, applied as W x, takes width 2; the tokens are 2 x 3")
+    assert misfit["message"].startswith(
+        "W_q is 2 x 2 and, applied as W x, takes width 2; the tokens are 2 x 3"
+    )
     edit = error("explain", state={**FIRST, "edits": {"scores": {"0,1": "x("}}})
     assert (edit["path"], edit["index"]) == ("scores", (0, 1))
     empty = error("explain", state={**FIRST, "inputs": {"tokens": [["1", ""]]}})
@@ -142,7 +149,9 @@ def test_errors_stand_at_their_cell() -> None:
 
 def test_work_too_large_for_exact_is_refused_in_words_of_the_page() -> None:
     tokens = [[str(i % 7) for i in range(j, j + 20)] for j in range(20)]
-    large = error("explain", state={"mechanism": "self-attention", "inputs": {"tokens": tokens}, "exact": True})
+    large = error(
+        "explain", state={"mechanism": "self-attention", "inputs": {"tokens": tokens}, "exact": True}
+    )
     assert large["kind"] == "too large"
     assert "Switch to decimals" in large["message"]
     assert "--" not in large["message"]

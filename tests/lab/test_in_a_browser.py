@@ -1,4 +1,4 @@
-"""The page of the server in a real browser: the first screen, typing, pointing, β, undo, links, play, problems."""
+"""The page of the server in a real browser: the first screen, typing, pointing, undo, links, problems."""
 
 from __future__ import annotations
 
@@ -104,12 +104,16 @@ def test_an_older_answer_never_follows_a_newer_one(opened: Any, served: Any) -> 
     """Answers are held up at random; what is shown at the end, and at every moment, is never older."""
     page = opened(served.address)
     waits = iter([0.3, 0.0, 0.2, 0.0] * 20)
-    page.route("**/call/explain", lambda route: (page.wait_for_timeout(1000 * next(waits)), route.continue_()))
+    page.route(
+        "**/call/explain", lambda route: (page.wait_for_timeout(1000 * next(waits)), route.continue_())
+    )
     page.evaluate(
         """() => {
           window.seen = [];
-          new MutationObserver(() => window.seen.push(document.querySelector("td[data-path='query'][data-index='0,0']").textContent))
-            .observe(document.querySelector("#canvas"), { subtree: true, childList: true, characterData: true });
+          const cell = document.querySelector("td[data-path='query'][data-index='0,0']");
+          const all = { subtree: true, childList: true, characterData: true };
+          const watching = new MutationObserver(() => window.seen.push(cell.textContent));
+          watching.observe(document.querySelector("#canvas"), all);
         }"""
     )
     cell(page, "tokens", "0,0").click()
@@ -120,7 +124,9 @@ def test_an_older_answer_never_follows_a_newer_one(opened: Any, served: Any) -> 
     assert seen == sorted(seen)
 
 
-def test_what_cannot_be_used_is_said_beside_the_cell_and_the_last_good_state_stays(opened: Any, served: Any) -> None:
+def test_what_cannot_be_used_is_said_beside_the_cell_and_the_last_good_state_stays(
+    opened: Any, served: Any
+) -> None:
     page = opened(served.address)
     type_in(page, "tokens", "1,1", "<img src=x onerror=alert(1)>")
     bubble = page.locator(".card[data-path='tokens'] .bubble")
@@ -139,7 +145,8 @@ def paste(page: Any, path: str, index: str, text: str) -> None:
         """(text) => {
           const data = new DataTransfer();
           data.setData("text/plain", text);
-          document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+          const event = new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
+          document.activeElement.dispatchEvent(event);
         }""",
         text,
     )
@@ -245,7 +252,9 @@ def test_by_touch(opened: Any, served: Any) -> None:
     expect(page.locator("td.edited")).to_have_count(1)
 
 
-@pytest.mark.parametrize("name", ["softmax", "multi-head-attention", "convolution-2d", "lstm", "encoder-layer", "vision"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "multi-head-attention", "convolution-2d", "lstm", "encoder-layer", "vision"]
+)
 def test_every_kind_of_mechanism_can_be_opened_and_changed(opened: Any, served: Any, name: str) -> None:
     page = opened(f"{served.address}#/try/{name}")
     expect(page.locator(".card").first).to_be_visible()
@@ -294,23 +303,37 @@ def test_the_start_page_has_three_doors(opened: Any, served: Any) -> None:
 
 def test_names_with_html_in_them_never_run(opened: Any, served: Any) -> None:
     bad = "<img src=x onerror=document.title='bad'>"
-    for place in (f"#/try/{bad}", f"#/problems/{bad}", f"#/try/self-attention?tokens={bad}&{bad}=1", f"#/{bad}"):
+    for place in (
+        f"#/try/{bad}",
+        f"#/problems/{bad}",
+        f"#/try/self-attention?tokens={bad}&{bad}=1",
+        f"#/{bad}",
+    ):
         page = opened(f"{served.address}{place}")
         page.wait_for_timeout(300)
         assert page.title() == "Headwork lab"
         assert page.locator("img").count() == 0
 
 
-PLACES = {"try": "", "exact": "#/try/softmax?scores=0+1&~show=both", "problems": "#/problems/task2/b", "start": "#/start"}
+PLACES = {
+    "try": "",
+    "exact": "#/try/softmax?scores=0+1&~show=both",
+    "problems": "#/problems/task2/b",
+    "start": "#/start",
+}
 
 
 @pytest.mark.real("chromium", "playwright", "axe")
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("place", list(PLACES))
 def test_axe_finds_nothing_serious(opened: Any, served: Any, part: Any, place: str, dark: bool) -> None:
-    page = opened(f"{served.address}{PLACES[place]}", color_scheme="dark" if dark else "light", bypass_csp=True)
+    page = opened(
+        f"{served.address}{PLACES[place]}", color_scheme="dark" if dark else "light", bypass_csp=True
+    )
     page.locator(".card").first.wait_for()
     page.evaluate(Path(part("axe")).read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")["violations"]
     serious = [f for f in found if f["impact"] in ("serious", "critical")]
-    assert [(f["id"], f["nodes"][0]["html"][:200], json.dumps(f["nodes"][0]["any"])[:300]) for f in serious] == []
+    assert [
+        (f["id"], f["nodes"][0]["html"][:200], json.dumps(f["nodes"][0]["any"])[:300]) for f in serious
+    ] == []

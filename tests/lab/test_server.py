@@ -68,7 +68,9 @@ REFUSED: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("headers", "status"), [(h, s) for _, s, h in REFUSED], ids=[n for n, _, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("headers", "status"), [(h, s) for _, s, h in REFUSED], ids=[n for n, _, _ in REFUSED]
+)
 def test_refused_before_any_work(served: Any, no_work: None, headers: dict[str, Any], status: int) -> None:
     assert served.send("POST", "/call/explain", {"state": STATE}, **headers)[0] == status
 
@@ -79,7 +81,8 @@ def test_everything_needs_the_token(served: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/../pyproject.toml", "/%2e%2e/pyproject.toml", "/page/../../x", "/lab.js/../../x", "/call/../x", "//x"]
+    "path",
+    ["/../pyproject.toml", "/%2e%2e/pyproject.toml", "/page/../../x", "/lab.js/../../x", "/call/../x", "//x"],
 )
 def test_no_path_climbs(served: Any, no_work: None, path: str) -> None:
     for method in ("GET", "POST"):
@@ -162,7 +165,7 @@ def test_the_command_prints_an_address_and_ends_cleanly() -> None:
             except OSError:
                 time.sleep(0.05)
         os.kill(running.pid, signal.SIGINT)
-        out, error = running.communicate(timeout=20)
+        _, error = running.communicate(timeout=20)
     assert error == ""
     assert running.returncode == 0
 

@@ -99,4 +99,4 @@ class Lab {
   async copy(text) { return copyText(text); }
 }
 
-new Lab();
+globalThis.lab = new Lab(); // at hand in the console: await lab.backend.call("capabilities", {})
