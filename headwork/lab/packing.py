@@ -36,7 +36,7 @@ ROOMS = (
     "grading",
     "lab",
 )
-LEFT_OUT = ("mechanisms/fused", "lab/server", "lab/packing", "lab/page", "__main__")
+LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
 KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
 # Parts of the packages that nothing here imports, and tests.

@@ -125,7 +125,6 @@ class Worker:
 
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="lab")
-        self.running = 0
 
     async def work(self, request: Request, name: str, data: Any) -> dict[str, Any] | None:
         """The answer, or None where the client went away before it."""
@@ -140,7 +139,6 @@ class Worker:
             finally:
                 started.clear()
 
-        self.running += 1
         waiting = asyncio.wrap_future(future := self.pool.submit(call))
         gone = asyncio.ensure_future(_gone(request))
         try:
@@ -156,7 +154,6 @@ class Worker:
             return None
         finally:
             gone.cancel()
-            self.running -= 1
 
 
 async def _gone(request: Request) -> None:
@@ -201,9 +198,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         Route("/lab.js", text(js, "text/javascript")),
         Route("/call/{name}", called, methods=["POST"]),
     ]
-    app = Starlette(routes=routes)
-    app.state.worker = worker
-    return Guard(app, token, hosts)
+    return Guard(Starlette(routes=routes), token, hosts)
 
 
 def warm() -> None:

@@ -32,16 +32,6 @@ pytestmark = pytest.mark.real("chromium", "playwright")
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}
 
 
-@pytest.fixture(scope="module")
-def browser(part: Any) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tools:
-        opened = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """Opens a page and, at the end, says what it complained of or asked for."""

@@ -120,16 +120,6 @@ def served() -> Iterator[Served]:
     thread.join(10)
 
 
-@pytest.fixture(scope="session")
-def browser(part: Any) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tools:
-        opened = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Any]:
     """Opens an address in a context of its own; at the end, says what the page complained of."""

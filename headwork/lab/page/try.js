@@ -156,9 +156,12 @@ class TryRoom {
   // --- pointing: one cell with its arithmetic -------------------------------------------------------------------
   point(place, kind) {
     if (kind === "pin") {
-      this.pinned = place;
+      // While an input is changed, what was looked at before stays in view and follows.
+      const isInput = place && this.state.inputs?.[place[0]] !== undefined;
+      if (isInput) this.lastInput = place;
+      if (!isInput || !this.pinned) this.pinned = place;
       this.over = null;
-      this.lab.address("try", this.state, { show: this.format === "decimal" ? "" : this.format, at: place?.join("|") });
+      this.lab.address("try", this.state, { show: this.format === "decimal" ? "" : this.format, at: this.pinned?.join("|") });
     } else this.over = place;
     this.explainCell();
   }
@@ -190,9 +193,8 @@ class TryRoom {
     const slider = this.view.options.find((option) => option.kind === "slider");
     const input = this.lastInput && this.canvas.cell(...this.lastInput) ? this.lastInput : null;
     const isInput = this.state.inputs?.[path] !== undefined;
-    if (isInput) { this.lastInput = [path, index]; }
     const of = slider ? [slider.name, ""] : input;
-    if (!of || isInput || !this.lab.canChange()) { this.chartBox.hidden = true; return; }
+    if (!of || isInput || !this.lab.isReady) { this.chartBox.hidden = true; return; }
     const wait = this.lab.served ? 150 : 500;
     this.chartTimer = setTimeout(async () => {
       const answer = await this.charting.ask("sensitivity", { state: this.state, path, index, of: of[0], of_index: of[1] });
