@@ -14,12 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
 from headwork.lab.sentences import of_cell
-from headwork.lab.states import CellError, State, Worked, cell_index, entries, read_state, resize, turn, work
+from headwork.lab.states import CellError, State, Worked, cell_index, read_state, resize, turn, work
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
@@ -228,9 +230,10 @@ def _number(worked: Worked, path: str, index: str) -> float | None:
 
 
 def _text_now(state: State, of: str, of_index: str) -> str:
-    if of in state.inputs:
-        return dict(entries(state.inputs[of]))[tuple(int(i) for i in of_index.split(",") if i)]
-    return str(state.options.get(of, ""))
+    if of not in state.inputs:
+        return str(state.options.get(of, ""))
+    cells = np.array(state.inputs[of], object)
+    return str(cells[cell_index(of_index, cells.shape, of)])
 
 
 def _moved_values(state: State, of: str, of_index: str) -> list[str]:
@@ -252,14 +255,9 @@ def _moved_values(state: State, of: str, of_index: str) -> list[str]:
 def _with(state: State, of: str, of_index: str, text: str) -> State:
     if of not in state.inputs:
         return replace(state, options={**state.options, of: text})
-    target = tuple(int(i) for i in of_index.split(",") if i)
-    return replace(state, inputs={**state.inputs, of: _replaced(state.inputs[of], target, text)})
-
-
-def _replaced(nested: Any, index: tuple[int, ...], text: str) -> Any:
-    if not index:
-        return text
-    return [_replaced(part, index[1:], text) if i == index[0] else part for i, part in enumerate(nested)]
+    cells = np.array(state.inputs[of], object)
+    cells[cell_index(of_index, cells.shape, of)] = text
+    return replace(state, inputs={**state.inputs, of: cells.tolist()})
 
 
 @call

@@ -215,7 +215,7 @@ def serve(
     token = token or secrets.token_urlsafe(24)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
-    names = LOOPBACK if host == "127.0.0.1" else (*LOOPBACK, host, socket.gethostname(), socket.getfqdn())
+    names = LOOPBACK if host == "127.0.0.1" else (*LOOPBACK, host, *_own_names())
     hosts = frozenset(f"{name}:{port}" for name in names)
     config = uvicorn.Config(
         application(token, hosts),
@@ -234,6 +234,14 @@ def serve(
     threading.Thread(target=warm, daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(server.serve(sockets=[listening]))
+
+
+def _own_names() -> list[str]:
+    """What others may call this computer, where it listens beyond itself."""
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):
+        return [name, socket.getfqdn(), *socket.gethostbyname_ex(name)[2]]
+    return [name]
 
 
 def _listen(host: str, port: int) -> socket.socket:

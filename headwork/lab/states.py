@@ -214,12 +214,14 @@ def _unreadable(text: Any) -> str:
     """Why one entry cannot be read; nothing where it can."""
     if not str(text).strip():
         return "empty. Type a number, such as 2, 1/2 or sqrt(2)."
-    try:
-        read_number(str(text), exact=False)  # decimals, because an error should not wait for SymPy
-    except SymbolFound:
-        return ""
-    except InputError as error:
-        return str(error)
+    for exact in (False, True):  # decimals first, because an error should not wait for SymPy
+        try:
+            read_number(str(text), exact=exact)
+            break
+        except SymbolFound:
+            continue
+        except InputError as error:
+            return str(error)
     return ""
 
 

@@ -163,10 +163,10 @@ class TryRoom {
       this.over = null;
       this.lab.address("try", this.state, { show: this.format === "decimal" ? "" : this.format, at: this.pinned?.join("|") });
     } else this.over = place;
-    this.explainCell();
+    this.explainCell(kind === "pin");
   }
 
-  async explainCell() {
+  async explainCell(chosen = false) {
     const place = this.over || this.pinned;
     const [path, index] = place || [];
     if (!place || !this.canvas.cell(path, index)) {
@@ -183,6 +183,7 @@ class TryRoom {
     const words = make("p.words", {}, answer.words.charAt(0).toUpperCase() + answer.words.slice(1), this.cellButtons);
     this.lines.replaceChildren(...[answer.names, answer.numbers].filter(Boolean).map(arithmeticLine), words);
     this.cellButtons.hidden = false;
+    if (chosen) this.lab.announce(`${answer.numbers}. ${answer.words}`);
     this.unsetButton.hidden = !this.canvas.cell(path, index).classList.contains("edited");
     if (!this.over) this.chart(path, index);
   }
@@ -222,7 +223,7 @@ class TryRoom {
   // --- the panel below -----------------------------------------------------------------------------------------
   makePanel() {
     this.sentence = make("p.sentence");
-    this.lines = make("div.lines", { "aria-live": "polite" });
+    this.lines = make("div.lines");
     this.chartBox = make("div.chart", { hidden: true });
     this.changeButton = make("button", { type: "button", onclick: () => this.canvas.edit(this.canvas.cell(...this.marked)) }, "Change this number");
     this.unsetButton = make("button", { type: "button", hidden: true, onclick: () => this.undoEdit(...this.marked) }, "Undo this change");
