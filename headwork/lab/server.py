@@ -249,6 +249,7 @@ def _listen(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        made.listen(128)  # whoever has the address can connect from now on
     except OSError as error:
         made.close()
         raise InputError(
