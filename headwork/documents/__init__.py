@@ -2,7 +2,9 @@
 
 from headwork.documents.blocks import (
     Arithmetic,
+    Bar,
     Block,
+    Card,
     Code,
     Details,
     Document,
@@ -12,10 +14,12 @@ from headwork.documents.blocks import (
     Item,
     Items,
     Link,
+    Marked,
     Note,
     Prose,
     Shown,
     Slider,
+    Strip,
     Table,
     Value,
     Values,
