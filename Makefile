@@ -1,5 +1,6 @@
 # Headwork. Every target sets itself up: a .venv in this folder, with pip.
 #   make run         the problem book; ends by itself and says where the report is
+#   make lab         the page that computes, on this computer; Ctrl-C ends it
 #   make test        the test suite: quick, and needs nothing but Python
 #   make test-real   the tests that need a real browser, course system, LaTeX, data or weights; installs what it can
 #   make check       format, lint, types, import contract: what CI runs besides the tests
@@ -12,10 +13,14 @@ PY := .venv/bin/python
 # Bytecode is written as modules are first imported: the set-up installs none.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-real check soak bench results notebooks clean setup dev
+.PHONY: run lab test test-real check soak bench results notebooks clean setup dev
 run:
 	@sh setup.sh run
 	@$(PY) -m headwork run
+
+lab:
+	@sh setup.sh run
+	@$(PY) -m headwork lab
 
 test: dev
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not real"

@@ -167,7 +167,7 @@ def first_on_path(*names: str) -> str | None:
     return next(filter(None, map(shutil.which, names)), None)
 
 
-# In the order in which they are installed. A new part (Pyodide, say) is one line here.
+# In the order in which they are installed. A new part is one line here.
 PARTS = {
     "compiler": debian(partial(first_on_path, "g++", "clang++", "c++"), "g++"),
     "dpkg-deb": debian(partial(first_on_path, "dpkg-deb"), "dpkg"),
@@ -185,6 +185,8 @@ PARTS = {
     "rotten-tomatoes": data("rotten-tomatoes"),
     "imdb": data("imdb"),
     "minilm": data("minilm"),
+    "pyodide": data("pyodide"),
+    "node": debian(partial(first_on_path, "node"), "nodejs"),
 }
 
 if __name__ == "__main__":

@@ -50,6 +50,17 @@ def part():
     return lambda name: PARTS[name].find()
 
 
+@pytest.fixture(scope="session")
+def browser(part):
+    """A real browser, for all tests that need one."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tools:
+        opened = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
 @pytest.fixture
 def headwork_command(monkeypatch, capsys):
     """The command line in this process, with the commands that a test has imported: code, stdout, stderr."""

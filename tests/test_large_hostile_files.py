@@ -257,7 +257,7 @@ def readers() -> dict[str, tuple[Callable[[int], dict[str, bytes]], Callable[[Pa
     from headwork.comparison import measurements
     from headwork.courses.cohort import read_overrides
     from headwork.data.image_files import read_image
-    from headwork.readings.problem_file import read_problem
+    from headwork.readings.explaining import read_problem
     from headwork.tokenizer_files import read_tokenizer_json
 
     def load(name: str) -> Callable[[Path, bytes], Any]:

@@ -95,6 +95,7 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 # The extra of pyproject.toml that installs each package which the core lacks, by the names that are imported.
 EXTRAS = dict.fromkeys(("safetensors", "sklearn", "tokenizers", "torch"), "train")
+EXTRAS |= dict.fromkeys(("starlette", "uvicorn"), "lab")
 EXTRAS |= dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export")
 
 

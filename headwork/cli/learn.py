@@ -1,4 +1,4 @@
-"""``headwork run``, ``problems`` and ``explain``: the problem book, and problems worked step by step."""
+"""``headwork run``, ``problems``, ``explain`` and ``lab``: the problem book, problems worked step by step."""
 
 import shutil
 import sys
@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command
-from headwork.cli.output import Digits, ListAll, Output, Settings, assignment
+from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_is_file
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def run(
     tokens = 'headwork explain self-attention --set tokens="1 2; 2 0; 0 1"'
     print(f"Try next:\n  headwork problems A2\n  {tokens} --exact")
     print(f"  {tokens} --slide beta --as html --out beta.html")
+    print("Or change the numbers in a page that computes:\n  headwork lab")
     if not all(solution.right for solution in results.values()):
         raise typer.Exit(1)
 
@@ -102,6 +103,64 @@ def _train_digits(folder: Path) -> Any:
     job = train_digits(folder)
     print(f"Test accuracy {job[0].test_accuracy:.1%} on images it has never seen.")
     return job
+
+
+@command("headwork lab", "headwork lab --save course.html", "headwork lab --site lab/")
+def lab(
+    save: Annotated[Path | None, Option(help="Write the page as one file that needs no server.")] = None,
+    site: Annotated[Path | None, Option(help="Write it as a folder for any static web host.")] = None,
+    host: Annotated[
+        str, Option(help="Listen beyond this computer; the token is still needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="A port of your choice; a free one by default.")] = 0,
+    browser: Annotated[
+        bool, Option("--browser/--no-browser", help="Open the page where there is one.")
+    ] = True,
+) -> None:
+    """Open a page that computes: change any number.
+
+    It is served from this computer, for whoever has the address with its token, until Ctrl-C. --save and
+    --site put Python itself into the page (fetched once, some 20 MB), so that it needs no server.
+    """
+    if save or site:
+        _write_lab(save, site)
+        return
+    from headwork.lab.server import serve
+
+    def announce(address: str) -> None:
+        print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)
+        if browser:
+            _open_browser(address)
+
+    serve(host=host, port=port, announce=announce)
+
+
+def _write_lab(save: Path | None, site: Path | None) -> None:
+    from headwork.files import write_atomic
+    from headwork.lab import page
+
+    check_is_file(save)
+    if site is not None and site.exists() and not site.is_dir():
+        raise InputError(f"--site {site} is a file. Name a folder.")
+    if save:
+        print(f"wrote {write_atomic(save, page.one_file())}", file=sys.stderr)
+    for name, data in page.site().items() if site else ():
+        assert site is not None
+        write_atomic(site / name, data)
+    if site:
+        print(f"wrote {site}: put the folder on any web host", file=sys.stderr)
+
+
+def _open_browser(address: str) -> None:
+    """Open the page where somebody sits before this screen; over a network nobody does."""
+    import os
+    import threading
+    import webbrowser
+
+    shown = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    seen = shown or sys.platform in ("darwin", "win32")
+    if seen and sys.stdout.isatty():
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 @command(

@@ -1,4 +1,4 @@
-"""The catalog of data sets and pretrained encoders by name: their files, digests, licences and sources.
+"""The catalog of data sets, encoders and runtimes by name: their files, digests, licences and sources.
 
 A digest is of the plain content, not of a compressed copy: Debian compressed Fashion-MNIST anew. Where a set
 comes in several variants (IMDB as two tables, or as its authors' archive) any one of them is enough. The
@@ -63,7 +63,7 @@ class Entry:
     """A data set or encoder of the catalog. Without variants it is embedded: nothing is fetched."""
 
     name: str
-    kind: Literal["images", "texts", "encoder"]
+    kind: Literal["images", "texts", "encoder", "runtime"]
     about: str
     licence: str
     source: str

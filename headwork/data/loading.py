@@ -102,6 +102,8 @@ def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **option
         raise InputError(
             f"{entry.name} is a pretrained encoder, not data. Train with --encoder {entry.name}."
         )
+    if entry.kind == "runtime":
+        raise InputError(f"{entry.name} is a runtime, not data. headwork lab --save puts it into a page.")
     if entry.name == "digits":
         return Images.split(entry.name, tuple("0123456789"), _digits(), test=0.2, **options)
     folder = fetch(entry, from_folder=from_folder, log=log)

@@ -62,8 +62,8 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
 
 def all_causes(exercise: Exercise, answers: Mapping[str, str]) -> dict[str, tuple[Cause, ...]]:
     """Every cause that gives the numbers of each wrong step, also where too many do to tell one."""
-    marker = _Marker(exercise, exercise.tokens_as)
-    steps = [marker.mark(path, answers.get(path, ""), points) for path, points in exercise.asked.items()]
+    marker = _Marker(exercise, answers, exercise.tokens_as)
+    steps = [marker.mark(path, points) for path, points in exercise.asked.items()]
     return {step.path: step.causes for step in steps if step.state == "wrong"}
 
 

@@ -68,7 +68,10 @@ def _doors(trained: Any) -> Items:
     model: Inline = "headwork run without --book-only trains one on digits."
     if trained is not None:
         model = (Link("its report", DIGITS), " says what it learned of digits, and where it goes wrong.")
-    example = (Link("four tokens by hand", "#A2"), ": point at a number, and see what it comes from.")
+    example = (
+        Link("four tokens by hand", "#A2"),
+        ": point at a number, and see what it comes from; headwork lab opens them to change.",
+    )
     doors = {
         "Look up a question": tuple(handouts),
         "See attention at work": example,

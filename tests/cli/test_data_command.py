@@ -36,7 +36,7 @@ def test_list(headwork, tmp_path):
     assert "not yet" in shown.stdout
     assert f"Cache: {tmp_path / 'cache'}" in shown.stdout
     rows = {row["name"]: row for row in json.loads(headwork("list", "--json").stdout)["rows"]}
-    assert list(rows) == ["digits", "fashion-mnist", "imdb", "rotten-tomatoes", "minilm"]
+    assert list(rows) == ["digits", "fashion-mnist", "imdb", "rotten-tomatoes", "minilm", "pyodide"]
     assert rows["fashion-mnist"] == {
         "name": "fashion-mnist",
         "kind": "images",
@@ -104,6 +104,7 @@ def test_get_from_a_folder_without_the_files(headwork, tmp_path):
     [
         (["show", "digitz"], "Did you mean 'digits'"),
         (["show", "minilm"], "pretrained encoder"),
+        (["show", "pyodide"], "a runtime, not data"),
         (["show", "digits", "--columns", "a,b"], "for files of your own"),
         (["show", "digits", "--as", "pdf"], "unknown --as 'pdf'"),
         (["show", "digits", "--json", "--out", "x.png"], "is a picture"),

@@ -23,28 +23,24 @@ PASTE = """text => {
 
 
 @pytest.fixture
-def opened(part: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens pages in one browser, whose storage they share; at the end none has complained or fetched."""
-    from playwright.sync_api import sync_playwright
-
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Opens pages that share their storage; at the end none has complained or fetched."""
     complaints: list[str] = []
-    with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
-        context = browser.new_context()
+    context = browser.new_context()
 
-        def opening(text: str, name: str = "page.html") -> Any:
-            (tmp_path / name).write_text(text, encoding="utf-8")
-            page = context.new_page()
-            page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.on(
-                "request",
-                lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else complaints.append(r.url),
-            )
-            page.goto((tmp_path / name).as_uri())
-            return page
+    def opening(text: str, name: str = "page.html") -> Any:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else complaints.append(r.url),
+        )
+        page.goto((tmp_path / name).as_uri())
+        return page
 
-        yield opening
-        browser.close()
+    yield opening
+    context.close()
     assert complaints == []
 
 

@@ -1,4 +1,4 @@
-"""A real browser, and pages opened in it that may complain of nothing and ask for nothing."""
+"""Pages opened in a real browser, which may complain of nothing and ask for nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture(scope="module")
-def browser(part: Any) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tools:
-        opened = tools.chromium.launch(executable_path=part("chromium"), args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

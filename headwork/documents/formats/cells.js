@@ -10,20 +10,7 @@
   panel.setAttribute("aria-live", "polite");
 
   function tell(lines) {
-    panel.replaceChildren(...lines.map((line) => {
-      const p = document.createElement("p");
-      p.textContent = line;
-      const formula = typeset(line);
-      if (formula) {
-        // Typeset for the eye, as it is written for those who listen or copy.
-        const spoken = document.createElement("span");
-        spoken.className = "spoken";
-        spoken.textContent = line;
-        formula.setAttribute("aria-hidden", "true");
-        p.replaceChildren(spoken, formula);
-      }
-      return p;
-    }));
+    panel.replaceChildren(...lines.map(arithmeticLine));
     panel.hidden = lines.length === 0;
   }
 
@@ -78,7 +65,7 @@
       }
     }
     const maps = [...places.values()].filter((place) => place instanceof HeatMap);
-    new Flow(root, cells, (cell) => record(cell)[5]);
+    Flow.ofCells(root, cells, (cell) => record(cell)[5]);
     const rowsOf = (matrix) => {
       const rows = places.get(matrix.querySelector("canvas"))?.rows
         || [...matrix.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((td) => places.get(td)));

@@ -1,3 +1,17 @@
+// Puts text on the clipboard.
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // a page that was opened as a file may lack the clipboard
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
 // Buttons that copy a card's numbers as LaTeX or NumPy.
 const copyButtons = (() => {
   const LATEX = { "∞": "\\infty", "-∞": "-\\infty", undefined: "\\text{undefined}" };
@@ -34,19 +48,6 @@ const copyButtons = (() => {
     },
   };
 
-  async function copy(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch { // a page that was opened as a file may lack the clipboard
-      const area = document.createElement("textarea");
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      document.execCommand("copy");
-      area.remove();
-    }
-  }
-
   // ``rowsOf`` gives the records of a matrix, row by row, each with its number at the end; what is shown in part is not copied.
   return (card, rowsOf) => {
     const places = [...card.querySelectorAll(".matrix")].filter((place) => place.closest(".parameter, .card") === card);
@@ -60,7 +61,7 @@ const copyButtons = (() => {
       button.textContent = `copy ${form}`;
       button.setAttribute("aria-label", `copy ${form} of ${name}`);
       button.addEventListener("click", async () => {
-        await copy(write(places.map(rowsOf), name));
+        await copyText(write(places.map(rowsOf), name));
         button.textContent = "copied";
         setTimeout(() => { button.textContent = `copy ${form}`; }, 1500);
       });

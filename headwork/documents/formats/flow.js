@@ -3,25 +3,37 @@ class Flow {
   static MOST = 80; // cards; of more the arrows would say nothing
   static LANES = 4; // beside the cards, on the left
 
-  constructor(root, cells, sources) {
-    this.root = root;
+  // ``before`` has, for each card, the set of those that it reads.
+  constructor(root, before) {
+    Object.assign(this, { root, before });
+    root.insertAdjacentHTML("afterbegin", '<svg class="arrows" aria-hidden="true"></svg>');
+    this.picture = root.firstElementChild;
+    this.observer = new ResizeObserver(() => this.draw());
+    this.observer.observe(root);
+  }
+
+  // The flow of a page of cells: their sources say which card reads which.
+  static ofCells(root, cells, sources) {
     const cards = [...root.querySelectorAll(".card")];
     if (cards.length < 2 || cards.length > Flow.MOST) return;
     const cardOf = (cell) => (cell.map?.canvas || cell.element).closest(".card");
-    this.before = new Map(cards.map((card) => [card, new Set()]));
+    const before = new Map(cards.map((card) => [card, new Set()]));
     for (const cell of cells) {
       const card = cardOf(cell);
       for (const number of card ? sources(cell) : []) {
         const source = cardOf(cells[number]);
-        if (source && source !== card) this.before.get(card).add(source);
+        if (source && source !== card) before.get(card).add(source);
       }
     }
-    root.querySelectorAll(".cards").forEach((group) => this.breakRows([...group.children]));
-    root.insertAdjacentHTML("afterbegin", '<svg class="arrows" aria-hidden="true"></svg>');
-    this.picture = root.firstElementChild;
-    new ResizeObserver(() => this.draw()).observe(root);
-    for (const kind of ["pointerover", "focusin"]) root.addEventListener(kind, (event) => this.light(event.target.closest(".card")));
-    root.addEventListener("pointerleave", () => this.light(null));
+    const flow = new Flow(root, before);
+    root.querySelectorAll(".cards").forEach((group) => flow.breakRows([...group.children]));
+    for (const kind of ["pointerover", "focusin"]) root.addEventListener(kind, (event) => flow.light(event.target.closest(".card")));
+    root.addEventListener("pointerleave", () => flow.light(null));
+  }
+
+  stop() {
+    this.observer.disconnect();
+    this.picture.remove();
   }
 
   // What stands side by side, or follows from the card before it, shares a row.
@@ -63,7 +75,7 @@ class Flow {
         const past = all.some((other) => other.top >= from.foot && other.foot <= to.top);
         if (past && !lanes.has(source)) lanes.set(source, lanes.size % Flow.LANES);
         const path = document.createElementNS(this.picture.namespaceURI, "path");
-        path.setAttribute("d", past ? Flow.detour(from, to, share, lanes.get(source)) : Flow.line(from, to, share));
+        path.setAttribute("d", this.constructor.line(from, to, share, past ? lanes.get(source) : null));
         this.paths.push({ card, source, path });
       });
     }
@@ -76,8 +88,9 @@ class Flow {
     return `M${x} ${from.bottom}V${from.foot + 6 + 2 * lane}H${-6 - 4 * lane}V${to.top - 8 - lane}H${end}V${to.top - 1}m-4 -5l4 5l4 -5`;
   }
 
-  // From the right edge to the left one within a row, or else from below to above; with its point.
-  static line(from, to, share) {
+  // From the right edge to the left one within a row, or else from below to above, or by a lane; with its point.
+  static line(from, to, share, lane) {
+    if (lane !== null) return Flow.detour(from, to, share, lane);
     if (from.right <= to.left && from.top < to.bottom && to.top < from.bottom) {
       const y = Math.max(from.top, to.top) + 28;
       return `M${from.right} ${y}H${to.left - 1}m-5 -4l5 4l-5 4`;

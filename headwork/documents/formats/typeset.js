@@ -96,3 +96,18 @@ const typeset = (() => {
     }
   };
 })();
+
+// The same as a paragraph: typeset for the eye, as it is written for those who listen or copy.
+function arithmeticLine(line) {
+  const p = document.createElement("p");
+  p.textContent = line;
+  const formula = typeset(line);
+  if (formula) {
+    const spoken = document.createElement("span");
+    spoken.className = "spoken";
+    spoken.textContent = line;
+    formula.setAttribute("aria-hidden", "true");
+    p.replaceChildren(spoken, formula);
+  }
+  return p;
+}

@@ -1,0 +1,336 @@
+"""The calls: plain functions, JSON in, JSON out, the same over HTTP and inside the page (docs/lab.md).
+
+``answer("explain", {"state": {...}})`` gives the function's answer, or ``{"error": {"message": ...,
+"path": ..., "index": ...}}``. A call is a function under ``@call``; by that it can be reached both ways.
+"""
+
+import base64
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwork import __version__
+from headwork.documents.formats import find_format, format_names
+from headwork.documents.writing import number_text, with_infinity
+from headwork.errors import HeadworkError, InputError, TooLarge, unknown
+from headwork.lab.sentences import of_cell
+from headwork.lab.states import CellError, State, Worked, cell_index, read_state, resize, turn, work
+from headwork.lab.views import view
+from headwork.mechanisms.definitions import DEFINITIONS
+from headwork.note import MECHANISMS
+from headwork.numbers.typed import SymbolFound, nested_array, nested_texts, read_number
+from headwork.readings import Trace
+from headwork.readings.models_by_hand import by_hand
+from headwork.readings.showing import trace_data
+
+FIRST = "self-attention"  # the first screen: the four tokens
+CHART_POINTS = 41
+MAX_PASTE = 20_000
+Call = Callable[..., dict[str, Any]]
+CALLS: dict[str, Call] = {}
+
+
+def call(function: Call) -> Call:
+    """Add a function to the calls under its own name."""
+    CALLS[function.__name__] = function
+    return function
+
+
+def answer(name: str, request: Any) -> dict[str, Any]:
+    """The answer of a call; what is wrong with the request is an answer too, and nothing else escapes.
+
+    >>> answer("nothing", {})["error"]["message"][:22]
+    "unknown call 'nothing'"
+    """
+    try:
+        if name not in CALLS:
+            raise unknown("call", name, CALLS)
+        if not isinstance(request, dict) or not all(isinstance(key, str) for key in request):
+            raise InputError("the request is not readable. Expected a JSON object.")
+        return CALLS[name](**request)
+    except HeadworkError as error:
+        where = {"path": error.path, "index": error.index} if isinstance(error, CellError) else {}
+        large = isinstance(error, TooLarge) or getattr(error, "too_large", False)
+        return {"error": {"message": str(error), "kind": "too large" if large else "input", **where}}
+    except (TypeError, ValueError, RecursionError, OverflowError, KeyError, IndexError) as error:
+        return {
+            "error": {
+                "message": f"{name}: the request does not fit ({type(error).__name__}).",
+                "kind": "input",
+            }
+        }
+
+
+def answer_text(name: str, request: str) -> str:
+    """The same with JSON as text, for the worker inside the page."""
+    return json.dumps(answer(name, json.loads(request)), ensure_ascii=False, allow_nan=False)
+
+
+# --- what there is ----------------------------------------------------------------------------------------
+@call
+def capabilities() -> dict[str, Any]:
+    """What is there: the version, the calls, the formats, and what needs more than the core."""
+    has_plots = find_spec("matplotlib") is not None
+    return {
+        "version": __version__,
+        "calls": list(CALLS),
+        "formats": [name for name in format_names() if name != "pdf" or find_spec("typst")],
+        "first": FIRST,
+        "plots": has_plots,
+        "torch": find_spec("torch") is not None,
+    }
+
+
+@cache
+def examples() -> dict[str, Any]:
+    """The example of each mechanism, from ``examples.toml``, in the order in which the page lists them."""
+    return tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
+
+
+@call
+def mechanisms() -> dict[str, Any]:
+    """Every mechanism by its group: what it is, its example as a state, and what that example shows."""
+    about = {slug: mechanism.about for slug, mechanism in MECHANISMS.items()}
+    about |= {d.slug: by_hand(d, {})[0].about for d in DEFINITIONS.values()}
+    listed = []
+    for slug, example in examples().items():
+        shown = {name: example[name] for name in ("group", "point", "look")}
+        listed.append({"slug": slug, "about": about[slug], **shown, "state": example_state(slug).as_data()})
+    return {"mechanisms": listed}
+
+
+def example_state(slug: str) -> State:
+    """The example of a mechanism as a state."""
+    if slug not in examples():
+        raise unknown("mechanism", slug, examples())
+    own = ("inputs", "options", "exact", "random")
+    return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in own}})
+
+
+# --- the canvas -------------------------------------------------------------------------------------------
+@call
+def explain(state: Any) -> dict[str, Any]:
+    """Everything that the canvas shows of a state: values, options, warnings, one sentence."""
+    return view(work(read_state(state)))
+
+
+@call
+def cell(state: Any, path: str, index: str) -> dict[str, Any]:
+    """The arithmetic of one cell: in names, in numbers, in words, and the cells that it comes from."""
+    worked = work(read_state(state))
+    edited = index in worked.state.edits.get(path, {})
+    trace = worked.trace if edited else worked.before.get(path, worked.trace)
+    at = cell_index(index, trace[path].shape, path)
+    found = trace.cell(path, *at)
+    names = "" if found.in_names in (found.in_numbers, found.exact) else f"{found.name} = {found.in_names}"
+    same = (v.path for v in trace.inputs.values() if v.raw.array is trace[path].raw.array and v.path != path)
+    sources = found.sources or tuple((name, at) for name in same)
+    return {
+        "names": names,
+        "numbers": str(found),
+        "words": of_cell(worked, path, at),
+        "edit": _editable(found.exact or found.decimal),
+        "sources": [[name, ",".join(map(str, i))] for name, i in sources],
+    }
+
+
+def _editable(text: str) -> str:
+    return text.replace("∞", "oo").replace("undefined", "")
+
+
+@call
+def resized(state: Any, name: str, axis: int, by: int) -> dict[str, Any]:
+    """The canvas with a token, or an entry of a width, more or fewer."""
+    return view(work(resize(read_state(state), name, axis, by)))
+
+
+@call
+def turned(state: Any, tokens_as: str) -> dict[str, Any]:
+    """The canvas with tokens as rows or as columns."""
+    return view(work(turn(read_state(state), tokens_as)))
+
+
+@call
+def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
+    """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as one types it."""
+    now = read_state(state)
+    if len(text) > MAX_PASTE:
+        raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
+    try:
+        new = nested_texts(text)
+        nested_array([new] if isinstance(new, str) else new)
+    except SymbolFound:
+        pass
+    except InputError as error:
+        raise CellError(error, name) from None
+    if name in now.inputs and isinstance(new, list) and _depth(new) < _depth(now.inputs[name]):
+        new = [new]  # one row of a matrix
+    return view(work(replace(now, inputs={**now.inputs, name: new}, edits={})))
+
+
+def _depth(nested: Any) -> int:
+    return 1 + _depth(nested[0]) if isinstance(nested, list) else 0
+
+
+@call
+def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") -> dict[str, Any]:
+    """How one cell follows another, or an option: points of a curve, placed from 0 to 1 for a small chart.
+
+    ``of`` is what is moved: an input with ``of_index``, or ``beta``.
+    """
+    now = replace(read_state(state), exact=False)
+    watched = _number(work(now), path, index)
+    moved = _moved_values(now, of, of_index)
+    pairs = []
+    for text in moved:
+        value = _number(work(_with(now, of, of_index, text)), path, index)
+        if value is not None and abs(value) < 1e12:
+            pairs.append((text, value))
+    if len(pairs) < 2:
+        raise InputError(f"{path} has no finite values to draw along {of}.")
+    low, high = min(y for _, y in pairs), max(y for _, y in pairs)
+    span = high - low
+    points = [
+        [i / (len(pairs) - 1), (y - low) / span if span > 1e-12 else 0.5] for i, (_, y) in enumerate(pairs)
+    ]
+    current = _text_now(now, of, of_index)
+    at = next((i for i, (text, _) in enumerate(pairs) if text == current), None)
+    changed = (
+        "does not change" if span <= 1e-12 else f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
+    )
+    ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]
+    return {
+        "points": points,
+        "values": [number_text(y, now.digits) for _, y in pairs],
+        "moved": [with_infinity(text) for text, _ in pairs],
+        "at": at,
+        "flat": span <= 1e-12,
+        "x": ends,
+        "y": [number_text(low, 4), number_text(high, 4)],
+        "words": f"{path}[{index}] {changed} while {of}{f'[{of_index}]' if of_index else ''} goes "
+        f"from {ends[0]} to {ends[1]}. Now it is {_now(watched)}.",
+    }
+
+
+def _now(number: float | None) -> str:
+    return "undefined" if number is None else number_text(number, 4)
+
+
+def _number(worked: Worked, path: str, index: str) -> float | None:
+    value = worked.trace[path]
+    number = value.values[cell_index(index, value.shape, path)]
+    return None if number is None or number != number else float(number)
+
+
+def _text_now(state: State, of: str, of_index: str) -> str:
+    if of not in state.inputs:
+        return str(state.options.get(of, ""))
+    cells = np.array(state.inputs[of], object)
+    return str(cells[cell_index(of_index, cells.shape, of)])
+
+
+def _moved_values(state: State, of: str, of_index: str) -> list[str]:
+    """The values that are tried: the stops of the slider, or on both sides of what stands there now."""
+    control = next((o for o in view(work(state))["options"] if o["name"] == of), None)
+    if control is not None:
+        if "stops" not in control:
+            raise CellError(f"{of} is not on a slider.", of)
+        return list(control["stops"])
+    if of not in state.inputs:
+        raise unknown("input to move", of, state.inputs)
+    now = _text_now(state, of, of_index)
+    middle = read_number(now, exact=False)
+    half = CHART_POINTS // 2
+    reach = max(3.0, 2 * abs(middle))
+    return [now if i == 0 else f"{middle + reach * i / half:.6g}" for i in range(-half, half + 1)]
+
+
+def _with(state: State, of: str, of_index: str, text: str) -> State:
+    if of not in state.inputs:
+        return replace(state, options={**state.options, of: text})
+    cells = np.array(state.inputs[of], object)
+    cells[cell_index(of_index, cells.shape, of)] = text
+    return replace(state, inputs={**state.inputs, of: cells.tolist()})
+
+
+@call
+def export(state: Any, format: str, fragment: bool = False) -> dict[str, Any]:
+    """The worked state in one of the formats, as a file: its name and its content."""
+    worked = work(read_state(state))
+    module = find_format(format)
+    content: str | bytes = worked.trace.render(format, fragment=fragment)
+    name = f"{worked.trace.mechanism.slug}{module.SUFFIX}"
+    if isinstance(content, bytes):
+        return {"name": name, "base64": base64.b64encode(content).decode()}
+    return {"name": name, "text": content}
+
+
+# --- problems ---------------------------------------------------------------------------------------------
+@call
+def problems() -> dict[str, Any]:
+    """The hand-outs, question by question, with the problems that answer each."""
+    from headwork.problems.book import entries as book
+    from headwork.problems.report import handout_texts
+
+    titles = {slug: entry.title for slug, entry in book().items()}
+    handouts = []
+    for name, handout in handout_texts().items():
+        questions = [{"id": f"{name}/{n}", **question} for n, question in handout["questions"].items()]
+        handouts.append({"name": name, "about": handout["about"], "questions": questions})
+    return {"handouts": handouts, "titles": titles}
+
+
+@call
+def problem(slug: str) -> dict[str, Any]:
+    """One problem: question, answer, why, errors in the hand-out's answer, its steps as states, the rest."""
+    from headwork.documents.blocks import Values, as_blocks
+    from headwork.documents.formats.html import blocks_markup
+    from headwork.problems.book import find
+
+    entry = find(slug)
+    solution = entry.solve()
+    states = [state for part in solution.parts if isinstance(part, Trace) for state in _state_of(part)]
+    rest = [b for part in solution.parts if not isinstance(part, Trace) for b in as_blocks(part)]
+    return {
+        "slug": entry.slug,
+        "title": entry.title,
+        "question": entry.question,
+        "answer": solution.answer,
+        "why": solution.why,
+        "verdict": solution.verdict,
+        "errors": [
+            {"what": f.label, "ours": f.ours, "published": f.published, "why": f.why}
+            for f in solution.findings
+            if f.published
+        ],
+        "states": states,
+        "html": str(blocks_markup(b for b in rest if not isinstance(b, Values))),
+        "checks": [f"{f.label}: {f.ours}" for f in solution.findings],
+    }
+
+
+def _state_of(trace: Trace) -> Iterator[dict[str, Any]]:
+    """A trace as a state that can be changed, where all that it was given can be typed."""
+    data = trace_data(trace)
+    inputs = {name: _typed(entry) for name, entry in data["inputs"].items()}
+    options = {name: text for name, text in data["options"].items() if text != "1/sqrt(d_k)"}
+    state = {"mechanism": data["mechanism"], "inputs": inputs, "options": options, "exact": trace.exact}
+    if trace.title or trace.replaced or None in inputs.values() or "given" in options.values():
+        return
+    try:
+        yield work(read_state(state)).state.as_data()
+    except InputError:
+        return
+
+
+def _typed(entry: dict[str, Any]) -> Any:
+    """The numbers of an input as nested texts."""
+    nested = entry.get("exact", entry["values"])
+    return None if "null" in json.dumps(nested) else nested

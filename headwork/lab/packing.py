@@ -1,0 +1,222 @@
+"""Python for the page: Pyodide's files, and ours compiled for its interpreter, packed small.
+
+Pyodide is fetched once into the cache and verified (the catalog's ``pyodide``). What is pure Python goes in
+as bytecode of Pyodide's own Python, so that the page starts quickly: compiled here where this is the same
+Python, or else by Pyodide under node. Compiled files are kept by the digest of what they were made from.
+"""
+
+import hashlib
+import importlib.util
+import io
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from headwork.data.catalog import File, find_entry
+from headwork.data.fetching import cache_folder, content, fetch, to_stderr
+from headwork.errors import InputError
+from headwork.files import write_atomic
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent
+# Of our own what the calls need, and what further rooms will; nothing that needs torch, data or a server.
+ROOMS = (
+    "numbers",
+    "mechanisms",
+    "documents",
+    "readings",
+    "sizes",
+    "construct",
+    "exercises",
+    "grading",
+    "lab",
+)
+LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
+THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
+KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
+# Parts of the packages that nothing here imports, and tests.
+UNUSED = (
+    *(
+        "/tests/",
+        "/f2py/",
+        "/_pyinstaller/",
+        "/distutils/",
+        "/benchmarks/",
+        "sympy/sandbox",
+        "sympy/testing/",
+    ),
+    *(
+        "sympy/parsing/autolev",
+        "sympy/parsing/latex",
+        "sympy/parsing/c/",
+        "sympy/parsing/fortran",
+        "sympy/physics",
+    ),
+    *(
+        "sympy/stats",
+        "sympy/codegen",
+        "sympy/diffgeom",
+        "sympy/crypto",
+        "sympy/holonomic",
+        "sympy/categories",
+    ),
+    *(
+        "sympy/vector",
+        "sympy/liealgebras",
+        "plotting/pygletplot/plot",
+        "numpy/random/_examples",
+        "numpy/random/lib",
+    ),
+    *(
+        "numpy/_core/include",
+        "numpy/_core/lib",
+        "numpy/ma/",
+        "numpy/polynomial/",
+        "numpy/fft/",
+        "numpy/testing/",
+    ),
+)
+RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+MAGIC = b"+\x0e\r\n"  # of the bytecode that Pyodide 314 reads
+NODE_SECONDS = 600
+Archive = dict[str, bytes]
+
+
+def python_files() -> dict[str, bytes]:
+    """What the page needs to run Python, by file name: the runtime, ``site.zip`` and ``sympy.zip``."""
+    folder = fetch("pyodide", log=_quiet)
+    known = {file.name: file for file in find_entry("pyodide").variants[0].files}
+    read = partial(_read, folder, known)
+    site = {**_wheel(read("numpy-")), **_ours(), **dict(_third_party())}
+    symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
+    return {
+        **{name: read(name) for name in RUNTIME},
+        "site.zip": _zipped(compiled(site, folder, optimise=0)),
+        "sympy.zip": _zipped(compiled(symbolic, folder, optimise=2)),
+    }
+
+
+def _quiet(line: str) -> None:
+    if "from the cache" not in line:
+        to_stderr(line)
+
+
+def _read(folder: Path, known: dict[str, File], start: str) -> bytes:
+    return content(folder, next(file for name, file in known.items() if name.startswith(start)))
+
+
+def _kept(name: str) -> bool:
+    return name.endswith(KEPT_SUFFIXES) and not any(part in f"/{name}" for part in UNUSED)
+
+
+def _wheel(data: bytes) -> Archive:
+    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
+        return {name: wheel.read(name) for name in wheel.namelist() if _kept(name)}
+
+
+def _ours() -> Archive:
+    """Our own modules, with the texts and templates beside them."""
+    files = [*PACKAGE.glob("*.py"), *(path for room in ROOMS for path in sorted((PACKAGE / room).rglob("*")))]
+    named = {path.relative_to(PACKAGE).as_posix(): path for path in files if path.is_file()}
+    return {
+        f"headwork/{name}": path.read_bytes()
+        for name, path in named.items()
+        if path.suffix in KEPT_SUFFIXES and not name.startswith(LEFT_OUT)
+    }
+
+
+def _third_party() -> Iterator[tuple[str, bytes]]:
+    """The pure Python packages that write formulas and pages, as they are installed here."""
+    for name in THIRD_PARTY:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.submodule_search_locations
+        root = Path(spec.submodule_search_locations[0])
+        for path in sorted(root.rglob("*")):
+            if path.suffix in (".py", ".txt") and path.is_file():
+                yield f"{name}/{path.relative_to(root).as_posix()}", path.read_bytes()
+        about = (
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"  # some ask for their version
+        )
+        yield f"{name}-{version(name)}.dist-info/METADATA", about.encode()
+
+
+def _zipped(files: Archive) -> bytes:
+    """A zip without compression: the page compresses it as a whole. The same files give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in sorted(files):
+            archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), files[name])
+    return buffer.getvalue()
+
+
+# --- bytecode ---------------------------------------------------------------------------------------------
+def compiled(files: Archive, pyodide: Path, *, optimise: int) -> Archive:
+    """The same files with every module as bytecode, or as they are where nothing can compile them."""
+    sources = {name: data for name, data in files.items() if name.endswith(".py")}
+    rest = {name: data for name, data in files.items() if name not in sources}
+    packed = _zipped(sources)
+    digest = hashlib.sha256(packed + bytes([optimise])).hexdigest()
+    kept = cache_folder() / "lab" / f"{digest[:32]}.zip"
+    if not kept.exists():
+        made = _compile_here(sources, optimise) if importlib.util.MAGIC_NUMBER == MAGIC else None
+        made = made or _compile_by_node(packed, pyodide, optimise)
+        if made is None:
+            to_stderr("lab: no node was found, so modules go in as text and the page starts more slowly.")
+            return files
+        write_atomic(kept, made)
+    with zipfile.ZipFile(kept) as archive:
+        return {**rest, **{name: archive.read(name) for name in archive.namelist()}}
+
+
+def _compile_here(sources: Archive, optimise: int) -> bytes:
+    import importlib._bootstrap_external as loader
+
+    made = {}
+    for name, data in sources.items():
+        code = compile(data, name, "exec", dont_inherit=True, optimize=optimise)
+        made[f"{name}c"] = bytes(loader._code_to_timestamp_pyc(code))  # type: ignore[attr-defined]
+    return _zipped(made)
+
+
+def find_node() -> str | None:
+    """A node to run Pyodide: on the path, or the one that playwright brings."""
+    if found := shutil.which("node"):
+        return found
+    spec = importlib.util.find_spec("playwright")
+    own = Path(spec.origin).parent / "driver" / "node" if spec and spec.origin else None
+    return str(own) if own and own.exists() else None
+
+
+def _compile_by_node(packed: bytes, pyodide: Path, optimise: int) -> bytes | None:
+    node = find_node()
+    if node is None:
+        return None
+    to_stderr("lab: compiling modules for the page, once ...")
+    with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
+        here = Path(temporary)
+        (here / "sources.zip").write_bytes(packed)
+        command = [node, str(HERE / "compile.mjs"), str(pyodide), str(here), str(optimise)]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=NODE_SECONDS,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            raise InputError(f"lab: compiling took more than {NODE_SECONDS // 60} minutes.") from None
+        result = here / "compiled.zip"
+        if done.returncode or not result.exists():
+            to_stderr(
+                f"lab: node failed: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][-300:]}"
+            )
+            return None
+        return result.read_bytes()

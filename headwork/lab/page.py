@@ -1,0 +1,144 @@
+"""The page as it is put together: served in parts, or whole as one file with Python inside.
+
+A room of the page is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``ROOMS`` of lab.js.
+"""
+
+import base64
+import gzip
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from headwork.documents.templates import read_asset, script_data
+from headwork.lab.calls import FIRST, answer, example_state
+
+HERE = Path(__file__).parent / "page"
+STYLES = ("page.css", "trace.css", "lab.css")
+SCRIPTS = (
+    *("flow.js", "typeset.js", "copy.js"),  # of the page that headwork explain writes
+    *("backend.js", "address.js", "canvas.js", "try.js", "problems.js", "start.js", "python.js", "lab.js"),
+)
+# Scripts only from the page itself; style attributes are how figures and tints are drawn.
+SERVED_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+def asset(name: str) -> str:
+    """A style or script: of the lab, or of the pages that every command writes."""
+    own = HERE / name
+    return own.read_text("utf-8") if own.exists() else str(read_asset(name))
+
+
+def style() -> str:
+    return "\n".join(map(asset, STYLES))
+
+
+def script() -> str:
+    body = "\n".join(map(asset, SCRIPTS))
+    return f'"use strict";\n{{\n{body}}}\n'
+
+
+def fill(**parts: Any) -> str:
+    """The page's own template with its parts."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("lab.html").render(**parts)
+
+
+def lab_data(**more: Any) -> Markup:
+    """What the scripts need to begin with."""
+    data = {
+        "first": FIRST,
+        "state": answer("explain", {"state": example_state(FIRST).as_data()})["state"],
+        **more,
+    }
+    return Markup(str(script_data(data)).replace("<script ", '<script id="lab-data" ', 1))
+
+
+def served_page() -> str:
+    """The page of the local server: its style and script are files beside it."""
+    return fill(
+        policy="",
+        styles=Markup('<link rel="stylesheet" href="lab.css">'),
+        data=lab_data(served=True),
+        scripts=Markup('<script src="lab.js"></script>'),
+    )
+
+
+def digest(text: str) -> str:
+    """The source of an inline script or style, for a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+# --- with Python inside -------------------------------------------------------------------------------------
+@cache
+def baked() -> dict[str, Any]:
+    """Answers that the page has before Python is ready: the first screen, every cell of it, the problems."""
+    state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
+    first = answer("explain", {"state": state})
+    known: dict[str, Any] = {"explain first": first}
+    for value in first["values"]:
+        for index in (i for matrix in value["matrices"] for row in matrix["index"] for i in row):
+            request = {"state": state, "path": value["path"], "index": index}
+            known[f"cell first {value['path']} {index}"] = answer("cell", request)
+    known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "capabilities")}
+    for slug in known["problems"]["titles"]:
+        known[f"problem {slug}"] = answer("problem", {"slug": slug})
+    return known
+
+
+def _policy(scripts: str, styles: str, connect: str) -> str:
+    return (
+        f"default-src 'none'; script-src {scripts} 'wasm-unsafe-eval'; worker-src {scripts}; "
+        f"style-src {styles}; style-src-attr 'unsafe-inline'; img-src data:; connect-src {connect}; "
+        "form-action 'none'; base-uri 'none'"
+    )
+
+
+def _data_element(identity: str, text: str) -> Markup:
+    return Markup('<script type="text/plain" {}>{}</script>\n').format(Markup(identity), Markup(text))
+
+
+def one_file() -> bytes:
+    """The whole lab as one page that asks the network for nothing."""
+    from headwork.lab.packing import python_files
+
+    css, js, worker = style(), script(), asset("worker.js")
+    assert "</script" not in worker
+    files = [
+        _data_element(f'data-file="{name}"', base64.b64encode(gzip.compress(data, 9, mtime=0)).decode())
+        for name, data in python_files().items()
+    ]
+    page = fill(
+        policy=_policy(f"{digest(js)} blob:", digest(css), "'none'"),
+        styles=Markup("<style>{}</style>").format(Markup(css)),
+        data=lab_data(served=False, baked=baked()),
+        # The numbers are read while the rest of the file still loads.
+        scripts=Markup("").join(
+            [_data_element('id="worker-code"', worker), *files, Markup(f"<script>{js}</script>")]
+        ),
+    )
+    return page.encode()
+
+
+def site() -> dict[str, bytes]:
+    """The lab as files for any static web host."""
+    from headwork.lab.packing import python_files
+
+    page = fill(
+        policy=_policy("'self'", "'self'", "'self'"),
+        styles=Markup('<link rel="stylesheet" href="lab.css">'),
+        data=lab_data(served=False, baked=baked()),
+        scripts=Markup('<script src="lab.js"></script>'),
+    )
+    texts = {"index.html": page, "lab.css": style(), "lab.js": script(), "worker.js": asset("worker.js")}
+    python = {f"python/{name}": data for name, data in python_files().items()}
+    return {**{name: text.encode() for name, text in texts.items()}, **python}

@@ -1,0 +1,102 @@
+// The page: which room is open, the address, notices, and how Python is reached.
+const ROOMS = { try: ["Try it", TryRoom], problems: ["Problems", ProblemsRoom], start: ["", StartRoom] };
+
+class Lab {
+  constructor() {
+    const data = JSON.parse(document.getElementById("lab-data").textContent);
+    this.served = data.served;
+    this.first = data.first;
+    this.firstState = data.state;
+    this.main = document.getElementById("room");
+    this.progressLine = document.getElementById("ready");
+    const nav = document.getElementById("rooms");
+    for (const [name, [title]] of Object.entries(ROOMS)) if (title) nav.append(make("a", { href: `#/${name}`, "data-room": name }, title));
+    if (this.served) this.backend = new ServerBackend(new URLSearchParams(location.search).get("token") || "");
+    else {
+      this.backend = new PageBackend(data.baked, (share, words) => this.progress(share, words));
+      this.backend.ready.then(() => { this.isReady = true; });
+      startPython(this.backend);
+    }
+    this.isReady ||= this.served;
+    document.querySelector(".skip").addEventListener("click", (event) => {
+      event.preventDefault();
+      document.querySelector("td[tabindex='0']")?.focus();
+    });
+    window.addEventListener("hashchange", () => { if (location.hash !== this.written) this.open(); });
+    this.open();
+  }
+
+  // --- rooms and the address -------------------------------------------------------------------------------------
+  async open() {
+    const place = address.read(location.hash);
+    const name = place.room in ROOMS ? place.room : "try";
+    this.written = location.hash;
+    if (name !== this.name) {
+      this.room?.close();
+      this.main.className = name;
+      delete this.main.dataset.format;
+      this.main.replaceChildren();
+      this.name = name;
+      this.room = new ROOMS[name][1](this.main, this);
+      for (const link of document.querySelectorAll("[data-room]")) link.ariaCurrent = link.dataset.room === name ? "page" : null;
+    }
+    await this.room.open(place);
+    document.body.dataset.open = name; // for whoever waits until something is shown
+  }
+
+  go(hash, again = false) {
+    if (location.hash === hash || again) {
+      history.replaceState(null, "", hash);
+      this.open();
+    } else location.hash = hash;
+  }
+
+  address(room, state, more) {
+    if (!state) return;
+    this.written = address.write(room, state, more);
+    history.replaceState(null, "", this.written);
+    this.written = location.hash;
+  }
+
+  // What a canvas inside another room may use: everything but the address; ``reset`` brings back what it began with.
+  forGuests(reset) {
+    return Object.assign(Object.create(this), { address: () => {}, go: reset });
+  }
+
+  // --- what is asked once --------------------------------------------------------------------------------------
+  once(name) { return (this[`known ${name}`] ||= this.backend.call(name, {})); }
+  async mechanisms() { return (await this.once("mechanisms")).mechanisms || []; }
+  problems() { return this.once("problems"); }
+  capabilities() { return this.once("capabilities"); }
+
+  // --- words for people ----------------------------------------------------------------------------------------
+  // Live changes are announced when they have come to rest.
+  announce(text) {
+    clearTimeout(this.announceTimer);
+    this.announceTimer = setTimeout(() => { document.getElementById("announcer").textContent = text; }, 700);
+  }
+
+  notice(text) {
+    document.querySelector(".notice")?.remove();
+    const box = make("p.notice", { role: "status" }, text);
+    document.body.append(box);
+    setTimeout(() => box.remove(), 6000);
+  }
+
+  canChange() {
+    if (!this.isReady) this.notice("Python is still starting inside this page. In a moment every number can be changed.");
+    return this.isReady;
+  }
+
+  progress(share, words) {
+    const line = this.progressLine;
+    line.hidden = share === 1;
+    line.classList.toggle("bad", share < 0);
+    line.style.setProperty("--share", share);
+    line.textContent = share < 0 ? `Python did not start: ${words}` : words;
+  }
+
+  async copy(text) { return copyText(text); }
+}
+
+globalThis.lab = new Lab(); // at hand in the console: await lab.backend.call("capabilities", {})

@@ -1,0 +1,60 @@
+// Python inside the page: a worker that starts Pyodide from files it is given, or fetches from beside the page.
+const LOCK = { info: { arch: "wasm32", platform: "emscripten_2026_0", version: "314.0.3", python: "3.14.0", abi_version: "2026_0" }, packages: {} };
+const INDEX = "https://inside.invalid/"; // never asked: what Pyodide fetches is answered below
+
+async function unpacked(text) {
+  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(plain).arrayBuffer());
+}
+
+// A page that was opened as a file has no module workers, and Pyodide takes a worker with importScripts for one that
+// cannot import modules; this one can.
+self.importScripts = () => { throw new TypeError("modules are imported here"); };
+let python = null;
+
+async function start({ files, base, empty }) {
+  const tell = (progress, words) => postMessage({ progress, words });
+  const network = self.fetch.bind(self);
+  const get = files ? (name) => unpacked(files[name]) : async (name) => new Uint8Array(await (await network(`${base}${name}`)).arrayBuffer());
+  tell(0.05, "Python is starting inside this page. The numbers can be read already.");
+  const asked = new Map();
+  const bytes = (name) => asked.get(name) || asked.set(name, get(name)).get(name);
+  for (const name of ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"]) bytes(name);
+  const module = async (name) => {
+    if (!files) return import(new URL(`${base}${name}`, self.location).href);
+    const address = URL.createObjectURL(new Blob([await bytes(name)], { type: "text/javascript" }));
+    try { return await import(address); } finally { URL.revokeObjectURL(address); }
+  };
+  self.fetch = async (address) => {
+    const name = String(address).split("/").at(-1);
+    const type = name.endsWith(".wasm") ? "application/wasm" : "application/octet-stream";
+    return new Response(await bytes(name), { headers: { "Content-Type": type } });
+  };
+  const [{ loadPyodide }, { default: createPyodideModule }] = await Promise.all([module("pyodide.mjs"), module("pyodide.asm.mjs")]);
+  python = await loadPyodide({ indexURL: INDEX, lockFileContents: LOCK, createPyodideModule });
+  asked.clear();
+  if (empty) return postMessage({ ready: true });
+  tell(0.6, "Python is here; numpy is next.");
+  python.unpackArchive((await get("site.zip")).buffer, "zip", { extractDir: python.runPython("import site; site.getsitepackages()[0]") });
+  python.runPython("import importlib; importlib.invalidate_caches()");
+  python.globals.set("answer_text", python.runPython("from headwork.lab.calls import answer_text; answer_text"));
+  tell(0.9, "Nearly there.");
+  python.runPython("from headwork.lab.calls import answer, example_state, FIRST; answer('explain', {'state': example_state(FIRST).as_data()})");
+  postMessage({ ready: true });
+  python.FS.writeFile("/lib/sympy.zip", await get("sympy.zip"));
+  python.runPython("import sys; sys.path.append('/lib/sympy.zip')");
+  postMessage({ exact: true });
+  return null;
+}
+
+self.addEventListener("message", async ({ data }) => {
+  if (data.start) {
+    started = start(data.start).catch((error) => postMessage({ failed: String(error).trim().split("\n").at(-1).slice(0, 300) || "unknown" }));
+    return;
+  }
+  await started; // the exact numbers come last
+  const answer = python.globals.get("answer_text");
+  postMessage({ id: data.id, answer: answer(data.name, data.request) });
+});
+let started = null;

@@ -1,0 +1,117 @@
+"""What is seen now, in plain words: of the whole canvas, and of one cell."""
+
+from typing import Any
+
+import numpy as np
+
+from headwork.lab.states import Worked
+from headwork.readings import Trace, TraceValue
+
+EVEN = 1e-9  # weights closer than this are called even
+PARTS = ("query", "key", "value")
+
+
+def overview(worked: Worked) -> str:
+    """One line about the whole: of attention, where the weight goes."""
+    trace = worked.trace
+    weights = _weights(trace)
+    if weights is None:
+        return trace.mechanism.about
+    value, rows = weights
+    who, whom = _who(trace, value)
+    beta = str(trace.options.get("beta"))
+    if beta in ("0", "0.0"):
+        return (
+            f"At β = 0 every score is 0: each {who} spreads its weight evenly, so all outputs are one mean."
+        )
+    clauses = _clauses(rows, who, whom)
+    head = f"In head 0: {clauses[0]}" if len(value.shape) == 3 else clauses[0]
+    more = next((clause for clause in clauses[1:] if "evenly" in clause), "")
+    text = head if not more or more == clauses[0] else f"{head}; {more}"
+    ending = " β = ∞: only the best score counts." if beta in ("inf", "oo") else ""
+    return f"{text[0].upper()}{text[1:]}.{ending}"
+
+
+def _weights(trace: Trace) -> tuple[TraceValue, Any] | None:
+    """The weights of the first attention, and the rows of its first head, where they are numbers."""
+    for value in trace.steps.values():
+        if (
+            value.path.rpartition("/")[2] == "weights"
+            and value.axes[-1:] == ("key",)
+            and len(value.shape) > 1
+        ):
+            rows = np.array(value.values)
+            while rows.ndim > 2:
+                rows = rows[0]
+            return None if rows.dtype == object or not np.isfinite(rows).all() else (value, rows)
+    return None
+
+
+def _who(trace: Trace, value: TraceValue) -> tuple[str, str]:
+    """What attends and what is attended to."""
+    tokens = "tokens" in trace.inputs
+    memory = "memory" in trace.inputs and "cross" not in value.path
+    return ("token", "memory" if memory else "token") if tokens else ("query", "key")
+
+
+def _clauses(rows: Any, who: str, whom: str) -> list[str]:
+    clauses = []
+    for i, row in enumerate(rows):
+        best = int(np.argmax(row))
+        tied = [j for j in range(len(row)) if row[j] >= row[best] - EVEN]
+        if len(tied) == len(row) > 1:
+            clauses.append(f"{who} {i} spreads its weight evenly over all {len(row)}")
+        elif len(tied) > 1:
+            names = " and ".join(f"{whom} {j}" for j in tied)
+            clauses.append(f"{who} {i} gives {share(row[best])} of its weight to each of {names}")
+        else:
+            to = "itself" if whom == who and best == i else f"{whom} {best}"
+            clauses.append(f"{who} {i} gives {share(row[best])} of its weight to {to}")
+    return clauses
+
+
+def share(weight: float) -> str:
+    """A weight in percent, never rounded to all or nothing.
+
+    >>> share(0.5344), share(0.9999), share(1.0), share(0.0004)
+    ('53%', 'over 99%', 'all', 'under 1%')
+    """
+    percent = round(100 * weight)
+    if weight >= 1 - EVEN:
+        return "all"
+    if percent >= 100:
+        return "over 99%"
+    return "none" if weight < EVEN else f"{percent}%" if percent else "under 1%"
+
+
+def of_cell(worked: Worked, path: str, index: tuple[int, ...]) -> str:
+    """One cell in words."""
+    trace = worked.trace
+    value = trace[path]
+    key = ",".join(map(str, index))
+    if key in worked.state.edits.get(path, {}):
+        was = worked.before[path].cell(path, *index)
+        return f"You set this cell. Worked out, it would be {was.exact or was.decimal}."
+    if path in trace.inputs:
+        return "An input: type another number, and all that depends on it follows."
+    name = path.rpartition("/")[2]
+    at = dict(zip(value.axes, index, strict=True))
+    who, whom = _who(trace, value)
+    head = f"In head {at['head']}: " if "head" in at else ""
+    if name == "weights" and {"query", "key"} <= set(at):
+        number = value.values[index]
+        part = f"{share(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
+        gives = f"{head}{who} {at['query']} gives {part} to {whom} {at['key']}"
+        return f"{gives}: its exponential, over the sum of the row."
+    if name == "scores" and {"query", "key"} <= set(at):
+        return (
+            f"{head}how well the query of {who} {at['query']} fits the key of {whom} {at['key']}: "
+            "their dot product, times β."
+        )
+    if name == "output" and _weights(trace) is not None and "query" in at:
+        return f"The mean of the values, weighted by what {who} {at['query']} gives to each {whom}."
+    if name in PARTS and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:
+        first = next(iter(at.values()))
+        return f"A number of the {name} of token {first}: the token times a row of W_{name[0]}."
+    where = ", ".join(f"{axis.replace('_', ' ')} {i}" for axis, i in at.items())
+    return f"{name}{f' at {where}' if where else ''}: the lit cells, put into the formula above."

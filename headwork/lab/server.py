@@ -1,0 +1,258 @@
+"""The local server: the page, its style and script, and the calls, for whoever has the token.
+
+Before any work is done a request must name this host, carry the token, and, where it asks for something to be
+worked out, come from this page and be small. Work is done in a few threads; what a client no longer waits for
+is given up.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headwork.errors import InputError
+from headwork.lab.calls import CALLS, FIRST, answer, example_state
+from headwork.lab.page import SERVED_POLICY, script, served_page, style
+
+MAX_BODY = 256_000  # bytes of one request
+BODY_SECONDS = 10  # for the whole of it
+THREADS = 4
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+HEADERS = {
+    "Content-Security-Policy": SERVED_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def refuse(words: str, status: int) -> Response:
+    """A refusal. The connection ends with it, so that nothing more of the request is read."""
+    return PlainTextResponse(words, status, headers={"Connection": "close"})
+
+
+class GivenUp(BaseException):
+    """Raised inside a call whose client has gone away."""
+
+
+class Guard:
+    """Refuses what is not for us, before any work: foreign hosts and origins, a missing or wrong token."""
+
+    def __init__(self, app: ASGIApp, token: str, hosts: frozenset[str]) -> None:
+        self.app, self.token, self.hosts = app, token, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        if refusal := self.refusal(request):
+            await refusal(scope, receive, send)
+            return
+        await self.app(scope, receive, self._with_headers(send, request))
+
+    def refusal(self, request: Request) -> Response | None:
+        if request.scope["type"] != "http":
+            return refuse("no such thing here", 404)
+        host = request.headers.get("host", "")
+        if host not in self.hosts:
+            return refuse("foreign host", 421)
+        given = (
+            request.query_params.get("token")
+            or request.headers.get("x-headwork-token")
+            or request.cookies.get(self.cookie(host))
+            or ""
+        )
+        if not secrets.compare_digest(given.encode(), self.token.encode()):
+            return refuse("Open the address that headwork lab printed: it has the token.", 403)
+        if request.method not in ("GET", "HEAD"):
+            if request.headers.get("origin", "") not in (f"http://{host}", f"https://{host}"):
+                return refuse("foreign origin", 403)
+            length = request.headers.get("content-length", "")
+            if length and (not length.isdecimal() or int(length) > MAX_BODY):
+                return refuse(f"at most {MAX_BODY:,} bytes", 413)
+        return None
+
+    @staticmethod
+    def cookie(host: str) -> str:
+        """Cookies are shared by the ports of a host: each server has its own."""
+        return f"headwork-{host.rpartition(':')[2]}"
+
+    def _with_headers(self, send: Send, request: Request) -> Send:
+        by_address = request.query_params.get("token") is not None
+        cookie = f"{self.cookie(request.headers['host'])}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                more += [(b"set-cookie", cookie.encode())] if by_address else []
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        return sending
+
+
+async def read_body(request: Request) -> bytes | None:
+    """The body within its limits of size and time; None where it goes beyond them."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY:
+                    return None
+    except TimeoutError:
+        return None
+    return bytes(body)
+
+
+class Worker:
+    """Works calls out in threads, and gives up those whose clients have gone."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="lab")
+
+    async def work(self, request: Request, name: str, data: Any) -> dict[str, Any] | None:
+        """The answer, or None where the client went away before it."""
+        started: list[int] = []
+
+        def call() -> dict[str, Any]:
+            started.append(threading.get_ident())
+            try:
+                return answer(name, data)
+            except GivenUp:
+                return {}
+            finally:
+                started.clear()
+
+        waiting = asyncio.wrap_future(future := self.pool.submit(call))
+        gone = asyncio.ensure_future(_gone(request))
+        try:
+            both: set[asyncio.Future[Any]] = {waiting, gone}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                return waiting.result()
+            if not future.cancel():
+                for thread in started:
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(thread), ctypes.py_object(GivenUp)
+                    )
+            return None
+        finally:
+            gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Ends when the client has gone away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def application(token: str, hosts: frozenset[str]) -> ASGIApp:
+    """The server as an ASGI application."""
+    worker = Worker()
+    page, css, js = served_page(), style(), script()
+
+    def text(content: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+        async def give(request: Request) -> Response:
+            return Response(content, media_type=kind)
+
+        return give
+
+    async def called(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in CALLS:
+            return refuse("no such call", 404)
+        try:
+            body = await read_body(request)
+            if body is None:
+                return refuse(f"at most {MAX_BODY:,} bytes within {BODY_SECONDS} s", 413)
+            data = json.loads(body)
+        except (ValueError, RecursionError):
+            return refuse("not JSON", 400)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        found = await worker.work(request, name, data)
+        if found is None:
+            return Response(status_code=499)
+        content = json.dumps(found, ensure_ascii=False, allow_nan=False)
+        return Response(content, media_type="application/json")
+
+    routes = [
+        Route("/", text(page, "text/html")),
+        Route("/lab.css", text(css, "text/css")),
+        Route("/lab.js", text(js, "text/javascript")),
+        Route("/call/{name}", called, methods=["POST"]),
+    ]
+    return Guard(Starlette(routes=routes), token, hosts)
+
+
+def warm() -> None:
+    """Work the first screen exactly, so that nobody waits for SymPy to be imported."""
+    answer("explain", {"state": {**example_state(FIRST).as_data(), "exact": True}})
+
+
+def serve(
+    *, host: str = "127.0.0.1", port: int = 0, announce: Callable[[str], None], token: str | None = None
+) -> None:
+    """Serve until interrupted; ``announce`` gets the address with its token once the server listens."""
+    import uvicorn
+
+    token = token or secrets.token_urlsafe(24)
+    listening = _listen(host, port)
+    port = listening.getsockname()[1]
+    names = LOOPBACK if host == "127.0.0.1" else (*LOOPBACK, host, *_own_names())
+    hosts = frozenset(f"{name}:{port}" for name in names)
+    config = uvicorn.Config(
+        application(token, hosts),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=1,
+        limit_concurrency=200,
+        h11_max_incomplete_event_size=32_768,
+    )
+    server = uvicorn.Server(config)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
+    announce(f"http://{shown}:{port}/?token={token}")
+    threading.Thread(target=warm, daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(server.serve(sockets=[listening]))
+
+
+def _own_names() -> list[str]:
+    """What others may call this computer, where it listens beyond itself."""
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):
+        return [name, socket.getfqdn(), *socket.gethostbyname_ex(name)[2]]
+    return [name]
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+        made.listen(128)  # whoever has the address can connect from now on
+    except OSError as error:
+        made.close()
+        raise InputError(
+            f"lab: cannot listen on {host}:{port}: {error.strerror}. Choose another --port."
+        ) from None
+    return made

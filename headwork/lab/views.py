@@ -1,0 +1,160 @@
+"""What the canvas shows of a trace: cards in columns from left to right, each with its cells."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from headwork.documents.formats.html import Card, Frame
+from headwork.documents.formulas import mathml, plain_formula
+from headwork.documents.writing import with_infinity
+from headwork.lab.sentences import overview
+from headwork.lab.states import State, Worked, axis_words
+from headwork.note import Mechanism
+from headwork.numbers.graph import operations_between
+from headwork.numbers.options import literal_choices
+from headwork.numbers.typed import SymbolFound, read_number
+from headwork.readings import Trace
+from headwork.readings.assembling import TOKEN_AXES
+from headwork.readings.showing import trace_values
+
+# From the plain mean to hard attention, for the slider; what is typed is put among them.
+BETAS = (
+    *("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1", "1.2", "1.5", "1.8"),
+    *("2", "2.5", "3", "4", "5", "7", "10", "15", "20", "50", "oo"),
+)
+
+
+def view(worked: Worked) -> dict[str, Any]:
+    """The whole canvas of a worked state, as JSON."""
+    trace, state = worked.trace, worked.state
+    block = trace_values(trace)
+    cards = [Card.of(value, False, 0) for value in block.every()]
+    frame = Frame(block, cards)
+    # What a step reads is asked of the trace before an edit: an edited step reads nothing.
+    sources = {
+        value.path: _sources(worked.before.get(value.path, trace), value.path) for value in trace.everything()
+    }
+    columns = _columns(trace, sources)
+    values = []
+    for card in cards:
+        path = card.value.name
+        values.append(
+            {
+                "path": path,
+                "symbol": plain_formula(card.value.symbol),
+                "formula": mathml(card.value.equation),
+                "size": card.value.size.replace(" x ", " × "),
+                "input": path in trace.inputs,
+                "column": columns[path],
+                "from": sources[path],
+                "edited": list(state.edits.get(path, {})),
+                "whole": card.whole,
+                "matrices": [_matrix(frame, card, matrix) for matrix in card.matrices],
+                **({"typed": state.inputs[path]} if path in state.inputs else {}),
+                **({"axes": axis_words(trace.mechanism, state, path)} if path in state.inputs else {}),
+            }
+        )
+    return {
+        "state": state.as_data(),
+        "about": trace.mechanism.about,
+        "values": values,
+        "options": list(_options(trace, state)),
+        "warnings": trace.warnings,
+        "sentence": overview(worked),
+        "exact": trace.exact,
+    }
+
+
+def _matrix(frame: Frame, card: Card, matrix: Any) -> dict[str, Any]:
+    def entry(cell: Any) -> Any:
+        return None if cell is None else [cell.decimal, str(cell.exact), "odd" if cell.odd else cell.heat]
+
+    return {
+        "caption": matrix.caption,
+        "axes": matrix.axes,
+        "rows": list(matrix.rows),
+        "columns": list(matrix.columns),
+        "index": [[None if i is None else ",".join(map(str, i)) for i in row] for row in matrix.cells()],
+        "cells": [[entry(cell) for cell in row] for row in frame.grid(card, matrix)],
+    }
+
+
+# --- which card follows from which ----------------------------------------------------------------------
+def _sources(trace: Trace, path: str) -> list[str]:
+    """The inputs, options and steps that a step reads."""
+    raw = trace[path].raw
+    if path in trace.inputs:
+        return []
+    if not raw.node.operands:  # set by hand, or an input as it stands
+        same = (v.path for v in trace.inputs.values() if v.raw.array is raw.array)
+        return list(same)[:1]
+    labels = [operand.label for op in operations_between(raw) for operand in op.node.operands]
+    return [label for label in dict.fromkeys(labels) if label and label != path]
+
+
+def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
+    """The column of each card: after all that it reads; parameters right before what uses them."""
+    trained = {name for name, value in trace.inputs.items() if getattr(value.card, "trained", False)}
+    depth: dict[str, float] = {name: 0.0 for name in trace.inputs if name not in trained}
+    for path in trace.steps:
+        depth[path] = 1 + max((depth[s] for s in sources[path] if s in depth), default=0.0)
+    for name in trained:
+        used = [depth[path] for path in trace.steps if name in sources[path]]
+        depth[name] = min(used, default=1.0) - 0.5
+    order = sorted(set(depth.values()))
+    return {path: order.index(d) for path, d in depth.items()}
+
+
+# --- options ----------------------------------------------------------------------------------------------
+def _options(trace: Trace, state: State) -> Iterator[dict[str, Any]]:
+    """Each option as a control: its kind, its choices or stops, and what it is now."""
+    yield from controls(trace.mechanism, state.options, trace)
+    if any(axis in TOKEN_AXES for card in trace.mechanism.inputs for axis in card.axes.split()):
+        yield {
+            "name": "tokens_as",
+            "kind": "choice",
+            "choices": ["rows", "columns"],
+            "value": state.tokens_as,
+        }
+
+
+def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> Iterator[dict[str, Any]]:
+    hints = mechanism.option_types()
+    texts = trace.option_texts() if trace else {}
+    for name, parameter in mechanism.options.items():
+        marks = str(getattr(hints[name], "__metadata__", "")) + str(hints[name])
+        usual = "" if parameter.default in (parameter.empty, None) else str(parameter.default)
+        control = {"name": name, "value": str(given.get(name, usual)), "text": texts.get(name, usual)}
+        if choices := literal_choices(hints[name]):
+            yield {**control, "kind": "choice", "choices": [str(c) for c in choices if c is not None]}
+        elif "mask" in marks:
+            yield {**control, "kind": "choice", "choices": ["none", "causal"], "typed": True}
+        elif name == "beta":
+            stops, at = _stops(str(given.get(name) or _usual_beta(trace)))
+            labels = list(map(with_infinity, stops))
+            yield {**control, "kind": "slider", "stops": stops, "labels": labels, "at": at}
+        else:
+            yield {**control, "kind": "number"}
+
+
+def _usual_beta(trace: Trace | None) -> str:
+    """1/sqrt(d_k), as it can be typed."""
+    key = None if trace is None else next((v for v in trace.steps.values() if v.path.endswith("key")), None)
+    key = key or (trace.inputs.get("key") if trace else None)
+    return f"1/sqrt({key.shape[-1]})" if key is not None and key.shape else "1"
+
+
+def _stops(value: str) -> tuple[list[str], int]:
+    """The stops of the slider with what was typed among them, and where that is.
+
+    >>> _stops("0.25")[0][:5], _stops("oo")[1]
+    (['0', '0.1', '0.2', '0.25', '0.3'], 24)
+    """
+    stops = list(BETAS)
+    if value in stops:
+        return stops, stops.index(value)
+    try:
+        number = read_number(value, exact=False)
+    except SymbolFound:
+        return stops, stops.index("1")
+    below = sum(1 for stop in stops if read_number(stop, exact=False) < number)
+    return [*stops[:below], value, *stops[below:]], below

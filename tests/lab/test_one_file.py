@@ -1,0 +1,158 @@
+"""The lab as one file: it asks the network for nothing and computes as the server does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwork.lab.calls import answer
+
+pytestmark = pytest.mark.real("chromium", "playwright", "pyodide", "node")
+START = 120_000  # milliseconds that a busy machine may take to start Python
+
+
+@pytest.fixture(scope="module")
+def inside(browser: Any, one_file: Path) -> Any:
+    """The page with Python started, and whatever it asked for or complained of."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    page = context.new_page()
+    page.set_default_timeout(START)
+    page.asked, page.complaints = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.goto(one_file.as_uri())
+    page.locator("body[data-open]").wait_for(state="attached")
+    page.before_ready = {
+        "starting": page.locator("#ready").inner_text(),
+        "weights": page.locator("td[data-path='weights']").all_inner_texts(),
+        "lines": page.locator(".lines").inner_text(),
+    }
+    page.locator("#ready").wait_for(state="hidden")
+    yield page
+    context.close()
+
+
+def test_it_can_be_read_before_python_is_ready(inside: Any) -> None:
+    before = inside.before_ready
+    assert before["starting"].startswith("Python is starting inside this page")
+    assert before["weights"][1] == "0.5344"
+    assert "A[0,1] = e^2/(e + e^2 + 1 + e) = 0.5344" in before["lines"]
+
+
+def test_it_asks_for_nothing_and_complains_of_nothing(inside: Any, one_file: Path) -> None:
+    assert inside.asked[0] == one_file.as_uri()
+    assert all(address.startswith("blob:null/") for address in inside.asked[1:])
+    assert inside.complaints == []
+
+
+def test_it_is_small_and_its_policy_names_no_network(one_file: Path) -> None:
+    text = one_file.read_text("utf-8")
+    assert len(text.encode()) <= 21_300_000, "the answers of the other problems take half a megabyte more"
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    directives = dict(part.strip().split(" ", 1) for part in policy[1].replace("&#39;", "'").split(";"))
+    assert directives["default-src"] == directives["connect-src"] == "'none'"
+    assert re.fullmatch(r"'sha256-[\w+/=]+' blob: 'wasm-unsafe-eval'", directives["script-src"])
+    assert "http" not in policy[1]
+
+
+def test_a_change_is_worked_out_inside_the_page(inside: Any) -> None:
+    from playwright.sync_api import expect
+
+    slider = inside.get_by_role("slider")
+    slider.focus()
+    slider.press("End")
+    weight = inside.locator("td[data-path='weights'][data-index='0,1']")
+    expect(weight).to_have_text("1")
+    slider.press("Home")
+    expect(weight).to_have_text("0.2500")
+    inside.get_by_role("button", name="Undo (Ctrl+Z)").click()
+    inside.get_by_text("both", exact=True).click()
+    inside.locator("td[data-path='weights'] math").first.wait_for()
+
+
+def cells(shown: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Path, decimal and exact form of every cell, in order."""
+    return [
+        (value["path"], *cell[:2])
+        for value in shown["values"]
+        for matrix in value["matrices"]
+        for row in matrix["cells"]
+        for cell in row
+        if cell
+    ]
+
+
+def close(a: str, b: str) -> bool:
+    """Whether two decimals are the same number: the last bits of e^x differ between processors."""
+    try:
+        return abs(float(a) - float(b)) <= 1e-9 * (1 + abs(float(a)))
+    except ValueError:
+        return a == b
+
+
+def compare(page: Any, some: Any) -> None:
+    for state in some:
+        state = {**state, "digits": 12}
+        here = json.loads(json.dumps(answer("explain", {"state": state})))
+        there = page.evaluate("(state) => lab.backend.call('explain', { state })", state)
+        assert ("error" in here) == ("error" in there), (state, here, there)
+        if "error" in here:
+            assert here == there
+            continue
+        pairs = list(zip(cells(here), cells(there), strict=True))
+        assert [(a, b) for a, b in pairs if (a[0], a[2]) != (b[0], b[2])] == [], state
+        assert [(a, b) for a, b in pairs if not close(a[1], b[1])] == [], state
+
+
+def test_values_and_exact_forms_are_those_of_the_command_line(inside: Any, states: Any) -> None:
+    compare(inside, states(50, seed=1))
+
+
+@pytest.mark.soak
+def test_a_thousand_random_cases(inside: Any, states: Any) -> None:
+    compare(inside, states(1000, seed=2))
+
+
+def test_as_a_site_for_any_web_host(opened: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import functools
+    import http.server
+    import threading
+
+    from playwright.sync_api import expect
+
+    from headwork.lab import page as pages
+
+    monkeypatch.setattr(pages, "baked", functools.partial(_first_only, pages))
+    for name, data in pages.site().items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        page = opened(f"http://127.0.0.1:{server.server_port}/")
+        page.set_default_timeout(START)
+        page.locator("#ready").wait_for(state="hidden")
+        page.get_by_role("slider").press("End")
+        expect(page.locator("td[data-path='weights'][data-index='0,1']")).to_have_text("1")
+    finally:
+        server.shutdown()
+
+
+def _first_only(pages: Any) -> dict[str, Any]:
+    state = pages.example_state(pages.FIRST).as_data()
+    names = ("mechanisms", "capabilities")
+    return {
+        "explain first": answer("explain", {"state": state}),
+        **{name: answer(name, {}) for name in names},
+    }
