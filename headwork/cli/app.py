@@ -96,6 +96,7 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 # The extra of pyproject.toml that installs each package which the core lacks, by the names that are imported.
 EXTRAS = dict.fromkeys(("safetensors", "sklearn", "tokenizers", "torch"), "train")
 EXTRAS |= dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export")
+EXTRAS |= dict.fromkeys(("pypandoc", "typst"), "pdf")
 
 
 def _version(asked: bool) -> None:
@@ -157,7 +158,7 @@ def _main() -> None:
         if isinstance(error, HeadworkError):
             message = str(error)
         elif isinstance(error, ModuleNotFoundError) and module in EXTRAS:
-            package = "scikit-learn" if module == "sklearn" else module
+            package = {"sklearn": "scikit-learn", "pypandoc": "pypandoc_binary"}.get(module, module)
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
         else:
             message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."

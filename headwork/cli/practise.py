@@ -58,7 +58,7 @@ def new(
     if out is None:
         output.show(question)
         return
-    from headwork.documents.formats import find_format, format_names
+    from headwork.documents.formats import find_format, installed_formats
     from headwork.files import write_atomic
 
     if out.exists() and not out.is_dir():
@@ -68,7 +68,7 @@ def new(
         raise InputError(
             f"{answer} exists and may be filled in. Choose another folder with --out, or move it away."
         )
-    for format_ in format_names():
+    for format_ in installed_formats():
         write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
     write_atomic(out / "answer.html", answer_page({name: exercise}, origin=not own))

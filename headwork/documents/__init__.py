@@ -13,6 +13,7 @@ from headwork.documents.blocks import (
     Items,
     Link,
     Note,
+    Passage,
     Prose,
     Shown,
     Slider,

@@ -98,6 +98,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """What somebody wrote themselves, as the tree that pandoc reads, with the pictures that it names."""
+
+    tree: list[Any]
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Details:
     """Blocks that a page folds under a summary; with an anchor they can be linked to."""
 
@@ -211,8 +219,11 @@ class Shown(ABC):
     @abstractmethod
     def document(self) -> "Document": ...
 
-    def render(self, name: str, *, style: Style = PLAIN, fragment: bool = False) -> str:
-        """The document in the format of this name; a fragment is what goes into a larger one."""
+    def render(self, name: str, *, style: Style = PLAIN, fragment: bool = False) -> Any:
+        """The document in the format of this name (a text, or the bytes of a PDF).
+
+        A fragment is what goes into a larger document.
+        """
         from headwork.documents.formats import find_format
 
         return find_format(name).render(self.document(), style, fragment)
@@ -221,27 +232,30 @@ class Shown(ABC):
         """The document with the code that makes it, for a reader who can run code."""
         return replace(self.document(), cells=lambda: (Code(code, (self,)),))
 
+    def _text(self, name: str, **settings: Any) -> str:
+        return str(self.render(name, **settings))
+
     def to_text(self, style: Style = PLAIN) -> str:
-        return self.render("text", style=style)
+        return self._text("text", style=style)
 
     def to_markdown(self) -> str:
-        return self.render("markdown")
+        return self._text("markdown")
 
     def to_latex(self, fragment: bool = False) -> str:
-        return self.render("latex", fragment=fragment)
+        return self._text("latex", fragment=fragment)
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
-        return self.render("html")
+        return self._text("html")
 
     def to_json(self) -> str:
-        return self.render("json")
+        return self._text("json")
 
     def to_notebook(self) -> str:
-        return self.render("notebook")
+        return self._text("notebook")
 
     def _repr_html_(self) -> str:
-        return self.render("html", fragment=True)
+        return self._text("html", fragment=True)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -278,7 +292,7 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Block = Heading | Prose | Note | Items | Code | Figure | Details | Formula | Values | Slider | Table
+Block = Heading | Prose | Note | Items | Code | Figure | Passage | Details | Formula | Values | Slider | Table
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import typer
 from matplotlib.figure import Figure as Plot
+from pypdf import PdfReader
 
 from headwork import explain
 from headwork.cli.app import app, register
@@ -95,7 +97,7 @@ def test_every_command_that_shows_something_offers_every_format():
     options = dict(commands(typer.main.get_command(app)))
     assert {name for name, known in options.items() if "--as" in known} - ACTS == set(CALLS)
     assert set(options) - set(CALLS) == ACTS
-    assert set(format_names()) == {"text", "markdown", "latex", "html", "json", "notebook"}
+    assert set(format_names()) == {"text", "markdown", "latex", "html", "json", "notebook", "pdf"}
 
 
 class Whole(HTMLParser):
@@ -121,9 +123,19 @@ class Whole(HTMLParser):
         self.words += data
 
 
+def pdf_text(content):
+    """The words of a PDF, page by page."""
+    return [page.extract_text() for page in PdfReader(io.BytesIO(content)).pages]
+
+
 def check_format(name, text):
-    """That the text is valid in its format."""
+    """That the text, or what was printed as bytes, is valid in its format."""
     assert text.strip()
+    if name == "pdf":
+        content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+        assert content.startswith(b"%PDF")
+        assert "".join(pdf_text(content)).strip()
+        return
     if name == "html":
         page = Whole(text)
         assert not page.open
@@ -222,6 +234,10 @@ def test_names_come_out_as_text(form, name):
         assert page.tags.count("script") == 1
         assert "img" not in page.tags
         assert " ".join(name.split()) in " ".join(page.words.split())
+    elif form == "pdf":
+        words = "".join(pdf_text(text)).replace("\u200b", "")
+        for part in name.split():
+            assert part in words or not part.isascii()
     elif form == "latex":
         assert text.count(r"\end{document}") == 1
         assert r"\input" not in text

@@ -5,7 +5,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from headwork.documents.blocks import Block, Details, Document, Figure, Prose, Slider, Table, Values
+from headwork.documents.blocks import Block, Details, Document, Figure, Passage, Prose, Slider, Table, Values
 from headwork.documents.formats.text import Text
 from headwork.documents.style import PLAIN, Style
 
@@ -43,6 +43,6 @@ def _data(block: Block) -> Any:
         return {"summary": block.summary, "parts": [_data(inner) for inner in block.blocks]}
     if isinstance(block, Figure):
         return {"figure": block.alt, "caption": block.caption}
-    if isinstance(block, (Values, Slider)):
+    if isinstance(block, (Values, Slider, Passage)):
         return "\n".join(Text().pieces([block]))
     return asdict(block)

@@ -15,6 +15,8 @@ import numpy as np
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula, matrix_of
 from headwork.documents.formulas import plain_formula
+from headwork.documents.pandoc import write_tree
+from headwork.documents.plots import draw
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import (
@@ -29,15 +31,22 @@ PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath}
 \setlength{\textwidth}{6.6in}
 \setlength{\oddsidemargin}{-0.05in}
-\begin{document}
 """
-# For what goes into another document too: \fit sets its contents smaller where they are wider than the line.
+# For what goes into another document too: \fit sets its contents smaller where they are wider than the line;
+# \picturefile shows a picture where it stands beside the document (``pictures``), or else the words about it.
 OPENING = r"""\begingroup\sloppy\emergencystretch=3em\setlength{\parindent}{0pt}
 \setlength{\parskip}{3pt}\setlength{\tabcolsep}{3pt}\setcounter{MaxMatrixCols}{100}
 \providecommand{\fit}[1]{\sbox0{#1}\ifdim\wd0>\linewidth\sbox0{\footnotesize#1}\fi
 \ifdim\wd0>\linewidth\sbox0{\scriptsize#1}\fi\ifdim\wd0>\linewidth\sbox0{\tiny#1}\fi\usebox0}
+\providecommand{\picturefile}[2]{\IfFileExists{\jobname-#1}{\begin{center}\includegraphics[width=0.9\linewidth,
+height=0.4\textheight,keepaspectratio]{\jobname-#1}\end{center}}{\emph{Figure (#2).}}}
 """
 CLOSING = "\\par\\endgroup\n"
+# What pandoc's own LaTeX asks for.
+PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,booktabs,array,calc,hyperref}
+\usepackage[normalem]{ulem}
+\providecommand{\tightlist}{}\providecommand{\pandocbounded}[1]{#1}
+"""
 LINE = 345.0  # points: the line of an article
 EM = 5.3  # points: a letter, roughly
 LONG = 130.0  # a column of a table that wraps
@@ -58,9 +67,22 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     """The document in LaTeX."""
     title = [rf"\section*{{{escape_latex(document.title)}}}"] if document.title else []
     about = [escape_latex(document.about)] if document.about else []
-    pieces = "\n\n".join([*about, *Latex().pieces(document.blocks)])
+    writer = Latex()
+    pieces = "\n\n".join([*about, *writer.pieces(document.blocks)])
     body = "\n".join([*title, OPENING + pieces, CLOSING])
-    return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
+    if fragment:
+        return body
+    packages = PASSAGES if writer.passages else "\\usepackage{graphicx}\n" if writer.pictures else ""
+    begin = "\\begin{document}\n"
+    return f"{PREAMBLE}{packages}{begin}{body}\\end{{document}}\n"
+
+
+def pictures(document: Document) -> dict[str, bytes]:
+    """The pictures of the document, by what follows its own name in theirs: book.tex has book-1.png."""
+    writer = Latex()
+    for _ in writer.pieces(document.blocks):
+        pass
+    return {name: p if isinstance(p, bytes) else draw(p, "png") for name, p in writer.pictures.items()}
 
 
 def escape_latex(text: str, longest: int = LONGEST_WORD) -> str:
@@ -134,6 +156,12 @@ def _bmatrix(cells: Sequence[Sequence[str]]) -> str:
 
 
 class Latex(Renderer):
+    pandoc_format = "latex"
+
+    def __init__(self) -> None:
+        self.pictures: dict[str, Any] = {}
+        self.passages = False
+
     def text(self, words: str) -> str:
         return escape_latex(words)
 
@@ -166,7 +194,15 @@ class Latex(Renderer):
         return f"\\[\n\\fit{{$\\displaystyle {latex}$}}\n\\]"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
-        yield rf"\emph{{Figure ({escape_latex(block.alt)}).}} {escape_latex(block.caption)}"
+        name = f"{len(self.pictures) + 1}.png"
+        self.pictures[name] = block.plot
+        yield rf"\picturefile{{{name}}}{{{escape_latex(block.alt)}}} {escape_latex(block.caption)}"
+
+    def passage(self, block: blocks.Passage) -> Iterator[str]:
+        self.passages = True
+        self.pictures |= block.pictures
+        text = write_tree(block.tree, self.pandoc_format, "--syntax-highlighting=none")
+        yield re.sub(r"(\includegraphics(?:\[[^]]*\])?\{)", r"\1\\jobname-", text)
 
     def items(self, block: blocks.Items) -> Iterator[str]:
         lines = []
@@ -228,34 +264,36 @@ class Latex(Renderer):
             size = f"${numbers.replace(' x ', TIMES)}$ ({escape_latex(words)}" if words else numbers
             yield rf"\paragraph{{{escape_latex(value.name)}}} {self.math(value.equation)} \quad {size}"
             for caption, index in value.matrices():
-                yield from self._matrix(value, caption, index, block.whole)
+                yield from map(self._display, matrix_lines(value, caption, index, block.whole))
             yield from map(self._display, definition_formulas(value))
         yield from self.notes(block.warnings)
 
-    def _matrix(
-        self, value: blocks.Value, caption: str, index: tuple[int | None, ...], whole: bool
-    ) -> Iterator[str]:
-        name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
-        parts = [_visible(cells, whole) for cells in _parts(value, index)]
-        if sum(sum(_widths(cells)) for cells in parts) <= WIDEST:
-            yield self._display(name + r" \approx ".join(map(_bmatrix, parts)))
-            return
-        for number, cells in enumerate(parts):
-            relation = r"\approx " if number else ""
-            for columns, block in _blocks(cells):
-                yield self._display(name + relation + columns + _bmatrix(block))
+
+def matrix_lines(
+    value: blocks.Value, caption: str, index: tuple[int | None, ...], whole: bool, widest: float = WIDEST
+) -> Iterator[str]:
+    """One matrix in as many formulas as it takes: exact and decimals on a line, or blocks of columns."""
+    name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
+    parts = [_visible(cells, whole) for cells in _parts(value, index)]
+    if sum(sum(_widths(cells)) for cells in parts) <= widest:
+        yield name + r" \approx ".join(map(_bmatrix, parts))
+        return
+    for number, cells in enumerate(parts):
+        relation = r"\approx " if number else ""
+        for columns, block in _blocks(cells, widest):
+            yield name + relation + columns + _bmatrix(block)
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
     return [2 * EM + max(map(width, column)) for column in zip(*cells, strict=True)]
 
 
-def _blocks(cells: list[list[str]]) -> Iterator[tuple[str, list[list[str]]]]:
+def _blocks(cells: list[list[str]], widest: float) -> Iterator[tuple[str, list[list[str]]]]:
     """The matrix in blocks of columns that fit a line, each with the columns it holds."""
     widths = _widths(cells)
     start = 0
     for stop in range(1, len(widths) + 1):
-        if stop == len(widths) or sum(widths[start : stop + 1]) > WIDEST:
+        if stop == len(widths) or sum(widths[start : stop + 1]) > widest:
             alone = start == 0 and stop == len(widths)
             name = "" if alone else rf"\text{{columns {start} to {stop - 1}: }} "
             yield name, [row[start:stop] for row in cells]
