@@ -58,13 +58,13 @@ class Output:
         check_is_file(self.path)
         document = shown.document()
         text = document.render(self.format, style=style, fragment=self.fragment)
-        print(f"wrote {write_atomic(self.path, text)}", file=sys.stderr)
-        pictures = getattr(find_format(self.format), "pictures", None)  # of a format that has them beside it
-        for name, content in (pictures(document) if pictures else {}).items():
-            print(
-                f"wrote {write_atomic(self.path.with_name(f'{self.path.stem}-{name}'), content)}",
-                file=sys.stderr,
-            )
+        write_atomic(self.path, text)
+        of_format = getattr(find_format(self.format), "pictures", None)  # of one that has them beside it
+        pictures = of_format(document) if of_format else {}
+        for name, content in pictures.items():
+            write_atomic(self.path.with_name(f"{self.path.stem}-{name}"), content)
+        beside = f" with {len(pictures)} pictures beside it" if pictures else ""
+        print(f"wrote {self.path}{beside}", file=sys.stderr)
 
     def _print(self, content: str | bytes) -> None:
         if isinstance(content, str):

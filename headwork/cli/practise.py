@@ -168,6 +168,30 @@ def new_notebook(
     print(f"wrote {out}: {NEXT.get(version, f'open {files[0].name}')}", file=sys.stderr)
 
 
+@command("headwork handin hw2.toml --out hw2.pdf", "headwork handin hw2.toml --as latex --out hw2.tex")
+def handin(
+    output: Output,
+    source: Annotated[Path, Argument(help="A TOML file: title, names, [[section]] with what each holds.")],
+    force: Annotated[bool, Option("--force", help="Write what can be read, and overwrite.")] = False,
+) -> None:
+    """Put answers, worked problems and notebooks in one PDF.
+
+    A section holds text (LaTeX or Markdown), problems, traces, notebooks with their outputs, or pictures.
+    """
+    from headwork.courses.handin import read_handin
+
+    if output.path is not None and output.path.exists() and not force:
+        raise InputError(f"{output.path} exists. Name another file with --out, or overwrite it with --force.")
+    result = read_handin(source)
+    if result.complaints and not force:
+        complaints = "\n  ".join(result.complaints)
+        raise InputError(f"{source} is not complete; --force writes the rest.\n  {complaints}")
+    output.show(result)
+    print(f"{result.title}: {len(result.formulas)} formulas of your own", file=sys.stderr)
+    for complaint in result.complaints:
+        print(f"Note: {complaint}", file=sys.stderr)
+
+
 @command(
     "headwork grade ex7/answer.toml",
     "headwork grade ex7/answer.toml --hint 3",

@@ -232,30 +232,30 @@ class Shown(ABC):
         """The document with the code that makes it, for a reader who can run code."""
         return replace(self.document(), cells=lambda: (Code(code, (self,)),))
 
-    def _text(self, name: str, **settings: Any) -> str:
+    def _as_text(self, name: str, **settings: Any) -> str:
         return str(self.render(name, **settings))
 
     def to_text(self, style: Style = PLAIN) -> str:
-        return self._text("text", style=style)
+        return self._as_text("text", style=style)
 
     def to_markdown(self) -> str:
-        return self._text("markdown")
+        return self._as_text("markdown")
 
     def to_latex(self, fragment: bool = False) -> str:
-        return self._text("latex", fragment=fragment)
+        return self._as_text("latex", fragment=fragment)
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
-        return self._text("html")
+        return self._as_text("html")
 
     def to_json(self) -> str:
-        return self._text("json")
+        return self._as_text("json")
 
     def to_notebook(self) -> str:
-        return self._text("notebook")
+        return self._as_text("notebook")
 
     def _repr_html_(self) -> str:
-        return self._text("html", fragment=True)
+        return self._as_text("html", fragment=True)
 
     def __str__(self) -> str:
         return self.to_text()

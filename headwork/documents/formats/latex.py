@@ -42,10 +42,11 @@ OPENING = r"""\begingroup\sloppy\emergencystretch=3em\setlength{\parindent}{0pt}
 height=0.4\textheight,keepaspectratio]{\jobname-#1}\end{center}}{\emph{Figure (#2).}}}
 """
 CLOSING = "\\par\\endgroup\n"
-# What pandoc's own LaTeX asks for.
-PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,booktabs,array,calc,hyperref}
-\usepackage[normalem]{ulem}
-\providecommand{\tightlist}{}\providecommand{\pandocbounded}[1]{#1}
+# What pandoc's own LaTeX asks for; what only larger installations have is spelled out.
+PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,array,calc,hyperref}
+\providecommand{\toprule}{\hline}\providecommand{\midrule}{\hline}\providecommand{\bottomrule}{\hline}
+\providecommand{\tightlist}{}\providecommand{\pandocbounded}[1]{#1}\providecommand{\st}[1]{#1}
+\setkeys{Gin}{width=0.7\linewidth,height=0.4\textheight,keepaspectratio}
 """
 LINE = 345.0  # points: the line of an article
 EM = 5.3  # points: a letter, roughly
@@ -60,6 +61,8 @@ NAMES |= {sign: f"$\\{codepoint2name[ord(sign)]}$" for sign in "αβγδεθλμ
 NAMES |= {"∞": r"$\infty$", "·": r"$\cdot$", "→": r"$\to$", "≈": r"$\approx$", "√": r"$\surd$"}
 NAMES |= {"^": r"\^{}", "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 NAMES |= {"\\": r"\textbackslash{}", "…": r"\ldots{}", "–": "--", "−": "$-$", "’": "'", "²": "$^2$"}
+VERBATIM = re.compile(r"(\\begin\{verbatim\}.*?\\end\{verbatim\})", re.DOTALL)
+BEYOND = re.compile(r"[^\x00-\u017e]")  # what the usual fonts lack
 SUFFIX = ".tex"
 
 
@@ -78,7 +81,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
 
 
 def pictures(document: Document) -> dict[str, bytes]:
-    """The pictures of the document, by what follows its own name in theirs: book.tex has book-1.png."""
+    """The pictures of the document, by what stands after its own name: book.tex has book-figure-1.png."""
     writer = Latex()
     for _ in writer.pieces(document.blocks):
         pass
@@ -100,6 +103,11 @@ def _escape_word(word: str, longest: int = LONGEST_WORD) -> str:
         for s in word
     ]
     return "".join(parts) if len(word) <= longest else r"\allowbreak{}".join(parts)
+
+
+def _ensure_math(sign: re.Match[str]) -> str:
+    """A sign as escaped text, that may also stand within a formula."""
+    return re.sub(r"^\$(.*)\$$", r"\\ensuremath{\1}", _escape_word(sign[0]))
 
 
 def width(latex: str) -> float:
@@ -194,7 +202,7 @@ class Latex(Renderer):
         return f"\\[\n\\fit{{$\\displaystyle {latex}$}}\n\\]"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
-        name = f"{len(self.pictures) + 1}.png"
+        name = f"figure-{len(self.pictures) + 1}.png"
         self.pictures[name] = block.plot
         yield rf"\picturefile{{{name}}}{{{escape_latex(block.alt)}}} {escape_latex(block.caption)}"
 
@@ -202,7 +210,13 @@ class Latex(Renderer):
         self.passages = True
         self.pictures |= block.pictures
         text = write_tree(block.tree, self.pandoc_format, "--syntax-highlighting=none")
-        yield re.sub(r"(\includegraphics(?:\[[^]]*\])?\{)", r"\1\\jobname-", text)
+        text = re.sub(r"\\includegraphics(\[[^]]*\])?\{", r"\g<0>\\jobname-", text)
+        parts = VERBATIM.split(text)  # words, code, words ...
+        parts[::2] = (BEYOND.sub(_ensure_math, part) for part in parts[::2])
+        for code in range(1, len(parts), 2):
+            plain = BEYOND.sub(lambda m: f"[U+{ord(m[0]):04X}]", parts[code])
+            parts[code] = f"{{\\footnotesize {plain}\n}}"
+        yield "".join(parts)
 
     def items(self, block: blocks.Items) -> Iterator[str]:
         lines = []

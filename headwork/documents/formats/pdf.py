@@ -6,7 +6,9 @@ Words go into Typst as strings, so that nothing in them is obeyed. The extra ``p
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from headwork.documents import blocks
@@ -17,11 +19,11 @@ from headwork.documents.plots import draw
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import cell_text, definition_formulas
-from headwork.errors import HeadworkError
+from headwork.errors import InputError
 
 SUFFIX = ".pdf"
 NEEDS = ("typst", "pypandoc")
-CHARACTERS = 92  # of a line of code
+CHARACTERS = 100  # of a line of code
 LONGEST_WORD = 40  # a longer one may be broken anywhere
 WIDEST = (
     1.4 * 482
@@ -30,12 +32,12 @@ OPENING = """\
 #set page(paper: "a4", margin: (x: 2cm, y: 2.2cm), numbering: "1 / 1")
 #set text(size: 10pt, lang: "en")
 #set par(justify: false)
-#set table(stroke: (y: 0.3pt + luma(215)), inset: (x: 5pt, y: 3.5pt))
+#set table(stroke: (x: none, y: 0.3pt + luma(215)), inset: (x: 5pt, y: 3.5pt))
 #set math.mat(row-gap: 0.5em, column-gap: 0.9em)
 #show heading: set block(above: 1.4em, below: 0.8em)
 #show raw: set text(size: 1em)
-#show raw.where(block: true): it => block(fill: luma(245), inset: 6pt, radius: 2pt, width: 100%,
-  text(size: 8pt, it))
+#show raw.where(block: true): it => block(fill: if it.lang == none { none } else { luma(244) }, inset: 5pt,
+  stroke: if it.lang == none { (left: 1.5pt + luma(200)) }, width: 100%, text(size: 7.6pt, it))
 #show link: set text(fill: rgb("#0b57a4"))
 #let fit(body) = layout(size => {
   let wide = measure(body).width
@@ -53,13 +55,21 @@ OPENING = """\
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> bytes:
     """The document as the bytes of a PDF file: the same for the same document."""
+    source, files = typst_source(document)
+    return typeset(source, files)
+
+
+def typeset(source: str, files: Mapping[str, bytes]) -> bytes:
+    """What Typst makes of a source that may show these files, and no others: they stand in a folder apart."""
     import typst
 
-    source, files = typst_source(document)
-    try:
-        written: bytes = typst.compile({"main.typ": source.encode(), **files})
-    except typst.TypstError as error:
-        raise HeadworkError(f"Typst cannot set this document: {error}") from None
+    with TemporaryDirectory() as folder:
+        for name, content in {**files, "main.typ": source.encode()}.items():
+            (Path(folder) / name).write_bytes(content)
+        try:
+            written: bytes = typst.compile(Path(folder) / "main.typ", root=Path(folder))
+        except typst.TypstError as error:
+            raise InputError(f"Typst cannot set this: {error}.") from None
     return written
 
 
