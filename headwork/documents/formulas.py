@@ -52,6 +52,10 @@ SIGNS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφ
     "prime": "'",
     "times": "x",
     "to": "→",
+    "left": "",
+    "right": "",
+    "lfloor": "floor(",
+    "rfloor": ")",
 }
 
 
