@@ -1,4 +1,4 @@
-"""``headwork practice`` and ``grade``: exercises to hand out, and answers marked and explained."""
+"""``headwork practice``, ``course``, ``handin`` and ``grade``: exercises, hand-outs, hand-ins and marks."""
 
 import sys
 from pathlib import Path
@@ -148,7 +148,36 @@ NOTEBOOKS = (
     "headwork course new transformer --out hw1/",
     "headwork course new by-hand --as nbgrader --out hw1/",
 )
-course = group("course", "Practise", "Write course notebooks: with blanks and checks, or solved.", *NOTEBOOKS)
+course = group(
+    "course",
+    "Practise",
+    "Answer a hand-out's question; write course notebooks.",
+    "headwork course hw3/1.3c",
+    "headwork course --find permutation",
+    *NOTEBOOKS,
+    default="show",
+)
+
+
+@command("headwork course", "headwork course hw3/1.3c", "headwork course --find permutation", to=course)
+def show(
+    output: Output,
+    question: Annotated[str, Argument(help="hw3/1.3c, hw3/1.1a-b, hw3; without it, all are listed.")] = "",
+    find: Annotated[str, Option(help="Words of a question or its answer.")] = "",
+) -> None:
+    """List the hand-outs' questions, or answer one.
+
+    The answer alone earns full marks; below it stand a command, a notebook and an exercise. The word show can
+    be left out. Without a question, another format than text gives all answers.
+    """
+    from headwork.problems import handouts
+
+    if find:
+        output.show(handouts.listing(handouts.search(find)))
+    elif question:
+        output.show(handouts.answers(handouts.look_up(question)))
+    else:
+        output.show(handouts.listing() if output.is_usual else handouts.answers())
 
 
 @command(*NOTEBOOKS, to=course, name="new")

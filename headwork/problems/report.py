@@ -1,10 +1,8 @@
 """The report of the main job: a page to start from, with the whole book by hand-out."""
 
 import itertools
-import tomllib
 from collections.abc import Iterator
 from datetime import date
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from headwork.documents.blocks import Inline
 from headwork.files import write_atomic
 from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, entries, summary
+from headwork.problems.handouts import handout_texts, questions
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
@@ -94,16 +93,11 @@ def _questions(solutions: dict[str, Solution]) -> Iterator[Block]:
     for name, handout in handout_texts().items():
         yield Heading(f"{name}: {handout['about']}", anchor=name)
         for number, question in handout["questions"].items():
-            yield Heading(f"{name}/{number}: {question['asks']}", 3)
+            asked = questions()[f"{name}/{number}"]
+            yield Details(f"{asked.name}: {asked.asks}", tuple(asked.blocks(work=False)), asked.name)
             for slug in (slug for slug in question["problems"] if slug in solutions):
                 title, answer = f"{slug}. {entries()[slug].title}", f": {solutions[slug].short_answer}"
                 if left.pop(slug, None) is None:
                     yield Prose((Link(title, f"#{slug}"), answer))
                 else:
                     yield Details(title + answer, entries()[slug].document(solutions[slug]).blocks, slug)
-
-
-@cache
-def handout_texts() -> dict[str, Any]:
-    """The questions of the hand-outs and the problems that answer them, from ``handouts.toml``."""
-    return tomllib.loads(Path(__file__).with_name("handouts.toml").read_text("utf-8"))

@@ -57,7 +57,8 @@ class Text(Renderer):
         yield self.style.bold(block.text)
 
     def prose(self, block: blocks.Prose) -> Iterator[str]:
-        yield self.inline(block.text)
+        text = self.inline(block.text)
+        yield text if self.style == PLAIN else "\n".join(self.wrapped(text))
 
     def note(self, block: blocks.Note) -> Iterator[str]:
         yield "\n".join(self.wrapped(f"Note: {block.text}", "", "  "))
