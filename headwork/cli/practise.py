@@ -159,7 +159,9 @@ course = group(
 )
 
 
-@command("headwork course", "headwork course hw3/1.3c", "headwork course --find permutation", to=course)
+@command(
+    "headwork course show hw3/1.3c", "headwork course hw3", "headwork course --find permutation", to=course
+)
 def show(
     output: Output,
     question: Annotated[str, Argument(help="hw3/1.3c, hw3/1.1a-b, hw3; without it, all are listed.")] = "",

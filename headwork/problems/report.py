@@ -94,10 +94,9 @@ def _questions(solutions: dict[str, Solution]) -> Iterator[Block]:
         yield Heading(f"{name}: {handout['about']}", anchor=name)
         for number, question in handout["questions"].items():
             asked = questions()[f"{name}/{number}"]
-            yield Details(f"{asked.name}: {asked.asks}", tuple(asked.blocks(work=False)), asked.name)
-            for slug in (slug for slug in question["problems"] if slug in solutions):
-                title, answer = f"{slug}. {entries()[slug].title}", f": {solutions[slug].short_answer}"
-                if left.pop(slug, None) is None:
-                    yield Prose((Link(title, f"#{slug}"), answer))
-                else:
-                    yield Details(title + answer, entries()[slug].document(solutions[slug]).blocks, slug)
+            again = [slug for slug in question["problems"] if slug in solutions and slug not in left]
+            links = [Prose((Link(f"{slug}. {entries()[slug].title}", f"#{slug}"),)) for slug in again]
+            yield Details(f"{asked.name}: {asked.asks}", (*asked.blocks(work=False), *links), asked.name)
+            for slug in (slug for slug in question["problems"] if slug in left):
+                summary = f"{slug}. {entries()[slug].title}: {solutions[slug].short_answer}"
+                yield Details(summary, entries()[slug].document(left.pop(slug)).blocks, slug)

@@ -46,6 +46,8 @@ CALLS = {
     "practice new": "practice new self-attention --seed 7",
     "practice check": "practice check OWN",
     "grade": "grade ANSWER",
+    "course show": "course task2/c",
+    "handin": "handin HANDIN --force",
     "build": 'build permutation --order "2 1"',
     "equal": "equal convolution-toeplitz --cases 2",
     "data list": "data list",
@@ -71,6 +73,7 @@ MORE = {  # further ways of some commands
     "explain slide": f"explain self-attention {TOKENS} --slide beta=1,2",
     "problems check": "problems A1 --check",
     "build list": "build --list",
+    "course find": "course --find permutation",
     "equal list": "equal --list",
 }
 ACTS = {
@@ -163,7 +166,9 @@ def files(tmp_path, monkeypatch):
     own = 'mechanism = "softmax"\n[inputs]\nscores = "0 1"\n[points]\nweights = 1\n'
     (tmp_path / "exercise.toml").write_text(own)
     (tmp_path / "answer.toml").write_text('[answers.mine]\nweights = "1/2 1/2"\n')
-    return {"OWN": "exercise.toml", "ANSWER": "answer.toml"}
+    handin = '[[section]]\ntitle = "One"\ntext = "The *sum* is $\\\\frac{1}{2}$."\nproblems = "A1"\n'
+    (tmp_path / "handin.toml").write_text(handin)
+    return {"OWN": "exercise.toml", "ANSWER": "answer.toml", "HANDIN": "handin.toml"}
 
 
 @pytest.mark.parametrize("call", [c for n, c in (CALLS | MORE).items() if n not in SLOW])
