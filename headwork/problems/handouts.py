@@ -5,6 +5,7 @@ answers stand in ``book.toml``, with the problems that they belong to.
 """
 
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from headwork.documents import Block, Details, Document, Formula, Heading, Item, Items, Prose, as_blocks
+from headwork.documents import Block, Code, Document, Formula, Heading, Item, Items, Prose, as_blocks
 from headwork.errors import InputError, cut, unknown
 from headwork.problems.book import entries, find, texts
 from headwork.problems.families import answer_table
@@ -56,14 +57,9 @@ class Question:
             yield Items(
                 tuple(Item(f"published: {published}. {' '.join(why.split())}") for published, why in errors)
             )
-        worked = ", ".join(f"{slug} {entries()[slug].title}" for slug in self.problems)
-        further = {
-            "Try:": self.command,
-            "Worked:": f"headwork problems {' or '.join(self.problems)} ({worked})" if worked else "",
-            "Notebook:": self.notebook,
-            "Practise:": f"headwork practice new {self.exercise} --out exercise/",
-        }
-        yield Items(tuple(Item(text, name) for name, text in further.items() if text))
+        worked = f"Worked in full: headwork problems {' and '.join(self.problems)}. " if self.problems else ""
+        yield Prose(f"{worked}In code: the notebook {self.notebook}. To try it, and to practise it:")
+        yield Code(f"{self.command}\nheadwork practice new {self.exercise} --out exercise/")
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -164,7 +160,22 @@ def answers(chosen: Iterable[Question] = ()) -> Document:
     for handout, questions_of in groupby(every, key=lambda question: question.handout):
         parts.append(Heading(f"{handout}: {handout_texts()[handout]['about']}", anchor=handout))
         for question in questions_of:
-            parts.append(
-                Details(f"{question.name}: {question.asks}", tuple(question.blocks()), question.name)
-            )
+            parts += [Heading(question.name, 3, question.name), question.asks, *question.blocks()]
     return Document(TITLE, tuple(parts), data=lambda: [question.as_data() for question in every])
+
+
+def page() -> str:
+    """All answers as a page of docs/: Markdown with short lines."""
+    lines = []
+    for line in answers().to_markdown().splitlines():
+        joined = re.sub(r"\$[^$]+\$", lambda formula: formula[0].replace(" ", "\0"), line)
+        indent = "  " if line.startswith("- ") else ""
+        short = textwrap.fill(
+            joined, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines.append(line if line.startswith(("|", "#", "headwork")) else short.replace("\0", " "))
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
