@@ -27,7 +27,7 @@ ROWS = re.split(
 FACTS = {
     "task2/a": "14 x 14 = 196",
     "task2/b": "0.1966 0.5344 0.0723 0.1966 | 0.1050 0.7758 0.0142 0.1050 | (0, 0.6622), (0, 0.3292), (0, 1)",
-    "task2/c": "parallelism | long-range | O(k^2 d^2 n) | O(n d^2) | O(n^2 d + n d^2) | inductive | best uses",
+    "task2/c": "parallelism | long-range | O(k^2 d^2 n) | O(n d^2) | O(n^2 d + n d^2) | best uses",
     "hw3/1.1a": "softmax(β Q K^T) V | sum_j a_ij v_j",
     "hw3/1.1b": "inverse temperature | sqrt(d_k) | variance",
     "hw3/1.1c": "∞ | one-hot | cross-attention | fully connected | gate",
