@@ -254,6 +254,9 @@ class Shown(ABC):
     def to_notebook(self) -> str:
         return self._as_text("notebook")
 
+    def to_pdf(self) -> bytes:
+        return bytes(self.render("pdf"))
+
     def _repr_html_(self) -> str:
         return self._as_text("html", fragment=True)
 

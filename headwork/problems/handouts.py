@@ -69,12 +69,13 @@ class Question:
 
 
 def with_formulas(text: str) -> tuple[str | Formula, ...]:
-    """Words with the formulas between their dollar signs.
+    """Words with the formulas between their dollar signs, and with symbols such as W_q and n^2.
 
-    >>> with_formulas("is $x^2$.")
-    ('is ', Formula(latex='x^2'), '.')
+    >>> with_formulas("is $x + y$ in O(n^2).")
+    ('is ', Formula(latex='x + y'), ' in O(', Formula(latex='n^2'), ').')
     """
-    parts = " ".join(text.split()).split("$")
+    parts = re.split(r"\$([^$]+)\$|\b([A-Za-z](?:_[a-z0-9]|\^\d))\b", " ".join(text.split()))
+    parts = [part for part in parts if part is not None]
     return tuple(Formula(part) if number % 2 else part for number, part in enumerate(parts) if part)
 
 

@@ -128,7 +128,9 @@ def test_one_pdf_of_everything(write, tmp_path):
 
 def test_the_same_hand_in_gives_the_same_bytes(write):
     path = write(WHOLE)
-    assert read_handin(path).render("pdf") == read_handin(path).render("pdf")
+    content = read_handin(path).render("pdf")
+    assert content == read_handin(path).render("pdf")
+    assert b"CreationDate" not in content
 
 
 def test_what_is_wide_is_broken_or_set_smaller(write, tmp_path):
@@ -238,6 +240,14 @@ def test_files_outside_of_the_folder_are_not_read(write, tmp_path):
     assert "secret" not in "".join(pages(handin.render("pdf"))).replace("secret.md", "")
 
 
+def test_latex_reads_no_other_file(write, tmp_path):
+    (tmp_path / "other.tex").write_text("hidden words")
+    section = 'title = "Q"\nfile = "a.tex"'
+    handin = read_handin(write([section], a_tex=rf"Mine. \input{{{tmp_path / 'other'}}}"))
+    assert "Could not load include file" in handin.complaints[0]
+    assert "hidden" not in "".join(pages(handin.render("pdf")))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -259,7 +269,9 @@ def test_markup_in_an_answer_is_not_obeyed(write):
     page = handin.render("html")
     assert "<script>alert" not in page
     assert 'src="javascript' not in page
-    assert "#read(" in "".join(pages(handin.render("pdf")))
+    shown = "".join(pages(handin.render("pdf")))
+    assert "#read(" in shown
+    assert "<script>alert(1)" in shown
 
 
 def compile_latex(path, out):

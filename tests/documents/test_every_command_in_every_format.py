@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from html.parser import HTMLParser
 
 import nbformat
@@ -18,6 +19,7 @@ from pypdf import PdfReader
 
 from headwork import explain
 from headwork.cli.app import app, register
+from headwork.cli.output import Output
 from headwork.documents import (
     Code,
     Details,
@@ -34,6 +36,7 @@ from headwork.documents import (
     Values,
 )
 from headwork.documents.formats import find_format, format_names
+from headwork.errors import InputError
 
 register()
 TOKENS = '--set tokens="1 2; 2 0; 0 1"'
@@ -306,6 +309,34 @@ def test_a_notebook_executes(call, headwork_command):
         for mine, theirs in zip(one.get("outputs", []), two.get("outputs", []), strict=True):
             assert mine.get("text") == theirs.get("text")
             assert mine.get("data", {}).get("text/html") == theirs.get("data", {}).get("text/html")
+
+
+@pytest.mark.parametrize(("module", "package"), [("typst", "typst"), ("pypandoc", "pypandoc_binary")])
+def test_a_pdf_without_its_packages_is_one_clear_line(module, package, headwork_command, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    code, out, err = headwork_command("problems", "A1", "--as", "pdf")
+    assert (code, out) == (2, "")
+    assert err == f'headwork: this needs {package}: pip install ".[pdf]"\n'
+
+
+def test_a_pdf_is_not_written_to_a_screen(monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with pytest.raises(InputError, match="write it to a file with --out"):
+        Output("pdf").show(Document("Title", ("Words.",)))
+
+
+def test_the_name_of_a_file_names_its_format(tmp_path, headwork_command):
+    for name, start in (("a.pdf", b"%PDF"), ("a.html", b"<!doctype"), ("a.md", b"# A1"), ("a.dat", b"A1.")):
+        assert headwork_command("problems", "A1", "--out", tmp_path / name)[0] == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert headwork_command("problems", "A1", "--as", "text", "--out", tmp_path / "b.pdf")[0] == 0
+    assert (tmp_path / "b.pdf").read_bytes().startswith(b"A1.")
+
+
+def test_latex_has_its_pictures_beside_it(tmp_path, headwork_command):
+    assert headwork_command("problems", "F1", "--out", tmp_path / "f1.tex")[0] == 0
+    assert (tmp_path / "f1-figure-1.png").read_bytes().startswith(b"\x89PNG")
+    assert r"\picturefile{figure-1.png}" in (tmp_path / "f1.tex").read_text()
 
 
 def test_a_format_is_one_file():
