@@ -13,10 +13,21 @@ if TYPE_CHECKING:
     from headwork.courses.checks import check
     from headwork.inspection import trace
     from headwork.readings import Trace, explain
-    from headwork.training.folders import load
+    from headwork.training.folders import example_images, load
 
 __version__ = "0.1.0"
-__all__ = ["Construction", "Equality", "Trace", "build", "check", "equal", "explain", "load", "trace"]
+__all__ = [
+    "Construction",
+    "Equality",
+    "Trace",
+    "build",
+    "check",
+    "equal",
+    "example_images",
+    "explain",
+    "load",
+    "trace",
+]
 
 # The module of each public name: it is imported when the name is first used.
 MODULES = {
@@ -25,6 +36,7 @@ MODULES = {
     "build": "headwork.construct",
     "check": "headwork.courses.checks",
     "equal": "headwork.construct",
+    "example_images": "headwork.training.folders",
     "Trace": "headwork.readings",
     "explain": "headwork.readings",
     "load": "headwork.training.folders",

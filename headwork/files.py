@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -43,6 +44,21 @@ def refuse_links(path: str | Path, root: str | Path) -> None:
         place /= part
         if part == ".." or os.path.islink(place):
             raise InputError(f"{place}: a link, which is not followed here. Put the file itself there.")
+
+
+def cache_folder() -> Path:
+    """The folder of fetched and compiled files: HEADWORK_CACHE, or the platform's own for caches."""
+    if named := os.environ.get("HEADWORK_CACHE"):
+        return Path(named).expanduser()
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise InputError("there is no home folder to keep data in. Set HEADWORK_CACHE to a folder.") from None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "headwork"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "headwork" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "headwork"
 
 
 # --- reading ------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ _add(
 )
 def model(
     output: Output,
-    name: Annotated[str, Argument(help="vision, encoder-decoder, language ..., or a checkpoint's folder.")],
+    name: Annotated[str, Argument(help="vision, encoder-decoder, language ..., or a model's folder.")],
     set_: Settings = None,
     tokens: Annotated[int, Option(min=1, help="Length of a sequence, for the FLOPs.")] = 128,
     batch: Annotated[int, Option(min=1, help="Inputs at once.")] = 1,
@@ -146,17 +146,17 @@ def model(
     With shapes, parameters and FLOPs. --set changes a field of its config.
     """
     from headwork.sizes.architectures import input_shapes, model_ledger, named_config
+    from headwork.training.folders import find_run, load
 
     settings = dict(assignment(text, "--set", "width=64") for text in set_ or [])
-    if Path(name).exists() and settings:
+    saved = find_run(name).exists()
+    if saved and settings:
         raise InputError(
             f"{name} is a checkpoint, whose config is settled. Leave out --set, or give a model's name."
         )
-    if Path(name).exists():
-        from headwork.models import from_pretrained
-
-        saved = from_pretrained(name)
-        definition, config = saved.definition, saved.config
+    if saved:
+        model = load(name)
+        definition, config = model.definition, model.config
     else:
         definition, config = named_config(name, settings)
     output.show(

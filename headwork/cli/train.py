@@ -228,7 +228,11 @@ def evaluate(
     output.show(class_table(evaluation, info.classes, f"{run}: {label}"))
 
 
-@command("headwork predict runs/v10 --image boot.png", 'headwork predict runs/imdb --text "A fine film."')
+@command(
+    "headwork predict fashion-mnist",
+    "headwork predict runs/v10 --image boot.png",
+    'headwork predict runs/imdb --text "A fine film."',
+)
 def predict(
     output: Output,
     run: RunFolder,
@@ -237,7 +241,8 @@ def predict(
 ) -> None:
     """Predict labels for images or text.
 
-    Shows the probability of each prediction and the runners-up.
+    Shows the probability of each prediction and the runners-up. The package's own models, digits and
+    fashion-mnist, have test images of their own.
     """
     from headwork.inspection import predictions
 

@@ -25,7 +25,7 @@ from headwork.data.archives import (
 )
 from headwork.data.catalog import Entry, File, Source, Variant, find_entry
 from headwork.errors import InputError
-from headwork.files import write_atomic
+from headwork.files import cache_folder, write_atomic
 
 Log = Callable[[str], None]
 Report = Callable[[str, str], None]  # takes the name of a source, and what came of it
@@ -38,21 +38,6 @@ CHUNK = 1 << 20
 def to_stderr(line: str) -> None:
     """A line on stderr: results alone go to stdout."""
     print(line, file=sys.stderr, flush=True)
-
-
-def cache_folder() -> Path:
-    """The folder of fetched files: HEADWORK_CACHE, or the platform's own for caches."""
-    if named := os.environ.get("HEADWORK_CACHE"):
-        return Path(named).expanduser()
-    try:
-        home = Path.home()
-    except RuntimeError:
-        raise InputError("there is no home folder to keep data in. Set HEADWORK_CACHE to a folder.") from None
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "headwork"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "headwork" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "headwork"
 
 
 def fetch(name: str | Entry, *, from_folder: str | Path | None = None, log: Log = to_stderr) -> Path:

@@ -15,7 +15,16 @@ from headwork.documents import Table
 from headwork.errors import InputError, cut
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
-from headwork.training.folders import DataInfo, check_run, load_data_info, load_run, saved_model
+from headwork.training.folders import (
+    IMAGES,
+    DataInfo,
+    check_run,
+    example_images,
+    find_run,
+    load_data_info,
+    load_run,
+    saved_model,
+)
 from headwork.training.recipes import TextRun
 
 Array = NDArray[Any]
@@ -24,16 +33,23 @@ Array = NDArray[Any]
 def predict(
     folder: str | Path, *, images: Sequence[str | Path] = (), texts: Sequence[str] = (), log: Log = to_stderr
 ) -> Table:
-    """The labels that a run predicts for images or texts, with their probabilities."""
-    path = check_run(folder)
+    """The labels that a run predicts for images or texts, with their probabilities.
+
+    A model of the package has images of its own, whose true labels are known.
+    """
+    path = check_run(find_run(folder))
     run, info = load_run(path), load_data_info(path)
     if isinstance(run, TextRun) and images:
         raise InputError(f"{path} was trained on texts: give --text, not --image.")
     if not isinstance(run, TextRun) and texts:
         raise InputError(f"{path} was trained on images: give --image, not --text.")
-    if not images and not texts:
-        raise InputError("predict: for what? Give --image FILE or --text WORDS.")
     model = LoadedModel(saved_model(path, log=log))
+    if not images and not texts:
+        if not (path / IMAGES).exists():
+            raise InputError("predict: for what? Give --image FILE or --text WORDS.")
+        own = example_images(path)
+        names = [f"{n}: {info.classes[label]}" for n, label in zip(own.places, own.labels, strict=True)]
+        return prediction_table(names, image_probabilities(model, own.images, info), info.classes)
     if images:
         size = (info.size, info.size)
         pixels = np.stack([read_image(image, channels=info.channels, size=size) for image in images])

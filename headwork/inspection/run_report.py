@@ -26,6 +26,7 @@ from headwork.training.folders import (
     DataInfo,
     Result,
     check_run,
+    find_run,
     load_data_info,
     load_model,
     load_run,
@@ -269,7 +270,7 @@ def evaluate_run(
     The part is "validation" or "test"; unless named it is the test set, but validation for a run that is not
     finished. Of other data it is the test part that came with it, or else all of it.
     """
-    path = check_run(folder)
+    path = check_run(find_run(folder))
     run, info = load_run(path), load_data_info(path)
     if columns and not (data and isinstance(run, TextRun)):
         raise InputError(

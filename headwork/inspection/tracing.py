@@ -186,7 +186,7 @@ def check_traceable(model: Any) -> None:
         )
     if torch.compiler.is_compiling():
         raise InputError("trace: nothing is traced inside torch.compile. Call it outside.")
-    if model.config.backend == "fused":
+    if model.config.backend != "plain":
         raise InputError(
             "trace: the model is fused, and a fused kernel keeps no steps. Trace "
             "model.with_backend('plain'), which has the same parameters."

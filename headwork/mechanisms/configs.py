@@ -11,7 +11,7 @@ from headwork.mechanisms.kernels import AttentionKind, Cell
 from headwork.mechanisms.layers import Placement
 
 MAX_COUNT = 2**31  # what no count of a config reaches
-Backend = Literal["plain", "fused"]
+Backend = Literal["plain", "fused", "native"]  # native: fused, with blocks in C++ where they fit
 PositionKind = Literal["learned", "sinusoidal"]
 
 

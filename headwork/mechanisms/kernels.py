@@ -21,6 +21,7 @@ from headwork.numbers import stack
 Cell = Literal["plain", "lstm", "gru"]
 AttentionKind = Literal["softmax", "linear"]
 Drop = Callable[[Tensor], Tensor]
+Layers = dict[Callable[..., Tensor], Callable[..., Tensor]]
 
 
 def keep(value: Tensor) -> Tensor:
@@ -32,6 +33,7 @@ class Kernels:
     """The mechanisms on nodes of parameters; a subclass may replace them by twins that know no ``note``."""
 
     only_outputs = False  # whether the last block computes only what is read
+    layers: ClassVar[Layers] = {}  # twins of whole layers
     parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
         "softmax": multi_head_attention,
         "linear": multi_head_linear_attention,

@@ -91,6 +91,7 @@ def _stack(
 ) -> Tensor:
     """Blocks one after another, and a normalisation at the end where the config has one."""
     kernels = kernels.attending(config.attention)
+    layer = kernels.layers.get(layer, layer)
     for i, block in enumerate(parameters.blocks):
         last = num_outputs is not None and i == len(parameters.blocks) - 1
         tokens = layer(

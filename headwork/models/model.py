@@ -23,6 +23,7 @@ from headwork.mechanisms.configs import Backend, Config
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, Task, classifier_definition
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import Kernels, keep
+from headwork.mechanisms.native import NativeKernels
 from headwork.mechanisms.parameters import Initial, is_node
 from headwork.note import Input, Note, Step, silent
 
@@ -106,7 +107,8 @@ class Model(Parameters):
 
     def run(self, *inputs: Any, note: Note = silent, fast: Any = FusedKernels, **options: Any) -> Tensor:
         """The body of the definition on these parameters and inputs; ``fast`` are its fused kernels."""
-        kind = fast if self.config.backend == "fused" else Kernels
+        native = self.config.backend == "native" and fast is FusedKernels
+        kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fast
         rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
         kernels = kind(drop=partial(functional.dropout, p=rate) if rate else keep)
         result: Tensor = self.definition.function(
@@ -168,10 +170,11 @@ class Model(Parameters):
         # Looking at values would break a compiled graph, and numbers without storage have none.
         look = not torch.compiler.is_compiling() and not any(t is not None and t.is_meta for t in inputs)
         self.definition.check(type(self).__name__, self.config, *inputs, look=look)
-        if note is not silent and self.config.backend == "fused":
+        if note is not silent and self.config.backend != "plain":
             raise InputError(
-                f"{type(self).__name__}: a fused model keeps no steps, so there is nothing to trace. Take "
-                "model.with_backend('plain'), which has the same parameters, or set backend='plain'."
+                f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing "
+                "to trace. Take model.with_backend('plain'), which has the same parameters, or set "
+                "backend='plain'."
             )
 
 

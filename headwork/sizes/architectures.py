@@ -81,7 +81,7 @@ def model_rows(
         if leaf.trained:
             owned.setdefault(scope or own, {})[own] = leaf.shape
     rows = {part: _part_row(part, own) for part, own in owned.items()}
-    work, before, active, steps = OperationCount(), OperationCount(), "", definition.steps(config)
+    work, active, steps = OperationCount(), "", definition.steps(config)
     ran: dict[str, Row] = {}
 
     def note(path: str, value: Any, /) -> Any:
@@ -91,12 +91,7 @@ def model_rows(
             inside = ["head" if "head" in rows else path]
         part = active = max(inside, key=len) if inside else active or path
         row = ran.get(part) or rows.get(part) or Row(name=part)
-        counted = Row(
-            name=part,
-            multiply_adds=work.multiply_adds - before.multiply_adds,
-            other_operations=work.other_operations - before.other_operations,
-        )
-        before.multiply_adds, before.other_operations = work.multiply_adds, work.other_operations
+        counted = Row(name=part, **work.take())
         if inside and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
             axes = next(step.axes for step in steps if step.matches(path))
             row = replace(row, shape=value.shape, axes=axes_of(axes, value.shape))

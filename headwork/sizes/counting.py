@@ -16,7 +16,7 @@ from headwork.documents.formulas import formula_for
 from headwork.errors import InputError, TooLarge
 from headwork.note import Input, Mechanism, get_mechanism
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.sizes.ledger import Row, sum_rows
+from headwork.sizes.ledger import Row
 
 MOST = 10**9  # for one size: their products stay within what ShapeTensor can move about
 MAX_GROUPS = 10_000  # the mechanism works group by group
@@ -104,7 +104,6 @@ def count_rows(
     convention = what.options.get("convention")
     applied = "x W" if convention is None else options.get("convention", convention.default)
     missing = [entry.name for entry in what.inputs if entry.name not in shapes]
-    before = OperationCount()
 
     def note(path: str, value: Any, /) -> Any:
         step = what.step(path)
@@ -114,11 +113,9 @@ def count_rows(
                 shape=value.shape,
                 axes=axes_of(step.axes, value.shape),
                 formula=formula_for(step, columns=columns, convention=applied, missing=missing),
-                multiply_adds=work.multiply_adds - before.multiply_adds,
-                other_operations=work.other_operations - before.other_operations,
+                **work.take(),
             )
         )
-        before.multiply_adds, before.other_operations = work.multiply_adds, work.other_operations
         return value
 
     with too_large(what.slug):
@@ -156,13 +153,3 @@ def axes_of(axes: str, shape: Sequence[int]) -> str:
     """The axis words of a shape, with the leading batch that cards leave out."""
     words = axes.split()[-len(shape) :] if shape else []
     return " ".join(["batch"] * (len(shape) - len(words)) + words)
-
-
-def mechanism_row(name: str, mechanism: str, sizes: Mapping[str, int], **settings: Any) -> Row:
-    """A whole mechanism as one row: the shape of its output, all its parameters, all its work.
-
-    >>> mechanism_row("feed-forward", "feed-forward", {"token": 5, "width": 4, "hidden": 16}).parameters
-    148
-    """
-    rows = count_rows(mechanism, sizes, **settings)
-    return sum_rows(name, rows, shape=rows[-1].shape, axes=rows[-1].axes)

@@ -17,8 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwork.checkpoint_files import MANIFEST, PARAMETERS, read_folder, read_tensors
+from headwork.data.datasets import ImageSplit, normalise
 from headwork.data.fetching import Log, to_stderr
+from headwork.data.image_files import read_image
 from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
 MODEL, TOKENIZER = "model", "tokenizer.json"
 MAX_SIDE = 4096  # pixels
+TRAINED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
+TRAINED_NAMES = tuple(sorted(path.parent.name for path in TRAINED.glob(f"*/{CONFIG}")))
+IMAGES = "images"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +114,18 @@ class Result:
         return cls(path, parse_json(_content(path, RESULT), path / RESULT), load_metrics(path))
 
 
+def find_run(name: str | Path) -> Path:
+    """The folder of a run to be read: one of the package by its name, unless a run of that name is here."""
+    packaged = str(name) in TRAINED_NAMES and not (Path(name) / CONFIG).exists()
+    return TRAINED / name if packaged else Path(name)
+
+
 def check_run(folder: str | Path) -> Path:
     """The folder of a run as a path, or an error that says why it is none."""
     path, hint = Path(folder), "Give the folder that headwork train wrote"
     if not path.is_dir():
-        raise InputError(f"{path}: no such run. {hint}, such as runs/v10.")
+        packaged = ", ".join(TRAINED_NAMES)
+        raise InputError(f"{path}: no such run. {hint}, such as runs/v10; to read one: {packaged}.")
     if not (path / CONFIG).exists():
         raise InputError(f"{path}: not a run, for it holds no {CONFIG}. {hint}.")
     return path
@@ -178,11 +193,38 @@ def load_tokenizer(path: Path) -> bytes:
 def load(folder: str | Path, *, torch: bool = False) -> Any:
     """The model of a folder: of a run, of a saved model, or of a BERT or ViT of the transformers library.
 
-    It runs on numpy (``LoadedModel``), and where it is traced each cell has its arithmetic; with ``torch`` it
-    is a module of ``headwork.models``.
+    ``digits`` and ``fashion-mnist`` are trained models of the package. A model runs on numpy
+    (``LoadedModel``), and where it is traced each cell has its arithmetic; with ``torch`` it is a module of
+    ``headwork.models``.
+
+    >>> examples = example_images("digits")
+    >>> load("digits")(examples.inputs).argmax(-1)[:6].tolist(), examples.labels[:6].tolist()
+    ([3, 3, 0, 0, 4, 6], [3, 3, 0, 0, 4, 6])
     """
-    saved = saved_model(folder) if (Path(folder) / DATA).exists() else read_saved(folder)
+    path = find_run(folder)
+    saved = saved_model(path) if (path / DATA).exists() else read_saved(path)
     return _torch_model(saved) if torch else LoadedModel(saved)
+
+
+@dataclass(frozen=True)
+class ExampleImages(ImageSplit):
+    """Test images with their labels; ``inputs`` are what the model takes."""
+
+    inputs: NDArray[np.float32] = field(repr=False)
+    places: tuple[int, ...]  # in the test set
+    classes: tuple[str, ...]
+
+
+def example_images(name: str | Path) -> ExampleImages:
+    """The test images that stand beside a trained model of the package, in the order of the test set."""
+    path = check_run(find_run(name))
+    files, info = sorted((path / IMAGES).glob("*-*.png")), load_data_info(path)
+    if not files:
+        raise InputError(f"{name}: no test images are kept here. With images: {', '.join(TRAINED_NAMES)}.")
+    images = np.stack([read_image(file, channels=info.channels) for file in files])
+    places, labels = zip(*(map(int, file.stem.split("-")) for file in files), strict=True)
+    inputs = normalise(images, info.mean, info.std)
+    return ExampleImages(images, np.array(labels), inputs, places, info.classes)
 
 
 def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:

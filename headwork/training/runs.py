@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.errors import HeadworkError, InputError
 from headwork.files import open_file, refuse_links, write_atomic
 from headwork.libc import keep_freed_memory
+from headwork.mechanisms import native
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import torch_model
 from headwork.training import checkpoints
@@ -59,7 +60,7 @@ def train(run: RunConfig, folder: str | Path, *, log: Log = to_stderr, data: Dat
             return _resume(path, processes, log, data, other_processes=False)
         if processes.is_main:
             check_new(path, processes.world_size)
-        prepared = _prepare_in_turn(processes, run, None, log, data)
+        prepared = _settle_backend(_prepare_in_turn(processes, run, None, log, data), processes)
         with locked(path, processes):
             return run_to_end(prepared, path, processes, log)
 
@@ -110,6 +111,18 @@ def _prepare_in_turn(
     if processes.is_main:
         processes.wait()
     return prepared
+
+
+def _settle_backend(prepared: PreparedRun, processes: Group) -> PreparedRun:
+    """The fused kernels instead of native ones that are not faster here: asked once, for the whole run."""
+    run: Any = prepared.run
+    if getattr(run.model, "backend", "") != "native":
+        return prepared
+    with threads(run.threads):
+        slower = processes.device.type != "cpu" or not native.is_faster(run.model)
+    if processes.any(slower):
+        run = replace(run, model=replace(run.model, backend="fused"))
+    return replace(prepared, run=run)
 
 
 def run_to_end(

@@ -73,7 +73,7 @@ def test_a_decoder_alone_has_no_cross_attention():
 
 def test_a_layer_of_the_transformer_is_the_encoder_layer():
     model = {"token": 9, "width": 24, "key_width": 24, "value_width": 24, "joined_width": 24, "hidden": 40}
-    layer = sizes.mechanism_row("layer", "encoder-layer", model, heads=3)
+    layer = sizes.sum_rows("layer", sizes.count_rows("encoder-layer", model, heads=3))
     stack = sizes.transformer(
         width=24, depth=1, heads=3, hidden=40, vocabulary=0, tokens=9, architecture="encoder"
     ).total

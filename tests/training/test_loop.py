@@ -11,6 +11,7 @@ import torch
 
 from headwork import training
 from headwork.libc import keep_freed_memory
+from headwork.mechanisms import native
 from headwork.training import loop
 from headwork.training.checkpoints import step_folders, step_of
 from headwork.training.progress import Progress, quiet
@@ -241,3 +242,18 @@ def test_the_time_left_is_that_of_the_steps_after_the_first_ones(capsys, monkeyp
     assert [line.endswith("left") for line in lines] == [False] * 9 + [True] * 11
     assert lines[9].endswith("32 images/s  1:10 left")
     assert lines[-1].endswith("32 images/s  1:00 left")
+
+
+@pytest.mark.real("compiler")
+def test_a_native_run_follows_the_fused_one(small, digits, tmp_path, monkeypatch):
+    sizes = ("model.width=32", "model.hidden=32", "model.heads=2", "initialisation=random")
+    run = small("model.backend=native", *sizes)
+    monkeypatch.setattr(native, "CLEARLY", 1e9)
+    fast = training.train(run, tmp_path / "native", log=quiet, data=digits)
+    monkeypatch.setattr(native, "CLEARLY", 0.0)  # slower than anything: the fused kernels are taken
+    fused = training.train(run, tmp_path / "fused", log=quiet, data=digits)
+    backends = [training.load_run(tmp_path / name).model.backend for name in ("native", "fused")]
+    assert backends == ["native", "fused"]
+    losses = [[line["training"]["loss"] for line in result.metrics] for result in (fast, fused)]
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(*losses, rtol=1e-4)

@@ -1,0 +1,238 @@
+"""The native twin of ``encoder_layer``: one image at a time through a whole block (``encoder_block.cpp``).
+
+It takes what a vision transformer trains with: pre-normalisation, softmax attention without a mask, all
+biases, no dropout, float32 on a processor with AVX2 or AVX512. Whatever else comes goes to the fused twins;
+where a machine or a size has no native kernel, that is said once. Like every twin it has no ``note``.
+"""
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cache, partial
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from headwork.mechanisms import layers
+from headwork.mechanisms.configs import VisionTransformerConfig
+from headwork.mechanisms.fused import FUSED, FusedKernels
+from headwork.mechanisms.kernels import Layers, keep
+from headwork.mechanisms.native.compiling import Sizes, UnavailableError, library
+from headwork.mechanisms.parameters import EncoderLayerParameters, map_tree, new
+
+CHECKED_IMAGES, CLEARLY = 32, 0.7  # the compiler gains about a quarter on the fused kernels
+REALS: dict[torch.dtype, Literal["float", "double"]] = {torch.float32: "float", torch.float64: "double"}
+
+
+def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options: Any) -> Tensor:
+    """The twin of ``mechanisms.encoder_layer``, or the fused kernels where it does not fit."""
+    sizes = _sizes(tokens, parameters, **options)
+    if sizes is None or not usable(*sizes):
+        fused: Tensor = layers.encoder_layer(tokens, parameters, **options)
+        return fused
+    weights = _weights(parameters)
+    trained = torch.is_grad_enabled() and any(each.requires_grad for each in (tokens, *weights))
+    result: Tensor = _block(tokens, weights, *sizes[1:], float(options["epsilon"]), trained)[0]
+    return result
+
+
+class NativeKernels(FusedKernels):
+    """The fused kernels, with blocks of an encoder in C++ where they fit."""
+
+    layers: ClassVar[Layers] = {layers.encoder_layer: encoder_layer}
+
+
+def _weights(p: EncoderLayerParameters) -> list[Tensor]:
+    """In the order of ``Weights`` in the source."""
+    nodes = (p.attention, p.normalisation_1, p.normalisation_2, p.feed_forward)
+    return [getattr(node, entry.name) for node in nodes for entry in fields(node)]
+
+
+def _sizes(
+    tokens: Tensor,
+    parameters: EncoderLayerParameters,
+    *,
+    heads: int,
+    normalisation: str,
+    activation: Literal["relu", "gelu"],
+    kernels: FusedKernels,
+    mask: Any = None,
+    num_outputs: int | None = None,
+    **rest: Any,
+) -> Sizes | None:
+    """The sizes for which to compile, or None where only the fused kernels will do."""
+    weights = _weights(parameters)
+    alike = all(
+        each is not None and (each.dtype, each.device) == (tokens.dtype, tokens.device) for each in weights
+    )
+    plain = mask is None and normalisation == "pre" and kernels.kind == "softmax" and kernels.drop is keep
+    if not (plain and alike and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS):
+        return None
+    if torch.compiler.is_exporting():  # an exported graph goes to other programs
+        return None
+    count, width = tokens.shape[1:]
+    hidden = parameters.feed_forward.W_1.shape[1]
+    return Sizes(count, num_outputs or count, width, heads, hidden, activation, REALS[tokens.dtype])
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def usable(*sizes: Any) -> bool:
+    """Whether there is a native kernel for these sizes here; compiled now, if it was not before."""
+    return _available(Sizes(*sizes))
+
+
+@cache
+def _available(sizes: Sizes) -> bool:
+    try:
+        library(sizes)
+    except UnavailableError as error:
+        _say_once(str(error))
+        return False
+    return True
+
+
+@cache
+def _say_once(reason: str) -> None:
+    print(f"! {reason}: the fused kernel is used instead.", file=sys.stderr, flush=True)
+
+
+def is_faster(config: VisionTransformerConfig) -> bool:
+    """Whether a block of this model trains clearly faster than with the fused kernels, here and now."""
+    tokens = (config.image_size // config.patch_size) ** 2 + (config.pooling == "class token")
+    draw = torch.Generator().manual_seed(0)
+    template = new(EncoderLayerParameters, width=config.width, hidden=config.hidden)
+    block = map_tree(lambda _, leaf: torch.randn(leaf.shape, generator=draw).requires_grad_(), template)
+    rows = torch.randn(CHECKED_IMAGES, tokens, config.width, generator=draw)
+    names = ("heads", "normalisation", "activation", "epsilon")
+    options = {name: getattr(config, name) for name in names} | {"kernels": FUSED.attending(config.attention)}
+    sizes = _sizes(rows, block, **options)
+    if sizes is None or config.dropout or not usable(*sizes):
+        return False
+    works = [partial(each, rows, block, **options) for each in (encoder_layer, layers.encoder_layer)]
+    native, fused = (min(_seconds(work, _weights(block)) for work in [each] * 4) for each in works)
+    return native < CLEARLY * fused
+
+
+def _seconds(work: Callable[[], Tensor], weights: list[Tensor]) -> float:
+    start = time.perf_counter()
+    torch.autograd.grad(work().sum(), weights)
+    return time.perf_counter() - start
+
+
+# --- the operation, as torch and its compiler see it --------------------------------------------------
+@torch.library.custom_op("headwork::encoder_block", mutates_args=())
+def _block(
+    tokens: Tensor,
+    weights: Sequence[Tensor],
+    outputs: int,
+    width: int,
+    heads: int,
+    hidden: int,
+    activation: str,
+    real: str,
+    epsilon: float,
+    trained: bool,
+) -> tuple[Tensor, Tensor]:
+    """The block's output, and what its backward pass needs of each image (nothing, unless trained)."""
+    sizes = Sizes(tokens.shape[1], outputs, width, heads, hidden, activation, real)  # type: ignore[arg-type]
+    tokens, matrices = tokens.contiguous(), _Pointers(weights)
+    images = tokens.shape[0]
+    output = tokens.new_empty(images, outputs, width)
+    kept = tokens.new_empty(images, sizes.kept if trained else 0)
+    code = library(sizes).forward_pass(
+        _address(tokens),
+        matrices.table,
+        ctypes.c_double(epsilon),
+        ctypes.c_int64(images),
+        _threads(images),
+        _address(output),
+        _address(kept) if trained else None,
+    )
+    _check_memory(code)
+    return output, kept
+
+
+@_block.register_fake
+def _(
+    tokens: Tensor, weights: Sequence[Tensor], outputs: int, width: int, *options: Any
+) -> tuple[Tensor, Tensor]:
+    sizes = Sizes(tokens.shape[1], outputs, width, *options[:4])
+    return (
+        tokens.new_empty(tokens.shape[0], outputs, width),
+        tokens.new_empty(tokens.shape[0], sizes.kept if options[-1] else 0),
+    )
+
+
+@torch.library.custom_op("headwork::encoder_block_backward", mutates_args=())
+def _block_backward(
+    gradient: Tensor,
+    weights: Sequence[Tensor],
+    kept: Tensor,
+    tokens: int,
+    heads: int,
+    hidden: int,
+    activation: str,
+    real: str,
+) -> list[Tensor]:
+    """The gradients of the tokens and of each weight."""
+    images, outputs, width = gradient.shape
+    sizes = Sizes(tokens, outputs, width, heads, hidden, activation, real)  # type: ignore[arg-type]
+    gradient, matrices = gradient.contiguous(), _Pointers(weights)
+    results = [gradient.new_empty(images, tokens, width), *map(torch.empty_like, matrices.tensors)]
+    code = library(sizes).backward_pass(
+        _address(gradient),
+        matrices.table,
+        ctypes.c_int64(images),
+        _threads(images),
+        _address(kept),
+        _address(results[0]),
+        _Pointers(results[1:]).table,
+    )
+    _check_memory(code)
+    return results
+
+
+@_block_backward.register_fake
+def _(gradient: Tensor, weights: Sequence[Tensor], kept: Tensor, tokens: int, *options: Any) -> list[Tensor]:
+    first = gradient.new_empty(gradient.shape[0], tokens, gradient.shape[2])
+    return [first, *(gradient.new_empty(each.shape) for each in weights)]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    tokens, weights, _, _, *options = inputs
+    ctx.options = (tokens.shape[1], *options[:4])
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1], *weights)
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Any, ...]:
+    kept, *weights = ctx.saved_tensors
+    first, *others = _block_backward(gradient, weights, kept, *ctx.options)
+    return (first, others, *[None] * 8)
+
+
+_block.register_autograd(_backward, setup_context=_keep)
+
+
+class _Pointers:
+    """Addresses of tensors, in a row; it holds the tensors, so that they stay where they are."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = [each.contiguous() for each in tensors]
+        self.table = (ctypes.c_void_p * len(tensors))(*(each.data_ptr() for each in self.tensors))
+
+
+def _address(tensor: Tensor) -> ctypes.c_void_p:
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+def _threads(images: int) -> ctypes.c_int:
+    return ctypes.c_int(max(1, min(torch.get_num_threads(), images)))
+
+
+def _check_memory(code: int) -> None:
+    if code:
+        raise MemoryError("the native kernel found no memory for its work")

@@ -1,0 +1,165 @@
+"""The native kernel, compiled for its sizes on first use, by the machine's own compiler, into the cache.
+
+A compiled file is named by the digest of all that decides it: source, flags, sizes, compiler, processor. It
+is written whole beside its own digest, and only what agrees with that is loaded. Nothing is compiled at
+import.
+"""
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+
+from headwork.errors import HeadworkError, InputError
+from headwork.files import cache_folder, open_file, read_bytes, write_atomic
+
+SOURCES = ("encoder_block.cpp", "panels.h")
+PANEL, MOST_TOKENS, MOST_WIDTH = 16, 1024, 1024
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared")
+VECTOR_BYTES = {"AVX512": 64, "AVX2": 32}
+COMPILE_SECONDS = 300
+
+
+class UnavailableError(HeadworkError):
+    """There is no native kernel for these sizes, or on this machine."""
+
+
+class Sizes(NamedTuple):
+    """What the compiler knows of a block; so many ``outputs`` are computed of its tokens."""
+
+    tokens: int
+    outputs: int
+    width: int
+    heads: int
+    hidden: int
+    activation: Literal["relu", "gelu"]
+    real: Literal["float", "double"] = "float"
+
+    @property
+    def kept(self) -> int:
+        """How many numbers of an image the backward pass needs (``Kept`` in the source)."""
+        keys = -(-self.tokens // PANEL) * PANEL
+        every, some = self.tokens * 4 * self.width, 2 * self.width + 2 * self.hidden + self.heads * keys
+        return every + self.outputs * some + 2 * keys
+
+
+@cache
+def library(sizes: Sizes) -> ctypes.CDLL:
+    """The compiled kernel; ``UnavailableError`` says why there is none."""
+    if sizes.width % sizes.heads or sizes.width // sizes.heads % PANEL or sizes.hidden % PANEL:
+        raise UnavailableError(
+            f"width {sizes.width} in {sizes.heads} heads, hidden {sizes.hidden}: the native kernel takes "
+            f"heads and hidden layers of a multiple of {PANEL}"
+        )
+    if max(sizes.tokens, sizes.width, sizes.hidden // 4) > MOST_WIDTH:
+        raise UnavailableError(f"the native kernel takes at most {MOST_TOKENS} tokens of width {MOST_WIDTH}")
+    vector_bytes = VECTOR_BYTES.get(torch.backends.cpu.get_cpu_capability())
+    if vector_bytes is None or not sys.platform.startswith("linux"):
+        raise UnavailableError("the native kernel needs Linux and a processor with AVX2")
+    compiler = shutil.which(os.environ.get("CXX") or "g++")
+    if compiler is None:
+        raise UnavailableError("no C++ compiler (g++) was found")
+    sources = {name: files(__package__).joinpath(name).read_bytes() for name in SOURCES}
+    numbers = [
+        f"-D{name.upper()}={value}" for name, value in sizes._asdict().items() if isinstance(value, int)
+    ]
+    numbers += [f"-DREAL={sizes.real}", f"-DRELU={int(sizes.activation == 'relu')}"]
+    flags = [*FLAGS, *numbers, f"-DVECTOR_BYTES={vector_bytes}"]
+    decides = repr((flags, _first_line(compiler), platform.machine(), _processor())).encode()
+    name = hashlib.sha256(b"".join(sources.values()) + decides).hexdigest()[:24]
+    loaded = ctypes.CDLL(str(_compiled(name, [compiler, *flags], sources)))
+    loaded.kept_numbers.restype = ctypes.c_int64
+    if loaded.kept_numbers() != sizes.kept:
+        raise UnavailableError("the native kernel keeps other numbers than were expected of it")
+    return loaded
+
+
+def _compiled(name: str, command: list[str], sources: dict[str, bytes]) -> Path:
+    """The file of that name in the cache, compiled first where it is missing or damaged."""
+    try:
+        folder = cache_folder() / "native"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _alone(folder):
+            if (found := _whole(folder / f"{name}.so")) is not None:
+                return found
+            binary = _compile(command, sources)
+            # The digest comes last: a file without one does not count.
+            write_atomic(folder / f"{name}.so", binary)
+            write_atomic(folder / f"{name}.sha256", hashlib.sha256(binary).hexdigest())
+            return folder / f"{name}.so"
+    except (InputError, OSError):  # the cache cannot be written, or there is no home
+        target = Path(tempfile.mkdtemp(prefix="headwork-native-")) / f"{name}.so"
+        return write_atomic(target, _compile(command, sources))
+
+
+def _whole(path: Path) -> Path | None:
+    with contextlib.suppress(InputError):
+        digest = read_bytes(path.with_suffix(".sha256"), max_bytes=64).decode(errors="replace")
+        if hashlib.sha256(read_bytes(path)).hexdigest() == digest:
+            return path
+    return None
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process compiles at a time; the others wait and find what it compiled."""
+    import fcntl
+
+    with open_file(folder / ".lock", max_bytes=None, root=folder, lock=True) as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(command: list[str], sources: dict[str, bytes]) -> bytes:
+    print("compiling the native kernel for these sizes (once, some seconds) ...", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="headwork-native-") as folder:
+        for name, content in sources.items():
+            (Path(folder) / name).write_bytes(content)
+        try:
+            done = subprocess.run(
+                [*command, SOURCES[0], "-o", "kernel.so"],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=COMPILE_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UnavailableError(f"the C++ compiler failed: {error}") from None
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()
+            raise UnavailableError(f"the C++ compiler failed: {lines[0] if lines else done.returncode}")
+        return (Path(folder) / "kernel.so").read_bytes()
+
+
+@cache
+def _first_line(compiler: str) -> str:
+    try:
+        command = [compiler, "--version"]
+        version = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"the C++ compiler failed: {error}") from None
+    return version.stdout.partition("\n")[0]
+
+
+@cache
+def _processor() -> str:
+    """The model and features of the processor, on which -march=native depends."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        wanted = ("model name", "model", "flags")
+        return "\n".join(
+            next((x for x in lines if x.partition("\t")[0].strip() == name), "") for name in wanted
+        )
+    return platform.processor()
