@@ -5,7 +5,6 @@ answers stand in ``book.toml``, with the problems that they belong to.
 """
 
 import re
-import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -163,20 +162,3 @@ def answers(chosen: Iterable[Question] = ()) -> Document:
         for question in questions_of:
             parts += [Heading(question.name, 3, question.name), question.asks, *question.blocks()]
     return Document(TITLE, tuple(parts), data=lambda: [question.as_data() for question in every])
-
-
-def page() -> str:
-    """All answers as a page of docs/: Markdown with short lines."""
-    lines = []
-    for line in answers().to_markdown().splitlines():
-        joined = re.sub(r"\$[^$]+\$", lambda formula: formula[0].replace(" ", "\0"), line)
-        indent = "  " if line.startswith("- ") else ""
-        short = textwrap.fill(
-            joined, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-        lines.append(line if line.startswith(("|", "#", "headwork")) else short.replace("\0", " "))
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(page(), end="")

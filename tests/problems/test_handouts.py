@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.handouts import page
 from headwork.courses.notebooks import SOURCES
 from headwork.errors import InputError
 from headwork.exercises import generate
 from headwork.problems.book import texts
-from headwork.problems.handouts import answers, look_up, page, questions, search
+from headwork.problems.handouts import answers, look_up, questions, search
 from headwork.problems.training import kept_runs
 
 ROOT = Path(__file__).parents[2]
@@ -167,7 +168,7 @@ def test_the_measured_table_is_that_of_the_kept_comparison():
 
 
 def test_docs_have_every_answer():
-    assert (ROOT / "docs" / "handouts.md").read_text() == page(), "python -m headwork.problems.handouts"
+    assert (ROOT / "docs" / "handouts.md").read_text() == page(), "python -m benchmarks.handouts"
 
 
 def quick(command):
