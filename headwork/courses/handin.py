@@ -26,6 +26,7 @@ from headwork.courses.notebooks import ANSWER
 from headwork.documents import Block, Document, Heading, Passage, Shown
 from headwork.documents.formats.pdf import CHARACTERS, typeset
 from headwork.documents.pandoc import Tree, change_tree, read_tree, typst_formulas
+from headwork.documents.writing import short_lines
 from headwork.errors import HeadworkError, InputError, unknown
 from headwork.files import parse_json, read_bytes, read_text, read_toml
 from headwork.problems import find
@@ -241,12 +242,7 @@ def _joined(text: Any) -> str:
 
 
 def _code(text: str, *language: str) -> dict[str, Any]:
-    lines = (
-        line[start : start + CHARACTERS]
-        for line in text.expandtabs(4).splitlines()
-        for start in range(0, max(len(line), 1), CHARACTERS)
-    )
-    return {"t": "CodeBlock", "c": [["", list(language), []], "\n".join(lines)]}
+    return {"t": "CodeBlock", "c": [["", list(language), []], short_lines(text, CHARACTERS)]}
 
 
 def read_handin(path: str | Path) -> HandIn:

@@ -24,6 +24,7 @@ from headwork.documents.writing import (
     cell_text,
     definition_formulas,
     number_latex,
+    short_lines,
     visible_indices,
 )
 
@@ -177,11 +178,7 @@ class Latex(Renderer):
         return rf"\fit{{${latex}$}}"
 
     def listing(self, text: str) -> Iterator[str]:
-        lines = [
-            line[start : start + CHARACTERS]
-            for line in text.rstrip("\n").splitlines()
-            for start in range(0, max(len(line), 1), CHARACTERS)
-        ]
+        lines = short_lines(text, CHARACTERS).splitlines()
         rows = [" ".join(map(_escape_word, line.split(" "))).replace(" ", r"\ ") or r"\ " for line in lines]
         yield "{\\footnotesize\\ttfamily\\raggedright " + "\\\\\n".join(rows) + "\\par}"
 

@@ -18,39 +18,15 @@ from headwork.documents.pandoc import typst_formulas, write_tree
 from headwork.documents.plots import draw
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import cell_text, definition_formulas
+from headwork.documents.templates import read_asset
+from headwork.documents.writing import cell_text, definition_formulas, short_lines
 from headwork.errors import InputError
 
 SUFFIX = ".pdf"
 NEEDS = ("typst", "pypandoc")
 CHARACTERS = 100  # of a line of code
 LONGEST_WORD = 40  # a longer one may be broken anywhere
-WIDEST = (
-    1.4 * 482
-)  # points, as estimated at full size: a line of 17 cm, on which a formula may be set smaller
-OPENING = """\
-#set page(paper: "a4", margin: (x: 2cm, y: 2.2cm), numbering: "1 / 1")
-#set text(size: 10pt, lang: "en")
-#set par(justify: false)
-#set table(stroke: (x: none, y: 0.3pt + luma(215)), inset: (x: 5pt, y: 3.5pt))
-#set math.mat(row-gap: 0.5em, column-gap: 0.9em)
-#show heading: set block(above: 1.4em, below: 0.8em)
-#show raw: set text(size: 1em)
-#show raw.where(block: true): it => block(fill: if it.lang == none { none } else { luma(244) }, inset: 5pt,
-  stroke: if it.lang == none { (left: 1.5pt + luma(200)) }, width: 100%, text(size: 7.6pt, it))
-#show link: set text(fill: rgb("#0b57a4"))
-#let fit(body) = layout(size => {
-  let wide = measure(body).width
-  if wide > size.width { scale(size.width / wide * 100%, reflow: true, origin: left, body) } else { body }
-})
-#show math.equation.where(block: true): fit
-#let horizontalrule = line(length: 100%, stroke: 0.5pt + luma(160))
-#let to(name, body) = context {
-  let targets = query(label(name))
-  if targets.len() > 0 { link(targets.first().location(), body) } else { body }
-}
-#let remark(body) = block(stroke: (left: 2pt + luma(160)), inset: (left: 8pt, y: 3pt), body)
-"""
+WIDEST = 1.4 * 482  # points of a matrix as estimated: on a line of 17 cm it may be set smaller
 
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> bytes:
@@ -85,7 +61,7 @@ def typst_source(document: Document) -> tuple[str, dict[str, bytes]]:
     formulas, _ = typst_formulas(list(writer.formulas))
     names = [f"#let f{number} = [{typst}]\n" for number, typst in enumerate(formulas)]
     head = f"#set document(title: {string(document.title)}, date: none)\n"
-    return OPENING + head + "".join(names) + "\n\n".join(body) + "\n", writer.files
+    return str(read_asset("page.typ")) + head + "".join(names) + "\n\n".join(body) + "\n", writer.files
 
 
 def string(text: str) -> str:
@@ -128,12 +104,7 @@ class Typst(Renderer):
         return f"#link({string(link.target)}, {words});"
 
     def listing(self, text: str) -> Iterator[str]:
-        lines = (
-            line[start : start + CHARACTERS]
-            for line in text.expandtabs(4).rstrip("\n").splitlines()
-            for start in range(0, max(len(line), 1), CHARACTERS)
-        )
-        yield f"#raw(block: true, {string(chr(10).join(lines))})"
+        yield f"#raw(block: true, {string(short_lines(text, CHARACTERS))})"
 
     def heading(self, block: blocks.Heading) -> Iterator[str]:
         anchor = f"#label({string(block.anchor)})" if block.anchor else ""
