@@ -45,6 +45,7 @@ LAYOUT = re.compile(
     r"|(?:big|med|small)skip|[vh]fill|centering|\w*size|use\w+|geometry|linewidth|\W)(?![a-z]).*",
     re.DOTALL,
 )
+BROKEN = (AttributeError, IndexError, TypeError, ValueError)  # what a damaged notebook brings about
 BLANK = re.compile(r"^\s*(?:[\w, ]+ = |return )?\.\.\.$", re.M)
 
 
@@ -85,8 +86,9 @@ class HandIn(Shown):
                     self.place += "" if name == "text" else f", {part}"
                     self.blocks += getattr(self, f"_add_{name}")(str(part))
                 except HeadworkError as error:
-                    words = str(error)
-                    self.complain(words.removeprefix(f"{self.folder / str(part)}: "))
+                    self.complain(str(error).removeprefix(f"{self.folder / str(part)}: "))
+                except BROKEN as error:
+                    self.complain(f"not as a notebook should be ({type(error).__name__}: {error}).")
                 self.place = before
 
     def _add_text(self, text: str, syntax: str = "markdown") -> Iterator[Block]:
@@ -161,7 +163,9 @@ class HandIn(Shown):
             return {"t": "Code", "c": [NO_ATTRIBUTES, part["c"][1]]} if wrong else part
 
         cleaned = change_tree(tree, clean)
-        unread = typst_formulas(formulas)[1]
+        written, unread = typst_formulas(formulas)
+        if not _can_set("\n\n".join(written)):
+            unread += [latex for latex, one in zip(formulas, written, strict=True) if not _can_set(one)]
         for latex in unread:
             start = text.find(latex.split("\n")[-1 if "\n" not in latex else 1].strip()[:40])
             line = f"line {text.count(chr(10), 0, start) + 1}: " if start >= 0 else ""
@@ -205,7 +209,7 @@ class HandIn(Shown):
                 if source.strip() == ANSWER:
                     self.complain("the answer is empty.")
                 for file, data in (cell.get("attachments") or {}).items():
-                    attached[f"attachment:{file}"] = base64.b64decode(next(iter(data.values())))
+                    attached[f"attachment:{file}"] = base64.b64decode(next(iter(data.values()), ""))
                 tree += read_tree(source, "markdown")[0]
             elif cell.get("cell_type") == "code" and source.strip():
                 if BLANK.search(source):
@@ -235,6 +239,13 @@ class HandIn(Shown):
         if len(lines) > MAX_LINES:
             lines[MAX_LINES:] = [f"... and {len(lines) - MAX_LINES} more lines"]
         return [_code("\n".join(lines))] if lines else []
+
+
+def _can_set(source: str) -> bool:
+    try:
+        return bool(typeset(source, {}))
+    except InputError:
+        return False
 
 
 def _joined(text: Any) -> str:

@@ -199,6 +199,10 @@ BAD = {
             )
         },
     ),
+    "section 1 (Q), n.ipynb, cell 1: not as a notebook should be": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {"n_ipynb": notebook(cell("code", "1", execution_count=1, outputs=[1]))},
+    ),
     "section 1 (Q), n.ipynb: not a notebook": ('title = "Q"\nnotebook = "n.ipynb"', {"n_ipynb": "[1]"}),
 }
 
