@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.wrong_answers import __main__ as wrong_answers
-from headwork.courses.cohort import grade_cohort, write_marks
+from headwork.courses.class_page import write_marks
+from headwork.courses.cohort import grade_cohort
 from headwork.courses.sheets import Course, key_text, sheet_for
 from headwork.documents.writing import number_text
 from headwork.exercises import Exercise, generate

@@ -71,7 +71,9 @@ def new(
     for format_ in installed_formats():
         write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
-    write_atomic(out / "answer.html", answer_page({name: exercise}, origin=not own))
+    next_step = f"Next: put it into {out} in place of the one there, then run headwork grade {answer}"
+    page = answer_page({name: exercise}, origin=not own, next_step=next_step)
+    write_atomic(out / "answer.html", page)
     write_atomic(answer, questions.answer_sheet({name: exercise}, origin=not own))
     print(f"wrote {out}: fill in answer.toml or answer.html, then headwork grade {answer}", file=sys.stderr)
 
@@ -99,7 +101,7 @@ def check(
 @command("headwork practice sheet course.toml --roster students.csv --out sheet3/", to=practice)
 def sheet(
     course: Annotated[Path, Argument(help="A TOML file: title, secret, [[exercise]] with kind or file.")],
-    roster: Annotated[Path, Option(help="A CSV file with a column student (and name).")],
+    roster: Annotated[Path, Option(help="A CSV file with a column student (and name, email).")],
     out: Annotated[Path, Option(help="The folder to write.")],
 ) -> None:
     """Make a variant of a sheet for every student.
@@ -117,6 +119,7 @@ NEXT = {
     "gradescope": "upload autograder.zip; hand out student/, of which answer.toml (or a notebook) comes back",
     "otter": "hand out student/; in autograder/ run: otter generate -t tests -o autograder.zip headwork",
     "nbgrader": "there run: nbgrader generate_assignment NAME, with the folder under source/ for NAME",
+    "moodle": "import the XML file into a question bank of Moodle",
     "notebook": "hand out the notebook",
 }
 
@@ -127,8 +130,10 @@ NEXT = {
     to=practice,
 )
 def export(
-    sources: Annotated[list[str], Argument(help="Kinds of exercise, TOML files, keys, or folders of new.")],
-    to: Annotated[str, Option(help="gradescope, otter, nbgrader or notebook.")],
+    sources: Annotated[
+        list[str], Argument(help="Kinds of exercise, TOML files, folders of new, or one of keys.")
+    ],
+    to: Annotated[str, Option(help="gradescope, otter, nbgrader, moodle or notebook.")],
     out: Annotated[Path, Option(help="A new folder; its name is the assignment's.")],
     seed: Seed = 0,
     difficulty: Difficulty = 1,
@@ -136,12 +141,19 @@ def export(
 ) -> None:
     """Write exercises as the files of a course system.
 
-    The system then gives the marks that headwork grade gives.
+    The system then gives the marks that headwork grade gives. A folder of keys, as practice sheet writes it,
+    gives every student the numbers of their sheet.
     """
-    from headwork.courses import exporting
+    from headwork.courses import assignments, exporting
 
-    exporting.export(exporting.read_exercises(sources, seed=seed, difficulty=difficulty), to, out, hint=hint)
-    print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
+    if len(sources) == 1 and assignments.is_key_folder(sources[0]):
+        exporting.export({}, to, out, hint=hint, sheets=assignments.read_variants(sources[0]))
+        own = "upload autograder.zip" if to == "gradescope" else NEXT[to]
+        print(f"wrote {out}: {own}; hand out every student's own sheet, too", file=sys.stderr)
+    else:
+        exercises = assignments.read_exercises(sources, seed=seed, difficulty=difficulty)
+        exporting.export(exercises, to, out, hint=hint)
+        print(f"wrote {out}: {NEXT[to]}", file=sys.stderr)
 
 
 NOTEBOOKS = (
@@ -232,7 +244,9 @@ def grade(
     output: Output,
     answers: Annotated[Path, Argument(help="An answer file, or a folder of them.")],
     key: Annotated[Path | None, Option(help="A key file, or the folder of keys.")] = None,
-    out: Annotated[Path | None, Option(help="A folder for marks, feedback and common causes.")] = None,
+    out: Annotated[Path | None, Option(help="A folder for the class page, marks and feedback.")] = None,
+    gradebook: Annotated[Path | None, Option(help="A CSV export of Canvas or Moodle to fill in.")] = None,
+    column: Annotated[str, Option(help="Its column for the marks: the sheet's title.")] = "",
     hint: Hint = 2,
 ) -> None:
     """Mark an answer and explain the first incorrect step.
@@ -240,10 +254,13 @@ def grade(
     Every step is marked, the cause of the first incorrect one is named, and later steps are marked from the
     student's own numbers. Exit codes: 0 all correct, 1 something incorrect, 2 unreadable.
     """
+    if gradebook is not None and (out is None or not answers.is_dir()):
+        raise InputError("--gradebook needs a folder of answers, and --out for the copy that is filled in.")
     if answers.is_dir():
-        _grade_cohort(output, answers, key, out, hint)
+        _grade_cohort(output, answers, key, out, gradebook, column, hint)
         return
-    from headwork.courses.cohort import grade_file, write_marks
+    from headwork.courses.class_page import write_marks
+    from headwork.courses.cohort import grade_file
     from headwork.grading.feedback import feedback_document
 
     if not answers.exists() and not answers.is_symlink():
@@ -254,24 +271,37 @@ def grade(
     if graded.problem:
         raise InputError(graded.problem)
     title = graded.summary if len(graded.marks) > 1 else ""
-    output.show(feedback_document(graded.marks, title=title, hint=hint))
+    output.show(feedback_document(graded.marks, title=title, hint=hint, command=f"headwork grade {answers}"))
     unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
-    if unreadable or graded.state != "all right":
+    if unreadable or graded.state != "all correct":
         raise typer.Exit(2 if unreadable else 1)
 
 
-def _grade_cohort(output: Output, answers: Path, key: Path | None, out: Path | None, hint: int) -> None:
-    from headwork.courses.cohort import cohort_document, grade_cohort, write_marks
+def _grade_cohort(
+    output: Output,
+    answers: Path,
+    key: Path | None,
+    out: Path | None,
+    gradebook: Path | None,
+    column: str,
+    hint: int,
+) -> None:
+    from headwork.courses.class_page import class_document, write_marks
+    from headwork.courses.cohort import grade_cohort
+    from headwork.courses.gradebooks import write_gradebooks
 
     if key is None:
         raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
     results = grade_cohort(answers, key)
     if out is not None:
         results = write_marks(results, out, hint=hint)
-        print(f"wrote {out}: marks.csv, causes.csv, feedback/, overrides.toml", file=sys.stderr)
-    output.show(cohort_document(results))
+        missing = write_gradebooks(results, out, gradebook, column)
+        if missing:
+            print(f"{gradebook} does not list: {', '.join(missing)}", file=sys.stderr)
+        print(f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr)
+    output.show(class_document(results))
     states = {graded.state for graded in results}
-    if "unreadable" in states:
+    if states & {"unreadable", "not counted"}:
         raise typer.Exit(2)
     if states & {"marked", "no answer"}:
         raise typer.Exit(1)

@@ -6,100 +6,35 @@ Gradescope's autograder: it reads ``source/key.toml`` and ``submission/`` and wr
 """
 
 import ast
-import builtins
+import base64
 import json
-import keyword
-import re
 import sys
 import time
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from functools import lru_cache
 from html import escape
-from numbers import Number
 from pathlib import Path
 from typing import Any
 
-from headwork.courses.cohort import UNEXPECTED, answer_files, grade_sheet
-from headwork.courses.sheets import read_key
+from headwork.courses.cohort import UNEXPECTED, answer_files, check_origin, grade_sheet, no_marks
+from headwork.courses.sheets import Sheet, read_key
+from headwork.courses.variables import value_text, variables
 from headwork.errors import HeadworkError, InputError
-from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from
-from headwork.files import parse_json, read_text, write_atomic
-from headwork.grading.answers import LARGEST_FILE, AnswerFile, read_answers, read_entries
+from headwork.files import parse_json, read_text, read_toml, write_atomic
+from headwork.grading.answers import AnswerFile, read_answers, read_entries
 from headwork.grading.feedback import feedback, hints
 from headwork.grading.marking import grade
-from headwork.grading.marks import Mark, State, StepMark
+from headwork.grading.marks import Mark, StepMark
+from headwork.grading.wording import points_text
 
 LARGEST_NOTEBOOK = 2_000_000
 LONGEST_OUTPUT = 4_000
-MAX_DECIMALS = 17
 Scope = Mapping[str, Any]
-
-
-# --- variables ------------------------------------------------------------------------------------------
-def variables(exercise: Exercise, prefix: str = "") -> dict[str, str]:
-    """The variable that each asked step (or field of a challenge) is written into.
-
-    >>> variables(Exercise("softmax", {"scores": "0 0"}), "q2_")
-    {'exponentials': 'q2_exponentials', 'total': 'q2_total', 'weights': 'q2_weights'}
-    """
-    names: dict[str, str] = {}
-    for blank in CHALLENGES[exercise.mechanism].fields if exercise.challenge else exercise.asked:
-        name = prefix + re.sub(r"\W+", "_", blank).strip("_")
-        name = name if name.isidentifier() else f"step_{name}"
-        while keyword.iskeyword(name) or hasattr(builtins, name) or name in names.values():
-            name += "_"
-        names[blank] = name
-    return names
-
-
-def value_text(value: Any) -> str:
-    """A value as a person types it. Floats of one array get as many decimals as the longest of them needs.
-
-    >>> value_text([[0.5, 0.25], [1.0, 2.0]]), value_text("1/2 1/4")
-    ('[[0.50, 0.25], [1.00, 2.00]]', '1/2 1/4')
-    """
-    plain = _plain(value)
-    text = _nested_text(plain, min(_decimals(plain), MAX_DECIMALS))
-    if len(text) > LARGEST_FILE:
-        raise InputError(f"{len(text):,} characters; at most {LARGEST_FILE:,} are read.")
-    return text
-
-
-def _plain(value: Any) -> Any:
-    """The value as lists, strings and numbers; arrays and tensors become lists."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    numeric = isinstance(value, Number) or type(value).__module__.startswith("sympy.")
-    if isinstance(value, bool) or not numeric:
-        raise InputError(
-            f"a value of type {type(value).__name__}; expected numbers, a list, an array or a string."
-        )
-    return value
-
-
-def _decimals(plain: Any) -> int:
-    """The most decimals that any float of it needs."""
-    if isinstance(plain, list):
-        return max(map(_decimals, plain), default=0)
-    exponent = Decimal(repr(float(plain))).normalize().as_tuple().exponent if isinstance(plain, float) else 0
-    return max(0, -exponent) if isinstance(exponent, int) else 0
-
-
-def _nested_text(plain: Any, decimals: int) -> str:
-    if isinstance(plain, list):
-        return "[" + ", ".join(_nested_text(part, decimals) for part in plain) + "]"
-    if isinstance(plain, float):
-        return "?" if plain != plain else f"{plain:.{decimals}f}"
-    return str(plain)
 
 
 # --- marking --------------------------------------------------------------------------------------------
@@ -122,13 +57,8 @@ def mark_variables(exercise: Exercise, scope: Scope, prefix: str = "") -> Mark:
     try:
         mark = grade(exercise, texts, tokens_as=convention)
     except (HeadworkError, *UNEXPECTED) as error:
-        return _no_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
+        return no_marks(exercise, "unreadable", f"cannot be marked ({type(error).__name__}: {error})")
     return replace(mark, steps=tuple(_refuse(step, refused, exercise.challenge) for step in mark.steps))
-
-
-def _no_marks(exercise: Exercise, state: State, remark: str = "") -> Mark:
-    steps = [StepMark(path, state, 0.0, points, remark) for path, points in exercise.asked.items()]
-    return Mark(exercise, tuple(steps))
 
 
 def _refuse(step: StepMark, refused: Mapping[str, str], challenge: bool) -> StepMark:
@@ -141,9 +71,10 @@ def _refuse(step: StepMark, refused: Mapping[str, str], challenge: bool) -> Step
 def step_feedback(mark: Mark, step: StepMark, hint: int) -> str:
     """The feedback on one step, hints included."""
     remark = f" ({step.remark})" if step.remark else ""
-    lines = [f"{step.path}: {step.verdict}, {step.points:g} of {step.max_points:g}{remark}"]
+    points = f"{points_text(step.points)} of {points_text(step.max_points)}"
+    lines = [f"{step.path}: {step.verdict}, {points}{remark}"]
     if not step.right:
-        lines += hints(mark, step, min(hint, mark.exercise.hints))
+        lines += [f"{label}: {words}" for label, words in hints(mark, step, min(hint, mark.exercise.hints))]
     return _clean("\n".join(lines))
 
 
@@ -154,12 +85,24 @@ def _clean(text: str) -> str:
 
 
 # --- what the cells of a notebook call ------------------------------------------------------------------
+Given = Mapping[str, Any] | str  # one exercise, or those of all students as ``packed`` gives them
+
+
+def packed(variants: Mapping[str, Any]) -> str:
+    """Exercises by student as one line of text.
+
+    >>> packed({"ada": {}})[:4]
+    'eNqr'
+    """
+    return base64.b64encode(zlib.compress(json.dumps(variants).encode(), 9)).decode()
+
+
 def report(exercise: Mapping[str, Any], scope: Scope, *, prefix: str = "", hint: int = 2) -> str:
     """The whole mark in words, for a cell that a student runs."""
     return feedback(_mark(exercise, scope, prefix), hint)
 
 
-def points(exercise: Mapping[str, Any], step: str, scope: Scope, *, prefix: str = "", hint: int = 2) -> float:
+def points(exercise: Given, step: str, scope: Scope, *, prefix: str = "", hint: int = 2) -> float:
     """The points of one step as a plain float, with its feedback printed: the form that nbgrader expects."""
     # Anything on stderr, even a warning from numpy, would make nbgrader give no points.
     with warnings.catch_warnings():
@@ -170,7 +113,7 @@ def points(exercise: Mapping[str, Any], step: str, scope: Scope, *, prefix: str 
 
 
 def require(
-    exercise: Mapping[str, Any],
+    exercise: Given,
     step: str,
     scope: Scope,
     *,
@@ -188,9 +131,15 @@ def require(
         raise AssertionError(escape(step_feedback(mark, step_mark, hint), quote=False))
 
 
-def require_readable(shapes: Mapping[str, Sequence[int] | None], scope: Scope) -> None:
-    """Raise unless every variable can be read and has its shape (None: any), whether right or wrong."""
-    reasons = {name: _problem(scope.get(name), shape) for name, shape in shapes.items()}
+def require_readable(
+    shapes: Mapping[str, Sequence[int] | None], scope: Scope, *, student: bool = False
+) -> None:
+    """Raise unless every variable can be read and has its shape (None: any), whether right or wrong.
+
+    With ``student`` there must be an ID as well; whose it is, the tests of students do not know.
+    """
+    reasons = {"student": "" if not student or _student(scope) else "type your ID, as on your sheet"}
+    reasons |= {name: _problem(scope.get(name), shape) for name, shape in shapes.items()}
     problems = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
     if problems:
         raise AssertionError(escape(_clean("\n".join(problems)), quote=False))
@@ -210,8 +159,26 @@ def _problem(value: Any, shape: Sequence[int] | None) -> str:
     return ""
 
 
-def _mark(exercise: Mapping[str, Any], scope: Scope, prefix: str) -> Mark:
-    return mark_variables(_exercise(json.dumps(exercise)), scope, prefix)
+def _student(scope: Scope) -> str:
+    student = scope.get("student")
+    return student.strip().casefold() if isinstance(student, str) else ""
+
+
+def _mark(exercise: Given, scope: Scope, prefix: str) -> Mark:
+    if not isinstance(exercise, str):
+        return mark_variables(_exercise(json.dumps(exercise)), scope, prefix)
+    variants, student = _variants(exercise), _student(scope)
+    if student in variants:
+        return mark_variables(_exercise(variants[student]), scope, prefix)
+    reason = f"student = {student[:40]!r} is not on the list: type your ID, as on your sheet"
+    return no_marks(_exercise(next(iter(variants.values()))), "unreadable", reason)
+
+
+@lru_cache(maxsize=32)
+def _variants(text: str) -> dict[str, str]:
+    """Packed exercises by student, without regard to capitals, each as JSON."""
+    variants = json.loads(zlib.decompress(base64.b64decode(text)))
+    return {student.casefold(): json.dumps(data) for student, data in variants.items()}
 
 
 @lru_cache(maxsize=32)
@@ -224,8 +191,14 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     """The content of results.json for the files under ``root``; what cannot be marked gets 0 and a reason."""
     started = time.monotonic()
     folder = Path(root)
+    remark = ""
     try:
-        sheet = read_key(folder / "source" / "key.toml")
+        if (folder / "source" / "keys").is_dir():
+            sheet, remark = _own_sheet(folder)
+        else:
+            sheet = read_key(folder / "source" / "key.toml")
+    except _UnknownStudent as error:
+        return _results([], f"Unreadable: {error}", started)
     except Exception as error:
         return _results([], f"The autograder cannot read its key ({error}). Tell your teacher.", started)
     try:
@@ -233,10 +206,54 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     except Exception as error:  # Gradescope must always find a result
         known = isinstance(error, HeadworkError)
         reason = str(error) if known else f"cannot be marked ({type(error).__name__}: {error})"
-        marks = {number: _no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
+        marks = {number: no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
         return _results(_tests(marks, 0), f"Unreadable: {reason}", started)
     total, full = sum(mark.points for mark in marks.values()), sum(mark.max_points for mark in marks.values())
-    return _results(_tests(marks, hint), f"{total:g} of {full:g} points", started)
+    return _results(
+        _tests(marks, hint), f"{points_text(total)} of {points_text(full)} points{remark}", started
+    )
+
+
+class _UnknownStudent(InputError):
+    """Nobody knows whose numbers a submission should have."""
+
+
+def _own_sheet(folder: Path) -> tuple[Sheet, str]:
+    """The sheet of who submits, by the e-mail address or else by the ID in the file, and a remark on it."""
+    listed = read_toml(folder / "source" / "students.toml")["students"]
+    known = {student.casefold(): student for student in listed}
+    emails = {email.casefold(): student for student, email in listed.items() if email}
+    metadata = folder / "submission_metadata.json"
+    users = (
+        parse_json(read_text(metadata, max_bytes=LARGEST_NOTEBOOK), metadata) if metadata.is_file() else {}
+    )
+    people = users.get("users") if isinstance(users, dict) else None
+    addresses = [str(user.get("email", "")).casefold() for user in people or [] if isinstance(user, dict)]
+    submitted = [emails[address] for address in addresses if address in emails]
+    typed = _typed_student(folder / "submission")
+    named = known.get(typed.casefold())
+    student = named if named and (not submitted or named in submitted) else next(iter(submitted), None)
+    if student is None:
+        raise _UnknownStudent(
+            f"neither the e-mail address of who submits nor the student in the file ({typed[:40]!r}) is "
+            "on the list. Type your ID, as on your sheet, and submit again."
+        )
+    other = f". The file names {named}; the numbers are those of {student}, who submitted it"
+    return read_key(folder / "source" / "keys" / f"{student}.toml"), other if named not in (
+        None,
+        student,
+    ) else ""
+
+
+def _typed_student(folder: Path) -> str:
+    """Who a submission says that it is from; nothing where it cannot be read."""
+    try:
+        path = _submitted(folder)
+        if path.suffix.lower() == ".ipynb":
+            return _notebook_texts(path).get("student", "").strip()
+        return read_answers(path).student.strip()
+    except HeadworkError:
+        return ""
 
 
 def _results(tests: list[dict[str, Any]], output: str, started: float) -> dict[str, Any]:
@@ -262,17 +279,23 @@ def _tests(marks: Mapping[str, Mark], hint: int) -> list[dict[str, Any]]:
     ]
 
 
-def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
-    """The answers of the one submitted answer file, or else of the one notebook."""
+def _submitted(folder: Path) -> Path:
+    """The one submitted answer file, or else the one notebook."""
     files = answer_files(folder) if folder.is_dir() else []
     matches = [path for path in files if path.suffix.lower() == ".toml"]
     matches = matches or [path for path in files if path.suffix.lower() == ".ipynb"]
     if len(matches) != 1:
         names = ", ".join(path.name for path in matches[:5]) or "none"
         raise InputError(f"one answer file (.toml) or one notebook (.ipynb) is expected; submitted: {names}.")
-    if matches[0].suffix.lower() == ".ipynb":
-        return read_notebook(matches[0], exercises)
-    answers = read_answers(matches[0])
+    return matches[0]
+
+
+def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
+    """The answers of what was submitted."""
+    path = _submitted(folder)
+    if path.suffix.lower() == ".ipynb":
+        return read_notebook(path, exercises)
+    answers = read_answers(path)
     if len(exercises) == len(answers.answers) == 1:
         # With one exercise there is nothing to confuse, whatever the student's sheet calls it.
         ((name, texts),) = answers.answers.items()
@@ -281,22 +304,23 @@ def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerF
             answers, answers=dict.fromkeys(exercises, texts), exercises=dict.fromkeys(exercises, entry)
         )
     for name, exercise in exercises.items():
-        _check_origin(name, exercise, answers.exercises.get(name))
+        check_origin(name, exercise, answers.exercises.get(name))
     return answers
-
-
-def _check_origin(name: str, exercise: Exercise, entry: Any) -> None:
-    origin = exercise.origin
-    if isinstance(entry, Mapping) and any(entry.get(key, value) != value for key, value in origin.items()):
-        other = ", ".join(f"{key} {entry.get(key)}" for key in origin)
-        raise InputError(
-            f"this file answers another exercise ({other}) than {name}. Fill in the sheet of this one."
-        )
 
 
 def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
     """The answers typed into a notebook: the source text to the right of each ``name =``. Nothing is run."""
-    source = Path(path)
+    texts = _notebook_texts(Path(path))
+    several = len(exercises) > 1
+    answers = {}
+    for number, (name, exercise) in enumerate(exercises.items(), 1):
+        names = variables(exercise, f"q{number}_" if several else "")
+        answers[name] = {blank: texts.get(variable, "") for blank, variable in names.items()}
+    return AnswerFile(answers)
+
+
+def _notebook_texts(source: Path) -> dict[str, str]:
+    """The text that is assigned to each variable of a notebook."""
     text = read_text(source, max_bytes=LARGEST_NOTEBOOK, root=source.parent)
     try:
         cells = parse_json(text, source)["cells"]
@@ -306,12 +330,7 @@ def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> Answer
     texts: dict[str, str] = {}
     for code in codes:
         texts |= _assignments(code)
-    several = len(exercises) > 1
-    answers = {}
-    for number, (name, exercise) in enumerate(exercises.items(), 1):
-        names = variables(exercise, f"q{number}_" if several else "")
-        answers[name] = {blank: texts.get(variable, "") for blank, variable in names.items()}
-    return AnswerFile(answers)
+    return texts
 
 
 def _assignments(code: str) -> dict[str, str]:

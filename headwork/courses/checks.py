@@ -15,8 +15,8 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from headwork.courses.autograder import value_text
 from headwork.courses.notebooks import solution_function
+from headwork.courses.variables import value_text
 from headwork.errors import sizes_in_words, unknown
 from headwork.exercises.exercise import Exercise
 from headwork.grading.marking import grade

@@ -1,34 +1,39 @@
 """A cohort of students: a folder of answer files marked against their keys, in parallel, with none lost.
 
-A file that cannot be read is marked unreadable with the reason; the others are marked. Overrides are kept in
-a file of their own and applied again whenever the cohort is marked again.
+A file that cannot be read is marked unreadable with the reason; the others are marked. Who handed a file in
+is said by its name or its folder's, and only then by what stands in it, so that nobody can void another's
+marks. What a teacher should look at is a flag. Overrides are kept in a file of their own and applied again
+whenever the cohort is marked again.
 """
 
-import csv
-import io
-import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headwork.courses.parallel import MAX_SECONDS, limited, progress
 from headwork.courses.sheets import Sheet, check_count, read_key
-from headwork.documents import Document, Item, Items, Table
-from headwork.documents.style import PLAIN, Style
 from headwork.errors import HeadworkError, InputError, cut
+from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from, read_exercise, read_points
-from headwork.files import file_name, read_toml, write_atomic
-from headwork.grading.answers import AnswerFile, read_answers
-from headwork.grading.feedback import feedback, feedback_document
+from headwork.files import read_toml
+from headwork.grading.answers import AnswerFile, Entries, read_answers, tolerance
 from headwork.grading.marking import grade
-from headwork.grading.marks import Mark
+from headwork.grading.marks import Mark, State, StepMark
+from headwork.grading.wording import points_text
 
 TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor time) or was killed."
 UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
+# How likely an entry is that of a neighbour by chance: a small number, or one of three digits and more; and
+# how many such chances there may be among all neighbours before a flag would say too little.
+CHANCES, RARE = (0.3, 0.02), 0.01
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
 # student = "ada"
@@ -41,13 +46,20 @@ OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked 
 
 @dataclass(frozen=True)
 class StudentMarks:
-    """One student's answer file: the marks of its exercises, or why there are none."""
+    """One student's answer file: the marks of its exercises, or why there are none.
+
+    ``flags`` say what a teacher should look at; ``keys`` holds the right values of the asked steps.
+    """
 
     file: str
     student: str = ""
     name: str = ""
     marks: Mapping[str, Mark] = field(default_factory=dict)
     problem: str = ""
+    flags: tuple[str, ...] = ()
+    email: str = ""
+    title: str = ""
+    keys: Mapping[str, Mapping[str, Array]] = field(default_factory=dict, repr=False)
 
     @property
     def points(self) -> float:
@@ -59,7 +71,7 @@ class StudentMarks:
 
     @property
     def summary(self) -> str:
-        return f"{self.student}: {self.points:g} of {self.max_points:g} points"
+        return f"{self.student}: {points_text(self.points)} of {points_text(self.max_points)} points"
 
     @property
     def state(self) -> str:
@@ -67,8 +79,15 @@ class StudentMarks:
             return "no answer"
         answered = [step for mark in self.marks.values() for step in mark.steps if step.state != "missing"]
         if self.problem or (answered and all(step.state == "unreadable" for step in answered)):
-            return "unreadable"
-        return "all right" if all(mark.all_right for mark in self.marks.values()) else "marked"
+            return "unreadable" if self.student else "not counted"
+        correct = all(mark.all_right for mark in self.marks.values())
+        return "all correct" if correct and self.points >= self.max_points - 1e-9 else "marked"
+
+
+def no_marks(exercise: Exercise, state: State, remark: str = "") -> Mark:
+    """No points for any step."""
+    steps = [StepMark(path, state, 0.0, points, remark) for path, points in exercise.asked.items()]
+    return Mark(exercise, tuple(steps))
 
 
 def grade_sheet(sheet: Sheet, answers: AnswerFile) -> dict[str, Mark]:
@@ -108,26 +127,91 @@ def sheet_of(path: str | Path, answers: AnswerFile) -> Sheet:
 
 def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
     """Mark one answer file; never raises for what is in the file."""
+    owner: Sheet | None = None
     try:
+        owner = None if key is None else _owner(Path(path), AnswerFile({}), Path(key))
         answers = read_answers(path)
-        sheet = sheet_of(path, answers) if key is None else read_key(_key_of(Path(path), answers, Path(key)))
-        student = sheet.student or answers.student
-        return StudentMarks(str(path), student, sheet.name, grade_sheet(sheet, answers))
+        sheet = sheet_of(path, answers) if key is None else owner or _owner(Path(path), answers, Path(key))
+        if sheet is None:
+            raise InputError(f"{path}: no key for student '{answers.student or Path(path).stem}' in {key}.")
+        owner = sheet
+        for number, exercise in sheet.exercises.items() if key is not None else ():
+            check_origin(number, exercise, answers.exercises.get(number), f"{path}: ")
+        flags = () if key is None else tuple(_odd(sheet, answers))
+        student = sheet.student or answers.student or (Path(path).stem if key is not None else "")
+        marked = StudentMarks(str(path), student, marks=grade_sheet(sheet, answers), flags=flags)
+        return _described(marked, sheet)
     except HeadworkError as error:
         problem = str(error)
     except UNEXPECTED as error:
         problem = cut(f"{path}: cannot be marked ({type(error).__name__}: {error})")
-    return StudentMarks(str(path), Path(path).stem, problem=problem)
+    if owner is None or not owner.student:
+        return StudentMarks(str(path), Path(path).stem, problem=problem)
+    return _unmarked(owner, str(path), problem, "unreadable")
 
 
-def _key_of(path: Path, answers: AnswerFile, key: Path) -> Path:
-    """The key of the student named in the file, or by the name of the file or its folder."""
+def _described(marked: StudentMarks, sheet: Sheet) -> StudentMarks:
+    keys = {
+        number: {path: exercise.key[path] for path in exercise.asked}
+        for number, exercise in sheet.exercises.items()
+        if not exercise.challenge
+    }
+    return replace(marked, name=sheet.name, email=sheet.email, title=sheet.title, keys=keys)
+
+
+def _unmarked(sheet: Sheet, file: str, problem: str, state: State) -> StudentMarks:
+    """A student without an answer that can be read: no points of those there are."""
+    marks = {number: no_marks(exercise, state) for number, exercise in sheet.exercises.items()}
+    return _described(StudentMarks(file, sheet.student, marks=marks, problem=problem), sheet)
+
+
+def students_of(folder: Path) -> Mapping[str, Path]:
+    """The keys of a folder by student, without regard to capitals."""
+    return {path.stem.casefold(): path for path in sorted(folder.glob("*.toml"))}
+
+
+def _owner(path: Path, answers: AnswerFile, key: Path) -> Sheet | None:
+    """The sheet of the student whose name the file or its folder has, or else who is named in it."""
     if key.is_file():
-        return key
-    for student in (answers.student, path.stem, path.parent.name):
-        if Path(student).name == student and os.path.isfile(key / f"{student}.toml"):
-            return key / f"{student}.toml"
-    raise InputError(f"{path}: no key for student '{answers.student or path.stem}' in {key}.")
+        return read_key(key)
+    students = students_of(key)
+    words = re.split(r"[^\w.@-]+|_", path.stem)
+    for name in (path.stem, path.parent.name, *([answers.student, *words] if answers.answers else ())):
+        if name.casefold() in students:
+            return read_key(students[name.casefold()])
+    return None
+
+
+def _odd(sheet: Sheet, answers: AnswerFile) -> list[str]:
+    """What a file says about itself that does not fit its sheet."""
+    flags = []
+    known = {name.casefold() for name in ("", sheet.student, sheet.name, sheet.email)}
+    if sheet.student and answers.student.casefold() not in known:
+        flags.append(f"the file names student '{answers.student}'; marked as {sheet.student}'s")
+    if sheet.title and answers.sheet and answers.sheet != sheet.title:
+        flags.append(f"the file is of '{answers.sheet}', not of '{sheet.title}'")
+    more = sorted(set(answers.answers) - set(sheet.exercises))
+    if more:
+        flags.append(f"answers to {', '.join(more[:5])}, which the sheet does not ask")
+    return [cut(flag, 200) for flag in flags]
+
+
+def check_origin(name: str, exercise: Exercise, entry: Any, where: str = "") -> None:
+    """Refuse the answers to another kind, difficulty or variant."""
+    if not isinstance(entry, Mapping) or not exercise.kind:
+        return
+    own = {"kind": exercise.kind, "difficulty": exercise.difficulty}
+    own |= {"seed": exercise.seed} if exercise.seed is not None else {}
+    other = any(entry.get(key, value) != value for key, value in own.items())
+    if not other and exercise.seed is None and "seed" in entry:
+        drawn = exercise_from(entry, f"{where}[exercise.{name}]")
+        other = (drawn.inputs, drawn.options) != (exercise.inputs, exercise.options)
+    if other:
+        named = ", ".join(f"{key} {entry.get(key)}" for key in ("kind", "seed", "difficulty") if key in entry)
+        raise InputError(
+            f"{where}this file answers another exercise ({cut(named, 100)}) than {name}. "
+            "Fill in the sheet of this one."
+        )
 
 
 # --- a whole folder -----------------------------------------------------------------------------------
@@ -141,8 +225,8 @@ def answer_files(folder: str | Path) -> list[Path]:
 
 def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
     """Mark every answer file of a folder, in the order of their names; students without one come last."""
-    files = answer_files(folder)
-    if not Path(key).exists():
+    files, keys = answer_files(folder), Path(key)
+    if not keys.exists():
         raise InputError(f"--key {key}: no such file or folder. Make one with headwork practice sheet.")
     if not files:
         raise InputError(f"{folder}: no answer files.")
@@ -151,21 +235,88 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
         killed = StudentMarks(str(path), path.stem, problem=f"{path}: {TOO_LONG}")
         results.append(graded or killed)
         progress(len(results), len(files), "marked")
-    results = _refuse_duplicates(results)
-    if Path(key).is_dir():
-        absent = sorted({file.stem for file in Path(key).glob("*.toml")} - {g.student for g in results})
-        results += [StudentMarks("", student, problem="no answer submitted") for student in absent]
-    return results
+    results = _count_one(results)
+    if keys.is_dir():
+        present = {graded.student.casefold() for graded in results}
+        absent = [path for student, path in students_of(keys).items() if student not in present]
+        results += [graded for graded in limited(_absent, absent) if graded]
+    return _flag_neighbours(results)
 
 
-def _refuse_duplicates(results: list[StudentMarks]) -> list[StudentMarks]:
-    """Two files of one student: neither is taken silently."""
-    count = Counter(g.student for g in results if not g.problem)
-    reason = "there is more than one file of this student: keep one"
-    return [
-        replace(g, problem=f"{g.file}: {reason}", marks={}) if count[g.student] > 1 and not g.problem else g
-        for g in results
-    ]
+def _absent(key: Path) -> StudentMarks:
+    try:
+        return _unmarked(read_key(key), "", "no answer submitted", "missing")
+    except HeadworkError as error:
+        return StudentMarks("", key.stem, problem=f"no answer submitted; {error}")
+
+
+def _count_one(results: list[StudentMarks]) -> list[StudentMarks]:
+    """Of several files of one student one counts: one that can be read, has their name, and is the best."""
+    several: defaultdict[str, list[StudentMarks]] = defaultdict(list)
+    for graded in results:
+        several[graded.student].append(graded)
+    counted: list[StudentMarks] = []
+    for graded in results:
+        same = several[graded.student]
+        best = max(same, key=_rank)
+        others = ", ".join(Path(other.file).name for other in same if other is not best)
+        if graded is not best:
+            reason = f"not counted: {graded.student} also has {Path(best.file).name}"
+            problem = graded.problem or f"{graded.file}: {reason}"
+            graded = StudentMarks(graded.file, problem=problem, flags=(reason,))
+        elif others:
+            graded = replace(graded, flags=(*graded.flags, f"more than one file; not counted: {others}"))
+        counted.append(graded)
+    return counted
+
+
+def _rank(graded: StudentMarks) -> tuple[bool, bool, float]:
+    path, student = Path(graded.file), graded.student.casefold()
+    named = student in (path.stem.casefold(), path.parent.name.casefold())
+    return not graded.problem, named, graded.points
+
+
+def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
+    """Flag answers that are wrong by the student's own numbers and right by those of a neighbour."""
+    fits: dict[tuple[int, str, int], list[tuple[str, int, float]]] = defaultdict(list)
+    steps = dict.fromkeys((n, path) for g in results for n, keys in g.keys.items() for path in keys)
+    for number, path in steps:
+        values: list[Any] = [graded.keys.get(number, {}).get(path) for graded in results]
+        for i, graded in enumerate(results):
+            entries = _wrong_entries(graded, number, path)
+            same = [j for j, value in enumerate(values) if value is not None and j != i]
+            same = [j for j in same if entries is not None and values[j].shape == entries.shape]
+            if entries is None or not same:
+                continue
+            allowed = tolerance(entries, graded.marks[number].exercise.digits) * (1 + 1e-6)
+            others = np.stack([values[j] for j in same])
+            with np.errstate(invalid="ignore"):
+                near = (np.abs(others - entries.values) <= allowed) | (others == entries.values)
+                differ = (np.abs(others - values[i]) > allowed).reshape(len(same), -1)
+            long = (np.abs(others * 100 - np.round(others * 100)) > 1e-6).reshape(len(same), -1)
+            for row in np.flatnonzero(near.reshape(len(same), -1).all(1) & differ.any(1)):
+                chance = np.where(long[row], CHANCES[1], CHANCES[0])[differ[row]].prod()
+                fits[i, number, same[row]].append((path, int(differ[row].sum()), float(chance)))
+    flagged = list(results)
+    for (i, number, j), found in fits.items():
+        count = sum(entries for _, entries, _ in found)
+        if len(results) * math.prod(chance for _, _, chance in found) < RARE:
+            *most, last = (path for path, _, _ in found)
+            names = f"{', '.join(most)} and {last} fit" if most else f"{last} fits"
+            flag = (
+                f"exercise {number}: {names} the numbers of {results[j].student} "
+                f"({count} entries that differ from their own)"
+            )
+            flagged[i] = replace(flagged[i], flags=(*flagged[i].flags, flag))
+    return flagged
+
+
+def _wrong_entries(graded: StudentMarks, number: str, path: str) -> Entries | None:
+    """What a student wrote into a step that is wrong, where all of it is filled in."""
+    mark = graded.marks.get(number)
+    step = next((step for step in mark.steps if step.path == path), None) if mark else None
+    entries = mark.entries.get(path) if mark and step and step.state in ("wrong", "again") else None
+    return entries if entries is not None and not entries.blank.any() else None
 
 
 # --- overrides ----------------------------------------------------------------------------------------
@@ -185,7 +336,7 @@ def read_overrides(path: str | Path) -> list[dict[str, Any]]:
 
 
 def apply_overrides(graded: StudentMarks, overrides: list[dict[str, Any]]) -> StudentMarks:
-    """The marks of one student with those changed by hand."""
+    """The marks of one student with those changed by hand, of a file that cannot be read as well."""
     marks = dict(graded.marks)
     for entry in overrides:
         number = str(entry["exercise"])
@@ -203,90 +354,3 @@ def apply_overrides(graded: StudentMarks, overrides: list[dict[str, Any]]) -> St
         ]
         marks[number] = replace(mark, steps=tuple(steps))
     return replace(graded, marks=marks)
-
-
-# --- output files -------------------------------------------------------------------------------------
-def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) -> list[StudentMarks]:
-    """Write marks.csv, causes.csv, feedback for each student, and the overrides file where there is none."""
-    folder = Path(out)
-    path = folder / "overrides.toml"
-    overrides = read_overrides(path)
-    results = [apply_overrides(graded, overrides) for graded in results]
-    if not path.exists():
-        write_atomic(path, OVERRIDES)
-    write_atomic(folder / "marks.csv", marks_csv(results))
-    causes = _csv_text([("exercise", "step", "cause", "students"), *common_causes(results)])
-    write_atomic(folder / "causes.csv", causes)
-    taken: set[str] = set()
-    for graded in results:
-        if not graded.file:
-            continue
-        stem = file_name(graded.student if not graded.problem else Path(graded.file).name)
-        while stem.lower() in taken:  # some systems take Ada and ada for one
-            stem += "_"
-        taken.add(stem.lower())
-        write_atomic(folder / "feedback" / f"{stem}.txt", feedback_text(graded, hint), root=folder)
-        if graded.marks:
-            page = feedback_document(graded.marks, title=graded.summary, hint=hint).to_html()
-            write_atomic(folder / "feedback" / f"{stem}.html", page, root=folder)
-    return results
-
-
-def feedback_text(graded: StudentMarks, hint: int = 2, style: Style = PLAIN) -> str:
-    """The feedback for one student."""
-    if graded.problem:
-        return f"unreadable: {graded.problem}\n"
-    parts = [graded.summary]
-    parts += [f"{number}. {feedback(mark, hint, style)}" for number, mark in graded.marks.items()]
-    return "\n\n".join(parts) + "\n"
-
-
-def marks_csv(results: list[StudentMarks]) -> str:
-    """One line per student: state, points, points of each exercise, and the reason where there are none."""
-    numbers = list(dict.fromkeys(number for graded in results for number in graded.marks))
-    rows = [["student", "name", "state", "points", "of", *numbers, "file", "problem"]]
-    for graded in results:
-        each = [f"{graded.marks[n].points:g}" if n in graded.marks else "" for n in numbers]
-        totals = [f"{graded.points:g}", f"{graded.max_points:g}"]
-        row = [graded.student, graded.name, graded.state, *totals, *each, graded.file, graded.problem]
-        rows.append(row)
-    return _csv_text(rows)
-
-
-def cohort_document(results: list[StudentMarks]) -> Document:
-    """The marks of every student, and the most common causes."""
-    names = ("student", "state", "points", "of", "problem")
-    rows = [(g.student, g.state, f"{g.points:g}", f"{g.max_points:g}", g.problem) for g in results]
-    causes = [{"exercise": e, "step": s, "cause": c, "students": n} for e, s, c, n in common_causes(results)]
-    items = tuple(
-        Item(f"{c['exercise']}. {c['step']}: {c['cause']}", f"{c['students']:>4}") for c in causes[:10]
-    )
-    marks = [{"student": g.student, "state": g.state, "points": g.points} for g in results]
-    more = [{"of": g.max_points, "problem": g.problem} for g in results]
-    data = {"marks": [a | b for a, b in zip(marks, more, strict=True)], "causes": causes}
-    common = ("most common causes:", Items(items)) if items else ()
-    return Document("Marks", (Table("", names, list(rows)), *common), data=lambda: data)
-
-
-def _csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([_cell(str(cell)) for cell in row] for row in rows)
-    return buffer.getvalue()
-
-
-def _cell(text: str) -> str:
-    """One line; a spreadsheet would run what begins like a formula."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    number = line.lstrip("-").replace(".", "", 1).isdigit()
-    return f"'{line}" if line.startswith(tuple("=+-@＝＋－＠")) and not number else line
-
-
-def common_causes(results: list[StudentMarks]) -> list[tuple[str, str, str, int]]:
-    """Exercise, step, cause and the number of students for whom it came first, the most common first."""
-    count: Counter[tuple[str, str, str]] = Counter()
-    for graded in results:
-        for number, mark in graded.marks.items():
-            for step in mark.steps:
-                if step.state == "wrong" and step.causes:
-                    count[(number, step.path, step.causes[0].slug)] += 1
-    return [(*where, times) for where, times in count.most_common()]

@@ -1,5 +1,7 @@
-"""Exercises as files of a course system: Gradescope, otter, nbgrader, or a plain notebook.
+"""Exercises as files of a course system: Gradescope, otter, nbgrader, Moodle, or a plain notebook.
 
+A folder of keys gives every student the numbers of their sheet: by the e-mail address of who submits, or by
+the ID that a student types.
 Students' files never hold the key or the seed. They do hold the question, from whose numbers anyone with
 headwork can compute the key: secrecy protects only the variants that a student has not seen.
 """
@@ -8,28 +10,21 @@ import hashlib
 import io
 import json
 import re
-import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from pprint import pformat
 from typing import Any
 
-import numpy as np
-
 from headwork.courses.answer_page import answer_page
-from headwork.courses.autograder import variables
-from headwork.courses.sheets import Sheet, key_text, read_key
+from headwork.courses.assignments import AssignmentPart
+from headwork.courses.moodle import moodle_files
+from headwork.courses.sheets import Sheet, key_text
 from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, unknown
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.generation import generate
 from headwork.exercises.questions import Blank, answer_sheet, build_question
-from headwork.exercises.reading import read_exercise
-from headwork.files import read_text, read_toml, write_atomic
+from headwork.files import read_text, write_atomic
 from headwork.grading.marking import PART
-from headwork.readings.notebook_cells import array_text
 
 # What marking needs of this package and of others; no torch.
 PACKAGES = ("numbers", "mechanisms", "documents", "readings", "sizes", "exercises", "grading", "courses")
@@ -40,82 +35,34 @@ INSTRUCTIONS = (
     "new row), or as a list or an array. A `?` leaves an entry blank."
 )
 GRADESCOPE = Path(__file__).with_name("gradescope")  # the scripts of its autograder
+OWN_SHEET = "The numbers are those of your own sheet."
+WHO = "# Your ID, as it stands on your sheet: without it nothing can be marked."
+VARIANTS = (
+    "Upload autograder.zip. Students hand in the answer file of their own sheet (students/ of the folder "
+    "that headwork practice sheet wrote). A submission is marked by the e-mail address of who "
+    "submits, or by the student that the file names.\n"
+)
 NBGRADER_CONFIG = """c = get_config()
 # The question marks to fill in stand above the solution that is cut out, so the stub need not say more.
 c.ClearSolutions.code_stub = {"python": "# Fill in the question marks."}
 """
 
 
-@dataclass(frozen=True)
-class AssignmentPart:
-    """One exercise of an assignment: its label, and the prefix of its variables."""
-
-    label: str
-    name: str
-    exercise: Exercise
-    prefix: str
-    hint: int
-
-    @property
-    def names(self) -> dict[str, str]:
-        return variables(self.exercise, self.prefix)
-
-    @property
-    def blanks(self) -> tuple[Blank, ...]:
-        return build_question(self.exercise).blanks
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The exercise as plain data, without what marking does not need: the seed and the question."""
-        return tomllib.loads(replace(self.exercise, seed=None, question="").to_toml())
-
-    @property
-    def settings(self) -> str:
-        return f"prefix={self.prefix!r}, hint={self.hint}"
-
-    def key(self, path: str) -> str:
-        """The right value of a step as it is typed; a challenge has no key."""
-        if self.exercise.challenge:
-            return ""
-        value = np.transpose(self.exercise.key[path], self.exercise.trace.steps[path].order)
-        return array_text(value.round(self.exercise.digits))
-
-
-def read_exercises(sources: Sequence[str], *, seed: int = 0, difficulty: int = 1) -> dict[str, Exercise]:
-    """Exercises by name, from kinds, TOML files, key files, and folders written by ``headwork practice new``.
-
-    >>> list(read_exercises(["output-size", "output-size"], seed=3))
-    ['output-size', 'output-size-2']
-    """
-    exercises: dict[str, Exercise] = {}
-    for source in sources:
-        for name, exercise in _read(source, seed, difficulty).items():
-            count = sum(re.fullmatch(re.escape(name) + r"(-\d+)?", other) is not None for other in exercises)
-            exercises[f"{name}-{count + 1}" if count else name] = exercise
-    return exercises
-
-
-def _read(source: str, seed: int, difficulty: int) -> Mapping[str, Exercise]:
-    path = Path(source)
-    if path.is_dir():
-        file = path / "exercise.toml"
-        if not file.is_file():
-            raise InputError(
-                f"{path}: no exercise.toml in it. Make one with headwork practice new KIND --out {path}."
-            )
-        exercise = read_exercise(file)
-        return {exercise.kind or path.resolve().name: exercise}
-    if not source.endswith(".toml"):
-        return {source.replace("_", "-"): generate(source, seed, difficulty)}
-    if isinstance(read_toml(path).get("exercise"), dict):
-        return read_key(path).exercises
-    return {path.stem: read_exercise(path)}
-
-
 def export(
-    exercises: Mapping[str, Exercise], to: str, out: str | Path, *, title: str = "", hint: int = 2
+    exercises: Mapping[str, Exercise],
+    to: str,
+    out: str | Path,
+    *,
+    title: str = "",
+    hint: int = 2,
+    sheets: Mapping[str, Sheet] | None = None,
 ) -> list[Path]:
-    """Write the files of a course system into a new folder; returns their paths."""
+    """Write the files of a course system into a new folder; returns their paths.
+
+    ``sheets`` are those of all students: each is then marked by their own.
+    """
+    sheets = sheets or {}
+    exercises = next(iter(sheets.values())).exercises if sheets else exercises
     if to not in FORMATS:
         raise unknown("--to", to, FORMATS)
     if not exercises:
@@ -125,11 +72,20 @@ def export(
         raise InputError(f"--out {folder} exists and is not empty. Name a new folder.")
     several = len(exercises) > 1
     parts = [
-        AssignmentPart(f"q{n}", name, exercise, f"q{n}_" if several else "", hint)
+        AssignmentPart(
+            f"q{n}",
+            name,
+            exercise,
+            f"q{n}_" if several else "",
+            hint,
+            {who: sheet.exercises[name] for who, sheet in sheets.items()},
+        )
         for n, (name, exercise) in enumerate(exercises.items(), 1)
     ]
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.resolve().name).strip("-") or "exercise"
     files = FORMATS[to](parts, slug)
+    if sheets and to == "gradescope":
+        files = variant_files(sheets, slug, hint)
     return [write_atomic(folder / name, content) for name, content in files.items()]
 
 
@@ -140,7 +96,15 @@ Files = dict[str, str | bytes]
 def _question(part: AssignmentPart) -> str:
     """The question in Markdown, with the variables to assign."""
     names = ", ".join(f"`{name}`" for name in part.names.values())
-    return f"{build_question(part.exercise).to_markdown()}\n{INSTRUCTIONS}\n\nVariables: {names}."
+    question = build_question(part.exercise)
+    text = f"# {part.name}. {question.title}\n\n{OWN_SHEET}\n" if part.variants else question.to_markdown()
+    return f"{text}\n{INSTRUCTIONS}\n\nVariables: {names}."
+
+
+def _who(parts: Sequence[AssignmentPart], *, solved: bool = False) -> str:
+    """The code in which a student types who they are; nothing where all have the same numbers."""
+    students = parts[0].students
+    return f"{WHO}\nstudent = {json.dumps(students[0] if solved else '')}" if students else ""
 
 
 def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
@@ -159,18 +123,18 @@ def _answers(part: AssignmentPart, *, solved: bool = False) -> list[NotebookCell
 
 def notebook_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """One notebook for students, with a cell after each question that marks it."""
+    if parts[0].variants:
+        raise InputError(
+            "a plain notebook holds its exercise, and so would hold everybody's: use another --to."
+        )
     cells = []
     for part in parts:
-        call = f"print(report({_literal(part.data)}, globals(), {part.settings}))"
+        call = f"print(report({part.data}, globals(), {part.settings}))"
         check = (
             f"# Run this cell to mark your answers.\nfrom headwork.courses.autograder import report\n\n{call}"
         )
         cells += [NotebookCell("markdown", _question(part)), *_answers(part), NotebookCell("code", check)]
     return {f"{slug}.ipynb": notebook_text(cells)}
-
-
-def _literal(data: Any) -> str:
-    return pformat(data, width=110, sort_dicts=False)
 
 
 # --- otter ----------------------------------------------------------------------------------------------
@@ -193,6 +157,8 @@ def _otter_cells(
     parts: Sequence[AssignmentPart], slug: str, *, solved: bool = False
 ) -> Iterator[NotebookCell]:
     yield otter_start(slug)
+    if code := _who(parts, solved=solved):
+        yield NotebookCell("code", code)
     for part in parts:
         yield NotebookCell("markdown", _question(part))
         yield from _answers(part, solved=solved)
@@ -217,7 +183,8 @@ def otter_test(label: str, case: str, points: float, module: str, call: str) -> 
 
 def _otter_public(part: AssignmentPart) -> str:
     shapes = {part.names[b.name]: _shape(part, b) for b in part.blanks}
-    return otter_test(part.label, "can be read", 0, "autograder", f"require_readable({shapes!r}, env)")
+    who = ", student=True" if part.variants else ""
+    return otter_test(part.label, "can be read", 0, "autograder", f"require_readable({shapes!r}, env{who})")
 
 
 def _shape(part: AssignmentPart, blank: Blank) -> tuple[int, ...] | None:
@@ -229,7 +196,7 @@ def _shape(part: AssignmentPart, blank: Blank) -> tuple[int, ...] | None:
 def _otter_hidden(part: AssignmentPart) -> str:
     """One test case per step, or two where early rounding costs a part: otter's cases earn all or nothing."""
     shares = [(PART, PART), (1.0, 1 - PART)] if part.exercise.rounding == "part" else [(1.0, 1.0)]
-    lines = [f"\n\nfrom headwork.courses.autograder import require\n\nEXERCISE = {_literal(part.data)}\n"]
+    lines = [f"\n\nfrom headwork.courses.autograder import require\n\nEXERCISE = {part.data}\n"]
     for number, (path, points) in enumerate(part.exercise.asked.items(), 1):
         for share, worth in shares:
             name = path if share == shares[0][0] else f"{path}, not rounded too early"
@@ -245,6 +212,9 @@ def _otter_hidden(part: AssignmentPart) -> str:
 def nbgrader_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """A course folder: ``nbgrader generate_assignment`` removes the key and the tests from the notebook."""
     cells = [cell for part in parts for cell in _nbgrader_cells(part)]
+    if code := _who(parts):
+        source = f"{code}\n### BEGIN SOLUTION\n{_who(parts, solved=True)}\n### END SOLUTION"
+        cells.insert(0, nbgrader_cell("code", "student", source, solution=True))
     return {"nbgrader_config.py": NBGRADER_CONFIG, f"source/{slug}/{slug}.ipynb": notebook_text(cells)}
 
 
@@ -255,8 +225,11 @@ def _nbgrader_cells(part: AssignmentPart) -> Iterator[NotebookCell]:
         key = "# Any answer that works is right." if part.exercise.challenge else key
         source = f"{_answer(part, blank, blank.placeholder)}\n### BEGIN SOLUTION\n{key}\n### END SOLUTION"
         yield nbgrader_cell("code", f"{part.label}-{_identifier(blank.name)}", source, solution=True)
-    for path, points in part.exercise.asked.items():
-        call = f"points({_literal(part.data)},\n       {path!r}, globals(), {part.settings})"
+    for number, (path, points) in enumerate(part.exercise.asked.items()):
+        # The variants of all students stand in the first of the cells that mark, and only there.
+        data = part.data if not part.variants or not number else f"{part.label}_variants"
+        data = f"({part.label}_variants := {data})" if part.variants and not number else data
+        call = f"points({data},\n       {path!r}, globals(), {part.settings})"
         source = (
             f"# {path}: marked after submission\n### BEGIN HIDDEN TESTS\n"
             f"from headwork.courses.autograder import points\n\n{call}\n### END HIDDEN TESTS"
@@ -286,23 +259,37 @@ def nbgrader_cell(
 
 
 # --- Gradescope -----------------------------------------------------------------------------------------
+def _gradescope_archive(hint: int) -> Files:
+    """What the zip file holds besides the key."""
+    return {
+        "setup.sh": read_text(GRADESCOPE / "setup.sh"),
+        "run_autograder": read_text(GRADESCOPE / "run_autograder.sh").replace("HINT", str(hint)),
+        "requirements.txt": REQUIREMENTS,
+        **vendored_files(),
+    }
+
+
 def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
     """autograder.zip to upload, and student/ to distribute."""
     exercises = {part.name: part.exercise for part in parts}
-    run = read_text(GRADESCOPE / "run_autograder.sh")
-    archive: Files = {
-        "setup.sh": read_text(GRADESCOPE / "setup.sh"),
-        "run_autograder": run.replace("HINT", str(parts[0].hint)),
-        "requirements.txt": REQUIREMENTS,
-        "key.toml": key_text(Sheet(slug, exercises)),
-        **vendored_files(),
-    }
+    archive = {**_gradescope_archive(parts[0].hint), "key.toml": key_text(Sheet(slug, exercises))}
     questions = "\n".join(build_question(part.exercise).to_markdown() for part in parts)
     return {
         "autograder.zip": _zip(archive),
         "student/question.md": questions,
         "student/answer.toml": answer_sheet(exercises, origin=False),
-        "student/answer.html": answer_page(exercises, origin=False),
+        "student/answer.html": answer_page(exercises, origin=False, next_step="Next: submit answer.toml."),
+    }
+
+
+def variant_files(sheets: Mapping[str, Sheet], slug: str, hint: int) -> Files:
+    """autograder.zip that knows the numbers of every student, by the e-mail address or the typed ID."""
+    archive = _gradescope_archive(hint)
+    lines = [f"{json.dumps(who)} = {json.dumps(sheet.email)}" for who, sheet in sheets.items()]
+    archive["students.toml"] = "\n".join(["[students]", *lines]) + "\n"
+    return {
+        "autograder.zip": _zip(archive | {f"keys/{who}.toml": key_text(s) for who, s in sheets.items()}),
+        "README.md": VARIANTS,
     }
 
 
@@ -334,5 +321,6 @@ FORMATS: dict[str, Callable[[Sequence[AssignmentPart], str], Files]] = {
     "gradescope": gradescope_files,
     "otter": otter_files,
     "nbgrader": nbgrader_files,
+    "moodle": moodle_files,
     "notebook": notebook_files,
 }

@@ -18,7 +18,8 @@ MAX_BYTES = 2_000_000_000  # that a process may hold
 
 def limited(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
     """The results in order; None for an item whose process went beyond a limit or was killed."""
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(items)), initializer=_limit_memory) as executor:
+    workers = max(1, min(os.cpu_count() or 1, len(items)))
+    with ProcessPoolExecutor(workers, initializer=_limit_memory) as executor:
         shared = [executor.submit(_within_time, function, item) for item in items]
         for item, future in zip(items, shared, strict=True):
             try:

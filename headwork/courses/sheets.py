@@ -17,17 +17,21 @@ from typing import Any
 
 from headwork.courses.answer_page import answer_page
 from headwork.courses.parallel import limited, progress
-from headwork.documents import Document, Heading
+from headwork.documents import Document, Heading, Values
+from headwork.documents.formats import find_format
 from headwork.errors import InputError
 from headwork.exercises import reading
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question
 from headwork.files import file_name, read_text, read_toml, write_atomic
+from headwork.grading.wording import points_text
 from headwork.readings.notebook_cells import array_text
+from headwork.readings.showing import shown_value
 
 SHORTEST_SECRET = 12
 MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100
+PRINTED = ("markdown", "latex", "html")  # the forms of a sheet and of its key
 SETTINGS = ("digits", "rounding", "hints")
 ENTRIES = ("kind", "file", "difficulty", "points")  # of an [[exercise]]
 
@@ -51,6 +55,7 @@ class Sheet:
     exercises: Mapping[str, Exercise]
     student: str = ""
     name: str = ""
+    email: str = ""
 
 
 def read_course(path: str | Path) -> Course:
@@ -75,7 +80,8 @@ def read_course(path: str | Path) -> Course:
         where = f"{path}, exercise {number}"
         reading.check_known("entry", part, ENTRIES, where)
         reading.read_integer(part, "difficulty", 1, where)
-        reading.read_points({"the exercise": part.get("points", 1)}, where)
+        points = part.get("points", 1)
+        reading.read_points(points if isinstance(points, Mapping) else {"the exercise": points}, where)
         if ("kind" in part) == ("file" in part):
             raise InputError(f"{where}: expected either a kind or a file.")
         if "kind" in part:
@@ -94,20 +100,25 @@ def check_count(exercises: Collection[Any], where: str | Path) -> None:
         raise InputError(f"{where}: {len(exercises):,} exercises; at most {MAX_EXERCISES} are read.")
 
 
-def read_roster(path: str | Path) -> dict[str, str]:
-    """Students from a CSV file: a column ``student`` (or the first one) and, if there is one, ``name``."""
+def read_roster(path: str | Path) -> dict[str, dict[str, str]]:
+    """Students with their name and e-mail, from columns ``student`` (or the first), ``name`` and ``email``.
+
+    Columns are separated by commas, semicolons or tabs, whichever the first line has.
+    """
     try:
-        lines = csv.reader(read_text(path, max_bytes=MAX_ROSTER).splitlines())
-        rows = [row for row in lines if any(cell.strip() for cell in row)]
+        lines = read_text(path, max_bytes=MAX_ROSTER).splitlines()
+        first = next((line for line in lines if line.strip()), "")
+        rows = list(csv.reader(lines, delimiter=max(",;\t", key=first.count)))
+        rows = [row for row in rows if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV file ({error}).") from None
     if not rows:
         raise InputError(f"{path}: empty. Expected a header student,name and a line for each student.")
-    header = [cell.strip().lower() for cell in rows[0]]
+    header = [cell.strip().lower().replace("-", "") for cell in rows[0]]
     titles = [title for title in ("student", "id") if title in header]
     column = header.index(titles[0]) if titles else 0
-    name_column = header.index("name") if titles and "name" in header else None
-    students: dict[str, str] = {}
+    columns = {title: header.index(title) for title in ("name", "email") if titles and title in header}
+    students: dict[str, dict[str, str]] = {}
     listed: set[str] = set()
     for number, row in enumerate(rows[1:] if titles else rows, 1):
         student = row[column].strip() if len(row) > column else ""
@@ -119,8 +130,7 @@ def read_roster(path: str | Path) -> dict[str, str]:
         if student.lower() in listed:  # two names that some systems take for one are one
             raise InputError(f"{path}: student {student} is listed twice.")
         listed.add(student.lower())
-        has_name = name_column is not None and len(row) > name_column
-        students[student] = row[name_column or 0].strip() if has_name else ""
+        students[student] = {title: row[at].strip() for title, at in columns.items() if at < len(row)}
     if not students:
         raise InputError(f"{path}: no students.")
     return students
@@ -136,8 +146,8 @@ def variant_seed(secret: str, student: str, exercise: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def sheet_for(course: Course, student: str, name: str = "") -> Sheet:
-    """One student's sheet."""
+def sheet_for(course: Course, student: str, name: str = "", email: str = "") -> Sheet:
+    """One student's sheet. Points are those of the whole exercise, or of the steps that are named."""
     exercises = {}
     for number, part in course.exercises.items():
         if "file" in part:
@@ -147,50 +157,88 @@ def sheet_for(course: Course, student: str, name: str = "") -> Sheet:
             exercise = replace(generate(str(part["kind"]), seed, int(part.get("difficulty", 1))), hints=2)
         settings = dict(course.settings) if "kind" in part else {}
         exercise = replace(exercise, **settings, seed=None)
-        if "points" in part and not exercise.max_points:
-            raise InputError(f"exercise {number}: {part['file']} gives no step a point. Give one there.")
         if "points" in part:
-            share = float(part["points"]) / exercise.max_points
-            exercise = replace(exercise, points={path: p * share for path, p in exercise.asked.items()})
+            exercise = replace(exercise, points=_points(exercise, part, f"exercise {number}"))
         exercises[number] = exercise
-    return Sheet(course.title, exercises, student, name)
+    return Sheet(course.title, exercises, student, name, email)
 
 
-def write_sheets(course: Course, roster: Mapping[str, str], out: str | Path) -> None:
+def _points(exercise: Exercise, part: Mapping[str, Any], where: str) -> dict[str, float]:
+    """The points of each step: as the course says, or those of the whole shared out as before."""
+    points = part["points"]
+    if isinstance(points, Mapping):
+        known = list(exercise.asked) if exercise.challenge else list(exercise.trace.steps)
+        reading.check_known(f"step of {exercise.mechanism}", points, known, where)
+        return reading.read_points(points, where)
+    if not exercise.max_points:
+        raise InputError(f"{where}: {part['file']} gives no step a point. Give one there.")
+    share = float(points) / exercise.max_points
+    return {path: worth * share for path, worth in exercise.asked.items()}
+
+
+def write_sheets(course: Course, roster: Mapping[str, Mapping[str, str]], out: str | Path) -> None:
     """Write a folder for each student, the key and the marking scheme, with progress on stderr."""
     folder = Path(out)
     students = list(roster)
+    scheme = marking_scheme(course, sheet_for(course, students[0]))
     for done, written in enumerate(limited(partial(_write_one, course, roster, folder), students), 1):
         if not written:
             raise InputError(f"student {students[done - 1]}: writing the sheet took too long or was killed.")
         progress(done, len(students), "sheets")
-    write_atomic(folder / "key" / "marking.md", marking_scheme(course, sheet_for(course, students[0])))
+    write_atomic(folder / "key" / "marking.md", scheme)
     (folder / "answers").mkdir(parents=True, exist_ok=True)
 
 
-def _write_one(course: Course, roster: Mapping[str, str], folder: Path, student: str) -> Path:
-    sheet = sheet_for(course, student, roster[student])
+def _write_one(course: Course, roster: Mapping[str, Mapping[str, str]], folder: Path, student: str) -> Path:
+    sheet = sheet_for(course, student, **roster[student])
     target, file = folder / "students" / student, f"{student}.toml"
     origin: dict[str, Any] = {"student": student, "sheet": course.title, "origin": False}
-    page = answer_page(sheet.exercises, title=f"{course.title}: {student}", file=file, **origin)
-    write_atomic(target / "question.md", question_text(sheet))
+    next_step = f"Next: hand in {file}."
+    page = answer_page(
+        sheet.exercises, title=f"{course.title}: {student}", file=file, next_step=next_step, **origin
+    )
+    for name, document in (
+        ("students/{0}/question", sheet_document(sheet)),
+        ("key/print/{0}", key_document(sheet)),
+    ):
+        for format_ in PRINTED:
+            path = folder / (name.format(student) + find_format(format_).SUFFIX)
+            write_atomic(path, document.render(format_))
     write_atomic(target / file, answer_sheet(sheet.exercises, **origin))
     write_atomic(target / "answer.html", page)
     return write_atomic(folder / "key" / file, key_text(sheet))
 
 
-def question_text(sheet: Sheet) -> str:
-    """All questions of a sheet as Markdown."""
-    parts: list[Any] = [sheet.student + (f", {sheet.name}" if sheet.name else "")]
+def sheet_document(sheet: Sheet) -> Document:
+    """All questions of a sheet."""
+    parts: list[Any] = []
     for number, exercise in sheet.exercises.items():
         question = build_question(replace(exercise, title=f"{number}. {exercise.name}"))
         parts += [Heading(question.title), *question.document().parts]
-    return Document(sheet.title, tuple(parts)).to_markdown()
+    return Document(sheet.title, tuple(parts), _student(sheet))
+
+
+def key_document(sheet: Sheet) -> Document:
+    """The solution of a sheet, every step in full; a challenge has none."""
+    parts: list[Any] = []
+    for number, exercise in sheet.exercises.items():
+        parts.append(Heading(f"{number}. {exercise.name}: {points_text(exercise.max_points)} points"))
+        if exercise.challenge:
+            parts.append("Any answer that works when it is run is right.")
+            continue
+        steps = exercise.trace.steps
+        values = [replace(shown_value(steps[path]), digits=exercise.digits) for path in exercise.asked]
+        parts.append(Values((("", tuple(values)),), whole=True, level=3))
+    return Document(f"{sheet.title}: key", tuple(parts), _student(sheet))
+
+
+def _student(sheet: Sheet) -> str:
+    return sheet.student + (f", {sheet.name}" if sheet.name else "")
 
 
 def key_text(sheet: Sheet) -> str:
     """The key of one student: every exercise in full, and its right values for the reader."""
-    lines = [f"{name} = {json.dumps(getattr(sheet, name))}" for name in ("student", "name", "title")]
+    lines = [f"{name} = {json.dumps(getattr(sheet, name))}" for name in ("student", "name", "email", "title")]
     for number, exercise in sheet.exercises.items():
         lines += ["", exercise.to_toml(f"exercise.{json.dumps(number)}")]
         if not exercise.challenge:
@@ -212,15 +260,16 @@ def read_key(path: str | Path) -> Sheet:
         number: reading.exercise_from(part, f"{path}, exercise {number}")
         for number, part in exercises.items()
     }
-    return Sheet(str(data.get("title", "")), read, str(data.get("student", "")), str(data.get("name", "")))
+    about = {name: str(data.get(name, "")) for name in ("title", "student", "name", "email")}
+    return Sheet(exercises=read, **about)
 
 
 def marking_scheme(course: Course, sheet: Sheet) -> str:
     """The points of each step, and how it is marked."""
     lines = [f"# Marking scheme: {course.title}", ""]
     for number, exercise in sheet.exercises.items():
-        lines += [f"## {number}. {exercise.name}: {exercise.max_points:g} points", ""]
-        lines += [f"- {path}: {points:g}" for path, points in exercise.asked.items()]
+        lines += [f"## {number}. {exercise.name}: {points_text(exercise.max_points)} points", ""]
+        lines += [f"- {path}: {points_text(points)}" for path, points in exercise.asked.items()]
         rules = f"Digits asked: {exercise.digits}. Rounding too early: {exercise.rounding}."
         lines += ["", f"{rules} Hints up to level {exercise.hints}.", ""]
     lines += [

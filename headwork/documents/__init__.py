@@ -2,7 +2,9 @@
 
 from headwork.documents.blocks import (
     Arithmetic,
+    Bar,
     Block,
+    Card,
     Code,
     Details,
     Document,
@@ -12,11 +14,13 @@ from headwork.documents.blocks import (
     Item,
     Items,
     Link,
+    Marked,
     Note,
     Passage,
     Prose,
     Shown,
     Slider,
+    Strip,
     Table,
     Value,
     Values,

@@ -33,6 +33,30 @@ class Link:
     target: str
 
 
+@dataclass(frozen=True)
+class Marked:
+    """Words of a table's cell that stand out: "good", "bad", "part" or "open"; ``about`` says more."""
+
+    text: str
+    tone: str = "bad"
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Marked words side by side in one cell of a table, all as narrow as a sign; names stand upright."""
+
+    marks: tuple[Marked, ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A share, from 0 to 1, as a bar in a cell of a table, and its words."""
+
+    share: float
+    text: str = ""
+
+
 Inline = str | tuple[str | Formula | Link, ...]  # words, among them formulas and links
 
 
@@ -112,6 +136,17 @@ class Details:
     summary: str
     blocks: "tuple[Block, ...]"
     anchor: str = ""
+
+
+@dataclass(frozen=True)
+class Card:
+    """Blocks under a name, a verdict that is good, bad or neither, and words."""
+
+    name: str
+    verdict: str = ""
+    good: bool | None = None
+    text: str = ""
+    blocks: "tuple[Block, ...]" = ()
 
 
 @dataclass(frozen=True)
@@ -295,7 +330,21 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Block = Heading | Prose | Note | Items | Code | Figure | Passage | Details | Formula | Values | Slider | Table
+Block = (
+    Heading
+    | Prose
+    | Note
+    | Items
+    | Code
+    | Figure
+    | Passage
+    | Details
+    | Card
+    | Formula
+    | Values
+    | Slider
+    | Table
+)
 
 
 @dataclass(frozen=True)

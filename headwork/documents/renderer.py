@@ -62,6 +62,11 @@ class Renderer(ABC):
     def details(self, block: blocks.Details) -> Iterator[str]:
         yield from self.pieces([blocks.Prose(f"{block.summary}:"), *block.blocks])
 
+    def card(self, block: blocks.Card) -> Iterator[str]:
+        """An item, and the blocks below it."""
+        yield from self.items(blocks.Items((blocks.Item(block.text, block.name, block.verdict, block.good),)))
+        yield from self.pieces(block.blocks)
+
     def notes(self, notes: Iterable[str]) -> Iterator[str]:
         return self.pieces(blocks.Note(text) for text in notes)
 

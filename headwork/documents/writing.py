@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headwork.documents.blocks import Formula, Value
+from headwork.documents.blocks import Bar, Formula, Link, Marked, Strip, Value
 from headwork.documents.formulas import plain_formula
 from headwork.numbers.operations import map_cells
 
+LONGEST_BAR = 24  # characters
 MAX_SHOWN = 12  # rows and columns
 LONGEST_EXACT = 60  # characters of an exact form that still fits into a cell
 
@@ -92,6 +93,15 @@ def cell_text(cell: Any) -> str:
         return f"{cell:.4g}"
     if isinstance(cell, Formula):
         return plain_formula(cell.latex)
+    if isinstance(cell, Marked):
+        return f"[{cell.text}]" if cell.tone == "bad" else cell.text
+    if isinstance(cell, Strip):
+        texts = [mark.text for mark in cell.marks]
+        return ("" if max(map(len, texts), default=0) < 2 else " ").join(texts)
+    if isinstance(cell, Bar):
+        return f"{'#' * round(LONGEST_BAR * cell.share)} {cell.text}".strip()
+    if isinstance(cell, Link):
+        return cell.text
     if isinstance(cell, (tuple, list)):
         return " x ".join(map(str, cell))
     return str(cell)

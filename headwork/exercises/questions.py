@@ -54,7 +54,7 @@ class Blank:
         """The shape in words, and the points."""
         if self.points is None:
             return self.about
-        return f"{self.about} ({self.points:g} point{'' if self.points == 1 else 's'})"
+        return f"{self.about} ({round(self.points, 2):g} point{'' if self.points == 1 else 's'})"
 
     def item(self) -> Item:
         symbol = (Formula(self.symbol), ": ") if self.symbol != self.name else ()

@@ -1,24 +1,36 @@
-"""Feedback: a verdict on every step, and hints at three levels (where; what kind; the right step)."""
+"""Feedback: every step as a card, and hints at three levels (where; what kind; the correct step).
 
-from collections.abc import Iterator, Mapping
+A card holds the student's own numbers with the cells marked that differ, the cause in a sentence, and what
+shows it. Whatever a level hides is hidden in every format, JSON included.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from headwork.documents import Document, Heading, Item, Items
+from headwork.documents import Block, Card, Document, Heading, Item, Items, Marked, Prose, Table, Value
+from headwork.documents.blocks import matrix_of
 from headwork.documents.formats.json import plain
 from headwork.documents.formats.text import Text
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import number_text
+from headwork.documents.writing import MAX_SHOWN, number_text
 from headwork.errors import HeadworkError
-from headwork.grading.diagnosis import cell_text
 from headwork.grading.marks import Mark, StepMark
+from headwork.grading.wording import points_text
+from headwork.grading.wrong_step import Cause
+from headwork.readings.showing import shown_value
 
 MAX_CELLS = 12
+GOOD = {"correct": True, "incorrect": False, "unreadable": False}
+MORE = ("which entries differ", "what kind of mistake it is", "the correct step")  # what a level adds
+INDEX = re.compile(r"\[(\d+(?:, ?\d+)+)\]")
+Hint = tuple[str, str]  # a label and a sentence
 
 
 def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
-    """The mark in words, with hints up to a level: 0 none, 1 where, 2 what kind, 3 the right step.
+    """The mark in words, with hints up to a level: 0 none, 1 where, 2 what kind, 3 the correct step.
 
     An exercise may forbid the higher levels.
 
@@ -28,40 +40,144 @@ def feedback(mark: Mark, hint: int = 2, style: Style = PLAIN) -> str:
     >>> print(feedback(grade(exercise, {"weights": "1 1"}), hint=1))
     softmax: 0 of 1 points
       weights  incorrect  0 of 1
-        where: [0], [1]
+        0    1
+        [1]  [1]
+    Next: work out weights again.
     """
-    points, steps = feedback_parts(mark, hint)
-    return "\n".join([points, *Text(style).pieces([steps])])
+    pieces = Text(style).pieces(feedback_parts(mark, hint))
+    return "\n".join([points_line(mark), *(piece.rstrip("\n") for piece in pieces)])
 
 
-def feedback_parts(mark: Mark, hint: int = 2) -> tuple[str, Items]:
-    """The points in words, and every step with its verdict and hints."""
+def points_line(mark: Mark) -> str:
+    """The name of the exercise and its points."""
+    return f"{mark.exercise.name}: {points_text(mark.points)} of {points_text(mark.max_points)} points"
+
+
+def feedback_parts(mark: Mark, hint: int = 2, command: str = "") -> list[Block]:
+    """A card for every step, and what to do next; ``command`` is what the student typed to mark it."""
     hint = min(hint, mark.exercise.hints)
-    good = {"correct": True, "incorrect": False, "unreadable": False}
-    items = []
-    for step in mark.steps:
-        remark = f"  ({step.remark})" if step.remark else ""
-        words = f"{step.points:g} of {step.max_points:g}{remark}"
-        more = () if step.right else tuple(hints(mark, step, hint))
-        items.append(Item(words, step.path, step.verdict, good.get(step.verdict), more))
-    points = f"{mark.exercise.name}: {mark.points:g} of {mark.max_points:g} points"
-    return points, Items(tuple(items))
+    return [*(_card(mark, step, hint) for step in mark.steps), Prose(_next(mark, hint, command))]
 
 
-def hints(mark: Mark, step: StepMark, hint: int) -> Iterator[str]:
-    """The hints about a step that is not right, up to a level."""
-    if hint >= 1 and step.cells and len(step.cells[0]):
-        value = mark.exercise.trace.steps[step.path]
-        cells = [cell_text(value.full_index(c) if len(c) == len(value.order) else c) for c in step.cells]
-        yield f"where: {', '.join(cells[:MAX_CELLS])}{' and more' if len(cells) > MAX_CELLS else ''}"
-    if hint >= 2:
-        for number, cause in enumerate(step.causes):
-            evidence = f" ({cause.evidence})" if cause.evidence else ""
-            yield f"{'why' if number == 0 else 'or'}: {cause.name}: {cause.sentence}{evidence}"
+def _card(mark: Mark, step: StepMark, hint: int) -> Card:
+    remark = f" ({step.remark})" if step.remark else ""
+    words = f"{points_text(step.points)} of {points_text(step.max_points)}{remark}"
+    tables = tuple(_tables(mark, step)) if hint >= 1 and not step.right else ()
+    lines = () if step.right else hints(mark, step, hint, where=not tables)
+    items = [Items((Item(sentence, f"{label}:"),)) for label, sentence in lines]
+    return Card(step.path, step.verdict, GOOD.get(step.verdict), words, (*tables, *items))
+
+
+def _next(mark: Mark, hint: int, command: str) -> str:
+    """What to do next."""
+    first, exercise = mark.first_wrong, mark.exercise
+    if first is None:
+        another = f"headwork practice new {exercise.kind} --seed {(exercise.seed or 0) + 1} --out another/"
+        return f"All correct. Other numbers: {another}" if command and exercise.origin else "All correct."
+    if first.state in ("missing", "unreadable"):
+        as_numbers = "" if first.state == "missing" else " as numbers: 1/2 0.25, a new line for a new row"
+        return f"Next: fill in {first.path}{as_numbers}."
+    after = any(step.remark.startswith("follows from your own") for step in mark.steps)
+    follows = " What follows from it was marked from your own numbers." if after else ""
+    asked = f" {command} --hint {hint + 1} says {MORE[hint]}." if command and hint < exercise.hints else ""
+    return f"Next: work out {first.path} again.{follows}{asked}"
+
+
+# --- the student's own numbers ------------------------------------------------------------------------
+def _shown(mark: Mark, step: StepMark) -> Value | None:
+    """The step as the sheet shows it; a challenge has no steps of its own."""
+    return None if mark.exercise.challenge else shown_value(mark.exercise.trace.steps[step.path])
+
+
+def _tables(mark: Mark, step: StepMark) -> Iterator[Table]:
+    """What the student wrote, one table per matrix, with the wrong entries marked."""
+    entries, value = mark.entries.get(step.path), _shown(mark, step)
+    if entries is None or value is None or not entries.texts.ndim:
+        return
+    texts, wrong = entries.texts, np.zeros(entries.shape, bool)
+    if max(texts.shape) > MAX_SHOWN:
+        return
+    order = mark.exercise.trace.steps[step.path].order
+    if entries.shape != mark.exercise.key[step.path].shape:
+        if texts.ndim < 3:
+            yield _table("", texts, wrong)
+        return
+    for cell in step.cells:
+        wrong[cell] = True
+    texts, wrong = np.transpose(texts, order), np.transpose(wrong, order)
+    for caption, index in value.matrices():
+        yield _table(caption, matrix_of(texts, index), matrix_of(wrong, index))
+
+
+def _table(caption: str, texts: Any, wrong: Any) -> Table:
+    """A matrix under the numbers of its columns, its rows beside theirs; a vector is one row."""
+    rows, off = np.atleast_2d(texts), np.atleast_2d(wrong)
+    cells = [
+        tuple(Marked(str(text)) if bad else str(text) for text, bad in zip(*pair, strict=True))
+        for pair in zip(rows, off, strict=True)
+    ]
+    columns = tuple(map(str, range(rows.shape[1])))
+    if texts.ndim < 2:
+        return Table(caption, columns, cells)
+    return Table(
+        caption, ("", *columns), [(Marked(str(number), "index"), *row) for number, row in enumerate(cells)]
+    )
+
+
+def _position(value: Value | None, cell: Sequence[int]) -> str:
+    """An entry as the sheet shows it: two indices, and before them the number of its head."""
+    for caption, index in () if value is None or value.values.ndim != len(cell) else value.matrices():
+        if all(at in (None, i) for at, i in zip(index, cell, strict=True)):
+            inner = [i for at, i in zip(index, cell, strict=True) if at is None]
+            return f"{caption} [{','.join(map(str, inner))}]".strip()
+    return f"[{','.join(map(str, cell))}]"
+
+
+# --- hints --------------------------------------------------------------------------------------------
+def hints(mark: Mark, step: StepMark, hint: int, where: bool = True) -> Iterator[Hint]:
+    """The hints about a step that is not right, up to a level, each under its label."""
+    value = _shown(mark, step)
+    if hint >= 1 and where and step.cells and len(step.cells[0]):
+        order = mark.exercise.trace.steps[step.path].order
+        fits = len(order) == len(step.cells[0])
+        cells = [_position(value, [c[axis] for axis in order] if fits else c) for c in step.cells]
+        yield "where", f"{', '.join(cells[:MAX_CELLS])}{' and more' if len(cells) > MAX_CELLS else ''}"
+    if hint >= 2 and step.causes:
+        causes = named_causes(step.causes)
+        sentences = [_placed(cause.sentence, value) for cause in causes]
+        either = ", or ".join(sentences)
+        yield "why", f"either {either}" if len(sentences) > 1 else either
+        shown = dict.fromkeys(_placed(cause.evidence, value) for cause in causes if cause.evidence)
+        if shown:
+            yield "what shows it", "; ".join(shown)
     if hint >= 3 and step.expected is not None:
-        yield f"from your own earlier numbers it is {_array_text(step.expected, mark.exercise.digits)}"
+        yield "from your own earlier numbers it is", _expected(mark, step, value)
         if arithmetic := _arithmetic(mark, step):
-            yield f"for example {arithmetic}"
+            yield "for example", _placed(arithmetic, value, " ")
+
+
+def named_causes(causes: Sequence[Cause]) -> list[Cause]:
+    """The causes that are named: a slip only where there is nothing better, or where it is as likely."""
+    named = [cause for cause in causes if cause.charge]
+    certain = causes[0].charge and not any(cause.doubt == "doubtful" for cause in named)
+    return named if certain else list(causes)
+
+
+def _placed(words: str, value: Value | None, before: str = "") -> str:
+    """The words with the entries that they name as the sheet shows them."""
+    if value is None or value.values.ndim < 3:
+        return words
+    return INDEX.sub(lambda match: before + _position(value, [int(i) for i in match[1].split(",")]), words)
+
+
+def _expected(mark: Mark, step: StepMark, value: Value | None) -> str:
+    """The right numbers as the sheet asks for them: the heads of a token side by side."""
+    right = np.asarray(step.expected)
+    if value is not None and right.ndim == value.values.ndim:
+        right = np.transpose(right, mark.exercise.trace.steps[step.path].order)
+        if right.ndim == 3 and value.axes[1] == "head":
+            right = right.reshape(len(right), -1)
+    return _array_text(right, mark.exercise.digits)
 
 
 def _array_text(value: Any, digits: int) -> str:
@@ -84,49 +200,54 @@ def _arithmetic(mark: Mark, step: StepMark) -> str:
         return ""
 
 
-def as_data(mark: Mark) -> dict[str, Any]:
-    """The mark as plain data, for JSON."""
-
-    def expected(step: StepMark) -> Any:
-        hidden = step.expected is None or mark.exercise.hints < 3
-        return None if hidden else plain(np.asarray(step.expected).tolist())
-
+# --- documents and data -------------------------------------------------------------------------------
+def as_data(mark: Mark, hint: int = 3) -> dict[str, Any]:
+    """The mark as plain data, for JSON, with as much as the level of hints allows."""
+    hint = min(hint, mark.exercise.hints)
     return {
         "exercise": mark.exercise.kind or mark.exercise.mechanism,
-        "points": mark.points,
-        "full": mark.max_points,
+        "points": round(mark.points, 2),
+        "full": round(mark.max_points, 2),
         "first_wrong": mark.first_wrong.path if mark.first_wrong else None,
-        "steps": [
-            {
-                "step": step.path,
-                "state": step.state,
-                "points": step.points,
-                "full": step.max_points,
-                "remark": step.remark,
-                "entries": [list(cell) for cell in step.cells],
-                "causes": [
-                    {
-                        "step": step.path,
-                        "edit": c.edit,
-                        "operands": list(c.operands),
-                        "cause": c.slug,
-                        "sentence": c.sentence,
-                        "evidence": c.evidence,
-                    }
-                    for c in step.causes
-                ],
-                "expected": expected(step),
-            }
-            for step in mark.steps
-        ],
+        "steps": [_step_data(step, hint) for step in mark.steps],
     }
 
 
-def feedback_document(marks: Mapping[str, Mark], *, title: str, hint: int = 2) -> Document:
+def _step_data(step: StepMark, hint: int) -> dict[str, Any]:
+    causes = [
+        {
+            "step": step.path,
+            "edit": cause.edit,
+            "operands": list(cause.operands),
+            "cause": cause.slug,
+            "sentence": cause.sentence,
+            "evidence": cause.evidence,
+        }
+        for cause in step.causes
+    ]
+    shown = hint >= 3 and step.expected is not None
+    return {
+        "step": step.path,
+        "state": step.state,
+        "points": round(step.points, 2),
+        "full": round(step.max_points, 2),
+        "remark": step.remark,
+        "entries": [list(cell) for cell in step.cells] if hint >= 1 else [],
+        "causes": causes if hint >= 2 else [],
+        "expected": plain(np.asarray(step.expected).tolist()) if shown else None,
+    }
+
+
+def feedback_document(
+    marks: Mapping[str, Mark], *, title: str, hint: int = 2, about: str = "", command: str = ""
+) -> Document:
     """The marks of one student."""
     parts: list[Any] = []
+    alone = len(marks) == 1 and not title
     for name, mark in marks.items():
-        points, steps = feedback_parts(mark, hint)
-        parts += [Heading(f"{name}. {points}" if name != mark.exercise.name else points), steps]
-    data = {name: as_data(mark) for name, mark in marks.items()}
-    return Document(title, tuple(parts), data=lambda: data)
+        number = f"{name}. " if name.isdigit() else ""
+        parts += [] if alone else [Heading(f"{number}{points_line(mark)}")]
+        parts += feedback_parts(mark, hint, command)
+    title = "".join(map(points_line, marks.values())) if alone else title
+    data = {name: as_data(mark, hint) for name, mark in marks.items()}
+    return Document(title, tuple(parts), about, data=lambda: data)

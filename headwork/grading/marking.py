@@ -39,7 +39,7 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
         marker.mark(path, answers.get(path, ""), max_points) for path, max_points in exercise.asked.items()
     ]
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own)
+    return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own, marker.entries)
 
 
 class _Marker:

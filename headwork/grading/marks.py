@@ -6,6 +6,7 @@ from typing import Literal
 
 from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
+from headwork.grading.answers import Entries
 from headwork.grading.wrong_step import Cause
 
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
@@ -38,11 +39,15 @@ class StepMark:
 
 @dataclass(frozen=True)
 class Mark:
-    """The mark of one exercise, step by step; ``own`` holds the student's values, as far as they fit."""
+    """The mark of one exercise, step by step; ``own`` holds the student's values, as far as they fit.
+
+    ``entries`` are what the student wrote, as far as it could be read.
+    """
 
     exercise: Exercise
     steps: tuple[StepMark, ...]
     own: Mapping[str, Array] = field(default_factory=dict)
+    entries: Mapping[str, Entries] = field(default_factory=dict)
 
     @property
     def points(self) -> float:

@@ -42,6 +42,15 @@ WORDS = {
 }
 
 
+def points_text(points: float) -> str:
+    """Points with at most two decimals.
+
+    >>> points_text(5 / 3), points_text(2.0)
+    ('1.67', '2')
+    """
+    return f"{points:.2f}".rstrip("0").rstrip(".")
+
+
 class Wording:
     """The names and symbols of one mechanism's inputs and steps."""
 

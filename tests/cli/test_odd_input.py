@@ -73,7 +73,8 @@ def test_explain_works_or_refuses_in_words(headwork_command, ask: list[str], mes
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("points = {query = 1}", "exercise 1: points of the exercise are"),
+        ("points = {quary = 1}", "exercise 1: unknown step of self-attention 'quary'. Did you mean 'query'"),
+        ("points = {query = -1}", "exercise 1: points of query are -1. Expected a number from 0"),
         ("points = -1", "points of the exercise are -1. Expected a number from 0"),
         ("difficulty = 1.5", "difficulty is '1.5'. Expected a whole number"),
         ("digits = 2020-01-01", "digits is"),

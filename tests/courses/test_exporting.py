@@ -19,17 +19,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headwork.courses.assignments import is_key_folder, read_exercises, read_variants
 from headwork.courses.autograder import (
     autograde,
     mark_variables,
     read_notebook,
     report,
     step_feedback,
-    value_text,
-    variables,
 )
 from headwork.courses.cohort import grade_file
-from headwork.courses.exporting import FORMATS, export, read_exercises
+from headwork.courses.exporting import FORMATS, export
+from headwork.courses.sheets import Course, key_text, sheet_for
+from headwork.courses.variables import value_text, variables
 from headwork.errors import InputError
 from headwork.exercises import Exercise, generate, kind_slugs
 from headwork.grading import Mark, StepMark, grade
@@ -160,8 +161,8 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path):
     (tmp_path / "kept.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty"):
         export({"own": OWN}, "notebook", tmp_path)
-    with pytest.raises(InputError, match="unknown --to 'moodle'"):
-        export({"own": OWN}, "moodle", tmp_path / "new")
+    with pytest.raises(InputError, match="unknown --to 'blackboard'"):
+        export({"own": OWN}, "blackboard", tmp_path / "new")
     assert [p.name for p in tmp_path.iterdir()] == ["kept.txt"]
 
 
@@ -397,7 +398,8 @@ def test_notebooks_are_notebooks(tmp_path):
     import nbformat
 
     for to in FORMATS:
-        export({"own": OWN, "b": sample("recurrence"), "c": sample("refute-columns")}, to, tmp_path / to)
+        last = {} if to == "moodle" else {"c": sample("refute-columns")}
+        export({"own": OWN, "b": sample("recurrence"), **last}, to, tmp_path / to)
     files = list(tmp_path.rglob("*.ipynb"))
     assert len(files) == 4
     for file in files:
@@ -675,6 +677,127 @@ def test_the_command(tmp_path):
     assert (again.returncode, "not empty" in again.stderr) == (2, True)
 
 
+# --- every student's own numbers --------------------------------------------------------------------------
+
+
+def half(exercise):
+    """The first half of the steps."""
+    return dict(list(right(exercise).items())[: len(exercise.asked) // 2])
+
+
+WAYS = {"right": right, "wrong": wrong, "half": half, "unreadable": ANSWERS["broken"]}
+
+
+@pytest.fixture(scope="module")
+def variants():
+    """Three sheets with numbers of their own; the exercises hold what the answers above are made of."""
+    course = Course(
+        "Sheet",
+        "0123456789abcdef",
+        {
+            "1": {"kind": "self-attention", "points": {"scores": 1, "weights": 2, "output": 1.5}},
+            "2": {"kind": "self-attention", "points": 4, "difficulty": 2},
+        },
+        {"hints": 2},
+        Path(),
+    )
+    return {who: sheet_for(course, who, who.title(), f"{who}@x.org") for who in ("ada", "bob", "cem")}
+
+
+@pytest.fixture(scope="module")
+def handed_in(variants):
+    """Every student in every way: the ID, the way, the answers, and what ``headwork grade`` gives."""
+    found = []
+    for who, sheet in variants.items():
+        for how, way in WAYS.items():
+            answers = {name: way(exercise) for name, exercise in sheet.exercises.items()}
+            found.append((who, how, answers, marks(sheet.exercises, answers)))
+    return found
+
+
+def with_id(text, who):
+    """A notebook with the ID typed where it is asked for."""
+    assert text.count('student = \\"\\"') == 1
+    return text.replace('student = \\"\\"', f'student = \\"{who}\\"')
+
+
+def test_variants_are_those_of_the_keys(variants, tmp_path):
+    (tmp_path / "key").mkdir()
+    for who, sheet in variants.items():
+        (tmp_path / "key" / f"{who}.toml").write_text(key_text(sheet))
+    assert is_key_folder(str(tmp_path / "key"))
+    read = read_variants(tmp_path / "key")
+    assert {who: sheet.email for who, sheet in read.items()} == {who: f"{who}@x.org" for who in variants}
+    assert [sheet.exercises["1"].inputs for sheet in read.values()] == [
+        sheet.exercises["1"].inputs for sheet in variants.values()
+    ]
+    with pytest.raises(InputError, match="so would hold everybody's"):
+        export({}, "notebook", tmp_path / "nb", sheets=read)
+
+
+def test_otter_marks_each_student_by_the_typed_id(variants, handed_in, tmp_path, otter):
+    export({}, "otter", tmp_path / "hw", sheets=variants)
+    student = (tmp_path / "hw" / "student").rglob("*")
+    assert not any(
+        "eN" in file.read_text() or "mechanism" in file.read_text() for file in student if file.is_file()
+    )
+    cases = [c for n in (1, 2) for c in otter(tmp_path / "hw" / "autograder" / "tests" / f"q{n}.py")]
+    for who, how, answers, expected in handed_in:
+        scope = {"student": f" {who.upper()} "}
+        for number, (name, exercise) in enumerate(variants[who].exercises.items(), 1):
+            names = variables(exercise, f"q{number}_")
+            scope |= {names[step]: text for step, text in answers[name].items()}
+        total = sum(case.points * passed(case, scope)[0] for case in cases)
+        assert total == pytest.approx(expected), (who, how)
+    good, message = passed(cases[1], {**scope, "student": "dan"})
+    assert (good, "student = 'dan' is not on the list" in message) == (False, True)
+    assert "type your ID" in passed(cases[0], {**scope, "student": ""})[1]
+
+
+def test_nbgrader_marks_each_student_by_the_typed_id(variants, handed_in, tmp_path):
+    export({}, "nbgrader", tmp_path / "hw", sheets=variants)
+    file = tmp_path / "hw" / "source" / "hw" / "hw.ipynb"
+    for who, how, answers, expected in handed_in:
+        scope, total = {}, 0.0
+        notebook = json.loads(filled_in(file, variants[who].exercises, answers))
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                grades = cell["metadata"]["nbgrader"]["grade"]
+                code = (
+                    source(cell)
+                    if grades
+                    else released(source(cell)).replace('student = ""', f'student = "{who}"')
+                )
+                value, printed = run_cell(code, scope)
+                assert printed == ""
+                total += value if grades else 0.0
+        assert total == pytest.approx(expected), (who, how)
+
+
+def test_gradescope_marks_by_the_address_or_else_by_the_typed_id(variants, handed_in, box):
+    root = box({}, sheets=variants)
+    metadata, answer = root / "submission_metadata.json", root / "submission" / "answer.toml"
+
+    def score(email, student, answers):
+        metadata.write_text(json.dumps({"users": [{"email": email, "id": 1, "name": "N"}]}))
+        answer.write_text(answer_text(answers).replace('"ada"', json.dumps(student), 1))
+        results = autograde(root)
+        return valid(results), results["output"]
+
+    for who, how, answers, expected in handed_in:
+        assert score(f"{who.upper()}@x.org", "", answers)[0] == pytest.approx(expected), (who, how)
+        if how == "right":
+            assert score("somebody@x.org", who.upper(), answers)[0] == pytest.approx(expected), who
+    answers = {name: right(exercise) for name, exercise in variants["ada"].exercises.items()}
+    points, told = score("ada@x.org", "bob", answers)
+    assert points == pytest.approx(sum(e.max_points for e in variants["ada"].exercises.values()))
+    assert "The file names bob; the numbers are those of ada" in told
+    points, told = score("x@x.org", "../ada", answers)
+    assert (points, "Type your ID" in told) == (0, True)
+    metadata.write_text("[]")
+    assert "Type your ID" in run(root)["output"]
+
+
 # --- the real systems, in an environment of their own ------------------------------------
 
 
@@ -734,3 +857,46 @@ def answered_for_real(exercises):
         how: {**answers, "heads": wrong(exercises["heads"]) if how != "blank" else {}}
         for how, answers in answered(known).items()
     }
+
+
+@pytest.mark.soak
+@pytest.mark.real("otter")
+def test_otter_itself_marks_each_student_by_the_typed_id(variants, handed_in, tmp_path, part, course_system):
+    export({}, "otter", tmp_path / "hw", sheets=variants)
+    place = tmp_path / "hw" / "autograder"
+    course_system(
+        part("otter"), place, "otter", "generate", "-t", "tests", "-o", "autograder.zip", "headwork"
+    )
+    for who, how, answers, expected in handed_in:
+        submitted = tmp_path / "hw.ipynb"
+        notebook = filled_in(tmp_path / "hw" / "student" / "hw.ipynb", variants[who].exercises, answers)
+        submitted.write_text(with_id(notebook, who))
+        run = ["otter", "run", submitted, "-a", place / "autograder.zip", "-o", tmp_path]
+        course_system(part("otter"), tmp_path, *run, package="")
+        tests = json.loads((tmp_path / "results.json").read_text())["tests"]
+        assert sum(t.get("score", 0) for t in tests) == pytest.approx(expected, abs=1e-4), (who, how)
+
+
+@pytest.mark.soak
+@pytest.mark.real("nbgrader")
+def test_nbgrader_itself_marks_each_student_by_the_typed_id(
+    variants, handed_in, tmp_path, part, course_system
+):
+    export({}, "nbgrader", tmp_path / "hw", sheets=variants)
+    nbgrader = partial(course_system, part("nbgrader"), tmp_path / "hw", "nbgrader")
+    nbgrader("validate", "source/hw/hw.ipynb")
+    nbgrader("generate_assignment", "hw")
+    release = (tmp_path / "hw" / "release" / "hw" / "hw.ipynb").read_text()
+    assert "_variants" not in release
+    expected = {}
+    for who, how, answers, points in handed_in:
+        student = tmp_path / "hw" / "submitted" / f"{who}-{how}" / "hw"
+        student.mkdir(parents=True)
+        (student / "hw.ipynb").write_text(
+            with_id(filled_in(tmp_path / "hw/release/hw/hw.ipynb", variants[who].exercises, answers), who)
+        )
+        expected[f"{who}-{how}"] = points
+    nbgrader("autograde", "hw")
+    nbgrader("export", "--to", "grades.csv")
+    rows = list(csv.DictReader((tmp_path / "hw" / "grades.csv").read_text().splitlines()))
+    assert {row["student_id"]: pytest.approx(float(row["score"]), abs=1e-4) for row in rows} == expected

@@ -14,7 +14,8 @@ import pytest
 
 from headwork.courses import cohort, parallel
 from headwork.courses.autograder import autograde
-from headwork.courses.cohort import grade_cohort, grade_file, marks_csv, write_marks
+from headwork.courses.class_page import marks_csv, write_marks
+from headwork.courses.cohort import grade_cohort, grade_file
 from headwork.courses.sheets import read_course, read_key, read_roster, sheet_for
 from headwork.errors import InputError
 from headwork.exercises.questions import build_question
@@ -46,7 +47,7 @@ def test_a_name_never_leads_out_of_the_folder_and_stops_nobody(tmp_path: Path) -
     inner = tmp_path / "a" / "b" / "c"
     inner.mkdir(parents=True)
     results = write_marks(grade_cohort(*a_class(inner)), inner / "marks")
-    assert [graded.state for graded in results] == ["all right"] * len(NAMES)
+    assert [graded.state for graded in results] == ["all correct"] * len(NAMES)
     feedback = {path.name.lower() for path in (inner / "marks" / "feedback").iterdir()}
     assert len(feedback) == 2 * len(NAMES)  # none overwrites another, whatever the case of its letters
     written = {
@@ -78,7 +79,7 @@ def test_a_key_that_was_added_is_found_in_the_same_process(tmp_path: Path) -> No
     keys.mkdir()
     assert grade_file(answers / "7.toml", keys).state == "unreadable"
     (keys / "Ada.toml").write_text(KEY)
-    assert grade_file(answers / "7.toml", keys).state == "all right"
+    assert grade_file(answers / "7.toml", keys).state == "all correct"
 
 
 def spins(item: int) -> int:
@@ -110,7 +111,7 @@ def test_an_answer_that_takes_too_long_is_named(tmp_path: Path, monkeypatch: pyt
     )
     states = {Path(graded.file).name: graded for graded in grade_cohort(answers, key)}
     assert "took too long" in states.pop("3.toml").problem
-    assert {graded.state for graded in states.values()} == {"all right"}
+    assert {graded.state for graded in states.values()} == {"all correct"}
 
 
 def test_markdown_and_notebooks_hold_no_tags_and_no_scripts() -> None:

@@ -21,6 +21,8 @@ from headwork import explain
 from headwork.cli.app import app, register
 from headwork.cli.output import Output
 from headwork.documents import (
+    Bar,
+    Card,
     Code,
     Details,
     Document,
@@ -29,8 +31,11 @@ from headwork.documents import (
     Heading,
     Item,
     Items,
+    Link,
+    Marked,
     Note,
     Prose,
+    Strip,
     Table,
     Value,
     Values,
@@ -225,6 +230,8 @@ def hostile_document(name):
             Code(name),
             Figure(plot, name, name),
             Details(name, (Prose(name),)),
+            Card(name, name, False, name, (Table(name, ("a",), [(Marked(name, "bad", name),)]),)),
+            Table("", ("a", "b", "c"), [(Strip((Marked(name),)), Bar(0.5, name), Link(name, "#a"))]),
             Table(name, (name, "b"), [(name, 1)], [name]),
             Values((("Inputs", (value,)),), {"option": name}, name, (name,)),
         ),

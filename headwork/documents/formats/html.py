@@ -103,7 +103,19 @@ class Html(Renderer):
         return Markup(super().inline(words))
 
     def cell(self, cell: Any) -> Markup:
-        return mathml(cell.latex) if isinstance(cell, Formula) else escape(cell_text(cell))
+        if isinstance(cell, Formula):
+            return mathml(cell.latex)
+        if isinstance(cell, blocks.Link):
+            return self.link(cell)
+        if isinstance(cell, blocks.Strip):
+            return Markup('<span class="strip">{}</span>').format(Markup("").join(map(self.cell, cell.marks)))
+        if isinstance(cell, blocks.Marked):
+            about = Markup(' title="{}"').format(cell.about) if cell.about else ""
+            return Markup('<span class="mark {}"{}>{}</span>').format(cell.tone, about, cell.text)
+        if isinstance(cell, blocks.Bar):
+            bar = Markup('<span class="share"><i style="--share:{:.3f}"></i>{}</span>')
+            return bar.format(cell.share, cell.text)
+        return escape(cell_text(cell))
 
     def listing(self, text: str) -> Iterator[Markup]:
         yield Markup("<pre>{}</pre>").format(text.rstrip("\n"))
@@ -118,7 +130,7 @@ class Html(Renderer):
             self.contents.append((block.anchor, block.text))
         yield from self.template(block)
 
-    prose = note = formula = figure = details = items = table = template
+    prose = note = formula = figure = details = card = items = table = template
 
     def passage(self, block: blocks.Passage) -> Iterator[Markup]:
         yield Markup(write_tree(with_pictures(block.tree, block.pictures), "html", "--mathml"))

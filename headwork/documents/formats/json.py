@@ -5,7 +5,18 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from headwork.documents.blocks import Block, Details, Document, Figure, Passage, Prose, Slider, Table, Values
+from headwork.documents.blocks import (
+    Block,
+    Card,
+    Details,
+    Document,
+    Figure,
+    Passage,
+    Prose,
+    Slider,
+    Table,
+    Values,
+)
 from headwork.documents.formats.text import Text
 from headwork.documents.style import PLAIN, Style
 
@@ -41,6 +52,9 @@ def _data(block: Block) -> Any:
         return block.as_data()
     if isinstance(block, Details):
         return {"summary": block.summary, "parts": [_data(inner) for inner in block.blocks]}
+    if isinstance(block, Card):
+        parts = [_data(inner) for inner in block.blocks]
+        return {"name": block.name, "verdict": block.verdict, "text": block.text, "parts": parts}
     if isinstance(block, Figure):
         return {"figure": block.alt, "caption": block.caption}
     if isinstance(block, (Values, Slider, Passage)):

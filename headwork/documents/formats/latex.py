@@ -226,6 +226,10 @@ class Latex(Renderer):
     # --- tables ---------------------------------------------------------------------------------
 
     def cell(self, cell: Any, longest: int = LONGEST_WORD) -> str:
+        if isinstance(cell, blocks.Marked):
+            return rf"\fbox{{{escape_latex(cell.text)}}}" if cell.tone == "bad" else escape_latex(cell.text)
+        if isinstance(cell, blocks.Bar):
+            return rf"\rule{{{6 * cell.share:.2f}em}}{{1.2ex}} {escape_latex(cell.text)}"
         if isinstance(cell, (tuple, list)):
             return f"${TIMES.join(map(str, cell))}$"
         return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell), longest)

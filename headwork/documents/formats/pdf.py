@@ -150,6 +150,9 @@ class Typst(Renderer):
     def cell(self, cell: Any) -> str:
         if isinstance(cell, Formula):
             return self.math(cell.latex)
+        if isinstance(cell, blocks.Bar):
+            bar = f"#box(width: {6 * cell.share:.2f}em, height: 0.7em, fill: luma(170))"
+            return f"{bar} {self.text(cell.text)}"
         return self.text(
             cell_text(cell).replace(" x ", " × ") if isinstance(cell, tuple) else cell_text(cell)
         )

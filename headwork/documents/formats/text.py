@@ -81,6 +81,11 @@ class Text(Renderer):
             lines += [f"    {line}" for line in item.more]
         yield "\n".join(lines)
 
+    def card(self, block: blocks.Card) -> Iterator[str]:
+        head, *inner = super().card(block)
+        lines = [f"    {line}" for piece in inner for line in piece.rstrip().splitlines()]
+        yield "\n".join([head, *lines])
+
     # --- tables ---------------------------------------------------------------------------------
 
     def table(self, table: blocks.Table) -> Iterator[str]:
