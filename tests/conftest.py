@@ -62,8 +62,11 @@ def browser(part):
 
 
 @pytest.fixture
-def headwork_command(monkeypatch, capsys):
-    """The command line in this process, with the commands that a test has imported: code, stdout, stderr."""
+def headwork_command(monkeypatch, capsysbinary):
+    """The command line in this process, with the commands that a test has imported: code, stdout, stderr.
+
+    Bytes that are no text (a PDF) come as surrogates.
+    """
     from headwork.cli import app
 
     def call(*arguments):
@@ -71,7 +74,7 @@ def headwork_command(monkeypatch, capsys):
         monkeypatch.setattr(app, "register", lambda: None)
         with pytest.raises(SystemExit) as ended:
             app.main()
-        printed = capsys.readouterr()
-        return ended.value.code, printed.out, printed.err
+        out, err = (part.decode("utf-8", "surrogateescape") for part in capsysbinary.readouterr())
+        return ended.value.code, out, err
 
     return call

@@ -29,6 +29,12 @@ class Group(TyperGroup):
     Done here because typer knows headings only with rich, which takes longer to import than a command to run.
     """
 
+    default = ""  # the command that is meant where none is named
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named or not self.default else [self.default, *args])
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
         for panel in (*PANELS, None):
@@ -42,9 +48,9 @@ class Group(TyperGroup):
                     formatter.write_dl(rows)
 
 
-def _group(**settings: Any) -> typer.Typer:
+def _group(default: str = "", **settings: Any) -> typer.Typer:
     return typer.Typer(
-        cls=Group,
+        cls=type("Group", (Group,), {"default": default}),
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -58,9 +64,9 @@ app = _group(
 )
 
 
-def group(name: str, panel: str, summary: str, *examples: str) -> typer.Typer:
-    """A command with commands of its own, listed under this panel."""
-    made = _group()
+def group(name: str, panel: str, summary: str, *examples: str, default: str = "") -> typer.Typer:
+    """A command with commands of its own, under this panel; ``default`` is meant where none is named."""
+    made = _group(default)
     app.add_typer(made, name=name, help=summary, rich_help_panel=panel, epilog=_epilog(examples))
     return made
 
@@ -97,6 +103,7 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 EXTRAS = dict.fromkeys(("safetensors", "sklearn", "tokenizers", "torch"), "train")
 EXTRAS |= dict.fromkeys(("starlette", "uvicorn"), "lab")
 EXTRAS |= dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export")
+EXTRAS |= dict.fromkeys(("pypandoc", "typst"), "pdf")
 
 
 def _version(asked: bool) -> None:
@@ -158,7 +165,7 @@ def _main() -> None:
         if isinstance(error, HeadworkError):
             message = str(error)
         elif isinstance(error, ModuleNotFoundError) and module in EXTRAS:
-            package = "scikit-learn" if module == "sklearn" else module
+            package = {"sklearn": "scikit-learn", "pypandoc": "pypandoc_binary"}.get(module, module)
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
         else:
             message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."

@@ -28,12 +28,12 @@ OPTIONS: dict[str, Any] = {
     "mechanism": Annotated[str, Argument(help="Which mechanism: see headwork explain --list.")],
     "image": Annotated[str, Option(help=SIZE)],
     "patch": Annotated[int, Option(help="Side of a patch.")],
-    "inputs": Annotated[str, Option("--input", help="Length, or with channels first: 9, 3x256x256.")],
+    "inputs": Annotated[str, Option("--input", help="Length, or with channels first: 9, 3x256x256; or W.")],
     "kernel": Annotated[str, Option(help=SIZE)],
     "filters": Annotated[int, Option(help="Output channels.")],
     "channels": Annotated[int | None, Option(help="Input channels.")],
-    "stride": Annotated[int, Option(help="Step between positions.")],
-    "padding": Annotated[int, Option(help="Zeros added before and after.")],
+    "stride": Annotated[str, Option(help="Step between positions.")],
+    "padding": Annotated[str, Option(help="Zeros added before and after.")],
     "groups": Annotated[int, Option(help="Groups of channels, each convolved alone.")],
     "depthwise": Annotated[bool, Option("--depthwise", help="A convolution with one group per channel.")],
     "tokens": Annotated[int, Option(help="Number of tokens; of the source where there is a target.")],
@@ -62,7 +62,7 @@ def _add(name: str, summary: str, defaults: dict[str, Any], *examples: str, func
         from headwork import sizes
         from headwork.readings.notebook_cells import call_text
 
-        for size in ("image", "inputs", "kernel"):
+        for size in ("image", "inputs", "kernel", "stride", "padding"):
             if size in arguments:
                 arguments[size] = _sizes(f"--{size.removesuffix('s')}", arguments[size])
         code = call_text(f"sizes.{function or name}", arguments)
@@ -86,9 +86,10 @@ _add(
     "Count the output and weights of a convolution.\n\n"
     "Beside it, the same map locally connected and as a dense layer.",
     {"inputs": REQUIRED, "kernel": REQUIRED, "filters": 1, "channels": None}
-    | {"stride": 1, "padding": 0, "groups": 1},
+    | {"stride": "1", "padding": "0", "groups": 1},
     "headwork sizes convolution --input 3x256x256 --filters 32 --kernel 5 --stride 2",
     "headwork sizes convolution --input 9 --kernel 3 --padding 1 --stride 2",
+    "headwork sizes convolution --input W --kernel K --stride s --padding p",
     "headwork sizes convolution --input 64x28x28 --filters 64 --kernel 3 --padding 1 --groups 64",
 )
 _add(
@@ -163,8 +164,15 @@ def model(
     )
 
 
-def _sizes(option: str, text: str) -> int | tuple[int, ...]:
-    """``224`` is one size, ``3x256x256`` are several."""
+def _sizes(option: str, text: str) -> int | str | tuple[int, ...]:
+    """``224`` is one size, ``3x256x256`` are several; for a convolution ``W`` is any size."""
+    if re.fullmatch(r"[A-Za-z](?:_?\d+|_\w{1,9})?", text) and option in (
+        "--input",
+        "--kernel",
+        "--stride",
+        "--padding",
+    ):
+        return text
     parts = re.split(r"\s*[x×X*,]\s*", text.strip())
     if not all(re.fullmatch(r"-?\d{1,18}", part) for part in parts):
         short = text if len(text) < 40 else f"{text[:30]}..."
@@ -172,6 +180,8 @@ def _sizes(option: str, text: str) -> int | tuple[int, ...]:
             f"{option} {short!r}: expected whole numbers, one or several with x between: 224, 224x160."
         )
     numbers = tuple(map(int, parts))
+    if len(numbers) > 1 and option in ("--stride", "--padding"):
+        raise InputError(f"{option} {text}: one number (or letter), the same along every axis.")
     return numbers[0] if len(numbers) == 1 else numbers
 
 

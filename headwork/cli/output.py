@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
 
 from typer import Option
 
-from headwork.documents.formats import USUAL, find_format, format_names
+from headwork.documents.formats import USUAL, find_format, format_names, format_of
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,14 +57,30 @@ class Output:
 
         # Colour and width of the text: plain for a file or a pipe, without colour under NO_COLOR.
         style = style_for(sys.stdout) if self.path is None else PLAIN
-        text = shown.render(self.format, style=style, fragment=self.fragment)
         if self.path is None:
-            sys.stdout.write(text)
+            self._print(shown.render(self.format, style=style, fragment=self.fragment))
             return
         from headwork.files import write_atomic
 
         check_is_file(self.path)
-        print(f"wrote {write_atomic(self.path, text)}", file=sys.stderr)
+        document = shown.document()
+        text = document.render(self.format, style=style, fragment=self.fragment)
+        write_atomic(self.path, text)
+        of_format = getattr(find_format(self.format), "pictures", None)  # of one that has them beside it
+        pictures = of_format(document) if of_format else {}
+        for name, content in pictures.items():
+            write_atomic(self.path.with_name(f"{self.path.stem}-{name}"), content)
+        beside = f" with {len(pictures)} pictures beside it" if pictures else ""
+        print(f"wrote {self.path}{beside}", file=sys.stderr)
+
+    def _print(self, content: str | bytes) -> None:
+        if isinstance(content, str):
+            sys.stdout.write(content)
+        elif sys.stdout.isatty():
+            raise InputError(f"a {self.format} is no text for a screen: write it to a file with --out.")
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
 
 
 def check_is_file(path: Path | None) -> None:
@@ -81,7 +97,10 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
     own = get_type_hints(function, include_extras=True)
     *names, last = format_names()
     options: dict[str, tuple[Any, Any]] = {
-        "as_": (Annotated[str, Option("--as", help=f"{', '.join(names)} or {last}.")], USUAL),
+        "as_": (
+            Annotated[str, Option("--as", help=f"{', '.join(names)} or {last}; else as --out ends.")],
+            "",
+        ),
         "json": (Annotated[bool, Option("--json", help="Short for --as json.")], False),
         "out": (Annotated[Path | None, Option("--out", help="Write to this file, not the screen.")], None),
         "fragment": (Annotated[bool, Option("--fragment", help="LaTeX or HTML to put into a page.")], False),
@@ -91,7 +110,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def command(**given: Any) -> None:
         typed = {name: given.pop(name) for name in options}
-        chosen = "json" if typed["json"] else typed["as_"]
+        chosen = "json" if typed["json"] else typed["as_"] or format_of(typed.get("out"))
         find_format(chosen)
         function(**given, output=Output(chosen, typed.get("out"), typed["fragment"]))
 

@@ -1,4 +1,4 @@
-"""``headwork practice`` and ``grade``: exercises to hand out, and answers marked and explained."""
+"""``headwork practice``, ``course``, ``handin`` and ``grade``: exercises, hand-outs, hand-ins and marks."""
 
 import sys
 from pathlib import Path
@@ -57,7 +57,7 @@ def new(
     if out is None:
         output.show(question)
         return
-    from headwork.documents.formats import find_format, format_names
+    from headwork.documents.formats import find_format, installed_formats
     from headwork.files import write_atomic
 
     if out.exists() and not out.is_dir():
@@ -67,7 +67,7 @@ def new(
         raise InputError(
             f"{answer} exists and may be filled in. Choose another folder with --out, or move it away."
         )
-    for format_ in format_names():
+    for format_ in installed_formats():
         write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
     next_step = f"Next: put it into {out} in place of the one there, then run headwork grade {answer}"
@@ -159,7 +159,38 @@ NOTEBOOKS = (
     "headwork course new transformer --out hw1/",
     "headwork course new by-hand --as nbgrader --out hw1/",
 )
-course = group("course", "Practise", "Write course notebooks: with blanks and checks, or solved.", *NOTEBOOKS)
+course = group(
+    "course",
+    "Practise",
+    "Answer a hand-out's question; write course notebooks.",
+    "headwork course hw3/1.3c",
+    "headwork course --find permutation",
+    *NOTEBOOKS,
+    default="show",
+)
+
+
+@command(
+    "headwork course show hw3/1.3c", "headwork course hw3", "headwork course --find permutation", to=course
+)
+def show(
+    output: Output,
+    question: Annotated[str, Argument(help="hw3/1.3c, hw3/1.1a-b, hw3; without it, all are listed.")] = "",
+    find: Annotated[str, Option(help="Words of a question or its answer.")] = "",
+) -> None:
+    """List the hand-outs' questions, or answer one.
+
+    The answer alone earns full marks; below it stand a command, a notebook and an exercise. The word show can
+    be left out. Without a question, another format than text gives all answers.
+    """
+    from headwork.problems import handouts
+
+    if find:
+        output.show(handouts.listing(handouts.search(find)))
+    elif question:
+        output.show(handouts.answers(handouts.look_up(question)))
+    else:
+        output.show(handouts.listing() if output.is_usual else handouts.answers())
 
 
 @command(*NOTEBOOKS, to=course, name="new")
@@ -177,6 +208,30 @@ def new_notebook(
 
     files = write_notebook(notebook, version, out, force=force)
     print(f"wrote {out}: {NEXT.get(version, f'open {files[0].name}')}", file=sys.stderr)
+
+
+@command("headwork handin hw2.toml --out hw2.pdf", "headwork handin hw2.toml --as latex --out hw2.tex")
+def handin(
+    output: Output,
+    source: Annotated[Path, Argument(help="A TOML file: title, names, [[section]] with what each holds.")],
+    force: Annotated[bool, Option("--force", help="Write what can be read, and overwrite.")] = False,
+) -> None:
+    """Put answers, worked problems and notebooks in one PDF.
+
+    A section holds text (LaTeX or Markdown), problems, traces, notebooks with their outputs, or pictures.
+    """
+    from headwork.courses.handin import read_handin
+
+    if output.path is not None and output.path.exists() and not force:
+        raise InputError(f"{output.path} exists. Name another file with --out, or overwrite it with --force.")
+    result = read_handin(source)
+    if result.complaints and not force:
+        complaints = "\n  ".join(result.complaints)
+        raise InputError(f"{source} is not complete; --force writes the rest.\n  {complaints}")
+    output.show(result)
+    print(f"{result.title}: {len(result.formulas)} formulas of your own", file=sys.stderr)
+    for complaint in result.complaints:
+        print(f"Note: {complaint}", file=sys.stderr)
 
 
 @command(

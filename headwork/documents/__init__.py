@@ -16,6 +16,7 @@ from headwork.documents.blocks import (
     Link,
     Marked,
     Note,
+    Passage,
     Prose,
     Shown,
     Slider,

@@ -124,6 +124,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """What somebody wrote themselves, as the tree that pandoc reads, with the pictures that it names."""
+
+    tree: list[Any]
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Details:
     """Blocks that a page folds under a summary; with an anchor they can be linked to."""
 
@@ -249,8 +257,11 @@ class Shown(ABC):
     @abstractmethod
     def document(self) -> "Document": ...
 
-    def render(self, name: str, *, style: Style = PLAIN, fragment: bool = False) -> str:
-        """The document in the format of this name; a fragment is what goes into a larger one."""
+    def render(self, name: str, *, style: Style = PLAIN, fragment: bool = False) -> Any:
+        """The document in the format of this name (a text, or the bytes of a PDF).
+
+        A fragment is what goes into a larger document.
+        """
         from headwork.documents.formats import find_format
 
         return find_format(name).render(self.document(), style, fragment)
@@ -260,13 +271,14 @@ class Shown(ABC):
         return replace(self.document(), cells=lambda: (Code(code, (self,)),))
 
     def to_text(self, style: Style = PLAIN) -> str:
-        return self.render("text", style=style)
+        return str(self.render("text", style=style))
 
     to_markdown = partialmethod(render, "markdown")
     to_latex = partialmethod(render, "latex")
     to_html = partialmethod(render, "html")  # a whole page that opens offline
     to_json = partialmethod(render, "json")
     to_notebook = partialmethod(render, "notebook")
+    to_pdf = partialmethod(render, "pdf")
     _repr_html_ = partialmethod(render, "html", fragment=True)
 
     def __str__(self) -> str:
@@ -304,8 +316,8 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Drawn = Figure | Tints | Attention
-Block = Heading | Prose | Note | Items | Code | Details | Card | Values | Slider | Table | Drawn
+Written = Heading | Prose | Note | Items | Code | Passage | Details | Card
+Block = Written | Values | Slider | Table | Figure | Tints | Attention
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,11 @@ SIGNS = {codepoint2name[ord(letter)]: letter for letter in "αβγδεθλμσφ
     "prime": "'",
     "times": "x",
     "to": "→",
+    "approx": "≈",
+    "left": "",
+    "right": "",
+    "lfloor": "floor(",
+    "rfloor": ")",
 }
 
 

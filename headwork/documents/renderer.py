@@ -6,10 +6,13 @@ from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Formula, Link, as_blocks
+from headwork.documents.pandoc import write_tree
 
 
 class Renderer(ABC):
     """A format: the method named after a kind of block gives its pieces of text."""
+
+    pandoc_format = "plain"  # its name among pandoc's writers
 
     def pieces(self, blocks: Iterable[blocks.Block]) -> Iterator[str]:
         """The blocks, one after another."""
@@ -67,6 +70,10 @@ class Renderer(ABC):
     @abstractmethod
     def listing(self, text: str) -> Iterator[str]:
         """Text whose lines and spaces count."""
+
+    def passage(self, block: blocks.Passage) -> Iterator[str]:
+        """What pandoc writes of a passage."""
+        yield write_tree(block.tree, self.pandoc_format)
 
     def slider(self, block: blocks.Slider) -> Iterator[str]:
         yield from self.pieces(block.parts())

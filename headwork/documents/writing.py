@@ -107,6 +107,16 @@ def cell_text(cell: Any) -> str:
     return str(cell)
 
 
+def short_lines(text: str, most: int) -> str:
+    """Code whose lines are broken after so many characters.
+
+    >>> short_lines("abcde\\nf", 3)
+    'abc\\nde\\nf'
+    """
+    lines = text.expandtabs(4).splitlines()
+    return "\n".join(line[at : at + most] for line in lines for at in range(0, max(len(line), 1), most))
+
+
 def visible_indices(count: int, most: int = MAX_SHOWN) -> Sequence[int | None]:
     """Which of so many are shown: the first ones and the last two; None stands for those left out.
 

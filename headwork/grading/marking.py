@@ -5,7 +5,6 @@ digits written. The effect of rounding those earlier numbers is allowed for. The
 nothing more.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -29,13 +28,12 @@ from headwork.grading.answers import (
 )
 from headwork.grading.challenges import grade_challenge
 from headwork.grading.diagnosis import find_causes, rounding_digits
-from headwork.grading.marks import Mark, StepMark
+from headwork.grading.marks import Mark, StepMark, agreeing, count_once
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.readings.assembling import token_axis
 from headwork.readings.trace import TraceValue
 
 LAST_DIGIT = "the last digit is off by one, as when digits are cut off instead of rounded: it costs nothing"
-JOINTLY = 1.0  # bits by which several steps must show what none of them shows by itself
 PART = 0.5  # of a step's points, where early rounding costs a part
 
 
@@ -57,7 +55,7 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     marker = _Marker(exercise, answers, tokens_as or exercise.tokens_as)
     steps = [marker.mark(path, max_points) for path, max_points in exercise.asked.items()]
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    return Mark(exercise, tuple(_count_once(_agreeing(narrowed))), marker.own, marker.entries)
+    return Mark(exercise, tuple(count_once(agreeing(narrowed))), marker.own, marker.entries)
 
 
 def all_causes(exercise: Exercise, answers: Mapping[str, str]) -> dict[str, tuple[Cause, ...]]:
@@ -364,49 +362,3 @@ def _other_conventions(case: Case, path: str, entries: Entries) -> Iterator[tupl
     if slug == "head-shapes" and path in ("query", "per head"):
         # Heads before tokens is the layout in memory while attention runs.
         yield "heads before tokens", entries.rearrange(lambda a: a[[0, 2, 1, 3]])
-
-
-def _agreeing(steps: list[StepMark]) -> list[StepMark]:
-    """Of the causes of each step those that explain most steps, charged as one.
-
-    One step must show it, or all together. What a step shows clearly by itself stays its cause.
-    """
-    wrong = [step for step in steps if step.state == "wrong"]
-    fitting = Counter(x for step in wrong for x in {c.charge for c in step.causes} if x)
-    together = {x: [c for step in wrong for c in step.causes if c.charge == x] for x in fitting}
-    shown = {x for x, causes in together.items() if any(c.doubt != "thin" for c in causes)}
-    shown |= {x for x, causes in together.items() if _jointly(causes) > JOINTLY}
-    result = []
-    for step in steps:
-        certain = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
-        named = [cause for cause in certain if cause.charge]
-        charges = {cause.charge for cause in step.causes if cause.charge}
-        spread = {x: fitting[x] for x in charges if fitting[x] > 1 and x in shown}
-        most = max(spread.values(), default=0)
-        shared = tuple(cause for cause in step.causes if spread.get(cause.charge) == most > 1)
-        if shared and named and (most == 2 or len(step.cells) > 1):
-            kept = tuple(cause for cause in named if cause in shared)
-            shared = kept or tuple(replace(cause, charge=shared[0].charge) for cause in named)
-        result.append(replace(step, causes=shared or certain))
-    return result
-
-
-def _jointly(causes: list[Cause]) -> float:
-    """How much the steps together show one cause, in bits beyond how rare it is."""
-    steps = {cause.step: cause.shown for cause in causes}
-    return sum(steps.values()) - max(cause.bits for cause in causes)
-
-
-def _count_once(steps: list[StepMark]) -> list[StepMark]:
-    """A misunderstanding that comes again was deducted where it first came."""
-    known: set[str] = set()
-    result = []
-    for step in steps:
-        charges = {cause.charge for cause in step.causes if cause.charge}
-        if step.state == "wrong" and charges & known:
-            causes = tuple(cause for cause in step.causes if cause.charge in known)
-            remark = "the same mistake again: already deducted above"
-            step = replace(step, state="again", points=step.max_points, causes=causes, remark=remark)
-        known |= charges
-        result.append(step)
-    return result

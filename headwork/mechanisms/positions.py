@@ -26,15 +26,17 @@ def natural_positions(places: Tensor, *, note: Note = silent) -> Tensor:
     return note("output", places.unsqueeze(-1))
 
 
-@mechanism(PLACES, Step("output", "P", r"t / (n - 1)", "token one"))
+@mechanism(PLACES, Step("output", "P", r"t / t_{\mathrm{last}}", "token one"))
 def normalised_positions(places: Tensor, *, note: Note = silent) -> Tensor:
-    """Each position as a share of the length: bounded, but one step means less in a longer text.
+    """Each position over the last one: bounded, but one step means less in a longer text.
+
+    Counted from 0 they go from 0 to 1, counted from 1 (1 2 3 ...) from 1/n to 1.
 
     >>> normalised_positions(HandTensor(np.arange(3.0))).array.tolist()
     [[0.0], [0.5], [1.0]]
     """
-    last = max(places.shape[-1] - 1, 1)
-    return note("output", (places / last).unsqueeze(-1))
+    shares = places / places[..., -1:] if places.shape[-1] > 1 else places
+    return note("output", shares.unsqueeze(-1))
 
 
 def frequencies(like: Tensor, width: int, base: int) -> Tensor:

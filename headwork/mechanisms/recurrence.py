@@ -19,7 +19,7 @@ from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import stack
 
 Activation = Literal["linear", "tanh"]
-Output = Literal["linear", "step"]
+Output = Literal["linear", "step", "sigmoid"]
 
 SEQUENCE = Input("inputs", "x", "time width", "one row per step, or a plain row of numbers")
 INPUTS = (
@@ -94,6 +94,8 @@ def recurrence(
         total = at("sum", _plus(total, bias))
         state = at("state", total.tanh() if activation == "tanh" else total)
     read = state if W_y is None else _product(state, _as_matrix(W_y))
+    if output == "sigmoid":
+        return note("output", read.sigmoid())
     return note("output", (read > 0).to(read) if output == "step" else read)
 
 

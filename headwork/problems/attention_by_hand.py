@@ -69,7 +69,7 @@ def a3(solution: Solution) -> None:
     """Compare convolution, recurrence and self-attention: parallelism, long-range dependencies, complexity,
     inductive bias, best uses."""
     families, chains = family_table(), chain_table()
-    solution.show(answer_table(chains))
+    solution.show(answer_table())
     solution.show(families)
     solution.show(chains)
     convolution, depthwise, recurrence, attention = (row[1] for row in families.rows)

@@ -61,9 +61,36 @@ def b2(solution: Solution) -> None:
         explain("attention", query="[[1, 0]]", key="1 0; 1 5; 0 0", value="1; 2; 3", beta="oo", exact=True)
     )
     solution.check("a tie at beta = ∞ is shared", tie["weights"], "[[1/2, 1/2, 0]]")
-    gated, spread = np.array([5.0]) / (1 + math.exp(-50)), np.full((1, 4), 0.25) @ [1.0, 2, 3, 6]
-    solution.check("fully connected: a gate sigmoid(50) keeps 5", gated, "[5]")
-    solution.check("fully connected: equal weights spread 1 2 3 6", spread, "[3]")
+    _fully_connected(solution)
+
+
+def _fully_connected(solution: Solution) -> None:
+    """How layers without attention keep one value or spread all, in numbers."""
+    inputs = np.array([1.0, 2, 4, 5])
+    keep, spread = np.array([0.0, 0, 1, 0]), np.full(4, 0.25)
+    solution.check("fully connected: the row 0 0 1 0 keeps the third of 1 2 4 5", keep[None] @ inputs, "[4]")
+    solution.check("fully connected: the row 1/4 1/4 1/4 1/4 spreads 1 2 4 5", spread[None] @ inputs, "[3]")
+    # Stacked gates: input, forget, candidate, output. Here the biases alone set them.
+    cells: dict[str, Any] = {
+        "inputs": [7.0],
+        "W_x": [[0.0]] * 4,
+        "W_h": [[0.0]] * 4,
+        "state": [0.0],
+        "cell": [2.0],
+    }
+    for gate, bias, cell in (("1", 50.0, "[2]"), ("0", -50.0, "[0]")):
+        step = explain("lstm-cell", bias=[-50.0, bias, 0.0, 50.0], **cells)
+        becomes = step["new cell"].values.round(9)
+        solution.check(f"LSTM, forget gate {gate}, input gate 0: the cell 2 becomes", becomes, cell)
+    gru: dict[str, Any] = {"W_x": [[0.0]] * 3, "W_h": [[0.0]] * 3, "b_x": [0.0, 50.0, 0.0], "state": [2.0]}
+    state = explain("gru-cell", inputs=[7.0], **gru)["new state"].values.round(9)
+    solution.check("GRU, update gate 1: the state 2 becomes", state, "[2]")
+    solution.check(
+        "without a gate, w_h = 0.9: after 50 steps 2 becomes", np.array([2 * 0.9**50]), "0.0103", rounded=4
+    )
+    solution.say("""A fully connected layer has the entries of its matrix where attention has weights: a row
+    with a single 1 keeps one value, equal entries 1/n spread all. They are the same for every input;
+    attention computes them anew for each. A gate sigmoid(w x + b) makes them depend on the input, too.""")
 
 
 @problem("Sensitivity to one key")

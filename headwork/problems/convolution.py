@@ -101,5 +101,11 @@ def e1(solution: Solution) -> None:
             output,
             int(even > odd),
         )
+    likely = solution.show(
+        explain("recurrence", inputs="1 3 2 4", **{**weights, "output": "sigmoid"}, exact=True)
+    )
+    solution.check("with a sigmoid instead of the step, inputs 1 3 2 4", likely["output"], "[e^4/(e^4 + 1)]")
+    solution.say("""A sigmoid output is above 1/2 exactly where the step gives 1: both decide by the sign of
+    w_y h_T.""")
     solution.say("""Positions are counted from 1 here, as in the hand-out. For an odd number of inputs the
     signs swap.""")

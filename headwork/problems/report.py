@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import date
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ import numpy as np
 
 from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose, tint
 from headwork.documents.blocks import Inline
-from headwork.files import new_path, own_toml, write_atomic
+from headwork.files import new_path, write_atomic
 from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, entries, summary
+from headwork.problems.handouts import handout_texts, questions
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
@@ -86,16 +86,10 @@ def _questions(solutions: dict[str, Solution]) -> Iterator[Block]:
     for name, handout in handout_texts().items():
         yield Heading(f"{name}: {handout['about']}", anchor=name)
         for number, question in handout["questions"].items():
-            yield Heading(f"{name}/{number}: {question['asks']}", 3)
-            for slug in (slug for slug in question["problems"] if slug in solutions):
-                title, answer = f"{slug}. {entries()[slug].title}", f": {solutions[slug].short_answer}"
-                if left.pop(slug, None) is None:
-                    yield Prose((Link(title, f"#{slug}"), answer))
-                else:
-                    yield Details(title + answer, entries()[slug].document(solutions[slug]).blocks, slug)
-
-
-@cache
-def handout_texts() -> dict[str, Any]:
-    """The questions of the hand-outs and the problems that answer them, from ``handouts.toml``."""
-    return own_toml(__file__, "handouts.toml")
+            asked = questions()[f"{name}/{number}"]
+            again = [slug for slug in question["problems"] if slug in solutions and slug not in left]
+            links = [Prose((Link(f"{slug}. {entries()[slug].title}", f"#{slug}"),)) for slug in again]
+            yield Details(f"{asked.name}: {asked.asks}", (*asked.blocks(work=False), *links), asked.name)
+            for slug in (slug for slug in question["problems"] if slug in left):
+                summary = f"{slug}. {entries()[slug].title}: {solutions[slug].short_answer}"
+                yield Details(summary, entries()[slug].document(left.pop(slug)).blocks, slug)

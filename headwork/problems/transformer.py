@@ -26,6 +26,8 @@ def c1(solution: Solution) -> None:
     solution.check(
         "normalised: position 1 of 5: the same position, another number", long["output"].exact[1], "[1/4]"
     )
+    from_1 = solution.show(explain("normalised-positions", places="1 2 3 4", exact=True))
+    solution.check("normalised, counted from 1: 1/n to 1", from_1["output"], "1/4; 1/2; 3/4; 1")
     codes = "sin(1) cos(1) sin(1/100) cos(1/100)"
     solution.check("sinusoidal, position 1, width 4", sinusoidal["output"].exact[1], codes)
     encoding = explain("sinusoidal-positions", places=list(range(64)), width=16)["output"].values

@@ -99,23 +99,31 @@ def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = T
 
 
 def convolution(
-    inputs: Size,
+    inputs: Size | str,
     *,
-    kernel: Size,
+    kernel: Size | str,
     filters: int = 1,
     channels: int | None = None,
-    stride: int = 1,
-    padding: int = 0,
+    stride: int | str = 1,
+    padding: int | str = 0,
     groups: int = 1,
 ) -> Ledger:
     """A convolution, and the same map without sharing and as a dense layer.
 
-    ``inputs``: the length of a signal; height and width of an image; or channels, height and width.
+    ``inputs``: the length of a signal; height and width of an image; or channels, height and width. With a
+    letter for the size of the input, kernel, stride or padding, what is counted is a formula.
 
     >>> ledger = convolution((3, 256, 256), filters=32, kernel=5, stride=2)
     >>> ledger["output"], ledger["weights"], ledger["dense weights"]
     ((32, 126, 126), 2400, 99883155456)
     """
+    if (
+        isinstance(inputs, str)
+        or isinstance(kernel, str)
+        or isinstance(stride, str)
+        or isinstance(padding, str)
+    ):
+        return _in_letters(inputs, kernel, stride, padding, filters * (channels or 1) // groups)
     channels, lengths = _channels_and_lengths(inputs, channels)
     kernels = (kernel,) * len(lengths) if isinstance(kernel, int) else tuple(kernel)
     _check(lengths, kernels, padding, channels=channels, filters=filters, stride=stride, groups=groups)
@@ -161,6 +169,64 @@ def convolution(
         },
         notes=tuple(_notes(lengths, kernels, outputs, stride, padding)),
     )
+
+
+Letter = int | str
+
+
+def _in_letters(inputs: Size | str, kernel: Size | str, stride: Letter, padding: Letter, maps: int) -> Ledger:
+    """The output size and the weights along one axis, as formulas.
+
+    >>> convolution("W", kernel="K", stride="s", padding="p")["output size"]
+    'floor((W + 2p - K)/s) + 1'
+    >>> convolution("W", kernel=3, padding=1)["output size"]
+    'W'
+    """
+    if not isinstance(inputs, Letter) or not isinstance(kernel, Letter):
+        raise InputError("convolution: in letters every axis is alike: give one size of input and kernel.")
+    check_sizes(
+        "convolution", **{n: v for n, v in (("kernel", kernel), ("stride", stride)) if isinstance(v, int)}
+    )
+    check_sizes("convolution", 0, **({"padding": padding} if isinstance(padding, int) else {}))
+    span = _span(inputs, kernel, padding)
+    size = formula = _span(inputs, kernel, padding, 1)
+    if stride != 1:
+        formula = rf"\left\lfloor \frac{{{span}}}{{{stride}}} \right\rfloor + 1"
+        size = f"floor(({span})/{stride}) + 1"
+    share = "" if maps == 1 else rf"{maps} \cdot "
+    rows = {
+        "output": ("N", formula, "how often the kernel fits"),
+        "weights": ("", f"{share}{kernel}", "one kernel for all positions"),
+        "locally connected": ("", rf"{share}{kernel} N", "a kernel of its own at each position"),
+        "as a dense layer": ("", rf"{share}{inputs} N", "one weight for each pair of an input and an output"),
+    }
+    return Ledger(
+        title=f"convolution: input {inputs}, kernel {kernel}, stride {stride}, padding {padding}",
+        rows=tuple(
+            Row(name=name, formula=f"{symbol} = {formula}" if symbol else formula, about=about)
+            for name, (symbol, formula, about) in rows.items()
+        ),
+        facts={"output size": size},
+        notes=(
+            f"The padded input has {inputs} + 2*{padding} positions. The kernel starts at 0, {stride}, "
+            f"2*{stride} and so on, at last where it still fits, {inputs} + 2*{padding} - {kernel}: count "
+            "these, the one at 0 included. What is left over is skipped, so round down.",
+            "The size stays the same with stride 1 and padding (kernel - 1)/2. An image has this along its "
+            "height and along its width.",
+        ),
+    )
+
+
+def _span(inputs: Letter, kernel: Letter, padding: Letter, more: int = 0) -> str:
+    """Input + 2 padding - kernel, letters first and numbers added up."""
+    letters, number = "", more
+    for sign, factor, size in ((1, 1, inputs), (1, 2, padding), (-1, 1, kernel)):
+        if isinstance(size, int):
+            number += sign * factor * size
+        else:
+            letters += f" {'+' if sign > 0 else '-'} {factor if factor > 1 else ''}{size}"
+    letters = letters.removeprefix(" + ").replace(" - ", "-", 1) if letters.startswith(" - ") else letters
+    return letters.removeprefix(" + ") + (f" {'+' if number > 0 else '-'} {abs(number)}" if number else "")
 
 
 def _channels_and_lengths(inputs: Size, channels: int | None) -> tuple[int, tuple[int, ...]]:

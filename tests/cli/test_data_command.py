@@ -106,7 +106,7 @@ def test_get_from_a_folder_without_the_files(headwork, tmp_path):
         (["show", "minilm"], "pretrained encoder"),
         (["show", "pyodide"], "a runtime, not data"),
         (["show", "digits", "--columns", "a,b"], "for files of your own"),
-        (["show", "digits", "--as", "pdf"], "unknown --as 'pdf'"),
+        (["show", "digits", "--as", "docx"], "unknown --as 'docx'"),
         (["show", "digits", "--json", "--out", "x.png"], "is a picture"),
         (["get", "fashion"], "Did you mean 'fashion-mnist'"),
         (["get", "imdb", "--from", "/nowhere/at/all"], "no such file or folder"),

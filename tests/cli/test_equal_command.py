@@ -63,7 +63,7 @@ def test_sides_that_differ_are_exit_1(run, monkeypatch):
         (("softmax-argmx",), "Did you mean 'softmax-argmax'?"),
         (("softmax-argmax", "--cases", "0"), "cases is 0"),
         (("softmax-argmax", "--seed", "-1"), "Invalid value for '--seed'"),
-        (("softmax-argmax", "--as", "pdf"), "unknown --as 'pdf'"),
+        (("softmax-argmax", "--as", "docx"), "unknown --as 'docx'"),
     ],
 )
 def test_what_is_malformed_is_told_on_stderr(run, arguments, words):

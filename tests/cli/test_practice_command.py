@@ -31,7 +31,7 @@ def test_new_writes_the_question_and_the_sheets(tmp_path: Path) -> None:
     code, _ = run("practice", "new", "self-attention", "--seed", "7", "--out", str(tmp_path / "ex7"))
     assert code == 0
     names = {path.name for path in (tmp_path / "ex7").iterdir()}
-    forms = {f"question.{end}" for end in ("txt", "md", "tex", "html", "ipynb", "json")}
+    forms = {f"question.{end}" for end in ("txt", "md", "tex", "html", "ipynb", "json", "pdf")}
     assert names == {*forms, "answer.toml", "answer.html", "exercise.toml"}
     sheet = tomllib.loads((tmp_path / "ex7" / "answer.toml").read_text())
     assert sheet["exercise"]["self-attention"] == {"kind": "self-attention", "seed": 7, "difficulty": 1}

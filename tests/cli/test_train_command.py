@@ -141,7 +141,7 @@ def test_show_says_whose_shape_a_pretrained_encoder_brings(run):
         (["export", "nowhere"], "no such run"),
         (["export", "nowhere", "--to", "onyx"], "Did you mean 'onnx'"),
         (["report", "nowhere"], "no such run"),
-        (["report", "nowhere", "--as", "pdf"], "unknown --as 'pdf'"),
+        (["report", "nowhere", "--as", "docx"], "unknown --as 'docx'"),
     ],
 )
 def test_bad_input_is_answered_clearly(arguments, said, run, tmp_path, monkeypatch):

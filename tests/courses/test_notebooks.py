@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import resource
 import subprocess
 import sys
 import tomllib
@@ -309,6 +310,26 @@ def test_every_filled_notebook_runs_whole(name, otherwise):
         assert scope["accuracy"] > 0.8
     if name == "sentiment":
         assert scope["results"]["MiniLM"] > scope["results"]["from scratch"] > 0.7
+
+
+# Processor time on one thread, as the notebooks say: seconds, under a minute, two minutes, a few minutes.
+SECONDS = {"by-hand": 20, "transformer": 60, "vit": 120, "sentiment": 240}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [pytest.param("by-hand"), pytest.param("transformer"), *REAL])
+def test_a_solution_executes_without_a_warning_in_the_time_it_says(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.syspath_prepend(str(COMMITTED))
+    from execute import execute
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    notebook = nbformat.read(execute(name, tmp_path), as_version=4)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS[name]
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [output for output in outputs if output.get("name") == "stderr"] == []
+    assert "Warning" not in json.dumps(outputs)
 
 
 @pytest.fixture(scope="module")

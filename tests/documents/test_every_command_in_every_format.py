@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
 import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -14,9 +16,11 @@ import numpy as np
 import pytest
 import typer
 from matplotlib.figure import Figure as Plot
+from pypdf import PdfReader
 
 from headwork import explain
 from headwork.cli.app import app, register
+from headwork.cli.output import Output
 from headwork.documents import (
     Arithmetic,
     Attention,
@@ -44,6 +48,7 @@ from headwork.documents import (
     Values,
 )
 from headwork.documents.formats import find_format, format_names
+from headwork.errors import InputError
 
 register()
 TOKENS = '--set tokens="1 2; 2 0; 0 1"'
@@ -56,6 +61,8 @@ CALLS = {
     "practice new": "practice new self-attention --seed 7",
     "practice check": "practice check OWN",
     "grade": "grade ANSWER",
+    "course show": "course task2/c",
+    "handin": "handin HANDIN --force",
     "build": 'build permutation --order "2 1"',
     "equal": "equal convolution-toeplitz --cases 2",
     "data list": "data list",
@@ -82,6 +89,7 @@ MORE = {  # further ways of some commands
     "explain slide": f"explain self-attention {TOKENS} --slide beta=1,2",
     "problems check": "problems A1 --check",
     "build list": "build --list",
+    "course find": "course --find permutation",
     "equal list": "equal --list",
 }
 ACTS = {
@@ -108,7 +116,7 @@ def test_every_command_that_shows_something_offers_every_format():
     options = dict(commands(typer.main.get_command(app)))
     assert {name for name, known in options.items() if "--as" in known} - ACTS == set(CALLS)
     assert set(options) - set(CALLS) == ACTS
-    assert set(format_names()) == {"text", "markdown", "latex", "html", "json", "notebook"}
+    assert set(format_names()) == {"text", "markdown", "latex", "html", "json", "notebook", "pdf"}
 
 
 class Whole(HTMLParser):
@@ -134,9 +142,19 @@ class Whole(HTMLParser):
         self.words += data
 
 
+def pdf_text(content):
+    """The words of a PDF, page by page."""
+    return [page.extract_text() for page in PdfReader(io.BytesIO(content)).pages]
+
+
 def check_format(name, text):
-    """That the text is valid in its format."""
+    """That the text, or what was printed as bytes, is valid in its format."""
     assert text.strip()
+    if name == "pdf":
+        content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+        assert content.startswith(b"%PDF")
+        assert "".join(pdf_text(content)).strip()
+        return
     if name == "html":
         page = Whole(text)
         assert not page.open
@@ -164,7 +182,9 @@ def files(tmp_path, monkeypatch):
     own = 'mechanism = "softmax"\n[inputs]\nscores = "0 1"\n[points]\nweights = 1\n'
     (tmp_path / "exercise.toml").write_text(own)
     (tmp_path / "answer.toml").write_text('[answers.mine]\nweights = "1/2 1/2"\n')
-    return {"OWN": "exercise.toml", "ANSWER": "answer.toml"}
+    handin = '[[section]]\ntitle = "One"\ntext = "The *sum* is $\\\\frac{1}{2}$."\nproblems = "A1"\n'
+    (tmp_path / "handin.toml").write_text(handin)
+    return {"OWN": "exercise.toml", "ANSWER": "answer.toml", "HANDIN": "handin.toml"}
 
 
 @pytest.mark.parametrize("call", [c for n, c in (CALLS | MORE).items() if n not in SLOW])
@@ -242,6 +262,10 @@ def test_names_come_out_as_text(form, name):
         assert page.tags.count("script") == 4  # of the page, the data of its two traces, the weights
         assert "img" not in page.tags
         assert " ".join(name.split()) in " ".join(page.words.split())
+    elif form == "pdf":
+        words = "".join(pdf_text(text)).replace("\u200b", "")
+        for part in name.split():
+            assert part in words or not part.isascii()
     elif form == "latex":
         assert text.count(r"\end{document}") == 1
         assert r"\input" not in text
@@ -327,6 +351,34 @@ def test_the_notebook_of_every_problem_executes(headwork_command):
 
     for slug in entries():
         check_notebook(headwork_command("problems", slug, "--as", "notebook")[1])
+
+
+@pytest.mark.parametrize(("module", "package"), [("typst", "typst"), ("pypandoc", "pypandoc_binary")])
+def test_a_pdf_without_its_packages_is_one_clear_line(module, package, headwork_command, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    code, out, err = headwork_command("problems", "A1", "--as", "pdf")
+    assert (code, out) == (2, "")
+    assert err == f'headwork: this needs {package}: pip install ".[pdf]"\n'
+
+
+def test_a_pdf_is_not_written_to_a_screen(monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with pytest.raises(InputError, match="write it to a file with --out"):
+        Output("pdf").show(Document("Title", ("Words.",)))
+
+
+def test_the_name_of_a_file_names_its_format(tmp_path, headwork_command):
+    for name, start in (("a.pdf", b"%PDF"), ("a.html", b"<!doctype"), ("a.md", b"# A1"), ("a.dat", b"A1.")):
+        assert headwork_command("problems", "A1", "--out", tmp_path / name)[0] == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert headwork_command("problems", "A1", "--as", "text", "--out", tmp_path / "b.pdf")[0] == 0
+    assert (tmp_path / "b.pdf").read_bytes().startswith(b"A1.")
+
+
+def test_latex_has_its_pictures_beside_it(tmp_path, headwork_command):
+    assert headwork_command("problems", "F1", "--out", tmp_path / "f1.tex")[0] == 0
+    assert (tmp_path / "f1-figure-1.png").read_bytes().startswith(b"\x89PNG")
+    assert r"\picturefile{figure-1.png}" in (tmp_path / "f1.tex").read_text()
 
 
 def test_a_format_is_one_file():

@@ -6,12 +6,15 @@ is escaped there and nowhere else.
 
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Protocol
 
 from headwork.errors import unknown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headwork.documents.blocks import Document
     from headwork.documents.style import Style
 
@@ -29,7 +32,7 @@ class Format(Protocol):
 
     SUFFIX: str  # of a file
 
-    def render(self, document: "Document", style: "Style", fragment: bool) -> str: ...
+    def render(self, document: "Document", style: "Style", fragment: bool) -> str | bytes: ...
 
 
 def find_format(name: str) -> Format:
@@ -38,3 +41,15 @@ def find_format(name: str) -> Format:
         raise unknown("--as", name, format_names())
     module: Format = import_module(f"{__name__}.{name}")
     return module
+
+
+def installed_formats() -> tuple[str, ...]:
+    """The formats whose packages (``NEEDS``) are installed."""
+    needs = {name: getattr(find_format(name), "NEEDS", ()) for name in format_names()}
+    return tuple(name for name, packages in needs.items() if all(map(find_spec, packages)))
+
+
+def format_of(path: "Path | None") -> str:
+    """The format that the name of a file asks for; the usual one where it asks for none."""
+    suffixes = {find_format(name).SUFFIX: name for name in format_names()} if path else {}
+    return suffixes.get(path.suffix.lower(), USUAL) if path else USUAL

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from headwork.documents import blocks
 from headwork.documents.blocks import CellIndex, Document, Formula
 from headwork.documents.formulas import mathml, plain_formula
+from headwork.documents.pandoc import with_pictures, write_tree
 from headwork.documents.plots import plot_svg
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
@@ -138,6 +139,9 @@ class Html(Renderer):
         yield fill_in("attention.html", kind=type(block).__name__.lower(), block=block, data=data)
 
     tints = attention
+
+    def passage(self, block: blocks.Passage) -> Iterator[Markup]:
+        yield Markup(write_tree(with_pictures(block.tree, block.pictures), "html", "--mathml"))
 
     def values(self, block: blocks.Values) -> Iterator[Markup]:
         yield values_markup([block], live=self.live)

@@ -5,7 +5,18 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from headwork.documents.blocks import Block, Card, Details, Document, Figure, Prose, Slider, Table, Values
+from headwork.documents.blocks import (
+    Block,
+    Card,
+    Details,
+    Document,
+    Figure,
+    Passage,
+    Prose,
+    Slider,
+    Table,
+    Values,
+)
 from headwork.documents.formats.text import Text
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.views import Attention, Tints
@@ -47,6 +58,6 @@ def _data(block: Block) -> Any:
         return {"name": block.name, "verdict": block.verdict, "text": block.text, "parts": parts}
     if isinstance(block, Figure):
         return {"figure": block.alt, "caption": block.caption}
-    if isinstance(block, (Values, Slider, Attention, Tints)):
+    if isinstance(block, (Values, Slider, Passage, Attention, Tints)):
         return "\n".join(Text().pieces([block]))
     return asdict(block)

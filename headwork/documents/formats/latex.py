@@ -16,6 +16,8 @@ import numpy as np
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula, matrix_of
 from headwork.documents.formulas import plain_formula
+from headwork.documents.pandoc import write_tree
+from headwork.documents.plots import draw
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import (
@@ -24,6 +26,7 @@ from headwork.documents.writing import (
     column_blocks,
     definition_formulas,
     number_latex,
+    short_lines,
     visible_indices,
 )
 from headwork.numbers.operations import map_cells
@@ -32,15 +35,23 @@ PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath}
 \setlength{\textwidth}{6.6in}
 \setlength{\oddsidemargin}{-0.05in}
-\begin{document}
 """
-# For what goes into another document too: \fit sets its contents smaller where they are wider than the line.
+# For what goes into another document too: \fit sets its contents smaller where they are wider than the line;
+# \picturefile shows a picture where it stands beside the document (``pictures``), or else the words about it.
 OPENING = r"""\begingroup\sloppy\emergencystretch=3em\setlength{\parindent}{0pt}
 \setlength{\parskip}{3pt}\setlength{\tabcolsep}{3pt}\setcounter{MaxMatrixCols}{100}
 \providecommand{\fit}[1]{\sbox0{#1}\ifdim\wd0>\linewidth\sbox0{\footnotesize#1}\fi
 \ifdim\wd0>\linewidth\sbox0{\scriptsize#1}\fi\ifdim\wd0>\linewidth\sbox0{\tiny#1}\fi\usebox0}
+\providecommand{\picturefile}[2]{\IfFileExists{\jobname-#1}{\begin{center}\includegraphics[width=0.9\linewidth,
+height=0.4\textheight,keepaspectratio]{\jobname-#1}\end{center}}{\emph{Figure (#2).}}}
 """
 CLOSING = "\\par\\endgroup\n"
+# What pandoc's own LaTeX asks for; what only larger installations have is spelled out.
+PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,array,calc,hyperref}
+\providecommand{\toprule}{\hline}\providecommand{\midrule}{\hline}\providecommand{\bottomrule}{\hline}
+\providecommand{\tightlist}{}\providecommand{\pandocbounded}[1]{#1}\providecommand{\st}[1]{#1}
+\setkeys{Gin}{width=0.7\linewidth,height=0.4\textheight,keepaspectratio}
+"""
 LINE = 345.0  # points: the line of an article
 EM = 5.3  # points: a letter, roughly
 LONG = 130.0  # a column of a table that wraps
@@ -54,6 +65,8 @@ NAMES |= {sign: f"$\\{codepoint2name[ord(sign)]}$" for sign in "αβγδεθλμ
 NAMES |= {"∞": r"$\infty$", "·": r"$\cdot$", "→": r"$\to$", "≈": r"$\approx$", "√": r"$\surd$"}
 NAMES |= {"^": r"\^{}", "~": r"\~{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 NAMES |= {"\\": r"\textbackslash{}", "…": r"\ldots{}", "–": "--", "−": "$-$", "’": "'", "²": "$^2$"}
+VERBATIM = re.compile(r"(\\begin\{verbatim\}.*?\\end\{verbatim\})", re.DOTALL)
+BEYOND = re.compile(r"[^\x00-\u017e]")  # what the usual fonts lack
 SUFFIX = ".tex"
 
 
@@ -61,9 +74,22 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     """The document in LaTeX."""
     title = [rf"\section*{{{escape_latex(document.title)}}}"] if document.title else []
     about = [escape_latex(document.about)] if document.about else []
-    pieces = "\n\n".join([*about, *Latex().pieces(document.blocks)])
+    writer = Latex()
+    pieces = "\n\n".join([*about, *writer.pieces(document.blocks)])
     body = "\n".join([*title, OPENING + pieces, CLOSING])
-    return body if fragment else f"{PREAMBLE}{body}\\end{{document}}\n"
+    if fragment:
+        return body
+    packages = PASSAGES if writer.passages else "\\usepackage{graphicx}\n" if writer.pictures else ""
+    begin = "\\begin{document}\n"
+    return f"{PREAMBLE}{packages}{begin}{body}\\end{{document}}\n"
+
+
+def pictures(document: Document) -> dict[str, bytes]:
+    """The pictures of the document, by what stands after its own name: book.tex has book-figure-1.png."""
+    writer = Latex()
+    for _ in writer.pieces(document.blocks):
+        pass
+    return {name: p if isinstance(p, bytes) else draw(p, "png") for name, p in writer.pictures.items()}
 
 
 def escape_latex(text: str, longest: int = LONGEST_WORD) -> str:
@@ -81,6 +107,11 @@ def _escape_word(word: str, longest: int = LONGEST_WORD) -> str:
         for s in word
     ]
     return "".join(parts) if len(word) <= longest else r"\allowbreak{}".join(parts)
+
+
+def _ensure_math(sign: re.Match[str]) -> str:
+    """A sign as escaped text, that may also stand within a formula."""
+    return re.sub(r"^\$(.*)\$$", r"\\ensuremath{\1}", _escape_word(sign[0]))
 
 
 def width(latex: str) -> float:
@@ -130,6 +161,12 @@ def _bmatrix(cells: Sequence[Sequence[str]]) -> str:
 
 
 class Latex(Renderer):
+    pandoc_format = "latex"
+
+    def __init__(self) -> None:
+        self.pictures: dict[str, Any] = {}
+        self.passages = False
+
     def text(self, words: str) -> str:
         return escape_latex(words)
 
@@ -137,11 +174,7 @@ class Latex(Renderer):
         return rf"\fit{{${latex}$}}"
 
     def listing(self, text: str) -> Iterator[str]:
-        lines = [
-            line[start : start + CHARACTERS]
-            for line in text.rstrip("\n").splitlines()
-            for start in range(0, max(len(line), 1), CHARACTERS)
-        ]
+        lines = short_lines(text, CHARACTERS).splitlines()
         rows = [" ".join(map(_escape_word, line.split(" "))).replace(" ", r"\ ") or r"\ " for line in lines]
         yield "{\\footnotesize\\ttfamily\\raggedright " + "\\\\\n".join(rows) + "\\par}"
 
@@ -156,7 +189,21 @@ class Latex(Renderer):
         return f"\\[\n\\fit{{$\\displaystyle {latex}$}}\n\\]"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
-        yield rf"\emph{{Figure ({escape_latex(block.alt)}).}} {escape_latex(block.caption)}"
+        name = f"figure-{len(self.pictures) + 1}.png"
+        self.pictures[name] = block.plot
+        yield rf"\picturefile{{{name}}}{{{escape_latex(block.alt)}}} {escape_latex(block.caption)}"
+
+    def passage(self, block: blocks.Passage) -> Iterator[str]:
+        self.passages = True
+        self.pictures |= block.pictures
+        text = write_tree(block.tree, self.pandoc_format, "--syntax-highlighting=none")
+        text = re.sub(r"\\includegraphics(\[[^]]*\])?\{", r"\g<0>\\jobname-", text)
+        parts = VERBATIM.split(text)  # words, code, words ...
+        parts[::2] = (BEYOND.sub(_ensure_math, part) for part in parts[::2])
+        for code in range(1, len(parts), 2):
+            plain = BEYOND.sub(lambda m: f"[U+{ord(m[0]):04X}]", parts[code])
+            parts[code] = f"{{\\footnotesize {plain}\n}}"
+        yield "".join(parts)
 
     def items(self, block: blocks.Items) -> Iterator[str]:
         lines = []
@@ -220,30 +267,32 @@ class Latex(Renderer):
         size = f"${numbers.replace(' x ', TIMES)}$ ({escape_latex(words)}" if words else numbers
         yield rf"{self.strong(value.name)} {self.math(value.equation)} \quad {size}"
         for caption, index in value.matrices():
-            yield from self._matrix(value, caption, index, block.whole)
+            yield from map(self._display, matrix_lines(value, caption, index, block.whole))
         yield from map(self._display, definition_formulas(value))
 
-    def _matrix(
-        self, value: blocks.Value, caption: str, index: tuple[int | None, ...], whole: bool
-    ) -> Iterator[str]:
-        name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
-        parts = [_visible(cells, whole) for cells in _parts(value, index)]
-        if sum(sum(_widths(cells)) for cells in parts) <= WIDEST:
-            yield self._display(name + r" \approx ".join(map(_bmatrix, parts)))
-            return
-        for number, cells in enumerate(parts):
-            relation = r"\approx " if number else ""
-            for columns, block in _blocks(cells):
-                yield self._display(name + relation + columns + _bmatrix(block))
+
+def matrix_lines(
+    value: blocks.Value, caption: str, index: tuple[int | None, ...], whole: bool, widest: float = WIDEST
+) -> Iterator[str]:
+    """One matrix in as many formulas as it takes: exact and decimals on a line, or blocks of columns."""
+    name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
+    parts = [_visible(cells, whole) for cells in _parts(value, index)]
+    if sum(sum(_widths(cells)) for cells in parts) <= widest:
+        yield name + r" \approx ".join(map(_bmatrix, parts))
+        return
+    for number, cells in enumerate(parts):
+        relation = r"\approx " if number else ""
+        for columns, block in _blocks(cells, widest):
+            yield name + relation + columns + _bmatrix(block)
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
     return [2 * EM + max(map(width, column)) for column in zip(*cells, strict=True)]
 
 
-def _blocks(cells: list[list[str]]) -> Iterator[tuple[str, list[list[str]]]]:
+def _blocks(cells: list[list[str]], widest: float) -> Iterator[tuple[str, list[list[str]]]]:
     """The matrix in blocks of columns that fit a line, each with the columns it holds."""
-    parts = list(column_blocks(_widths(cells), WIDEST))
+    parts = list(column_blocks(_widths(cells), widest))
     for part in parts:
         name = rf"\text{{columns {part.start} to {part.stop - 1}: }} " if len(parts) > 1 else ""
         yield name, [row[part] for row in cells]

@@ -49,6 +49,8 @@ def escape_markdown(text: str) -> str:
 
 
 class Markdown(Renderer):
+    pandoc_format = "gfm"
+
     def text(self, words: str) -> str:
         return escape_markdown(words)
 

@@ -1,6 +1,7 @@
 """Text for the terminal: each step with its formula, shape and numbers, within the width of the screen."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
@@ -21,6 +22,7 @@ from headwork.documents.writing import (
     with_infinity,
 )
 
+WIDEST_TABLE, WRAPPED = 160, 32  # characters; in a wider table, long cells wrap
 WIDEST_EXACT = 100  # characters; wider exact rows are listed cell by cell
 SUFFIX = ".txt"
 
@@ -55,6 +57,10 @@ class Text(Renderer):
     def heading(self, block: blocks.Heading) -> Iterator[str]:
         yield self.style.bold(block.text)
 
+    def prose(self, block: blocks.Prose) -> Iterator[str]:
+        text = self.inline(block.text)
+        yield text if self.style == PLAIN else "\n".join(self.wrapped(text))
+
     def note(self, block: blocks.Note) -> Iterator[str]:
         yield "\n".join(self.wrapped(f"Note: {block.text}", "", "  "))
 
@@ -85,9 +91,13 @@ class Text(Renderer):
         cells = [*([list(table.columns)] if any(table.columns) else []), *rows]
         widths = [max((len(row[j]) for row in cells), default=0) for j in range(len(table.columns))]
         lines = [self.style.bold(table.title)] if table.title else []
+        if sum(widths) > WIDEST_TABLE:
+            widths = [min(width, WRAPPED) for width in widths]
         for row in cells:
-            parts = zip(row, widths, table.numeric(), strict=True)
-            lines.append("  ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in parts).rstrip())
+            wrapped = [wrap(cell, width) or [""] for cell, width in zip(row, widths, strict=True)]
+            for part in zip_longest(*wrapped, fillvalue=""):
+                parts = zip(part, widths, table.numeric(), strict=True)
+                lines.append("  ".join(c.rjust(w) if right else c.ljust(w) for c, w, right in parts).rstrip())
         if table.summed:
             lines.insert(-1, "  ".join("-" * width for width in widths))
         yield "\n".join([*lines, *table.notes])

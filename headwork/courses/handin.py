@@ -1,0 +1,284 @@
+"""The hand-in: theory answers, worked problems, traces and notebooks of one TOML file as one document.
+
+::
+
+    title = "Homework 2"
+    names = ["Ada Lovelace"]
+
+    [[section]]
+    title = "Copying"
+    file = "copying.tex"       # your own words, in LaTeX or Markdown; or text = "..."
+    problems = ["B6"]          # worked problems of the book
+    trace = "four-tokens.toml" # a problem of your own, worked by headwork explain
+    notebook = "vit.ipynb"     # with its outputs
+
+What a section names stands in that order. What is missing or cannot be read is kept as a complaint, by place.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from headwork.courses.notebooks import ANSWER
+from headwork.documents import Block, Document, Heading, Passage, Shown
+from headwork.documents.formats.pdf import CHARACTERS, typeset
+from headwork.documents.pandoc import Tree, change_tree, read_tree, typst_formulas
+from headwork.documents.writing import short_lines
+from headwork.errors import HeadworkError, InputError, unknown
+from headwork.files import parse_json, read_bytes, read_text, read_toml
+from headwork.problems import find
+from headwork.readings import explain
+from headwork.readings.explaining import read_problem
+
+FIELDS = ("title", "names", "collaborators", "section")
+SECTION = ("title", "text", "file", "problems", "trace", "notebook", "picture")
+SYNTAXES = {".tex": "latex", ".md": "markdown", ".txt": "markdown"}
+PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
+MAX_LINES = 60  # of what a cell prints
+NO_ATTRIBUTES: list[Any] = ["", [], []]
+# Skipped by pandoc, and nothing is lost: layout, and the frame of an environment whose contents stay.
+LAYOUT = re.compile(
+    r"\\(?:begin|end)\{\w+\*?\}|\\(?:[vh]space\*?|set\w+|page\w*|this\w+|new\w+|clear\w+|maketitle|no\w+"
+    r"|(?:big|med|small)skip|[vh]fill|centering|\w*size|use\w+|geometry|linewidth|\W)(?![a-z]).*",
+    re.DOTALL,
+)
+BROKEN = (AttributeError, IndexError, TypeError, ValueError)  # what a damaged notebook brings about
+BLANK = re.compile(r"^\s*(?:[\w, ]+ = |return )?\.\.\.$", re.M)
+
+
+@dataclass
+class HandIn(Shown):
+    """What a hand-in holds, and what was not as it should be."""
+
+    title: str
+    names: str
+    folder: Path
+    blocks: list[Block] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    formulas: list[str] = field(default_factory=list)  # the student's own
+    place: str = ""
+
+    def document(self) -> Document:
+        return Document(self.title, tuple(self.blocks), about=self.names)
+
+    def complain(self, words: str) -> None:
+        self.complaints.append(f"{self.place}: {words}")
+
+    # --- sections ---------------------------------------------------------------------------------
+    def add_section(self, number: int, section: dict[str, Any]) -> None:
+        """A heading, and below it what the section names, in order."""
+        self.place = f"section {number}"
+        for name in section:
+            if name not in SECTION:
+                raise unknown(f"entry of section {number}", name, SECTION)
+        title = str(section.pop("title", f"Section {number}"))
+        self.place += f" ({title})"
+        self.blocks.append(Heading(title, anchor=f"section-{number}"))
+        if not section:
+            self.complain("empty. Give it a text, a file, problems, a trace, a notebook or a picture.")
+        for name, value in section.items():
+            for part in value if isinstance(value, list) else [value]:
+                before = self.place
+                try:
+                    self.place += "" if name == "text" else f", {part}"
+                    self.blocks += getattr(self, f"_add_{name}")(str(part))
+                except HeadworkError as error:
+                    self.complain(str(error).removeprefix(f"{self.folder / str(part)}: "))
+                except BROKEN as error:
+                    self.complain(f"not as a notebook should be ({type(error).__name__}: {error}).")
+                self.place = before
+
+    def _add_text(self, text: str, syntax: str = "markdown") -> Iterator[Block]:
+        if not text.strip():
+            self.complain("the answer is empty.")
+            return
+        try:
+            tree, messages = read_tree(text, syntax)
+        except InputError as error:
+            self.complain(f"cannot be read: {error}")
+            tree, messages = [_code(text)], []
+        for message in messages:
+            skipped = re.match(r"Skipped '(.*)' at (?:chunk )?line (\d+)", message)
+            if skipped and not LAYOUT.fullmatch(skipped[1]):
+                self.complain(f"line {skipped[2]}: {skipped[1]} is not known, and would be left out.")
+            elif re.match(r"Could not load include file (?!\S+\.sty )", message):
+                self.complain(f"{message}. Other files are not read: name each in the TOML file.")
+        yield self._passage(tree, text)
+
+    def _add_file(self, name: str) -> Iterator[Block]:
+        syntax = SYNTAXES.get(Path(name).suffix.lower())
+        if syntax is None:
+            raise unknown("kind of file", name, SYNTAXES)
+        yield from self._add_text(read_text(self.folder / name, root=self.folder), syntax)
+
+    def _add_problems(self, slug: str) -> Iterator[Block]:
+        problem = find(slug)
+        document = problem.document(problem.solve())
+        yield Heading(document.title, 3)
+        for block in document.blocks[:-1]:  # without the list of what was checked
+            yield replace(block, level=4) if isinstance(block, Heading) else block
+
+    def _add_trace(self, name: str) -> Iterator[Block]:
+        mechanism, inputs = read_problem(self.folder / name)
+        document = explain(mechanism, exact=True, **inputs).document()
+        yield Heading(f"{document.title}: {Path(name).stem}", 3)
+        yield from document.blocks
+
+    def _add_picture(self, name: str) -> Iterator[Block]:
+        image = {"t": "Image", "c": [NO_ATTRIBUTES, [], [name, ""]]}
+        yield self._passage([{"t": "Para", "c": [image]}])
+
+    # --- what the student wrote -------------------------------------------------------------------
+    def _passage(self, tree: Tree, text: str = "", attached: dict[str, bytes] | None = None) -> Passage:
+        """The tree as it may stand in a larger document: no raw parts, no marks that might meet others."""
+        pictures: dict[str, bytes] = {}
+        formulas: list[str] = []
+
+        def clean(part: dict[str, Any]) -> dict[str, Any] | None:
+            kind, content = part["t"], part.get("c", [])
+            if kind in ("RawBlock", "RawInline"):
+                self.complain(f"{content[1][:60]} is not known, and would be left out.")
+                return None
+            if kind == "Cite":
+                return {"t": "Str", "c": f"[{', '.join(entry['citationId'] for entry in content[0])}]"}
+            if kind == "Link" and content[2][0].startswith("#"):
+                return {"t": "Span", "c": [NO_ATTRIBUTES, content[1]]}
+            if kind == "Header":
+                return {"t": kind, "c": [content[0] + 2, ["", ["unnumbered"], []], content[2]]}
+            if kind in ("Div", "Span", "Table", "Figure", "Code"):
+                return {"t": kind, "c": [NO_ATTRIBUTES, *content[1:]]}
+            if kind == "CodeBlock":
+                return _code(content[1], *content[0][1][:1])
+            if kind == "Math":
+                latex = re.sub(r"\\label\{[^{}]*\}", "", content[1])
+                formulas.append(latex)
+                return {"t": kind, "c": [content[0], latex]}
+            return self._image(part, pictures, attached or {}) if kind == "Image" else part
+
+        def readable(part: dict[str, Any]) -> dict[str, Any]:
+            wrong = part["t"] == "Math" and part["c"][1] in unread
+            return {"t": "Code", "c": [NO_ATTRIBUTES, part["c"][1]]} if wrong else part
+
+        cleaned = change_tree(tree, clean)
+        written, unread = typst_formulas(formulas)
+        if not _can_set("\n\n".join(written)):
+            unread += [latex for latex, one in zip(formulas, written, strict=True) if not _can_set(one)]
+        for latex in unread:
+            start = text.find(latex.split("\n")[-1 if "\n" not in latex else 1].strip()[:40])
+            line = f"line {text.count(chr(10), 0, start) + 1}: " if start >= 0 else ""
+            self.complain(f"{line}the formula {' '.join(latex.split())} cannot be read.")
+        self.formulas += formulas
+        return Passage(change_tree(cleaned, readable), pictures)
+
+    def _image(
+        self, part: dict[str, Any], pictures: dict[str, bytes], attached: dict[str, bytes]
+    ) -> dict[str, Any] | None:
+        """An image by a name of ours, its bytes read from the folder."""
+        attributes, words, (target, title) = part["c"]
+        ending = Path(target).suffix.lower()
+        try:
+            if "://" in target or ending not in PICTURES:
+                raise InputError(f"a picture must be a file beside the hand-in: {', '.join(PICTURES)}.")
+            content = attached.get(target) or read_bytes(self.folder / target, root=self.folder)
+            typeset(f'#image("picture{ending}")', {f"picture{ending}": content})
+        except InputError as error:
+            self.complain(f"the picture {target}: {str(error).removeprefix(f'{self.folder / target}: ')}")
+            return {"t": "Strong", "c": [{"t": "Str", "c": f"[the picture {target} is missing]"}]}
+        count = sum(len(block.pictures) for block in self.blocks if isinstance(block, Passage))
+        name = f"picture-{count + len(pictures) + 1}{ending}"
+        pictures[name] = content
+        size = [pair for pair in attributes[2] if pair[0] in ("width", "height")]
+        return {"t": "Image", "c": [["", [], size], words, [name, title]]}
+
+    # --- notebooks --------------------------------------------------------------------------------
+    def _add_notebook(self, name: str) -> Iterator[Block]:
+        """Every cell with its outputs; one that was not run, stopped or left blank is a complaint."""
+        text = read_text(self.folder / name, max_bytes=50_000_000, root=self.folder)
+        data = parse_json(text, name)
+        cells = data.get("cells") if isinstance(data, dict) else None
+        if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+            raise InputError("not a notebook of nbformat 4.")
+        place, tree, attached, idle = self.place, [], {}, []
+        for number, cell in enumerate(cells, 1):
+            self.place = f"{place}, cell {number}"
+            source = _joined(cell.get("source"))
+            if cell.get("cell_type") == "markdown":
+                if source.strip() == ANSWER:
+                    self.complain("the answer is empty.")
+                for file, data in (cell.get("attachments") or {}).items():
+                    attached[f"attachment:{file}"] = base64.b64decode(next(iter(data.values()), ""))
+                tree += read_tree(source, "markdown")[0]
+            elif cell.get("cell_type") == "code" and source.strip():
+                if BLANK.search(source):
+                    self.complain("a blank (...) is not filled in.")
+                idle += [str(number)] if cell.get("execution_count") is None else []
+                tree.append(_code(source, "python"))
+                for count, output in enumerate(cell.get("outputs") or []):
+                    tree += self._output(output, f"cell-{number}-{count}", attached)
+        self.place = place
+        if idle:
+            self.complain(f"not executed: cells {', '.join(idle)}. Run the whole notebook and save it.")
+        yield self._passage(tree, attached=attached)
+
+    def _output(self, output: dict[str, Any], name: str, attached: dict[str, bytes]) -> Tree:
+        """What a cell printed, as text, or its picture."""
+        if output.get("output_type") == "error":
+            self.complain(f"stopped with {output.get('ename')}: {output.get('evalue')}")
+            return [_code(f"{output.get('ename')}: {output.get('evalue')}")]
+        data = output.get("data") or {"text/plain": output.get("text", "")}
+        for ending, kind in PICTURES.items():
+            if kind in data:
+                content = _joined(data[kind])
+                attached[name + ending] = content.encode() if ending == ".svg" else base64.b64decode(content)
+                image = {"t": "Image", "c": [NO_ATTRIBUTES, [], [name + ending, ""]]}
+                return [{"t": "Para", "c": [image]}]
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", _joined(data.get("text/plain", ""))).splitlines()
+        if len(lines) > MAX_LINES:
+            lines[MAX_LINES:] = [f"... and {len(lines) - MAX_LINES} more lines"]
+        return [_code("\n".join(lines))] if lines else []
+
+
+def _can_set(source: str) -> bool:
+    try:
+        return bool(typeset(source, {}))
+    except InputError:
+        return False
+
+
+def _joined(text: Any) -> str:
+    return "".join(text) if isinstance(text, list) else str(text or "")
+
+
+def _code(text: str, *language: str) -> dict[str, Any]:
+    return {"t": "CodeBlock", "c": [["", list(language), []], short_lines(text, CHARACTERS)]}
+
+
+def read_handin(path: str | Path) -> HandIn:
+    """The hand-in that a TOML file describes; the files that it names stand in its folder."""
+    data = read_toml(path)
+    for name in data:
+        if name not in FIELDS:
+            raise unknown(f"entry of {path}", name, FIELDS)
+    sections = data.get("section", [])
+    if not isinstance(sections, list) or not sections or not all(isinstance(s, dict) for s in sections):
+        raise InputError(f'{path}: no sections. Begin each with [[section]] and title = "...".')
+    names, others = (_names(path, data, name) for name in ("names", "collaborators"))
+    about = f"{names}. Worked with {others}." if others else f"{names}."
+    handin = HandIn(str(data.get("title", Path(path).stem)), about if names else "", Path(path).parent)
+    if not names:
+        handin.complaints.append(f'{path}: no names. Add names = ["Your Name"].')
+    for number, section in enumerate(sections, 1):
+        handin.add_section(number, dict(section))
+    return handin
+
+
+def _names(path: str | Path, data: dict[str, Any], field: str) -> str:
+    names = data.get(field, [])
+    if isinstance(names, str):
+        names = [names]
+    if not isinstance(names, list):
+        raise InputError(f'{path}: {field} is a list of names: {field} = ["Ada Lovelace"].')
+    return ", ".join(map(str, names))

@@ -1,0 +1,322 @@
+"""The hand-in: one document of answers, problems, traces and notebooks; what is wrong is told by place."""
+
+import base64
+import io
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import typst
+from PIL import Image
+from pypdf import PdfReader
+
+from headwork.cli.app import register
+from headwork.courses.handin import read_handin
+from headwork.documents.formats.pdf import typst_source
+from headwork.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "examples" / "hw2" / "hw2.toml"
+THEORY = r"""\documentclass{article}
+\usepackage{amsmath}
+\newcommand{\R}{\mathbb{R}}
+\begin{document}
+\section{Copying}\label{sec:copy}
+Let $x \in \R^{d}$, see \ref{eq:a} and \cite{paper}; $\tfrac{1}{2}$.
+\begin{align}
+  A &= \begin{bmatrix} \frac{e}{e+1} & 0 \\ 0 & 1 \end{bmatrix} \label{eq:a} \\
+  y &= \begin{cases} 1 & h > 0 \\ 0 & \text{otherwise} \end{cases}
+\end{align}
+\[ \underbrace{a + b}_{c} = \sqrt{2}\, r \]
+\includegraphics[width=0.3\textwidth]{dot.png}
+\end{document}
+"""
+
+
+def png(size=(40, 30)):
+    content = io.BytesIO()
+    Image.new("RGB", size, "navy").save(content, "PNG")
+    return content.getvalue()
+
+
+def cell(kind, source, **more):
+    return {"cell_type": kind, "metadata": {}, "source": source, **more}
+
+
+def notebook(*cells):
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+RUN = cell(
+    "code",
+    "print(1 + 1)",
+    execution_count=1,
+    outputs=[
+        {"output_type": "stream", "name": "stdout", "text": ["2\n"]},
+        {"output_type": "display_data", "data": {"image/png": base64.b64encode(png()).decode()}},
+    ],
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A hand-in of these files; what is not given is as it should be."""
+
+    def make(sections, **files):
+        (tmp_path / "theory.tex").write_text(THEORY)
+        (tmp_path / "dot.png").write_bytes(png())
+        (tmp_path / "work.ipynb").write_text(notebook(cell("markdown", "# Work\n\n$x^2$ words"), RUN))
+        for name, content in files.items():
+            path = tmp_path / name.replace("_", ".")
+            path.write_bytes(content) if isinstance(content, bytes) else path.write_text(content)
+        head = 'title = "Homework"\nnames = ["Ada Example"]\n'
+        (tmp_path / "hw.toml").write_text(head + "".join(f"[[section]]\n{text}\n" for text in sections))
+        return tmp_path / "hw.toml"
+
+    return make
+
+
+WHOLE = (
+    'title = "Theory"\nfile = "theory.tex"',
+    'title = "Problems"\nproblems = ["A1", "D3"]\n'
+    'text = "**Mine:** $\\\\beta$ and\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |"',
+    'title = "Code"\nnotebook = "work.ipynb"\npicture = "dot.png"',
+)
+
+
+def pages(content):
+    return [page.extract_text() for page in PdfReader(io.BytesIO(content)).pages]
+
+
+def equations(document, folder):
+    """How many formulas Typst sets."""
+    source, files = typst_source(document)
+    for name, content in {**files, "main.typ": source.encode()}.items():
+        (folder / name).write_bytes(content)
+    return len(json.loads(typst.query(folder / "main.typ", "math.equation")))
+
+
+def ink_in_margins(document, folder):
+    """Whether something stands within 14 mm of the left or right edge, on any page."""
+    equations(document, folder)
+    made = typst.compile(folder / "main.typ", format="png", ppi=50)
+    for page in made if isinstance(made, list) else [made]:
+        image = Image.open(io.BytesIO(page)).convert("L")
+        strip = int(14 / 25.4 * 50)
+        for left in (0, image.width - strip):
+            if image.crop((left, 0, left + strip, image.height)).getextrema()[0] < 200:
+                return True
+    return False
+
+
+def test_one_pdf_of_everything(write, tmp_path):
+    handin = read_handin(write(WHOLE))
+    assert handin.complaints == []
+    text = "\n".join(pages(handin.render("pdf")))
+    for words in ("Homework", "Ada Example", "Copying", "A1. Patches of an image", "Mine:", "print(1 + 1)"):
+        assert words in text
+    assert len(handin.formulas) == 6  # of theory.tex 4, of the text 1, of the notebook 1
+    whole, ours = tmp_path / "whole", tmp_path / "ours"
+    whole.mkdir(), ours.mkdir()
+    others = read_handin(write(['title = "Problems"\nproblems = ["A1", "D3"]']))
+    assert equations(handin.document(), whole) == 6 + equations(others.document(), ours)
+    assert not ink_in_margins(handin.document(), whole)
+    assert len(PdfReader(io.BytesIO(handin.render("pdf"))).pages[-1].images) >= 1
+
+
+def test_the_same_hand_in_gives_the_same_bytes(write):
+    path = write(WHOLE)
+    content = read_handin(path).render("pdf")
+    assert content == read_handin(path).render("pdf")
+    assert b"CreationDate" not in content
+
+
+def test_what_is_wide_is_broken_or_set_smaller(write, tmp_path):
+    wide = " & ".join(f"x_{{{i}}} + y_{{{i}}}" for i in range(40))
+    code = notebook(cell("code", "x = '" + "long" * 60 + "'", execution_count=1, outputs=[]))
+    words = 'title = "' + "word" * 40 + '"\ntext = "a"'
+    formula = rf"\begin{{bmatrix}} {wide} \end{{bmatrix}}"
+    sections = ('title = "Wide"\nfile = "wide.tex"', words, 'title = "n"\nnotebook = "long.ipynb"')
+    handin = read_handin(write(sections, wide_tex=rf"\[ {formula} \]", long_ipynb=code))
+    assert handin.complaints == []
+    assert not ink_in_margins(handin.document(), tmp_path)
+
+
+BAD = {
+    "section 1 (Q): the answer is empty": ('title = "Q"\ntext = "  "', {}),
+    "section 1 (Q): empty. Give it a text": ('title = "Q"', {}),
+    "section 1 (Q), a.tex: line 2: \\foo{bar} is not known": (
+        'title = "Q"\nfile = "a.tex"',
+        {"a_tex": "One.\nTwo \\foo{bar} words.\n"},
+    ),
+    "section 1 (Q), a.tex: line 3: the formula y = \\undefined{x} cannot be read": (
+        'title = "Q"\nfile = "a.tex"',
+        {"a_tex": "One.\n\n\\[ y = \\undefined{x} \\]\n"},
+    ),
+    "section 1 (Q), a.tex: the picture no.png: cannot be read": (
+        'title = "Q"\nfile = "a.tex"',
+        {"a_tex": "\\includegraphics{no.png}"},
+    ),
+    "section 1 (Q), a.tex: cannot be read: Error at": (
+        'title = "Q"\nfile = "a.tex"',
+        {"a_tex": "a \\begin{foo} b"},
+    ),
+    "section 1 (Q), a.tex: Could not load include file": (
+        'title = "Q"\nfile = "a.tex"',
+        {"a_tex": "Words. \\input{/etc/passwd}"},
+    ),
+    "section 1 (Q), bad.png: the picture bad.png: Typst cannot set this": (
+        'title = "Q"\npicture = "bad.png"',
+        {"bad_png": b"no picture"},
+    ),
+    "section 1 (Q), Z9: unknown problem 'Z9'": ('title = "Q"\nproblems = ["A1", "Z9"]', {}),
+    "section 1 (Q), no.toml: cannot be read": ('title = "Q"\ntrace = "no.toml"', {}),
+    "section 1 (Q), b.doc: unknown kind of file": ('title = "Q"\nfile = "b.doc"', {}),
+    "section 1 (Q), n.ipynb: not executed: cells 1, 2": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {"n_ipynb": notebook(*[cell("code", "1", execution_count=None, outputs=[])] * 2)},
+    ),
+    "section 1 (Q), n.ipynb, cell 1: a blank (...) is not filled in": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {"n_ipynb": notebook(cell("code", "def f(x):\n    return ...", execution_count=1, outputs=[]))},
+    ),
+    "section 1 (Q), n.ipynb, cell 1: the answer is empty": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {"n_ipynb": notebook(cell("markdown", "*Your answer:*"))},
+    ),
+    "section 1 (Q), n.ipynb, cell 1: stopped with ValueError: no": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {
+            "n_ipynb": notebook(
+                cell(
+                    "code",
+                    "f()",
+                    execution_count=1,
+                    outputs=[{"output_type": "error", "ename": "ValueError", "evalue": "no"}],
+                )
+            )
+        },
+    ),
+    "section 1 (Q), n.ipynb, cell 1: not as a notebook should be": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {"n_ipynb": notebook(cell("code", "1", execution_count=1, outputs=[1]))},
+    ),
+    "section 1 (Q), n.ipynb: not a notebook": ('title = "Q"\nnotebook = "n.ipynb"', {"n_ipynb": "[1]"}),
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_what_is_wrong_is_told_by_place(words, write, tmp_path, headwork_command):
+    register()
+    section, files = BAD[words]
+    path = write([section, 'title = "R"\ntext = "The rest."'], **files)
+    code, _, err = headwork_command("handin", path, "--out", tmp_path / "hw.pdf")
+    assert code == 2
+    assert words in err
+    assert not (tmp_path / "hw.pdf").exists()
+    code, _, err = headwork_command("handin", path, "--out", tmp_path / "hw.pdf", "--force")
+    assert code == 0
+    assert f"Note: {words}" in err
+    text = "".join(pages((tmp_path / "hw.pdf").read_bytes()))
+    assert "The rest." in text
+    assert "root:" not in text
+
+
+def test_nothing_is_overwritten_without_force(write, tmp_path, headwork_command):
+    register()
+    path = write(['title = "Q"\ntext = "words"'])
+    (tmp_path / "hw.pdf").write_text("mine")
+    code, _, err = headwork_command("handin", path, "--out", tmp_path / "hw.pdf")
+    assert (code, (tmp_path / "hw.pdf").read_text()) == (2, "mine")
+    assert "exists" in err
+
+
+def test_files_outside_of_the_folder_are_not_read(write, tmp_path):
+    (tmp_path / "secret.md").write_text("secret")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "link.md").symlink_to(tmp_path / "secret.md")
+    path = tmp_path / "in" / "hw.toml"
+    path.write_text('names = ["A"]\n[[section]]\ntitle = "Q"\nfile = ["../secret.md", "link.md"]\n')
+    handin = read_handin(path)
+    assert len(handin.complaints) == 2
+    assert "secret" not in "".join(pages(handin.render("pdf"))).replace("secret.md", "")
+
+
+def test_latex_reads_no_other_file(write, tmp_path):
+    (tmp_path / "other.tex").write_text("hidden words")
+    section = 'title = "Q"\nfile = "a.tex"'
+    handin = read_handin(write([section], a_tex=rf"Mine. \input{{{tmp_path / 'other'}}}"))
+    assert "Could not load include file" in handin.complaints[0]
+    assert "hidden" not in "".join(pages(handin.render("pdf")))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no sections"),
+        ('title = "x"\n[[sections]]\n', "unknown entry of .* 'sections'. Did you mean 'section'"),
+        ('[[section]]\ntitle = "Q"\nfiles = "a.tex"\n', "unknown entry of section 1 'files'"),
+        ('names = 3\n[[section]]\ntext = "a"\n', "names is a list of names"),
+    ],
+)
+def test_a_file_that_is_no_hand_in(text, words, tmp_path):
+    (tmp_path / "hw.toml").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_handin(tmp_path / "hw.toml")
+
+
+def test_markup_in_an_answer_is_not_obeyed(write):
+    text = '<script>alert(1)</script> #read(\\"/etc/passwd\\") #link \\\\input{x} ![](javascript:1)'
+    handin = read_handin(write([f'title = "Q"\ntext = "{text}"']))
+    page = handin.render("html")
+    assert "<script>alert" not in page
+    assert 'src="javascript' not in page
+    shown = "".join(pages(handin.render("pdf")))
+    assert "#read(" in shown
+    assert "<script>alert(1)" in shown
+
+
+def compile_latex(path, out):
+    from headwork.cli.output import Output
+
+    Output("latex", out).show(read_handin(path))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", out.name]
+    run = subprocess.run(command, cwd=out.parent, capture_output=True, text=True, errors="replace")
+    assert run.returncode == 0, run.stdout[-1500:]
+    return "".join(pages(out.with_suffix(".pdf").read_bytes()))
+
+
+@pytest.mark.real("pdflatex")
+def test_the_latex_compiles(write, tmp_path):
+    text = 'title = "β → ∞"\ntext = "β 字 ~~gone~~ `β` and $β$ [a link](https://example.org)"'
+    words = compile_latex(write([*WHOLE, text]), tmp_path / "hw.tex")
+    assert "Mine:" in words
+    assert (tmp_path / "hw-picture-1.png").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.real("pdflatex")
+def test_the_sample(tmp_path):
+    """Two notebooks, ten problems, own LaTeX: under 20 s of processor time, no formula lost."""
+    started = time.process_time()
+    handin = read_handin(SAMPLE)
+    content = handin.render("pdf")
+    assert time.process_time() - started < 20
+    assert handin.complaints == []
+    text = pages(content)
+    assert len(text) > 20
+    assert all(f"{number} / {len(text)}" in page for number, page in enumerate(text, 1))
+    assert "Contents" in text[0]
+    own = [block for block in handin.blocks if type(block).__name__ == "Passage"]
+    formulas = sum(json.dumps(block.tree).count('"t": "Math"') for block in own)
+    assert formulas == len(handin.formulas) > 60
+    others = [block for block in handin.blocks if block not in own]
+    from headwork.documents import Document
+
+    (tmp_path / "all").mkdir(), (tmp_path / "rest").mkdir()
+    rest = equations(Document("", tuple(others)), tmp_path / "rest")
+    assert equations(handin.document(), tmp_path / "all") == formulas + rest
+    assert not ink_in_margins(handin.document(), tmp_path / "all")
+    compile_latex(SAMPLE, tmp_path / "hw2.tex")
