@@ -25,7 +25,7 @@ from headwork.lab.states import CellError, State, Worked, cell_index, read_state
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
-from headwork.numbers.typed import SymbolFound, nested_array, nested_texts, read_number
+from headwork.numbers.typed import SymbolFound, entry_texts, nested_array, read_number
 from headwork.readings import Trace
 from headwork.readings.models_by_hand import by_hand
 from headwork.readings.showing import trace_data
@@ -164,7 +164,7 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     if len(text) > MAX_PASTE:
         raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
     try:
-        new = nested_texts(text)
+        new = entry_texts(text)
         nested_array([new] if isinstance(new, str) else new)
     except SymbolFound:
         pass

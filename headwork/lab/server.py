@@ -230,9 +230,9 @@ def serve(
     )
     server = uvicorn.Server(config)
     shown = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
-    announce(f"http://{shown}:{port}/?token={token}")
-    threading.Thread(target=warm, daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
+        announce(f"http://{shown}:{port}/?token={token}")
+        threading.Thread(target=warm, daemon=True).start()
         asyncio.run(server.serve(sockets=[listening]))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from headwork.errors import InputError, TooLarge
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import SymbolFound, nested_array, nested_texts, read_number
+from headwork.numbers.typed import SymbolFound, entry_texts, nested_array, read_number
 from headwork.readings import Trace, explain
 from headwork.readings.assembling import token_axis
 
@@ -109,7 +109,7 @@ def _texts(name: str, value: Any) -> Any:
         if len(value) > MAX_TEXT:
             raise TooLarge(f"{name}: {len(value):,} characters; at most {MAX_TEXT:,} are read.")
         try:
-            return nested_texts(value)
+            return entry_texts(value)
         except InputError as error:
             raise CellError(f"{name}: {error}", name) from None
     if isinstance(value, list):

@@ -25,7 +25,15 @@ from headwork.numbers.entries import (
 from headwork.numbers.hand import HandTensor
 from headwork.numbers.pasted import MIXED, unreadable, unwrapped
 
-__all__ = ["SymbolFound", "nested_array", "nested_texts", "read_array", "read_number", "read_tensor"]
+__all__ = [
+    "SymbolFound",
+    "entry_texts",
+    "nested_array",
+    "nested_texts",
+    "read_array",
+    "read_number",
+    "read_tensor",
+]
 
 LONGEST_EXACT_TEXT = 20_000
 MAX_ENTRIES = 100_000
@@ -129,6 +137,20 @@ def nested_texts(text: str, *, single: bool = False) -> tuple[Any, str]:
     return [_cells(row) for row in rows], ""
 
 
+def entry_texts(text: str) -> Any:
+    """The text cut into nested lists of entries, a factor of all of them written before each.
+
+    >>> entry_texts("1/2 x; 2 0"), entry_texts("1/4 * [1 1]")
+    ([['1/2', 'x'], ['2', '0']], ['(1/4)*(1)', '(1/4)*(1)'])
+    """
+    nested, factor = nested_texts(text)
+
+    def times(part: Any) -> Any:
+        return list(map(times, part)) if isinstance(part, list) else f"({factor})*({part})"
+
+    return times(nested) if factor else nested
+
+
 def _split_factor(text: str) -> tuple[str, str]:
     """What stands in square brackets, and a factor before it, or after it behind ``*`` or ``/``."""
     start, end = text.index("["), text.rindex("]") + 1 if "]" in text else len(text)
@@ -140,7 +162,7 @@ def _split_factor(text: str) -> tuple[str, str]:
     product = before.endswith(("*", ")", "-")) or before[-1:].isdigit()
     if (before and not product) or (after and after[0] not in "*/"):
         return text, ""
-    first = f"{before}1" if before in ("", "-") else before.removesuffix("*")
+    first = f"{before}1" if before in ("", "-") else before.removesuffix("*").strip()
     return text[start:end], f"({first}){after}" if after else first
 
 
@@ -174,7 +196,7 @@ def join_mixed(nested: Any) -> Any:
     cells: list[str] = []
     for cell in nested:
         joined = _mixed(f"{cells[-1]} {cell}") if cells else cell
-        if MIXED in joined and MIXED not in cells[-1]:
+        if cells and MIXED in joined and MIXED not in cells[-1]:
             cells[-1] = joined
         else:
             cells.append(cell)
