@@ -142,7 +142,7 @@ def test_run_writes_one_report_and_says_where(tmp_path):
     assert "no mismatch" in result.stdout
     assert len(reports) == 1
     assert str(reports[0]) in result.stdout
-    assert result.stdout.count("\n  headwork ") == 3
+    assert result.stdout.count("\n  headwork ") == 4
     page = reports[0].read_text()
     assert "A2" in page
     assert not re.search(r'(?:src|href)="https?:', page)

@@ -74,7 +74,7 @@ def test_every_format_says_the_same():
         (["--seeds", "one"], "expected whole numbers"),
         (["--seeds", "0,0"], "each once"),
         (["--steps", "0"], "0 training steps. Give at least 1"),
-        (["--as", "pdf"], "unknown --as 'pdf'"),
+        (["--as", "docx"], "unknown --as 'docx'"),
         (["--out", "file"], "is a file. Name a folder"),
     ],
 )

@@ -98,6 +98,7 @@ ACTS = {
     "practice export",
     "course new",
     "data get",
+    "lab",
     "resume",
     "export",
 }  # and shows nothing

@@ -230,7 +230,7 @@ def test_files_that_are_no_pictures(tmp_path):
         inspect("digits", image=tmp_path / "words.png")
     with pytest.raises(TooLarge):
         inspect("digits", image=tmp_path / "bomb.png")
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
         inspect("digits", image=tmp_path / "none.png")
 
 
