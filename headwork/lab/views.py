@@ -1,5 +1,6 @@
 """What the canvas shows of a trace: cards in columns from left to right, each with its cells."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,16 +66,24 @@ def view(worked: Worked) -> dict[str, Any]:
 
 
 def _matrix(frame: Frame, card: Card, matrix: Any) -> dict[str, Any]:
-    def entry(cell: Any) -> Any:
-        return None if cell is None else [cell.decimal, str(cell.exact), "odd" if cell.odd else cell.heat]
+    """The numbers of a matrix: as shown, exactly, their tint, and in full precision."""
+    every = frame.values[card.value.name].values
 
+    def entry(cell: Any, index: Any) -> Any:
+        if cell is None:
+            return None
+        number = every[index]
+        whole = number if number is None or math.isfinite(number) else str(number).replace("inf", "Infinity")
+        return [cell.decimal, str(cell.exact), "odd" if cell.odd else cell.heat, whole]
+
+    grid = zip(frame.grid(card, matrix), matrix.cells(), strict=True)
     return {
         "caption": matrix.caption,
         "axes": matrix.axes,
         "rows": list(matrix.rows),
         "columns": list(matrix.columns),
         "index": [[None if i is None else ",".join(map(str, i)) for i in row] for row in matrix.cells()],
-        "cells": [[entry(cell) for cell in row] for row in frame.grid(card, matrix)],
+        "cells": [list(map(entry, row, indices)) for row, indices in grid],
     }
 
 

@@ -90,7 +90,7 @@ class Flow {
 
   // From the right edge to the left one within a row, or else from below to above, or by a lane; with its point.
   static line(from, to, share, lane) {
-    if (lane !== null) return Flow.detour(from, to, share, lane);
+    if (lane != null) return Flow.detour(from, to, share, lane);
     if (from.right <= to.left && from.top < to.bottom && to.top < from.bottom) {
       const y = Math.max(from.top, to.top) + 28;
       return `M${from.right} ${y}H${to.left - 1}m-5 -4l5 4l-5 4`;

@@ -80,8 +80,8 @@ class Canvas {
     return td;
   }
 
-  fill(td, [decimal, exact, heat]) {
-    td.entry = [decimal, exact, heat];
+  fill(td, entry) {
+    const [decimal, exact, heat] = td.entry = entry;
     td.classList.toggle("odd", heat === "odd");
     td.classList.toggle("below", heat < 0);
     if (typeof heat === "number") td.style.setProperty("--heat", String(heat).replace("-", ""));
@@ -102,7 +102,10 @@ class Canvas {
           if (!entry) return;
           const td = this.cell(value.path, matrix.index[i][j]);
           td.classList.toggle("edited", value.edited.includes(matrix.index[i][j]));
-          if (td.entry[0] === entry[0] && td.entry[1] === entry[1] && td.entry[2] === entry[2]) return;
+          if (td.entry[0] === entry[0] && td.entry[1] === entry[1] && td.entry[2] === entry[2]) {
+            td.entry = entry;
+            return;
+          }
           const differs = td.entry[0] !== entry[0] || td.entry[1] !== entry[1];
           this.fill(td, entry);
           if (!differs || td.contains(this.editor)) return;
