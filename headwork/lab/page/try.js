@@ -163,7 +163,7 @@ class TryRoom {
       this.over = null;
       this.lab.address("try", this.state, { show: this.format === "decimal" ? "" : this.format, at: this.pinned?.join("|") });
     } else this.over = place;
-    this.explainCell(kind === "pin");
+    this.explainCell(kind === "pin" && this.pinned === place); // of an input, what is said is what it changes
   }
 
   async explainCell(chosen = false) {
