@@ -1,6 +1,6 @@
 """The lab in a real browser: how soon it is ready, how quickly it follows, how large one file is.
 
-    python -m benchmarks.lab      (needs chromium and playwright)
+    python -m benchmarks lab      (needs chromium and playwright)
 
 Empty Pyodide and the page start in turn, in the same browser, so that the ratios hold on a busy machine too.
 """
@@ -45,7 +45,7 @@ def started(browser: Any, file: Path, *, empty: bool) -> dict[str, float]:
     page.set_default_timeout(180_000)
     began = time.monotonic()
     page.goto(file.as_uri())
-    page.locator("#ready").wait_for(state="hidden")
+    page.evaluate("async () => { await lab.backend.ready; }")
     seconds = {"ready": time.monotonic() - began}
     if not empty:
         cell = page.locator("td[data-path='weights'][data-index='0,1']")
