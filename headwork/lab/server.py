@@ -245,7 +245,7 @@ def _own_names() -> list[str]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    # The protocol by name: only then asyncio sends at once, and an answer does not wait 40 ms for the other side.
+    # With the protocol by name asyncio sends at once; else an answer may wait 40 ms for the other side.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
