@@ -44,6 +44,7 @@ class PageBackend {
     this.waiting = new Map();
     this.count = 0;
     this.ready = new Promise((resolve) => { this.resolve = resolve; });
+    progress(0.05, "Python is starting inside this page. The numbers can be read already.");
     this.progress = progress;
   }
 

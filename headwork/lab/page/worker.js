@@ -17,7 +17,6 @@ async function start({ files, base, empty }) {
   const tell = (progress, words) => postMessage({ progress, words });
   const network = self.fetch.bind(self);
   const get = files ? (name) => unpacked(files[name]) : async (name) => new Uint8Array(await (await network(`${base}${name}`)).arrayBuffer());
-  tell(0.05, "Python is starting inside this page. The numbers can be read already.");
   const asked = new Map();
   const bytes = (name) => asked.get(name) || asked.set(name, get(name)).get(name);
   for (const name of ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"]) bytes(name);
