@@ -66,13 +66,15 @@ def plain_formula(latex: str) -> str:
 
     >>> plain_formula(r"\beta\, Q K^\top"), plain_formula(r"\tfrac{1}{d} \textstyle\sum_j x_j")
     ('β Q K^T', '(1)/(d) sum_j x_j')
+    >>> plain_formula("w_h^{T-t} x_{12}")
+    'w_h^(T-t) x_12'
     """
     text = re.sub(r"\\[,;! ]", " ", latex)
     for _ in range(5):
         text = re.sub(r"\\[td]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", text)
         text = re.sub(r"\\(?:operatorname|text|mathrm)\{([^{}]*)\}", r"\1", text)
         text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
-        text = re.sub(r"([_^])\{([^{} ]{1,3})\}", r"\1\2", text)
+        text = re.sub(r"([_^])\{([^{} +^-]{1,3}|-\w)\}", r"\1\2", text)  # a sum or a power keeps its brackets
         text = re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", text)
     text = re.sub(r"\\([A-Za-z]+)", lambda match: SIGNS.get(match[1], match[1]), text)
     return re.sub(r" +", " ", text.replace("\\_", "_").replace("\\", "")).strip()
