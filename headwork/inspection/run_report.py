@@ -69,6 +69,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     model = run.model  # type: ignore[attr-defined]
     kind = type(model).__name__.removesuffix("Config")
     test, counts = record["test"], info.counts
+    epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
     counted = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
@@ -87,10 +88,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
                 "loss and accuracy by epoch",
             ),
             figures.curves_caption(run),
-            Details(
-                "Every epoch",
-                (_shown("epochs_table(result.metrics)", epochs_table(result.metrics)),),
-            ),
+            Details("Every epoch", (_shown("epochs_table(result.metrics)", epochs),)),
             Heading("Confusion matrix"),
             _shown(
                 "figures.confusion_figure(result.record['confusion'], classes)",
@@ -116,15 +114,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             ),
             Details("Data", tuple(map(Prose, (counted, *info.notes)))),
             Details("Every field of the run", (_shown("settings_table(run)", settings_table(run)),)),
-            Details(
-                "Every tensor of the model",
-                (
-                    _shown(
-                        "parameters_table(model)",
-                        parameters_table(load_model(result.folder, log=quiet)),
-                    ),
-                ),
-            ),
+            Details("Every tensor of the model", (_shown("parameters_table(model)", tensors),)),
             "The seed decides everything that is random: training.train(run, 'runs/again') repeats the run.",
         ),
         about="How it was trained, how good it is, and where it goes wrong.",

@@ -21,6 +21,7 @@ from pypdf import PdfReader
 from headwork import explain
 from headwork.cli.app import app, register
 from headwork.cli.output import Output
+from headwork.courses.sheets import key_text, read_course, sheet_for
 from headwork.documents import (
     Arithmetic,
     Attention,
@@ -49,6 +50,7 @@ from headwork.documents import (
 )
 from headwork.documents.formats import find_format, format_names
 from headwork.errors import InputError
+from headwork.exercises.questions import answer_sheet
 
 register()
 TOKENS = '--set tokens="1 2; 2 0; 0 1"'
@@ -90,6 +92,9 @@ MORE = {  # further ways of some commands
     "problems check": "problems A1 --check",
     "build list": "build --list",
     "course find": "course --find permutation",
+    "course hand-out": "course task2",
+    "predict own images": "predict digits",
+    "grade class": "grade CLASS --key KEY",
     "equal list": "equal --list",
 }
 ACTS = {
@@ -185,7 +190,14 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "answer.toml").write_text('[answers.mine]\nweights = "1/2 1/2"\n')
     handin = '[[section]]\ntitle = "One"\ntext = "The *sum* is $\\\\frac{1}{2}$."\nproblems = "A1"\n'
     (tmp_path / "handin.toml").write_text(handin)
-    return {"OWN": "exercise.toml", "ANSWER": "answer.toml", "HANDIN": "handin.toml"}
+    (tmp_path / "course.toml").write_text('secret = "a course secret"\n[[exercise]]\nkind = "output-size"\n')
+    sheet = sheet_for(read_course("course.toml"), "ada", "Ada")
+    for folder in ("class", "key"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "key" / "ada.toml").write_text(key_text(sheet))
+    (tmp_path / "class" / "ada.toml").write_text(answer_sheet(sheet.exercises, student="ada", origin=False))
+    files = {"OWN": "exercise.toml", "ANSWER": "answer.toml", "HANDIN": "handin.toml"}
+    return files | {"CLASS": "class", "KEY": "key"}
 
 
 @pytest.mark.parametrize("call", [c for n, c in (CALLS | MORE).items() if n not in SLOW])
@@ -198,6 +210,14 @@ def test_a_command_in_every_format(call, files, headwork_command):
 
 
 @pytest.mark.soak
+def test_the_book_in_every_format(headwork_command):
+    for name in set(format_names()) - {"text"}:  # without a format, it is only listed
+        code, out, err = headwork_command("problems", "--as", name)
+        assert code == 0, err
+        check_format(name, out)
+
+
+@pytest.mark.soak
 def test_commands_on_a_run_in_every_format(tmp_path, monkeypatch, headwork_command):
     from PIL import Image
 
@@ -206,7 +226,7 @@ def test_commands_on_a_run_in_every_format(tmp_path, monkeypatch, headwork_comma
     settings = ("--data", "digits", "--epochs", "1", "--set", "model.depth=1", "--out", "run")
     assert headwork_command("train", "vision", *settings)[0] == 0
     files = {"RUN": "run", "IMAGE": "black.png"}
-    for call in (CALLS[name] for name in sorted(SLOW)):
+    for call in [*(CALLS[name] for name in sorted(SLOW)), f"{CALLS['predict']} --why"]:
         for name in format_names():
             arguments = [files.get(word, word) for word in shlex.split(call)]
             code, out, err = headwork_command(*arguments, "--as", name)
