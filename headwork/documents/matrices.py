@@ -40,14 +40,17 @@ def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
 
 def _parts(value: Value, index: tuple[int | None, ...]) -> list[Any]:
     """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
-    numbers = np.atleast_2d(matrix_of(value.values, index))
-    decimals = map_cells(partial(number_latex, digits=value.digits), numbers)
+    numbers, written = (
+        np.atleast_2d(matrix_of(value.values, index)),
+        partial(number_latex, digits=value.digits),
+    )
     if value.exact is None:
-        return [decimals]
+        return [map_cells(written, numbers)]
     exact = np.atleast_2d(matrix_of(value.exact, index))
     first = np.vectorize(partial(_number, digits=value.digits), [object])(exact, numbers)
-    whole = all(x.is_Integer or x.is_infinite for x in exact.flat)
-    return [first] if whole or any(x is None for x in numbers.flat) else [first, decimals]
+    if any(x is None for x in numbers.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
+        return [first]
+    return [first, map_cells(written, numbers)]
 
 
 def _number(value: Any, decimal: Any, digits: int) -> str:
