@@ -3,7 +3,6 @@
 A run can also be evaluated again, on its own or other data.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from headwork.data import CATALOG, Images, Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
-from headwork.files import write_atomic
+from headwork.files import toml_text, write_atomic
 from headwork.inspection import figures
 from headwork.inspection.predictions import with_former_names
 from headwork.inspection.run_examples import calibration, test_images
@@ -79,7 +78,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
         (
             f"A {kind} of {record['parameters']:,} parameters, trained for {run.epochs} epochs. Test "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
-            Code(SETUP.format(folder=json.dumps(folder)), (result_table(result, run),)),
+            Code(SETUP.format(folder=toml_text(folder)), (result_table(result, run),)),
             *_heads(run, result.folder, data),
             Heading("Curves"),
             _shown(

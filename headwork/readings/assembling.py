@@ -17,7 +17,7 @@ from headwork.readings.trace import Trace, TraceValue
 PLACE = re.compile(r"^((?:(encoder|decoder|forwards|backwards)/)?(?:block (\d+)/)?)")
 PARAMETERS = r"[Wb]_\w'?|\\(?:gamma|beta)_\w"
 TOKEN_AXES = ("token", "query", "patch")
-TIME_STEP = re.compile(r"(?:^|/)step (\d+)/")
+COUNTED = re.compile(r"(?:^|/)(?:step|chunk|head) (\d+)/")
 # At beta = infinity S stands without beta, which would make it infinite; the weights are the limit.
 SOFTMAX = re.compile(r"\\operatorname\{softmax\}\((.*?)\) \\text\{ over keys\}")
 HARD = (
@@ -72,8 +72,8 @@ def assemble(
             formula = marked(path, formula)
             if hard:
                 formula = SOFTMAX.sub(HARD, formula.replace(r"\beta\, ", ""))
-            if time := TIME_STEP.search(path):
-                symbol = symbol.replace("_t", f"_{{{time[1]}}}")
+            if counted := COUNTED.search(path):
+                symbol = re.sub(r"_[th]\b", f"_{{{counted[1]}}}", symbol)
         return TraceValue(path, card, value, tuple(order), symbol, formula, names=(names or {}).get(path, ()))
 
     return kind(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -21,7 +23,7 @@ from pypdf import PdfReader
 from headwork import explain
 from headwork.cli.app import app, register
 from headwork.cli.output import Output
-from headwork.courses.sheets import key_text, read_course, sheet_for
+from headwork.courses.sheets import Sheet, key_text, read_course, read_key, sheet_for
 from headwork.documents import (
     Arithmetic,
     Attention,
@@ -50,7 +52,8 @@ from headwork.documents import (
 )
 from headwork.documents.formats import find_format, format_names
 from headwork.errors import InputError
-from headwork.exercises.questions import answer_sheet
+from headwork.exercises import generate
+from headwork.exercises.questions import answer_sheet, build_question
 
 register()
 TOKENS = '--set tokens="1 2; 2 0; 0 1"'
@@ -243,7 +246,23 @@ HOSTILE = [
     "[x](javascript:alert(1)) ![y](data:z)",
     "**bold** `code` | cell\n# heading",
     "字 é β ∞ 😀",
+    '#eval("1+1") *b* @ref <lab> // c ] [ ${ {{7*7}} {% raw %}',
+    "'\"\"\"+__import__('os').system('true')+\"",
 ]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_title_goes_into_files_and_code_as_it_is(name, tmp_path):
+    """An exercise as TOML and in a notebook's code; emoji are no pairs of surrogates there."""
+    made = replace(generate("output-size", 1), title=name, question=name + "\x07")
+    sheet = Sheet(name, {"1": made}, "ada", name)
+    (tmp_path / "key.toml").write_text(key_text(sheet))
+    assert read_key(tmp_path / "key.toml") == sheet
+    assert tomllib.loads(answer_sheet({"1": made}, student=name, sheet=name))["sheet"] == name
+    cells = json.loads(build_question(made).to_notebook())["cells"]
+    code = next(cell["source"] for cell in cells if "exercise_from" in "".join(cell["source"]))
+    tree = ast.parse("".join(code))
+    assert name in [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
 
 
 def hostile_document(name):
