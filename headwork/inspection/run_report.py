@@ -79,6 +79,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             f"A {kind} of {record['parameters']:,} parameters, trained for {run.epochs} epochs. Test "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
             Code(SETUP.format(folder=toml_text(folder)), (result_table(result, run),)),
+            *test_images(result, data),
             *_heads(run, result.folder, data),
             Heading("Curves"),
             _shown(
@@ -97,7 +98,6 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             figures.CONFUSION_CAPTION,
             Heading("The most confident mistakes"),
             *_mistakes(result, info.classes, data),
-            *test_images(result, data),
             *calibration(result, run, len(info.classes)),
             Heading("How it is trained"),
             Details(
