@@ -9,7 +9,7 @@ from headwork.documents import blocks
 from headwork.documents.blocks import Formula, Link, as_blocks
 from headwork.documents.matrices import matrix_lines
 from headwork.documents.pandoc import write_tree
-from headwork.documents.writing import definition_formulas
+from headwork.documents.writing import definitions
 
 
 class Renderer(ABC):
@@ -121,7 +121,7 @@ class Typeset(Renderer):
         for value in block.every():
             yield from self.opening(value, block.level)
             yield from map(self.display, matrix_lines(value, block.whole, self.widest))
-            yield from map(self.display, definition_formulas(value))
+            yield from map(self.display, definitions(value, latex=True))
         yield from self.notes(block.warnings)
 
     def table(self, table: blocks.Table) -> Iterator[str]:

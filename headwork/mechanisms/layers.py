@@ -15,7 +15,7 @@ from typing import Any, Literal
 from headwork.mechanisms.attention import Convention, Mask, Number, Tensor, multi_head_attention
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import (
     DecoderLayerParameters,
     EncoderLayerParameters,
@@ -42,13 +42,6 @@ def _sublayer_steps(
         Step(f"residual {k}", f"R_{k}", f"{stream} + {symbols['Y']}", "token width"),
         *normalisation_steps(f"normalisation {k}", str(k), f"{{residual {k - 1},residual {k}|X}}"),
     )
-
-
-def normalisation_steps(scope: str, k: str, rows: str) -> tuple[Step, ...]:
-    """The cards of a normalisation of these rows, its symbols told from others by ``k``."""
-    own = {"X": rows, "x": f"({rows})", "c": f"(C_{k})", "b": rf"\beta_{k}", "Y": f"L_{k}"}
-    own |= {symbol: f"{symbol}_{k}" for symbol in ("C", "N", r"\mu", r"\sigma", r"\gamma")}
-    return steps_of(layer_normalisation, scope=scope, symbols=own)
 
 
 FEED_FORWARD = partial(steps_of, feed_forward, always_x_W=True)

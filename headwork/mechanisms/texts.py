@@ -28,7 +28,8 @@ from headwork.mechanisms.images import (
     rows_at,
 )
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.mechanisms.layers import encoder_steps, normalisation_steps
+from headwork.mechanisms.layers import encoder_steps
+from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import Initial, new, part
 from headwork.mechanisms.transformer import (
     EMBEDDING,

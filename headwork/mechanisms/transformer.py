@@ -23,14 +23,9 @@ from headwork.mechanisms.configs import (
 )
 from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, check_tokens, check_vectors, model
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.mechanisms.layers import (
-    decoder_layer,
-    decoder_steps,
-    encoder_layer,
-    encoder_steps,
-    normalisation_steps,
-)
+from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
+from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import Initial, new, part
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Note, Step, inside, silent, steps_of
@@ -74,16 +69,13 @@ def stack_steps(
 ) -> tuple[Step, ...]:
     """The cards of a stack's steps, with those of linear attention where that is what runs."""
     attention = multi_head_linear_attention if config.attention == "linear" else multi_head_attention
-    before = ",positions/output,embedding normalisation/output,block </output|X}"
-    steps = tuple(
-        replace(
-            step,
-            name=f"{scope}block */{step.name}",
-            formula=step.formula.replace("|X}", before),
-            columns=step.columns.replace("|X}", before),
-        )
-        for step in layer(attention)
-    )
+
+    def within(step: Step) -> Step:
+        before = ",positions/output,embedding normalisation/output,block </output|X}"
+        formula, columns = (text.replace("|X}", before) for text in (step.formula, step.columns))
+        return replace(step, name=f"{scope}block */{step.name}", formula=formula, columns=columns)
+
+    steps = tuple(map(within, layer(attention)))
     rows = f"{{block {config.depth - 1}/output|X}}"
     return steps + normalisation_steps(f"{scope}normalisation", "f", rows) * config.ends_normalised
 

@@ -7,6 +7,7 @@ tables into columns of text that wrap.
 import re
 from collections.abc import Iterator, Sequence
 from html.entities import codepoint2name
+from itertools import accumulate, groupby
 from math import ceil, sqrt
 from typing import Any
 
@@ -45,7 +46,7 @@ PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,array,calc,hyperref}
 """
 LINE = 345.0  # points: the line of an article
 LONG = 130.0  # a column of a table that wraps
-ROWS = 40  # lines of a table, which does not break over pages
+ROWS = 36  # lines of a table, roughly, which does not break over pages
 TIMES = r" \times "
 CHARACTERS = 76  # of a line of code
 LONGEST_WORD = 24  # a longer one may be broken anywhere
@@ -193,7 +194,9 @@ class Latex(Typeset):
             max([1, *(ceil(EM * len(t) / (0.9 * s * LINE)) for t, s in zip(row, shares, strict=True) if s)])
             for row in texts[1:]
         ]
-        for part in _pages(rows, heights):
+        ends = accumulate(heights)
+        pages = groupby(zip(rows, ends, strict=True), key=lambda row: row[1] // ROWS)
+        for part in [[row for row, _ in page] for _, page in pages] or [[]]:
             inner = "\n".join([rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *part, r"\end{tabular}"])
             yield rf"\fit{{{inner}}}"
 
@@ -217,16 +220,3 @@ def _shares(natural: list[float]) -> list[float]:
     left = min(0.85, sum(wide) / LINE, max(0.95 - kept, 0.8 - 0.5 * kept, 0.1))
     weights = [sqrt(size) for size in wide]
     return [left * weight / (sum(weights) or 1.0) for weight in weights]
-
-
-def _pages(rows: list[str], heights: list[int]) -> Iterator[list[str]]:
-    """The rows in parts that fit a page."""
-    part: list[str] = []
-    lines = 0
-    for row, height in zip(rows, heights, strict=True):
-        if part and lines + height > ROWS:
-            yield part
-            part, lines = [], 0
-        part.append(row)
-        lines += height
-    yield part
