@@ -144,7 +144,11 @@ def main() -> int:
     race(contenders, chosen.wanted, chosen.times)
     load = f"{os.getloadavg()[2]:.1f} processes wanted its {os.cpu_count()} cores in the last 15 minutes."
     columns = ("model and recipe", "result", "epochs", "test accuracy", "time, ours = 1", "time per epoch")
-    notes = [f"Machine: {machine()}; vit-pytorch {version('vit-pytorch')}. {load}", (__doc__ or "").strip()]
+    threads = f"threads: {torch.get_num_threads()}"
+    notes = [
+        f"Machine: {machine()}; vit-pytorch {version('vit-pytorch')}; {threads}. {load}",
+        (__doc__ or "").strip(),
+    ]
     title = f"Time to {chosen.wanted:.0%} test accuracy"
     table = Table(title, columns, summary(contenders, chosen.wanted), notes)
     curves = Table(
