@@ -260,7 +260,7 @@ def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: C
 class FusedKernels(Kernels):
     """They leave ``note`` alone: a model refuses it beforehand."""
 
-    only_outputs = True
+    skips_unread_tokens = True
     parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
         "softmax": multi_head_attention,
         "linear": partial(multi_head_attention, kind="linear"),
@@ -272,7 +272,7 @@ class FusedKernels(Kernels):
         "pooling": max_pooling,
     }
 
-    def noted(self, note: Note) -> dict[str, Any]:
+    def note_keyword(self, note: Note) -> dict[str, Any]:
         return {}
 
     def patch_embedding(self, images: Tensor, p: ConvolutionParameters, *, note: Note = silent) -> Tensor:

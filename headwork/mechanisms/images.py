@@ -111,7 +111,7 @@ def vision_transformer(
         each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         tokens = cat([each, tokens], -2)
     tokens = kernels.drop(add_positions(tokens, p.positions.table, note=note))
-    only = 1 if first is not None and kernels.only_outputs else None
+    only = 1 if first is not None and kernels.skips_unread_tokens else None
     tokens = encoder(p.transformer, config, tokens, num_outputs=only, note=note, kernels=kernels)
     pooled = note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
     return note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
