@@ -12,10 +12,10 @@ from headwork.errors import InputError
 from headwork.loading.saved import Saved
 from headwork.mechanisms.definitions import MASK, TOKENS
 from headwork.mechanisms.parameters import flatten, map_tree, paths
-from headwork.note import READINGS, Note
+from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor
 
-OWN = ("parameters", "config", "ngrams", "kept", "start", *READINGS)  # what nobody gives from outside
+OWN = ("parameters", "config", "ngrams", "kept", "start", *RUN_KEYWORDS)  # what nobody gives from outside
 
 
 def forget(name: str, value: Any, /) -> Any:

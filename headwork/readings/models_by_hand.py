@@ -89,7 +89,7 @@ def by_hand(
         *parameters.values(),
         *definition.steps(config),
         gather=lambda trained: build(template, absent | trained, definition.slug),
-        needed=tuple(path for path in parameters if path not in optional and path not in values),
+        required_parameters=tuple(path for path in parameters if path not in optional and path not in values),
     )
     return mechanism, values
 
