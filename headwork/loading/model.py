@@ -97,7 +97,7 @@ class LoadedModel:
         self.definition.check(self.definition.name, self.config, *arrays)
         hashed = {
             name: tuple(map(HandTensor, pair))
-            for name, pair in self.definition.hashed(self.config, *arrays).items()
+            for name, pair in self.definition.hashed_inputs(self.config, *arrays).items()
         }
         result: HandTensor = self.definition.function(self.tree, self.config, **named, **hashed, note=note)
         return result

@@ -231,7 +231,7 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
     TOKENS,
     MASK,
     check=check_tokens,
-    hashed=hashed_ngrams,
+    hashed_inputs=hashed_ngrams,
     task="text",
     architectures={
         name: {"encoder": kind}
