@@ -15,7 +15,8 @@ from headwork.mechanisms.parameters import flatten, map_tree, paths
 from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor
 
-OWN = ("parameters", "config", "ngrams", "kept", "start", *RUN_KEYWORDS)  # what nobody gives from outside
+# Arguments of a body that no caller gives.
+INTERNAL = ("parameters", "config", "ngrams", "kept_positions", "start", *RUN_KEYWORDS)
 
 
 def forget(name: str, value: Any, /) -> Any:
@@ -65,7 +66,9 @@ class LoadedModel:
 
     @property
     def input_names(self) -> list[str]:
-        return [name for name in inspect.signature(self.definition.function).parameters if name not in OWN]
+        return [
+            name for name in inspect.signature(self.definition.function).parameters if name not in INTERNAL
+        ]
 
     def __call__(self, *inputs: Any, **more: Any) -> NDArray[Any]:
         name = self.definition.name
@@ -75,7 +78,7 @@ class LoadedModel:
     def tensors(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs as the body takes them: the numbers of tokens are whole, all others decimals."""
         for parameter in inspect.signature(self.definition.function).parameters.values():
-            if parameter.default is parameter.empty and parameter.name not in (*OWN, *named):
+            if parameter.default is parameter.empty and parameter.name not in (*INTERNAL, *named):
                 raise InputError(f"{self.definition.name}: no {parameter.name}. Give an array.")
         cards = {card.name: card.axes for card in self.definition.inputs}
         numbers = {name for name, axes in cards.items() if axes == TOKENS.axes} - {MASK.name}
