@@ -27,7 +27,7 @@ Index = tuple[int, ...]
 Axes = int | tuple[int, ...]
 Compute = Callable[..., Any]
 PYTHONS_ERF = np.frompyfunc(math.erf, 1, 1)
-BESIDE_ANY = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
+MIXED_OPERANDS = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
 
 
 class Node(NamedTuple):
@@ -63,7 +63,7 @@ class Rule:
 def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any]) -> NDArray[Any]:
     """The array that the operation gives. What is undefined becomes nan, which is shown."""
     rule, exact = OPERATIONS[name], arrays[0].dtype.kind == "O"
-    if len(arrays) > 1 and name not in BESIDE_ANY and (arrays[1].dtype.kind == "O") != exact:
+    if len(arrays) > 1 and name not in MIXED_OPERANDS and (arrays[1].dtype.kind == "O") != exact:
         raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
     if exact:
         # numpy takes a single exact cell out of its array: this puts it back.

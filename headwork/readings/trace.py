@@ -219,7 +219,7 @@ class Trace(Shown):
     def limit(self, symbol: str, to: Any) -> "Trace":
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
         from headwork.numbers.limits import limit
-        from headwork.numbers.naming import whole
+        from headwork.numbers.naming import expand_names
         from headwork.numbers.typed import read_number
 
         name = read_number(symbol, exact=True)
@@ -235,7 +235,7 @@ class Trace(Shown):
             trace = self.rerun(exact=True, replacing=self.replaced, **{symbol: symbol})
 
         def at_limit(value: TraceValue) -> TraceValue:
-            cells = map_cells(lambda x: limit(whole(x), name, target), value.raw.array)
+            cells = map_cells(lambda x: limit(expand_names(x), name, target), value.raw.array)
             return replace(value, raw=HandTensor(cells), names=())
 
         steps = dict(trace.steps)
