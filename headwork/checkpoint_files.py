@@ -57,7 +57,7 @@ def read_tensors(data: bytes, where: str | Path) -> dict[str, NDArray[Any]]:
     return stored
 
 
-def widened(values: NDArray[Any]) -> NDArray[Any]:
+def half_as_float32(values: NDArray[Any]) -> NDArray[Any]:
     """Half precision as float32, everything else as it is."""
     if values.dtype == BFLOAT16:
         return (values["bits"].astype("<u4") << 16).view("<f4")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.checkpoint_files import widened
+from headwork.checkpoint_files import half_as_float32
 from headwork.errors import InputError
 from headwork.loading.saved import Saved
 from headwork.mechanisms.definitions import MASK, TOKENS
@@ -46,7 +46,7 @@ class LoadedModel:
 
     def __init__(self, saved: Saved) -> None:
         self.definition, self.config, self.tokenizer = saved.definition, saved.config, saved.tokenizer
-        arrays = {name: widened(values) for name, values in saved.parameters.items()}
+        arrays = {name: half_as_float32(values) for name, values in saved.parameters.items()}
         self.dtype = np.result_type(*arrays.values())
         template = self.definition.parameters(self.config)
         labels = paths(template)

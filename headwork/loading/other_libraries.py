@@ -18,9 +18,9 @@ from headwork.checkpoint_files import (
     CONFIG,
     PARAMETERS,
     TOKENIZER,
+    half_as_float32,
     read_foreign_folder,
     read_tensors,
-    widened,
 )
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
@@ -209,7 +209,7 @@ def _current_names(state: State, family: Family) -> dict[str, Array]:
         name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name.removeprefix(family.prefix))
         name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
         if not re.match(family.unused, name):
-            plain[name] = widened(value)
+            plain[name] = half_as_float32(value)
     return plain
 
 
