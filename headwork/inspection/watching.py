@@ -1,6 +1,6 @@
 """A forward pass watched operation by operation, below autograd: where softmax stands between two products.
 
-``Watch`` lets every operation run unchanged, so the output is the module's own, and keeps a
+``AttentionWatcher`` lets every operation run unchanged, so the output is the module's own, and keeps a
 ``TensorNode`` per tensor. A softmax (or exponentials over their sum) is followed element by element to the
 product of its axis with the values, and back to its scores (``inspection/scores.py``). The rest is listed
 with reasons.
@@ -48,7 +48,7 @@ OUTSIDE = "a tensor comes from outside of torch: what made it is not visible"
 
 
 @dataclass(eq=False)
-class Found:
+class DetectedAttention:
     """One attention as it is met; tensors as they entered the products, with their layouts (None: 4 axes)."""
 
     path: str
@@ -72,8 +72,8 @@ def roles_of(name: str) -> tuple[str, ...]:
     return ("batch", "head", "query" if name in ("query", "output") else "key", "width")
 
 
-class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs a forward pass and calls ``found`` for each attention; what that returns replaces its output."""
+class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs a pass and calls ``on_attention`` for each attention; what that returns replaces its output."""
 
     supports_higher_order_operators = True
 
@@ -81,13 +81,14 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self,
         parts: list[tuple[str, nn.Module]],
         inputs: Any,
-        found: Callable[[Found], Tensor | None],
+        on_attention: Callable[[DetectedAttention], Tensor | None],
         unread: Callable[[str, str], None],
         operands: bool = False,
         gradients: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found, self.unread, self.operands, self.gradients = found, unread, operands, gradients
+        self.on_attention, self.unread = on_attention, unread
+        self.operands, self.gradients = operands, gradients
         self.names = {id(part): path for path, part in parts}
         self.known = {storage(tensor) for tensor in tensors_in(inputs, 7)}
         own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
@@ -321,8 +322,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kept, node = soft.frozen or (weights, operand)
         layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
         fixed = "its heads are mixed after the softmax" if soft.mixed else fixed
-        replaced = self.found(
-            Found(common(soft.path, self.path()), soft.kind, (kept, layout), tensors, fixed)
+        replaced = self.on_attention(
+            DetectedAttention(common(soft.path, self.path()), soft.kind, (kept, layout), tensors, fixed)
         )
         return out if replaced is None else Layout(outer).restored(replaced, out, roles_of("output"))
 
@@ -333,14 +334,18 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors: dict[str, Any] = {name: (named[name], None) for name in ("query", "key", "value")}
         kind = "scaled_dot_product_attention"
         tensors["output"] = out[0], None
-        replaced = self.found(Found(self.path(), kind, (fused_attention(named), None), tensors))
+        replaced = self.on_attention(
+            DetectedAttention(self.path(), kind, (fused_attention(named), None), tensors)
+        )
         return out if replaced is None else (replaced, *out[1:])
 
     def _layer(self, op: Operation, named: Mapping[str, Any]) -> None:
         path = f"{self.path()}.self_attn".lstrip(".") if op.name == LAYERS[0] else self.path()
         weights, tensors = fused_layer(named)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}
-        self.found(Found(path, "fast path of torch", (weights, None), pairs, "it is one operation"))
+        self.on_attention(
+            DetectedAttention(path, "fast path of torch", (weights, None), pairs, "it is one operation")
+        )
 
     def finish(self) -> None:
         """List every softmax that no attention was read from, and forget the pass."""
