@@ -20,7 +20,7 @@ from headwork.errors import HeadworkError
 from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, TensorNode, leaf, origins, product
 from headwork.inspection.fused_weights import fused_attention, fused_layer
 from headwork.inspection.operations import (
-    Operation,
+    TorchOperation,
     by_name,
     common,
     identity,
@@ -263,7 +263,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node.total = soft, {f.origin for d in gone for f in times.axes[d]}
 
     def _product(
-        self, op: Operation, parents: list[TensorNode], tensors: list[Tensor], out: Tensor
+        self, op: TorchOperation, parents: list[TensorNode], tensors: list[Tensor], out: Tensor
     ) -> Tensor:
         if op.written and compiled_caller():
             self.unread(self.path(), COMPILED)
@@ -339,7 +339,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         return out if replaced is None else (replaced, *out[1:])
 
-    def _layer(self, op: Operation, named: Mapping[str, Any]) -> None:
+    def _layer(self, op: TorchOperation, named: Mapping[str, Any]) -> None:
         path = f"{self.path()}.self_attn".lstrip(".") if op.name == LAYERS[0] else self.path()
         weights, tensors = fused_layer(named)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}

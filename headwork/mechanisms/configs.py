@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from headwork.errors import InputError, unknown
 from headwork.mechanisms.feedforward import Activation
-from headwork.mechanisms.kernels import AttentionKind, Cell
+from headwork.mechanisms.kernels import AttentionKind, CellKind
 from headwork.mechanisms.layers import Placement
 
 MAX_COUNT = 2**31  # what no count of a config reaches
@@ -222,6 +222,6 @@ class RecurrentConfig(Config):
     image_size: int = 28
     channels: int = 1
     classes: int = 10
-    cell: Cell = "lstm"
+    cell: CellKind = "lstm"
     bidirectional: bool = False
     width: int = 200

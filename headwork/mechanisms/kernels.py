@@ -18,7 +18,7 @@ from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.note import Note, inside, silent
 from headwork.numbers import stack
 
-Cell = Literal["plain", "lstm", "gru"]
+CellKind = Literal["plain", "lstm", "gru"]
 AttentionKind = Literal["softmax", "linear"]
 Drop = Callable[[Tensor], Tensor]
 Layers = dict[Callable[..., Tensor], Callable[..., Tensor]]
@@ -99,7 +99,7 @@ class Kernels:
         return note("tokens", maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1]).mT)
 
     def recurrent(
-        self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: Cell, note: Note = silent
+        self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: CellKind, note: Note = silent
     ) -> Tensor:
         """The state after each step (batch, time, state)."""
         if cell == "gru":
