@@ -20,7 +20,7 @@ MODULES: dict[str, Any] = dict(zip(ROWS, (complexity, parallelism, long_range, b
 
 
 def compare(
-    settings: Settings, folder: str | Path, *, say: Callable[[str], None] = to_stderr
+    settings: Settings, folder: str | Path, *, log: Callable[[str], None] = to_stderr
 ) -> "Comparison":
     """Run the measurements that are not saved yet, and write the page and the data into the folder."""
     target = Path(folder)
@@ -29,7 +29,7 @@ def compare(
             f"--out {target} is a file. Name a folder: measurements and report are written into it."
         )
     modules = [MODULES[row] for row in settings.rows]
-    results = run_measurements([one for module in modules for one in module.plan(settings)], target, say)
+    results = run_measurements([one for module in modules for one in module.plan(settings)], target, log)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
     write_atomic(target / PAGE, comparison.to_html())
     write_atomic(target / DATA, comparison.to_json())
