@@ -138,7 +138,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_is_refused_in_words(name: str) -> None:
-    with pytest.raises(InputError, match=r"^here: not a whole safetensors file \(.*\)\. Fetch") as error:
+    with pytest.raises(InputError, match=r"^here: not a complete safetensors file \(.*\)\. Fetch") as error:
         read_tensors(HOSTILE[name], "here")
     assert len(str(error.value)) < 1000
 
@@ -147,7 +147,7 @@ def test_what_would_take_long_is_refused_before() -> None:
     for name, told in (
         ("a header above the limit", "at most 4,000,000 are read"),
         ("an endless header", "at most 4,000,000 are read"),
-        ("a shape of ten thousand axes", "the tensor 'x': its shape or its data_offsets are no sizes"),
+        ("a shape of ten thousand axes", "the tensor 'x': its shape or its data_offsets are not sizes"),
         ("a dtype that is no word", "the tensor 'x' has the dtype [1]; known are F64, F32"),
     ):
         with pytest.raises(InputError) as error:
@@ -158,7 +158,7 @@ def test_what_would_take_long_is_refused_before() -> None:
 def test_a_file_cut_off_anywhere_is_refused() -> None:
     data = save({"x": torch.ones(3), "y": torch.zeros(2, 2, dtype=torch.bfloat16)})
     for length in range(len(data)):
-        with pytest.raises(InputError, match="not a whole safetensors file"):
+        with pytest.raises(InputError, match="not a complete safetensors file"):
             read_tensors(data[:length], "here")
 
 
@@ -183,7 +183,7 @@ def test_a_hostile_header_takes_bounded_memory(piece: bytes) -> None:
     text = b'{"x":[' + piece * ((MAX_HEADER - 20) // len(piece)) + b"0]}"
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="not a whole safetensors file"):
+        with pytest.raises(InputError, match="not a complete safetensors file"):
             read_tensors(file(text), "here")
         peak = tracemalloc.get_traced_memory()[1]
     finally:

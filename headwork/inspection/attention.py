@@ -133,7 +133,7 @@ def run_watched(
     """The output of a pass whose attentions ``collector`` gets; ``stepwise`` leaves torch's fast path."""
     if not isinstance(module, nn.Module):
         raise InputError(
-            f"attention_of: {type(module).__name__} is no torch module. Give an nn.Module and its inputs; "
+            f"attention_of: {type(module).__name__} is not a torch module. Give an nn.Module and its inputs; "
             "headwork.trace reads what headwork.load gives."
         )
     if torch.compiler.is_compiling():

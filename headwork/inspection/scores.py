@@ -101,7 +101,7 @@ class Scores:
 
 
 def find_scores(soft: PendingSoftmax) -> Scores | str:
-    """The scores of a softmax, or why it is no attention."""
+    """The scores of a softmax, or why it is not attention."""
     queue, seen = [soft.scores], set[int]()
     reason = "its scores could not be followed back to a product of queries and keys"
     key = soft.axis or set()

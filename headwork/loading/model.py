@@ -89,7 +89,7 @@ class LoadedModel:
                 whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
                 return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
             except (TypeError, ValueError):
-                raise InputError(f"{self.definition.name}: {name} is no array of numbers.") from None
+                raise InputError(f"{self.definition.name}: {name} is not an array of numbers.") from None
 
         # A mask of attention may be a word.
         return {n: v if isinstance(v, str) and n not in cards else tensor(n, v) for n, v in named.items()}

@@ -63,7 +63,7 @@ class Config(metaclass=ConfigMeta):
             if kind is bool and not isinstance(value, bool):
                 raise InputError(f"{field} is {value!r}. Give true or false.")
             if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
-                raise InputError(f"{field} is {value!r}. Give a number from 0 up to, not with, 1.")
+                raise InputError(f"{field} is {value!r}. Give a number from 0 up to but not including 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
