@@ -238,7 +238,8 @@ def _cumsum_cell(tensor: HandTensor, index: Index) -> Tree:
     return operation("sum", *_cells_along(tensor, index)[: index[tensor.node.options["axis"]] + 1])
 
 
-def _softmax(array: NDArray[Any], *, axis: int) -> Any:
+def array_softmax(array: NDArray[Any], *, axis: int = -1) -> Any:
+    """The softmax of decimals, shifted by the largest so that no exponential overflows."""
     powers = np.exp(array - np.max(array, axis=axis, keepdims=True))
     return powers / np.sum(powers, axis=axis, keepdims=True)
 
@@ -350,7 +351,7 @@ OPERATIONS: dict[str, Rule] = {
     "sum": Rule(np.sum, _along("sum")),
     "amax": Rule(np.max, _along("max"), np.frompyfunc(_larger, 2, 1).reduce),
     "cumsum": Rule(np.cumsum, _cumsum_cell),
-    "softmax": Rule(_softmax, _softmax_cell, _exact_softmax),
+    "softmax": Rule(array_softmax, _softmax_cell, _exact_softmax),
     "transpose": Rule(np.swapaxes, _transposed_cell, rearranges=True),
     "reshape": Rule(lambda x, *, shape: x.reshape(shape), _reshaped_cell, rearranges=True),
     "unsqueeze": _rearranging(np.expand_dims),
