@@ -113,9 +113,7 @@ def attention_of(
     for name in keep:
         if name not in KEPT:
             raise unknown("tensor to keep", name, KEPT)
-    collector = AttentionCollector(
-        [paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients
-    )
+    collector = Collector([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
     output = run_watched(module, inputs, kwargs, collector)
     collector.check()
     reasons = {one.reason for one in collector.unread}
@@ -124,11 +122,7 @@ def attention_of(
 
 
 def run_watched(
-    module: nn.Module,
-    inputs: Sequence[Any],
-    kwargs: Any,
-    collector: "AttentionCollector",
-    stepwise: bool = False,
+    module: nn.Module, inputs: Sequence[Any], kwargs: Any, collector: "Collector", stepwise: bool = False
 ) -> Any:
     """The output of a pass whose attentions ``collector`` gets; ``stepwise`` leaves torch's fast path."""
     if not isinstance(module, nn.Module):
@@ -159,7 +153,7 @@ def run_watched(
         return module(*inputs, **kwargs)
 
 
-class AttentionCollector:
+class Collector:
     """What is kept of the attentions of a pass: those of the wanted paths, as long as they fit."""
 
     def __init__(

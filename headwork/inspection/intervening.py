@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headwork.construct import Construction
 from headwork.errors import InputError, sizes_in_words
-from headwork.inspection.attention import AttentionCollector, attention_of, lies_in, run_watched
+from headwork.inspection.attention import Collector, attention_of, lies_in, run_watched
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.watching import DetectedAttention
 
@@ -102,10 +102,8 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
             raise InputError(f"intervene: '{path}' has {change!r}. Give, for instance, head(2).off().")
     if not inputs and not kwargs:
         return partial(intervene, module, changes)
-    before = run_watched(module, inputs, kwargs, AttentionEditor({}), stepwise=True)
-    editor = AttentionEditor(
-        {path: (change, _source(module, path, change)) for path, change in changes.items()}
-    )
+    before = run_watched(module, inputs, kwargs, HeadEditor({}), stepwise=True)
+    editor = HeadEditor({path: (change, _source(module, path, change)) for path, change in changes.items()})
     output = run_watched(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
     pair = [next((t for t in tensors_in(o, 4) if t.is_floating_point()), None) for o in (before, output)]
@@ -132,7 +130,7 @@ def _source(module: nn.Module, path: str, change: Heads) -> Source:
     return {(record.path, record.call): getattr(record, change.kind) for record in other.records}
 
 
-class AttentionEditor(AttentionCollector):
+class HeadEditor(Collector):
     """Replaces the outputs of heads on the way."""
 
     def __init__(self, changes: Mapping[str, tuple[Heads, Source]]) -> None:

@@ -322,9 +322,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kept, node = soft.frozen or (weights, operand)
         layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
         fixed = "its heads are mixed after the softmax" if soft.mixed else fixed
-        replaced = self.on_attention(
-            DetectedAttention(common(soft.path, self.path()), soft.kind, (kept, layout), tensors, fixed)
-        )
+        path = common(soft.path, self.path())
+        replaced = self.on_attention(DetectedAttention(path, soft.kind, (kept, layout), tensors, fixed))
         return out if replaced is None else Layout(outer).restored(replaced, out, roles_of("output"))
 
     def _fused(self, named: Mapping[str, Any], out: Any) -> Any:
@@ -332,20 +331,17 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread(self.path(), COMPILED)
             return out
         tensors: dict[str, Any] = {name: (named[name], None) for name in ("query", "key", "value")}
-        kind = "scaled_dot_product_attention"
         tensors["output"] = out[0], None
-        replaced = self.on_attention(
-            DetectedAttention(self.path(), kind, (fused_attention(named), None), tensors)
-        )
+        kind, weights = "scaled_dot_product_attention", (fused_attention(named), None)
+        replaced = self.on_attention(DetectedAttention(self.path(), kind, weights, tensors))
         return out if replaced is None else (replaced, *out[1:])
 
     def _layer(self, op: TorchOperation, named: Mapping[str, Any]) -> None:
         path = f"{self.path()}.self_attn".lstrip(".") if op.name == LAYERS[0] else self.path()
         weights, tensors = fused_layer(named)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}
-        self.on_attention(
-            DetectedAttention(path, "fast path of torch", (weights, None), pairs, "it is one operation")
-        )
+        kind, fixed = "fast path of torch", "it is one operation"
+        self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, fixed))
 
     def finish(self) -> None:
         """List every softmax that no attention was read from, and forget the pass."""
