@@ -230,7 +230,7 @@ def _check_replaceable(target: Path) -> None:
     if others or (any(target.iterdir()) and not (target / MANIFEST).exists()):
         reason = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
         raise InputError(
-            f"{target} is not a checkpoint of Headwork ({reason}), so it stays. Choose another folder."
+            f"{target} is not a checkpoint of Headwork ({reason}): not replaced. Choose another folder."
         )
 
 
