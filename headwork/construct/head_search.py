@@ -195,15 +195,13 @@ class HeadSearch:
         if excess is None:
             return []
         try:
-            return [self._find_content_heads(excess, 1)]
+            return [self._read_content(excess, 1)]
         except NotFound:
             rows = np.flatnonzero(excess)
-            return [
-                self._find_content_heads(np.where(np.arange(len(excess)) == i, excess, 0), len(rows))
-                for i in rows
-            ]
+            own = np.arange(len(excess))
+            return [self._read_content(np.where(own == i, excess, 0), len(rows)) for i in rows]
 
-    def _find_content_heads(self, amounts: Array, parts: int) -> ContentHeads:
+    def _read_content(self, amounts: Array, parts: int) -> ContentHeads:
         """Two keys with values 1 and -1 at least, whose scores move apart with the query's content."""
         top, tokens, r = float(amounts.max()), self.target.tokens, self.norm
         share, budget = amounts / top, self.allowed / (16 * parts)
