@@ -15,8 +15,7 @@ from headwork.mechanisms.parameters import flatten, map_tree, paths
 from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor
 
-# Arguments of a body that no caller gives.
-INTERNAL = ("parameters", "config", "ngrams", "kept_positions", "start", *RUN_KEYWORDS)
+INTERNAL = ("parameters", "config", "ngrams", "kept_positions", "start", *RUN_KEYWORDS)  # never given
 
 
 def forget(name: str, value: Any, /) -> Any:
