@@ -63,6 +63,8 @@ def number_latex(value: Any, digits: int) -> str:
 
 def definitions(value: Value, *, latex: bool = False) -> list[str]:
     """What the names of a value stand for, in text or LaTeX."""
+    if not value.names:  # then SymPy is not needed, which takes a second to import
+        return []
     from headwork.numbers.exact import exact_latex, exact_text
 
     written, sign = (exact_latex, r"\approx") if latex else (exact_text, "=")

@@ -174,7 +174,7 @@ def test_what_does_not_fit_goes_to_the_fused_kernels(monkeypatch):
     changes = [
         {"normalisation": "post"},
         {"mask": "causal"},
-        {"kernels": FUSED.attending("linear")},
+        {"kernels": FUSED.with_attention("linear")},
         {"kernels": dropping},
     ]
     for change in changes:
