@@ -21,7 +21,19 @@ from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
 from headwork.lab.sentences import of_cell
-from headwork.lab.states import CellError, State, Worked, cell_index, read_state, resize, turn, work
+from headwork.lab.states import (
+    MASKS,
+    CellError,
+    State,
+    Worked,
+    cell_index,
+    fit_masks,
+    read_state,
+    resize,
+    turn,
+    typed_mask,
+    work,
+)
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
@@ -158,6 +170,12 @@ def turned(state: Any, tokens_as: str) -> dict[str, Any]:
 
 
 @call
+def masked(state: Any, name: str = "mask") -> dict[str, Any]:
+    """The canvas with the cells of its mask, to be typed."""
+    return view(work(typed_mask(read_state(state), name)))
+
+
+@call
 def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as one types it."""
     now = read_state(state)
@@ -172,7 +190,8 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         raise CellError(error, name) from None
     if name in now.inputs and isinstance(new, list) and _depth(new) < _depth(now.inputs[name]):
         new = [new]  # one row of a matrix
-    return view(work(replace(now, inputs={**now.inputs, name: new}, edits={})))
+    new_state = replace(now, inputs={**now.inputs, name: new}, edits={})
+    return view(work(new_state if name in MASKS else fit_masks(new_state, work(now).trace.mechanism)))
 
 
 def _depth(nested: Any) -> int:
@@ -238,6 +257,8 @@ def _text_now(state: State, of: str, of_index: str) -> str:
 
 def _moved_values(state: State, of: str, of_index: str) -> list[str]:
     """The values that are tried: the stops of the slider, or on both sides of what stands there now."""
+    if of in MASKS and of in state.inputs:
+        return ["0", "1"]
     control = next((o for o in view(work(state))["options"] if o["name"] == of), None)
     if control is not None:
         if "stops" not in control:

@@ -22,6 +22,7 @@ from headwork.readings.assembling import token_axis
 MAX_CELLS = 2_000  # of all inputs; a page shows no more
 MAX_TEXT = 20_000  # characters of one input
 KEPT = 32  # worked states, so that pointing at a cell works nothing out again
+MASKS = ("mask", "memory_mask")
 # What the command line would advise, in words of the page.
 IN_THE_PAGE = {
     "Leave out --exact to work in decimals": "Switch to decimals",
@@ -96,10 +97,12 @@ def read_state(data: Any) -> State:
         raise InputError("the state: edits are not readable. Expected steps with cells and texts.")
     if not 0 <= data.get("digits", 4) <= 12:
         raise InputError("digits: expected 0 to 12.")
+    options = {name: str(value)[:MAX_TEXT] for name, value in data.get("options", {}).items()}
     inputs = {name: _texts(name, value) for name, value in data.get("inputs", {}).items()}
+    for name in [n for n in MASKS if ";" in options.get(n, "")]:  # typed as a matrix: its cells are inputs
+        inputs[name] = _texts(name, options.pop(name))
     if (cells := sum(len(list(entries(value))) for value in inputs.values())) > MAX_CELLS:
         raise TooLarge(f"{cells:,} numbers; the page shows {MAX_CELLS:,}. Use headwork explain for more.")
-    options = {name: str(value)[:MAX_TEXT] for name, value in data.get("options", {}).items()}
     return State(**{**data, "inputs": inputs, "options": options})
 
 
@@ -276,7 +279,7 @@ def resize(state: State, name: str, axis: int, by: int) -> State:
     for other in inputs:
         for along in [i for i, word in enumerate(axis_words(mechanism, state, other)) if word == words[axis]]:
             inputs[other] = _resized(inputs[other], along, by, other, other in trained)
-    return replace(state, inputs=inputs, edits={})
+    return fit_masks(replace(state, inputs=inputs, edits={}), mechanism)
 
 
 def _resized(nested: Any, axis: int, by: int, name: str, trained: bool) -> Any:
@@ -291,3 +294,38 @@ def _resized(nested: Any, axis: int, by: int, name: str, trained: bool) -> Any:
 
 def _filled(like: Any, text: str) -> Any:
     return [_filled(part, text) for part in like] if isinstance(like, list) else text
+
+
+# --- masks --------------------------------------------------------------------------------------------
+def typed_mask(state: State, name: str) -> State:
+    """The state with a mask of cells that can be typed: as it is now, as large as the scores, 1 where new.
+
+    >>> inputs = {"tokens": "1 2; 0 1"}
+    >>> state = read_state({"mechanism": "self-attention", "inputs": inputs, "options": {"mask": "causal"}})
+    >>> typed_mask(state, "mask").inputs["mask"]
+    [['1', '0'], ['1', '1']]
+    """
+    inputs, options = dict(state.inputs), dict(state.options)
+    before, choice = inputs.pop(name, []), options.pop(name, "")
+    trace = work(replace(state, inputs=inputs, options=options, edits={})).trace
+    cross = name == "memory_mask"
+    found = (v for p, v in trace.steps.items() if p.endswith("scores") and ("cross" in p) == cross)
+    scores = next(found, None)
+    if name not in MASKS or name not in trace.mechanism.options or scores is None:
+        raise CellError(f"{trace.mechanism.slug} takes no {name} of cells.", name)
+    if not before and (choice or trace.options[name]) == "causal":
+        last, first = (scores.shape[scores.axes.index(axis)] for axis in ("key", "query"))
+        before = np.tri(first, last, last - first, dtype=int)
+        before = before if scores.axes[-1] == "key" else before.T
+    grid = np.ones(scores.shape[-2:], object)
+    inner = np.array(before, object)[: grid.shape[0], : grid.shape[1]] if len(before) else grid[:0]
+    grid[: inner.shape[0], : inner.shape[1]] = inner
+    cells = [[str(cell) for cell in row] for row in grid]
+    return replace(state, inputs={**inputs, name: cells}, options=options, edits={})
+
+
+def fit_masks(state: State, mechanism: Mechanism) -> State:
+    """The state with its typed masks made as large as the scores."""
+    for name in (name for name in MASKS if name in state.inputs and name in mechanism.options):
+        state = typed_mask(state, name)
+    return state

@@ -8,7 +8,7 @@ from headwork.documents.formats.html import Card, Frame
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.writing import with_infinity
 from headwork.lab.sentences import overview
-from headwork.lab.states import State, Worked, axis_words
+from headwork.lab.states import MASKS, State, Worked, axis_words
 from headwork.note import Mechanism
 from headwork.numbers.graph import operations_between
 from headwork.numbers.options import literal_choices
@@ -36,6 +36,7 @@ def view(worked: Worked) -> dict[str, Any]:
     }
     columns = _columns(trace, sources)
     values = []
+    resizable = [n for n in state.inputs if n not in MASKS or n not in trace.mechanism.options]
     for card in cards:
         path = card.value.name
         values.append(
@@ -51,7 +52,7 @@ def view(worked: Worked) -> dict[str, Any]:
                 "whole": card.whole,
                 "matrices": [_matrix(frame, card, matrix) for matrix in card.matrices],
                 **({"typed": state.inputs[path]} if path in state.inputs else {}),
-                **({"axes": axis_words(trace.mechanism, state, path)} if path in state.inputs else {}),
+                **({"axes": axis_words(trace.mechanism, state, path)} if path in resizable else {}),
             }
         )
     return {
@@ -101,8 +102,8 @@ def _sources(trace: Trace, path: str) -> list[str]:
 
 
 def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
-    """The column of each card: after all that it reads; parameters right before what uses them."""
-    trained = {name for name, value in trace.inputs.items() if getattr(value.card, "trained", False)}
+    """The column of each card: after all that it reads; parameters and masks right before what uses them."""
+    trained = {n for n, v in trace.inputs.items() if n in MASKS or getattr(v.card, "trained", False)}
     depth: dict[str, float] = {name: 0.0 for name in trace.inputs if name not in trained}
     for path in trace.steps:
         depth[path] = 1 + max((depth[s] for s in sources[path] if s in depth), default=0.0)
@@ -116,7 +117,8 @@ def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
 # --- options ----------------------------------------------------------------------------------------------
 def _options(trace: Trace, state: State) -> Iterator[dict[str, Any]]:
     """Each option as a control: its kind, its choices or stops, and what it is now."""
-    yield from controls(trace.mechanism, state.options, trace)
+    cells = {name: "matrix" for name in MASKS if name in state.inputs}
+    yield from controls(trace.mechanism, {**state.options, **cells}, trace)
     if any(axis in TOKEN_AXES for card in trace.mechanism.inputs for axis in card.axes.split()):
         yield {
             "name": "tokens_as",
@@ -136,7 +138,7 @@ def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> It
         if choices := literal_choices(hints[name]):
             yield {**control, "kind": "choice", "choices": [str(c) for c in choices if c is not None]}
         elif "mask" in marks:
-            yield {**control, "kind": "choice", "choices": ["none", "causal"], "typed": True}
+            yield {**control, "kind": "choice", "choices": ["none", "causal", "matrix"]}
         elif name == "beta":
             stops, at = _stops(str(given.get(name) or _usual_beta(trace)))
             labels = list(map(with_infinity, stops))
