@@ -6,6 +6,7 @@
 
 import base64
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -31,7 +32,7 @@ from headwork.lab.states import (
     read_state,
     resize,
     turn,
-    typed_mask,
+    with_mask_cells,
     work,
 )
 from headwork.lab.views import view
@@ -170,9 +171,9 @@ def turned(state: Any, tokens_as: str) -> dict[str, Any]:
 
 
 @call
-def masked(state: Any, name: str = "mask") -> dict[str, Any]:
+def mask_cells(state: Any, name: str = "mask") -> dict[str, Any]:
     """The canvas with the cells of its mask, to be typed."""
-    return view(work(typed_mask(read_state(state), name)))
+    return view(work(with_mask_cells(read_state(state), name)))
 
 
 @call
@@ -332,7 +333,13 @@ def problem(slug: str) -> dict[str, Any]:
             if f.published
         ],
         "states": states,
-        "html": str(blocks_markup(b for b in rest if not isinstance(b, Values))),
+        # A figure's own style would be refused by the page's policy; lab.css has it.
+        "html": re.sub(
+            r"<style.*?</style>",
+            "",
+            str(blocks_markup(b for b in rest if not isinstance(b, Values))),
+            flags=re.S,
+        ),
         "checks": [f"{f.label}: {f.ours}" for f in solution.findings],
     }
 

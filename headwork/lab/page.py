@@ -19,7 +19,17 @@ HERE = Path(__file__).parent / "page"
 STYLES = ("page.css", "trace.css", "lab.css")
 SCRIPTS = (
     *("flow.js", "typeset.js", "copy.js"),  # of the page that headwork explain writes
-    *("backend.js", "address.js", "canvas.js", "try.js", "problems.js", "start.js", "python.js", "lab.js"),
+    *(
+        "backend.js",
+        "address.js",
+        "canvas.js",
+        "play.js",
+        "try.js",
+        "problems.js",
+        "start.js",
+        "python.js",
+        "lab.js",
+    ),
 )
 # Scripts only from the page itself; style attributes are how figures and tints are drawn.
 SERVED_POLICY = (

@@ -104,7 +104,11 @@ def of_cell(worked: Worked, path: str, index: tuple[int, ...]) -> str:
         number = value.values[index]
         part = f"{share(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
         gives = f"{head}{who} {at['query']} gives {part} to {whom} {at['key']}"
-        return f"{gives}: its exponential, over the sum of the row."
+        if str(trace.options.get("beta")) in ("inf", "oo"):
+            return f"{gives}: at β = ∞ the largest score of a row takes all, ties share."
+        if "linear" in trace.mechanism.slug:
+            return f"{gives}: this score, over the sum of its row."
+        return f"{gives}: e to the power of this score, over the sum of its row."
     if name == "scores" and {"query", "key"} <= set(at):
         return (
             f"{head}how well the query of {who} {at['query']} fits the key of {whom} {at['key']}: "

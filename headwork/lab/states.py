@@ -297,12 +297,12 @@ def _filled(like: Any, text: str) -> Any:
 
 
 # --- masks --------------------------------------------------------------------------------------------
-def typed_mask(state: State, name: str) -> State:
+def with_mask_cells(state: State, name: str) -> State:
     """The state with a mask of cells that can be typed: as it is now, as large as the scores, 1 where new.
 
     >>> inputs = {"tokens": "1 2; 0 1"}
     >>> state = read_state({"mechanism": "self-attention", "inputs": inputs, "options": {"mask": "causal"}})
-    >>> typed_mask(state, "mask").inputs["mask"]
+    >>> with_mask_cells(state, "mask").inputs["mask"]
     [['1', '0'], ['1', '1']]
     """
     inputs, options = dict(state.inputs), dict(state.options)
@@ -327,5 +327,5 @@ def typed_mask(state: State, name: str) -> State:
 def fit_masks(state: State, mechanism: Mechanism) -> State:
     """The state with its typed masks made as large as the scores."""
     for name in (name for name in MASKS if name in state.inputs and name in mechanism.options):
-        state = typed_mask(state, name)
+        state = with_mask_cells(state, name)
     return state

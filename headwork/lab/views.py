@@ -14,7 +14,7 @@ from headwork.numbers.graph import operations_between
 from headwork.numbers.options import literal_choices
 from headwork.numbers.typed import SymbolFound, read_number
 from headwork.readings import Trace
-from headwork.readings.assembling import TOKEN_AXES
+from headwork.readings.assembling import HARD_RULE, TOKEN_AXES
 from headwork.readings.showing import trace_values
 
 # From the plain mean to hard attention, for the slider; what is typed is put among them.
@@ -43,7 +43,7 @@ def view(worked: Worked) -> dict[str, Any]:
             {
                 "path": path,
                 "symbol": plain_formula(card.value.symbol),
-                "formula": mathml(card.value.equation),
+                "formula": mathml(card.value.equation.replace(HARD_RULE, "")),  # the sentence says it
                 "size": card.value.size.replace(" x ", " × "),
                 "input": path in trace.inputs,
                 "column": columns[path],
@@ -136,7 +136,8 @@ def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> It
         usual = "" if parameter.default in (parameter.empty, None) else str(parameter.default)
         control = {"name": name, "value": str(given.get(name, usual)), "text": texts.get(name, usual)}
         if choices := literal_choices(hints[name]):
-            yield {**control, "kind": "choice", "choices": [str(c) for c in choices if c is not None]}
+            none = [] if control["value"] in choices and parameter.default is not None else ["none"]
+            yield {**control, "kind": "choice", "choices": [*none, *map(str, choices)]}
         elif "mask" in marks:
             yield {**control, "kind": "choice", "choices": ["none", "causal", "matrix"]}
         elif name == "beta":

@@ -121,7 +121,7 @@ def test_tokens_and_widths_grow_and_shrink_together() -> None:
 
 
 def test_a_mask_of_cells_is_the_one_before_and_follows_the_tokens() -> None:
-    causal = asked("masked", state={**FIRST, "options": {"beta": "1", "mask": "causal"}})
+    causal = asked("mask_cells", state={**FIRST, "options": {"beta": "1", "mask": "causal"}})
     assert value(causal, "mask")["typed"][1] == ["1", "1", "0", "0"]
     assert value(causal, "masked")["from"] == ["mask", "scores"]
     assert value(causal, "mask")["column"] == value(causal, "masked")["column"] - 1
@@ -135,7 +135,7 @@ def test_a_mask_of_cells_is_the_one_before_and_follows_the_tokens() -> None:
     assert fewer["state"]["inputs"]["mask"] == [["1", "0"], ["1", "1"]]
     turned = asked("turned", state=fewer["state"], tokens_as="columns")
     assert turned["state"]["inputs"]["mask"] == [["1", "1"], ["0", "1"]], "the way round in which S is shown"
-    none = asked("masked", state=FIRST)
+    none = asked("mask_cells", state=FIRST)
     assert {cell for row in value(none, "mask")["typed"] for cell in row} == {"1"}
     typed = asked("explain", state={**FIRST, "options": {"mask": "1 0 0 0; 1 1 1 1; 1 1 1 1; 1 1 1 1"}})
     assert decimals(typed, "weights")[0] == ["1", "0", "0", "0"]
@@ -148,7 +148,7 @@ def test_a_mask_is_offered_where_the_mechanism_takes_one(name: str) -> None:
     shown = asked("explain", state=example_state(name).as_data())
     offered = [o["name"] for o in shown["options"] if "matrix" in o.get("choices", ())]
     assert offered == (["memory_mask"] if name == "decoder" else [])
-    assert "takes no mask" in error("masked", state=example_state(name).as_data())["message"]
+    assert "takes no mask" in error("mask_cells", state=example_state(name).as_data())["message"]
 
 
 @pytest.mark.parametrize(

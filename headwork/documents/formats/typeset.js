@@ -1,6 +1,6 @@
 // A line of arithmetic such as S[0,1] = (1*2 + 0)/sqrt(2) as MathML; null where it is not understood.
 const typeset = (() => {
-  const TOKEN = /\s*(\.\.\.|…|\d+(?:\.\d+)?(?:e[-+]\d+)?|[^\W\d](?:\w|'|_\([^()]*\))*|[∞≈αβγδεθλμσφωΦΣ]|[-+*/^()[\],=<>])/uy;
+  const TOKEN = /\s*(\.\.\.|…|\d+(?:\.\d+)?(?:e[-+]\d+)?|(?:[^\W\d]|[αβγδεθλμσφωΦΣ])(?:\w|'|_\([^()]*\))*|[∞≈]|[-+*/^()[\],=<>])/uy;
 
   function tokens(line) {
     const found = [];
@@ -74,13 +74,15 @@ const typeset = (() => {
         if (letter === "sqrt") return node("msqrt", argument.inner);
         return node("mrow", node("mi", letter), argument);
       }
-      if (this.next === "[") {
-        this.take();
-        while (this.next !== "]" && this.next !== undefined) below.push(this.take());
-        this.take("]");
-      }
-      return below.length ? node("msub", node("mi", letter), node("mtext", below.join(""))) : node("mi", letter);
+      const named = this.indexed(/^.'+$/.test(letter) ? node("msup", node("mi", letter[0]), sign("′".repeat(letter.length - 1))) : node("mi", letter), below.join(","));
+      if (this.next !== "[") return named;
+      this.take();
+      const index = [];
+      while (this.next !== "]" && this.next !== undefined) index.push(this.take());
+      this.take("]");
+      return this.indexed(below.length ? node("mrow", sign("("), named, sign(")")) : named, index.join(""));
     }
+    indexed(part, text) { return text ? node("msub", part, node("mtext", text)) : part; }
   }
 
   return (line) => {
