@@ -102,14 +102,14 @@ def _sources(trace: Trace, path: str) -> list[str]:
 
 
 def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
-    """The column of each card: after all that it reads; parameters and masks right before what uses them."""
+    """The column of each card: after all that it reads; parameters right before what uses them."""
     trained = {n for n, v in trace.inputs.items() if n in MASKS or getattr(v.card, "trained", False)}
     depth: dict[str, float] = {name: 0.0 for name in trace.inputs if name not in trained}
     for path in trace.steps:
         depth[path] = 1 + max((depth[s] for s in sources[path] if s in depth), default=0.0)
     for name in trained:
         used = [depth[path] for path in trace.steps if name in sources[path]]
-        depth[name] = min(used, default=1.0) - 0.5
+        depth[name] = min(used, default=1.0) - (1 if name in MASKS else 0.5)  # masks below the scores
     order = sorted(set(depth.values()))
     return {path: order.index(d) for path, d in depth.items()}
 

@@ -23,6 +23,13 @@ const typeset = (() => {
   };
   const sign = (text) => node("mo", { "*": "·", "-": "−", "...": "…" }[text] || text);
 
+  // A bracket around a name, as high and as close as a letter.
+  const flat = (text) => {
+    const made = sign(text);
+    for (const [name, value] of Object.entries({ stretchy: "false", lspace: "0", rspace: "0" })) made.setAttribute(name, value);
+    return made;
+  };
+
   class Reader {
     constructor(list) { Object.assign(this, { list, at: 0 }); }
     get next() { return this.list[this.at]; }
@@ -80,7 +87,7 @@ const typeset = (() => {
       const index = [];
       while (this.next !== "]" && this.next !== undefined) index.push(this.take());
       this.take("]");
-      return this.indexed(below.length ? node("mrow", sign("("), named, sign(")")) : named, index.join(""));
+      return this.indexed(below.length ? node("mrow", flat("("), named, flat(")")) : named, index.join(""));
     }
     indexed(part, text) { return text ? node("msub", part, node("mtext", text)) : part; }
   }

@@ -19,8 +19,11 @@ class Canvas {
     if (shape === this.shape) this.update(view);
     else this.build(view);
     this.shape = shape;
+    if (this.isCut()) this.root.classList.add("deep"); // in rows below each other rather than cut off
     this.flow?.draw(); // a number may have made its card wider
   }
+
+  isCut() { return [...this.root.querySelectorAll(".scroll")].some((box) => box.scrollWidth > box.clientWidth + 1); }
 
   build(view) {
     this.stopEditing();
