@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def run(
     out: Annotated[Path | None, Option(help="The folder for the report; a new one by default.")] = None,
     book_only: Annotated[bool, Option("--book-only", help="Train no model.")] = False,
-    lab: Annotated[
-        bool, Option("--lab", help="Write the lab beside it as one file, linked (21 MB).")
-    ] = False,
+    lab: Annotated[bool, Option("--lab", help="Write the lab (21 MB) beside it, linked.")] = False,
 ) -> None:
     """Solve the whole problem book and write a report.
 
@@ -110,13 +108,9 @@ def _train_digits(folder: Path) -> Any:
     return job
 
 
-@command(
-    "headwork lab", "headwork lab task2/b", "headwork lab --save course.html", "headwork lab --site lab/"
-)
+@command("headwork lab", "headwork lab A2", "headwork lab --save course.html", "headwork lab --site lab/")
 def lab(
-    place: Annotated[
-        str, Argument(help="Where to begin: a mechanism, a question of a hand-out, or a problem.")
-    ] = "",
+    place: Annotated[str, Argument(help="Where to begin: softmax, hw3/1.1e, A2.")] = "",
     save: Annotated[Path | None, Option(help="Write the page as one file that needs no server.")] = None,
     site: Annotated[Path | None, Option(help="Write it as a folder for any static web host.")] = None,
     host: Annotated[

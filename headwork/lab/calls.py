@@ -21,20 +21,9 @@ from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
+from headwork.lab import states as changes
 from headwork.lab.sentences import of_cell
-from headwork.lab.states import (
-    MASKS,
-    CellError,
-    State,
-    Worked,
-    cell_index,
-    fit_masks,
-    read_state,
-    resize,
-    turn,
-    with_mask_cells,
-    work,
-)
+from headwork.lab.states import MASKS, CellError, State, Worked, cell_index, read_state, work
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
@@ -46,6 +35,9 @@ from headwork.readings.showing import trace_data
 FIRST = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41
 MAX_PASTE = 20_000
+STYLE = re.compile(
+    r"<style.*?</style>", re.S
+)  # of a figure; the page's policy refuses it, and lab.css has it
 Call = Callable[..., dict[str, Any]]
 CALLS: dict[str, Call] = {}
 
@@ -161,19 +153,19 @@ def _editable(text: str) -> str:
 @call
 def resized(state: Any, name: str, axis: int, by: int) -> dict[str, Any]:
     """The canvas with a token, or an entry of a width, more or fewer."""
-    return view(work(resize(read_state(state), name, axis, by)))
+    return view(work(changes.resize(read_state(state), name, axis, by)))
 
 
 @call
 def turned(state: Any, tokens_as: str) -> dict[str, Any]:
     """The canvas with tokens as rows or as columns."""
-    return view(work(turn(read_state(state), tokens_as)))
+    return view(work(changes.turn(read_state(state), tokens_as)))
 
 
 @call
 def mask_cells(state: Any, name: str = "mask") -> dict[str, Any]:
     """The canvas with the cells of its mask, to be typed."""
-    return view(work(with_mask_cells(read_state(state), name)))
+    return view(work(changes.with_mask_cells(read_state(state), name)))
 
 
 @call
@@ -191,8 +183,8 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         raise CellError(error, name) from None
     if name in now.inputs and isinstance(new, list) and _depth(new) < _depth(now.inputs[name]):
         new = [new]  # one row of a matrix
-    new_state = replace(now, inputs={**now.inputs, name: new}, edits={})
-    return view(work(new_state if name in MASKS else fit_masks(new_state, work(now).trace.mechanism)))
+    changed = replace(now, inputs={**now.inputs, name: new}, edits={})
+    return view(work(changed if name in MASKS else changes.fit_masks(changed, work(now).trace.mechanism)))
 
 
 def _depth(nested: Any) -> int:
@@ -333,13 +325,7 @@ def problem(slug: str) -> dict[str, Any]:
             if f.published
         ],
         "states": states,
-        # A figure's own style would be refused by the page's policy; lab.css has it.
-        "html": re.sub(
-            r"<style.*?</style>",
-            "",
-            str(blocks_markup(b for b in rest if not isinstance(b, Values))),
-            flags=re.S,
-        ),
+        "html": STYLE.sub("", str(blocks_markup(b for b in rest if not isinstance(b, Values)))),
         "checks": [f"{f.label}: {f.ours}" for f in solution.findings],
     }
 

@@ -306,22 +306,20 @@ def with_mask_cells(state: State, name: str) -> State:
     [['1', '0'], ['1', '1']]
     """
     inputs, options = dict(state.inputs), dict(state.options)
-    before, choice = inputs.pop(name, []), options.pop(name, "")
+    before, choice = np.array(inputs.pop(name, [[]]), object), options.pop(name, "")
     trace = work(replace(state, inputs=inputs, options=options, edits={})).trace
-    cross = name == "memory_mask"
-    found = (v for p, v in trace.steps.items() if p.endswith("scores") and ("cross" in p) == cross)
-    scores = next(found, None)
-    if name not in MASKS or name not in trace.mechanism.options or scores is None:
+    paths = (p for p in trace.steps if p.endswith("scores") and ("cross" in p) == (name == "memory_mask"))
+    if name not in trace.mechanism.options or not (path := next(paths, "")):
         raise CellError(f"{trace.mechanism.slug} takes no {name} of cells.", name)
-    if not before and (choice or trace.options[name]) == "causal":
-        last, first = (scores.shape[scores.axes.index(axis)] for axis in ("key", "query"))
-        before = np.tri(first, last, last - first, dtype=int)
-        before = before if scores.axes[-1] == "key" else before.T
-    grid = np.ones(scores.shape[-2:], object)
-    inner = np.array(before, object)[: grid.shape[0], : grid.shape[1]] if len(before) else grid[:0]
-    grid[: inner.shape[0], : inner.shape[1]] = inner
-    cells = [[str(cell) for cell in row] for row in grid]
-    return replace(state, inputs={**inputs, name: cells}, options=options, edits={})
+    sizes = dict(zip(trace[path].axes, trace[path].shape, strict=True))
+    if not before.size and (choice or trace.options[name]) == "causal":
+        before = np.tri(sizes["query"], sizes["key"], sizes["key"] - sizes["query"], dtype=int)
+        before = before if trace[path].axes[-1] == "key" else before.T
+    cells = np.ones(trace[path].shape[-2:], object)
+    kept = tuple(slice(min(pair)) for pair in zip(cells.shape, before.shape, strict=True))
+    cells[kept] = before[kept]
+    typed = [[str(cell) for cell in row] for row in cells]
+    return replace(state, inputs={**inputs, name: typed}, options=options, edits={})
 
 
 def fit_masks(state: State, mechanism: Mechanism) -> State:

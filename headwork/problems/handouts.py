@@ -57,9 +57,8 @@ class Question:
             )
         worked = f"Worked in full: headwork problems {' and '.join(self.problems)}. " if self.problems else ""
         yield Prose(f"{worked}In code: the notebook {self.notebook}. To change it, try it, practise it:")
-        yield Code(
-            f"headwork lab {self.name}\n{self.command}\nheadwork practice new {self.exercise} --out exercise/"
-        )
+        more = f"headwork practice new {self.exercise} --out exercise/"
+        yield Code(f"headwork lab {self.name}\n{self.command}\n{more}")
 
     def as_data(self) -> dict[str, Any]:
         return {

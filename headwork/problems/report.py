@@ -50,7 +50,7 @@ def new_folder(parent: Path) -> Path:
 def report(solutions: dict[str, Solution], folder: Path, trained: Any = None, lab: bool = False) -> Path:
     """Write report.html and return its path; ``trained`` is the result on the digits, with a picture.
 
-    With ``lab`` the lab stands beside it as one file, and questions lead to their pages there.
+    ``lab`` says that the lab stands beside it, so that questions lead to their pages there.
     """
     weights = Figure(weights_figure(), "weights of A2 for several beta", WEIGHTS)
     parts: list[Any] = [_doors(trained, lab), *_questions(solutions, lab)]
@@ -89,15 +89,10 @@ def _questions(solutions: dict[str, Solution], lab: bool) -> Iterator[Block]:
         for number, question in handout["questions"].items():
             asked = questions()[f"{name}/{number}"]
             again = [slug for slug in question["problems"] if slug in solutions and slug not in left]
-            live = (
-                [Prose((Link("Change its numbers in the lab", f"{LAB}#/problems/{asked.name}"),))]
-                if lab
-                else []
-            )
-            links = [Prose((Link(f"{slug}. {entries()[slug].title}", f"#{slug}"),)) for slug in again]
-            yield Details(
-                f"{asked.name}: {asked.asks}", (*live, *asked.blocks(work=False), *links), asked.name
-            )
+            leads = [Link(f"{slug}. {entries()[slug].title}", f"#{slug}") for slug in again]
+            leads += [Link("Change its numbers in the lab", f"{LAB}#/problems/{asked.name}")] * lab
+            links = [Prose((lead,)) for lead in leads]
+            yield Details(f"{asked.name}: {asked.asks}", (*asked.blocks(work=False), *links), asked.name)
             for slug in (slug for slug in question["problems"] if slug in left):
                 summary = f"{slug}. {entries()[slug].title}: {solutions[slug].short_answer}"
                 yield Details(summary, entries()[slug].document(left.pop(slug)).blocks, slug)

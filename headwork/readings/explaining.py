@@ -143,9 +143,7 @@ def _work(
 
 def mask_card(name: str) -> Input:
     """A mask that was typed is shown among the inputs, the way round in which scores are."""
-    return Input(
-        name, "m" if name == "mask" else "m'", "query key", "1 where a query may attend, 0 where not"
-    )
+    return Input(name, "m" if name == "mask" else "m'", "query key", "1 where it may attend, 0 where not")
 
 
 def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequence[str] = ()) -> None:

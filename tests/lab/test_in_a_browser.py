@@ -224,8 +224,8 @@ def test_nothing_is_cut_or_jumps_while_beta_is_dragged(opened: Any, served: Any)
     page.get_by_role("slider").press("End")
     expect(cell(page, "weights", "0,1")).to_have_text("1")
     assert page.evaluate(tops) == before
-    cut = "[...document.querySelectorAll('.scroll, .formula')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
-    assert page.evaluate(cut) == 0
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    assert page.locator(".scroll, .formula").evaluate_all(cut) == 0
 
 
 def test_a_link_reproduces_everything(opened: Any, served: Any) -> None:
