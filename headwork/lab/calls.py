@@ -35,9 +35,7 @@ from headwork.readings.showing import trace_data
 FIRST = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41
 MAX_PASTE = 20_000
-STYLE = re.compile(
-    r"<style.*?</style>", re.S
-)  # of a figure; the page's policy refuses it, and lab.css has it
+STYLE = re.compile(r"<style.*?</style>", re.S)  # of a figure: refused by the policy, and in lab.css
 Call = Callable[..., dict[str, Any]]
 CALLS: dict[str, Call] = {}
 
@@ -65,12 +63,8 @@ def answer(name: str, request: Any) -> dict[str, Any]:
         large = isinstance(error, TooLarge) or getattr(error, "too_large", False)
         return {"error": {"message": str(error), "kind": "too large" if large else "input", **where}}
     except (TypeError, ValueError, RecursionError, OverflowError, KeyError, IndexError) as error:
-        return {
-            "error": {
-                "message": f"{name}: the request does not fit ({type(error).__name__}).",
-                "kind": "input",
-            }
-        }
+        message = f"{name}: the request does not fit ({type(error).__name__})."
+        return {"error": {"message": message, "kind": "input"}}
 
 
 def answer_text(name: str, request: str) -> str:
@@ -141,13 +135,9 @@ def cell(state: Any, path: str, index: str) -> dict[str, Any]:
         "names": names,
         "numbers": str(found),
         "words": of_cell(worked, path, at),
-        "edit": _editable(found.exact or found.decimal),
+        "edit": (found.exact or found.decimal).replace("∞", "oo").replace("undefined", ""),
         "sources": [[name, ",".join(map(str, i))] for name, i in sources],
     }
-
-
-def _editable(text: str) -> str:
-    return text.replace("∞", "oo").replace("undefined", "")
 
 
 @call
@@ -209,30 +199,25 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
         raise InputError(f"{path} has no finite values to draw along {of}.")
     low, high = min(y for _, y in pairs), max(y for _, y in pairs)
     span = high - low
-    points = [
-        [i / (len(pairs) - 1), (y - low) / span if span > 1e-12 else 0.5] for i, (_, y) in enumerate(pairs)
-    ]
-    current = _text_now(now, of, of_index)
-    at = next((i for i, (text, _) in enumerate(pairs) if text == current), None)
-    changed = (
-        "does not change" if span <= 1e-12 else f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
-    )
+    heights = [(y - low) / span if span > 1e-12 else 0.5 for _, y in pairs]
+    points = [[i / (len(pairs) - 1), height] for i, height in enumerate(heights)]
+    typed = _text_now(now, of, of_index)
+    at = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
+    current = "undefined" if watched is None else number_text(watched, 4)
+    flat, ran = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
+    named = f"{of}[{of_index}]" if of_index else of
     ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]
     return {
         "points": points,
         "values": [number_text(y, now.digits) for _, y in pairs],
         "moved": [with_infinity(text) for text, _ in pairs],
         "at": at,
-        "flat": span <= 1e-12,
+        "flat": flat,
         "x": ends,
         "y": [number_text(low, 4), number_text(high, 4)],
-        "words": f"{path}[{index}] {changed} while {of}{f'[{of_index}]' if of_index else ''} goes "
-        f"from {ends[0]} to {ends[1]}. Now it is {_now(watched)}.",
+        "words": f"{path}[{index}] {'does not change' if flat else ran} while {named} goes "
+        f"from {ends[0]} to {ends[1]}. Now it is {current}.",
     }
-
-
-def _now(number: float | None) -> str:
-    return "undefined" if number is None else number_text(number, 4)
 
 
 def _number(worked: Worked, path: str, index: str) -> float | None:

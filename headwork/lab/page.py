@@ -19,17 +19,8 @@ HERE = Path(__file__).parent / "page"
 STYLES = ("page.css", "trace.css", "lab.css")
 SCRIPTS = (
     *("flow.js", "typeset.js", "copy.js"),  # of the page that headwork explain writes
-    *(
-        "backend.js",
-        "address.js",
-        "canvas.js",
-        "play.js",
-        "try.js",
-        "problems.js",
-        "start.js",
-        "python.js",
-        "lab.js",
-    ),
+    *("backend.js", "address.js", "canvas.js", "play.js", "try.js"),
+    *("problems.js", "start.js", "python.js", "lab.js"),
 )
 # Scripts only from the page itself; style attributes are how figures and tints are drawn.
 SERVED_POLICY = (
@@ -65,11 +56,8 @@ def fill(**parts: Any) -> str:
 
 def lab_data(**more: Any) -> Markup:
     """What the scripts need to begin with."""
-    data = {
-        "first": FIRST,
-        "state": answer("explain", {"state": example_state(FIRST).as_data()})["state"],
-        **more,
-    }
+    state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
+    data = {"first": FIRST, "state": state, **more}
     return Markup(str(script_data(data)).replace("<script ", '<script id="lab-data" ', 1))
 
 

@@ -115,37 +115,31 @@ class Guard:
 class Connection(H11Protocol):
     """A connection that is closed where it is idle for long, and before others where there are too many."""
 
-    idle: asyncio.TimerHandle | None = None
+    idle: asyncio.TimerHandle  # cancelled while a request is under way
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
+        self.idle = self.loop.call_later(IDLE_SECONDS, self.close)
+        waiting = [c for c in self.connections if isinstance(c, Connection) and not c.idle.cancelled()]
         if len(self.connections) > MAX_CONNECTIONS:
-            others = [c for c in self.connections if isinstance(c, Connection) and c.idle and c is not self]
-            for longest in sorted(others, key=lambda c: c.idle.when() if c.idle else 0.0)[:1]:
-                longest.close()
+            min(waiting, key=lambda connection: connection.idle.when()).close()
 
     def handle_events(self) -> None:
         super().handle_events()
-        if self.idle is not None and self.cycle is not None and not self.cycle.response_complete:
+        if self.cycle is not None and not self.cycle.response_complete:
             self.idle.cancel()
-            self.idle = None
 
     def on_response_complete(self) -> None:
-        self._wait()
+        self.idle = self.loop.call_later(IDLE_SECONDS, self.close)
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.idle is not None:
-            self.idle.cancel()
+        self.idle.cancel()
         super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        self.idle = self.loop.call_later(IDLE_SECONDS, self.close)
 
     def close(self) -> None:
         """At once: whoever does not read would hold an answer back for ever."""
-        self.idle = None
+        self.idle.cancel()
         self.transport.abort()
 
 
@@ -251,18 +245,11 @@ def warm() -> None:
 
 def configured(app: ASGIApp) -> uvicorn.Config:
     """How the application is served."""
-    return uvicorn.Config(
-        app,
-        http=Connection,
-        log_level="error",
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=1,
-        limit_concurrency=2 * MAX_CONNECTIONS,
-        h11_max_incomplete_event_size=32_768,
-    )
+    quiet: Any = {"log_level": "error", "access_log": False, "lifespan": "off", "server_header": False}
+    times: Any = {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": 1}
+    # Connections that were just closed are still counted.
+    sizes: Any = {"limit_concurrency": 2 * MAX_CONNECTIONS, "h11_max_incomplete_event_size": 32_768}
+    return uvicorn.Config(app, http=Connection, **quiet, **times, **sizes)
 
 
 def serve(

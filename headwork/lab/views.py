@@ -120,12 +120,8 @@ def _options(trace: Trace, state: State) -> Iterator[dict[str, Any]]:
     cells = {name: "matrix" for name in MASKS if name in state.inputs}
     yield from controls(trace.mechanism, {**state.options, **cells}, trace)
     if any(axis in TOKEN_AXES for card in trace.mechanism.inputs for axis in card.axes.split()):
-        yield {
-            "name": "tokens_as",
-            "kind": "choice",
-            "choices": ["rows", "columns"],
-            "value": state.tokens_as,
-        }
+        choice = {"kind": "choice", "choices": ["rows", "columns"], "value": state.tokens_as}
+        yield {"name": "tokens_as", **choice}
 
 
 def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> Iterator[dict[str, Any]]:
