@@ -4,7 +4,7 @@ A name is a number, not a free symbol: it is evaluated and compared through its 
 from a long number stays short, and SymPy's work small.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import sympy
@@ -18,16 +18,26 @@ LONGEST_WHOLE = 1000  # characters of what is written without names: as long as 
 
 
 class NamedNumber(sympy.Dummy):  # type: ignore[misc]
-    """A name with its definition; no two are equal, even if they are called the same."""
+    """A name with its definition; no two are equal, even if they are called the same.
+
+    What is asked of a definition is kept: names are used by many others, and without that a number would be
+    gone through once for each way in which it is reached.
+    """
 
     definition: Any
 
-    @property
+    @cached_property
     def free_symbols(self) -> Any:
         return self.definition.free_symbols
 
+    @cached_property
+    def _evaluated(self) -> dict[int, Any]:
+        return {}
+
     def _eval_evalf(self, precision: int) -> Any:
-        return self.definition._eval_evalf(precision)
+        if precision not in self._evaluated:
+            self._evaluated[precision] = self.definition._eval_evalf(precision)
+        return self._evaluated[precision]
 
     def _sympystr(self, printer: Any) -> str:
         return str(self.name)

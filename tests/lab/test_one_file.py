@@ -100,7 +100,7 @@ ASK = "(all) => { window.asked = Promise.all(all.map((state) => lab.backend.call
 
 
 def compare(page: Any, some: Any, at_once: int = 25) -> None:
-    """The page works out what is worked out here at the same time; all are tried, those that differ are named."""
+    """The page works out what is worked out here at the same time; those that differ are named."""
     states = [{**state, "digits": 12} for state in some]
     wrong = []
     for first in range(0, len(states), at_once):

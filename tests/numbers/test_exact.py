@@ -209,3 +209,21 @@ def test_decimals_of_what_is_not_finite() -> None:
     assert decimal(-sympy.oo) == -math.inf
     assert math.isnan(decimal(sympy.nan) or 0.0)
     assert decimal(b) is None
+
+
+def test_names_that_use_names_are_gone_through_once():
+    """Each uses the one before it twice: reached in 2**40 ways, evaluated once."""
+    from headwork.numbers.naming import NamedNumber
+
+    number = sympy.Symbol("x")
+    for i in range(40):
+        name = NamedNumber(f"u_{i}")
+        name.definition = number / 2 + sympy.sin(number) / 2
+        number = name
+    assert number.free_symbols == {sympy.Symbol("x")}
+    number = sympy.Rational(1, 3)
+    for i in range(40):
+        name = NamedNumber(f"u_{i}")
+        name.definition = number / 2 + sympy.sin(number) / 2
+        number = name
+    assert 0 < number.evalf() < 1
