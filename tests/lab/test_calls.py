@@ -249,6 +249,12 @@ def test_problems_by_hand_out_with_live_steps_and_errors_beside_the_value() -> N
     assert decimals(shown, "weights")[0][1] == "0.5344"
 
 
+def test_a_problem_with_a_figure_keeps_to_the_policy() -> None:
+    html = asked("problem", slug="B3")["html"]
+    assert "<svg" in html
+    assert "<style" not in html, "the page's policy refuses it"
+
+
 def test_every_call_is_documented() -> None:
     from pathlib import Path
 
