@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import hypothesis.strategies as st
@@ -227,3 +230,23 @@ def test_names_that_use_names_are_gone_through_once():
         name.definition = number / 2 + sympy.sin(number) / 2
         number = name
     assert 0 < number.evalf() < 1
+
+
+SAME = """
+from headwork.numbers.exact import exact_text, tidy
+from headwork.numbers.naming import NamedNumber
+from sympy import sqrt
+u = []
+for i in range(8):
+    u.append(NamedNumber(f"u_{i + 67}", real=True))
+    u[-1].definition = sqrt(i + 2)
+print([exact_text(tidy(-u[i] / u[i + 3] + 2 * u[i + 1] / u[i + 3] - u[i + 2] / u[i + 3] + 3)) for i in range(5)])
+"""
+
+
+def test_forms_do_not_depend_on_the_order_of_a_set():
+    def run(seed):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        return subprocess.run([sys.executable, "-c", SAME], env=environment, capture_output=True).stdout
+
+    assert len({run(seed) for seed in range(3)}) == 1
