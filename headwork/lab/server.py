@@ -32,7 +32,6 @@ MAX_BODY = 256_000  # bytes of one request
 BODY_SECONDS = 10  # for the whole of it
 IDLE_SECONDS = 30  # of a connection without a whole request, or with an answer that is not read
 MAX_CONNECTIONS = 200
-HEAD: Any = {"h11_max_incomplete_event_size": 32_768}  # bytes
 THREADS = 4
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
@@ -249,8 +248,10 @@ def configured(app: ASGIApp) -> uvicorn.Config:
     quiet: Any = {"log_level": "error", "access_log": False, "lifespan": "off", "server_header": False}
     times: Any = {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": 1}
     # So many are accepted at once, before any is closed; those just closed are still counted.
-    sizes: Any = {"backlog": 64, "limit_concurrency": 2 * MAX_CONNECTIONS, **HEAD}
-    return uvicorn.Config(app, http=Connection, **quiet, **times, **sizes)
+    sizes: Any = {"backlog": 64, "limit_concurrency": 2 * MAX_CONNECTIONS}
+    return uvicorn.Config(
+        app, http=Connection, h11_max_incomplete_event_size=32_768, **quiet, **times, **sizes
+    )
 
 
 def serve(

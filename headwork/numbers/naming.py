@@ -18,26 +18,18 @@ LONGEST_WHOLE = 1000  # characters of what is written without names: as long as 
 
 
 class NamedNumber(sympy.Dummy):  # type: ignore[misc]
-    """A name with its definition; no two are equal, even if they are called the same.
-
-    What is asked of a definition is kept: names are used by many others, and without that a number would be
-    gone through once for each way in which it is reached.
-    """
+    """A name with its definition; no two are equal, even if they are called the same."""
 
     definition: Any
+    # What is asked of it is kept: others use it in more ways than could be gone through.
 
     @cached_property
     def free_symbols(self) -> Any:
         return self.definition.free_symbols
 
-    @cached_property
-    def _evaluated(self) -> dict[int, Any]:
-        return {}
-
+    @lru_cache(maxsize=20_000)  # noqa: B019
     def _eval_evalf(self, precision: int) -> Any:
-        if precision not in self._evaluated:
-            self._evaluated[precision] = self.definition._eval_evalf(precision)
-        return self._evaluated[precision]
+        return self.definition._eval_evalf(precision)
 
     def _sympystr(self, printer: Any) -> str:
         return str(self.name)

@@ -240,7 +240,8 @@ u = []
 for i in range(8):
     u.append(NamedNumber(f"u_{i + 67}", real=True))
     u[-1].definition = sqrt(i + 2)
-print([exact_text(tidy(-u[i] / u[i + 3] + 2 * u[i + 1] / u[i + 3] - u[i + 2] / u[i + 3] + 3)) for i in range(5)])
+for a, b, c, d in zip(u, u[1:], u[2:], u[3:]):
+    print(exact_text(tidy(-a / d + 2 * b / d - c / d + 3)))
 """
 
 
