@@ -76,13 +76,12 @@ def answer_text(name: str, request: str) -> str:
 @call
 def capabilities() -> dict[str, Any]:
     """What is there: the version, the calls, the formats, and what needs more than the core."""
-    has_plots = find_spec("matplotlib") is not None
     return {
         "version": __version__,
         "calls": list(CALLS),
         "formats": [name for name in format_names() if name != "pdf" or find_spec("typst")],
         "first": FIRST,
-        "plots": has_plots,
+        "plots": find_spec("matplotlib") is not None,
         "torch": find_spec("torch") is not None,
     }
 

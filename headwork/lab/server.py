@@ -12,8 +12,9 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -204,11 +205,8 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
     worker = Worker()
     page, css, js = served_page(), style(), script()
 
-    def text(content: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-        async def give(request: Request) -> Response:
-            return Response(content, media_type=kind)
-
-        return give
+    async def give(content: str, kind: str, request: Request) -> Response:
+        return Response(content, media_type=kind)
 
     async def called(request: Request) -> Response:
         name = request.path_params["name"]
@@ -230,9 +228,9 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         return Response(content, media_type="application/json")
 
     routes = [
-        Route("/", text(page, "text/html")),
-        Route("/lab.css", text(css, "text/css")),
-        Route("/lab.js", text(js, "text/javascript")),
+        Route("/", partial(give, page, "text/html")),
+        Route("/lab.css", partial(give, css, "text/css")),
+        Route("/lab.js", partial(give, js, "text/javascript")),
         Route("/call/{name}", called, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), token, hosts)
