@@ -16,24 +16,27 @@ if TYPE_CHECKING:
     from headwork.problems import Solution
 
 
-@command("headwork run --out report/")
+@command("headwork run --out report/", "headwork run --book-only --lab")
 def run(
     out: Annotated[Path | None, Option(help="The folder for the report; a new one by default.")] = None,
     book_only: Annotated[bool, Option("--book-only", help="Train no model.")] = False,
+    lab: Annotated[bool, Option("--lab", help="Write the lab (21 MB) beside it, linked.")] = False,
 ) -> None:
     """Solve the whole problem book and write a report.
 
     Where torch is installed, a small vision transformer is trained too. The report is one page with pictures.
     """
     from headwork.problems import summary
-    from headwork.problems.report import new_folder, report
+    from headwork.problems.report import LAB, new_folder, report
 
     check_out(out, folder=True)
     folder = out or new_folder(Path.cwd())
     results = solve_all()
     print(summary(results).to_text())
     trained = None if book_only else _train_digits(folder)
-    print(f"\nThe report is {report(results, folder, trained).resolve()}")
+    if lab:
+        _write_lab(folder / LAB, None, "")
+    print(f"\nThe report is {report(results, folder, trained, lab).resolve()}")
     if shutil.which("headwork") is None:
         print(f"The command headwork is in {Path(sys.executable).parent}: put that folder on your PATH.")
     tokens = 'headwork explain self-attention --set tokens="1 2; 2 0; 0 1"'
@@ -101,8 +104,9 @@ def _train_digits(folder: Path) -> Any:
     return job
 
 
-@command("headwork lab", "headwork lab --save course.html", "headwork lab --site lab/")
+@command("headwork lab", "headwork lab A2", "headwork lab --save course.html", "headwork lab --site lab/")
 def lab(
+    place: Annotated[str, Argument(help="Where to begin: softmax, hw3/1.1e, A2.")] = "",
     save: Annotated[Path | None, Option(help="Write the page as one file that needs no server.")] = None,
     site: Annotated[Path | None, Option(help="Write it as a folder for any static web host.")] = None,
     host: Annotated[
@@ -118,12 +122,16 @@ def lab(
     It is served from this computer, for whoever has the address with its token, until Ctrl-C. --save and
     --site put Python itself into the page (fetched once, some 20 MB), so that it needs no server.
     """
+    from headwork.lab import page
+
+    at = page.place(place)
     if save or site:
-        _write_lab(save, site)
+        _write_lab(save, site, at)
         return
     from headwork.lab.server import serve
 
     def announce(address: str) -> None:
+        address += at
         print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)
         if browser:
             _open_browser(address)
@@ -131,14 +139,14 @@ def lab(
     serve(host=host, port=port, announce=announce)
 
 
-def _write_lab(save: Path | None, site: Path | None) -> None:
+def _write_lab(save: Path | None, site: Path | None, at: str) -> None:
     from headwork.files import write_atomic
     from headwork.lab import page
 
     check_out(save)
     check_out(site, folder=True, option="--site")
     if save:
-        print(f"wrote {write_atomic(save, page.one_file())}", file=sys.stderr)
+        print(f"wrote {write_atomic(save, page.one_file())}{at}", file=sys.stderr)
     for name, data in page.site().items() if site else ():
         assert site is not None
         write_atomic(site / name, data)

@@ -6,6 +6,7 @@
 
 import base64
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,8 +21,9 @@ from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
+from headwork.lab import states as changes
 from headwork.lab.sentences import of_cell
-from headwork.lab.states import CellError, State, Worked, cell_index, read_state, resize, turn, work
+from headwork.lab.states import MASKS, CellError, State, Worked, cell_index, read_state, work
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
@@ -33,6 +35,7 @@ from headwork.readings.showing import trace_data
 FIRST = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41
 MAX_PASTE = 20_000
+STYLE = re.compile(r"<style.*?</style>", re.S)  # of a figure: refused by the policy, and in lab.css
 Call = Callable[..., dict[str, Any]]
 CALLS: dict[str, Call] = {}
 
@@ -60,12 +63,8 @@ def answer(name: str, request: Any) -> dict[str, Any]:
         large = isinstance(error, TooLarge) or getattr(error, "too_large", False)
         return {"error": {"message": str(error), "kind": "too large" if large else "input", **where}}
     except (TypeError, ValueError, RecursionError, OverflowError, KeyError, IndexError) as error:
-        return {
-            "error": {
-                "message": f"{name}: the request does not fit ({type(error).__name__}).",
-                "kind": "input",
-            }
-        }
+        message = f"{name}: the request does not fit ({type(error).__name__})."
+        return {"error": {"message": message, "kind": "input"}}
 
 
 def answer_text(name: str, request: str) -> str:
@@ -77,13 +76,12 @@ def answer_text(name: str, request: str) -> str:
 @call
 def capabilities() -> dict[str, Any]:
     """What is there: the version, the calls, the formats, and what needs more than the core."""
-    has_plots = find_spec("matplotlib") is not None
     return {
         "version": __version__,
         "calls": list(CALLS),
         "formats": [name for name in format_names() if name != "pdf" or find_spec("typst")],
         "first": FIRST,
-        "plots": has_plots,
+        "plots": find_spec("matplotlib") is not None,
         "torch": find_spec("torch") is not None,
     }
 
@@ -136,25 +134,27 @@ def cell(state: Any, path: str, index: str) -> dict[str, Any]:
         "names": names,
         "numbers": str(found),
         "words": of_cell(worked, path, at),
-        "edit": _editable(found.exact or found.decimal),
+        "edit": (found.exact or found.decimal).replace("∞", "oo").replace("undefined", ""),
         "sources": [[name, ",".join(map(str, i))] for name, i in sources],
     }
-
-
-def _editable(text: str) -> str:
-    return text.replace("∞", "oo").replace("undefined", "")
 
 
 @call
 def resized(state: Any, name: str, axis: int, by: int) -> dict[str, Any]:
     """The canvas with a token, or an entry of a width, more or fewer."""
-    return view(work(resize(read_state(state), name, axis, by)))
+    return view(work(changes.resize(read_state(state), name, axis, by)))
 
 
 @call
 def turned(state: Any, tokens_as: str) -> dict[str, Any]:
     """The canvas with tokens as rows or as columns."""
-    return view(work(turn(read_state(state), tokens_as)))
+    return view(work(changes.turn(read_state(state), tokens_as)))
+
+
+@call
+def mask_cells(state: Any, name: str = "mask") -> dict[str, Any]:
+    """The canvas with the cells of its mask, to be typed."""
+    return view(work(changes.with_mask_cells(read_state(state), name)))
 
 
 @call
@@ -172,7 +172,8 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         raise CellError(error, name) from None
     if name in now.inputs and isinstance(new, list) and _depth(new) < _depth(now.inputs[name]):
         new = [new]  # one row of a matrix
-    return view(work(replace(now, inputs={**now.inputs, name: new}, edits={})))
+    changed = replace(now, inputs={**now.inputs, name: new}, edits={})
+    return view(work(changed if name in MASKS else changes.fit_masks(changed, work(now).trace.mechanism)))
 
 
 def _depth(nested: Any) -> int:
@@ -197,30 +198,25 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
         raise InputError(f"{path} has no finite values to draw along {of}.")
     low, high = min(y for _, y in pairs), max(y for _, y in pairs)
     span = high - low
-    points = [
-        [i / (len(pairs) - 1), (y - low) / span if span > 1e-12 else 0.5] for i, (_, y) in enumerate(pairs)
-    ]
-    current = _text_now(now, of, of_index)
-    at = next((i for i, (text, _) in enumerate(pairs) if text == current), None)
-    changed = (
-        "does not change" if span <= 1e-12 else f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
-    )
+    heights = [(y - low) / span if span > 1e-12 else 0.5 for _, y in pairs]
+    points = [[i / (len(pairs) - 1), height] for i, height in enumerate(heights)]
+    typed = _text_now(now, of, of_index)
+    at = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
+    current = "undefined" if watched is None else number_text(watched, 4)
+    flat, ran = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
+    named = f"{of}[{of_index}]" if of_index else of
     ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]
     return {
         "points": points,
         "values": [number_text(y, now.digits) for _, y in pairs],
         "moved": [with_infinity(text) for text, _ in pairs],
         "at": at,
-        "flat": span <= 1e-12,
+        "flat": flat,
         "x": ends,
         "y": [number_text(low, 4), number_text(high, 4)],
-        "words": f"{path}[{index}] {changed} while {of}{f'[{of_index}]' if of_index else ''} goes "
-        f"from {ends[0]} to {ends[1]}. Now it is {_now(watched)}.",
+        "words": f"{path}[{index}] {'does not change' if flat else ran} while {named} goes "
+        f"from {ends[0]} to {ends[1]}. Now it is {current}.",
     }
-
-
-def _now(number: float | None) -> str:
-    return "undefined" if number is None else number_text(number, 4)
 
 
 def _number(worked: Worked, path: str, index: str) -> float | None:
@@ -238,6 +234,8 @@ def _text_now(state: State, of: str, of_index: str) -> str:
 
 def _moved_values(state: State, of: str, of_index: str) -> list[str]:
     """The values that are tried: the stops of the slider, or on both sides of what stands there now."""
+    if of in MASKS and of in state.inputs:
+        return ["0", "1"]
     control = next((o for o in view(work(state))["options"] if o["name"] == of), None)
     if control is not None:
         if "stops" not in control:
@@ -311,7 +309,7 @@ def problem(slug: str) -> dict[str, Any]:
             if f.published
         ],
         "states": states,
-        "html": str(blocks_markup(b for b in rest if not isinstance(b, Values))),
+        "html": STYLE.sub("", str(blocks_markup(b for b in rest if not isinstance(b, Values)))),
         "checks": [f"{f.label}: {f.ours}" for f in solution.findings],
     }
 

@@ -8,6 +8,7 @@ Python, or else by Pyodide under node. Compiled files are kept by the digest of 
 import hashlib
 import importlib.util
 import io
+import re
 import shutil
 import subprocess
 import tempfile
@@ -40,46 +41,10 @@ LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing"
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
 KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
 # Parts of the packages that nothing here imports, and tests.
-UNUSED = (
-    *(
-        "/tests/",
-        "/f2py/",
-        "/_pyinstaller/",
-        "/distutils/",
-        "/benchmarks/",
-        "sympy/sandbox",
-        "sympy/testing/",
-    ),
-    *(
-        "sympy/parsing/autolev",
-        "sympy/parsing/latex",
-        "sympy/parsing/c/",
-        "sympy/parsing/fortran",
-        "sympy/physics",
-    ),
-    *(
-        "sympy/stats",
-        "sympy/codegen",
-        "sympy/diffgeom",
-        "sympy/crypto",
-        "sympy/holonomic",
-        "sympy/categories",
-    ),
-    *(
-        "sympy/vector",
-        "sympy/liealgebras",
-        "plotting/pygletplot/plot",
-        "numpy/random/_examples",
-        "numpy/random/lib",
-    ),
-    *(
-        "numpy/_core/include",
-        "numpy/_core/lib",
-        "numpy/ma/",
-        "numpy/polynomial/",
-        "numpy/fft/",
-        "numpy/testing/",
-    ),
+UNUSED = re.compile(
+    r"/(tests|f2py|_pyinstaller|distutils|benchmarks)/|plotting/pygletplot/plot|numpy/random/(_examples|lib)"
+    r"|numpy/(_core/(include|lib)|(ma|polynomial|fft|testing)/)|sympy/(sandbox|testing/|physics|stats|codegen"
+    r"|parsing/(autolev|latex|c/|fortran)|diffgeom|crypto|holonomic|categories|vector|liealgebras)"
 )
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 MAGIC = b"+\x0e\r\n"  # of the bytecode that Pyodide 314 reads
@@ -111,7 +76,7 @@ def _read(folder: Path, known: dict[str, File], start: str) -> bytes:
 
 
 def _kept(name: str) -> bool:
-    return name.endswith(KEPT_SUFFIXES) and not any(part in f"/{name}" for part in UNUSED)
+    return name.endswith(KEPT_SUFFIXES) and not UNUSED.search(f"/{name}")
 
 
 def _wheel(data: bytes) -> Archive:

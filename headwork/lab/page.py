@@ -13,13 +13,14 @@ from typing import Any
 from markupsafe import Markup
 
 from headwork.documents.templates import read_asset, script_data
-from headwork.lab.calls import FIRST, answer, example_state
+from headwork.lab.calls import FIRST, answer, example_state, examples
 
 HERE = Path(__file__).parent / "page"
 STYLES = ("page.css", "trace.css", "lab.css")
 SCRIPTS = (
     *("flow.js", "typeset.js", "copy.js"),  # of the page that headwork explain writes
-    *("backend.js", "address.js", "canvas.js", "try.js", "problems.js", "start.js", "python.js", "lab.js"),
+    *("backend.js", "address.js", "canvas.js", "play.js", "try.js"),
+    *("problems.js", "start.js", "python.js", "lab.js"),
 )
 # Scripts only from the page itself; style attributes are how figures and tints are drawn.
 SERVED_POLICY = (
@@ -55,12 +56,23 @@ def fill(**parts: Any) -> str:
 
 def lab_data(**more: Any) -> Markup:
     """What the scripts need to begin with."""
-    data = {
-        "first": FIRST,
-        "state": answer("explain", {"state": example_state(FIRST).as_data()})["state"],
-        **more,
-    }
+    state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
+    data = {"first": FIRST, "state": state, **more}
     return Markup(str(script_data(data)).replace("<script ", '<script id="lab-data" ', 1))
+
+
+def place(name: str) -> str:
+    """The end of an address that opens a mechanism, a question of a hand-out or a problem of the book.
+
+    >>> place("softmax"), place("hw3/1.1e"), place("A2"), place("")
+    ('#/try/softmax', '#/problems/hw3/1.1e', '#/problems/task2/b', '')
+    """
+    from headwork.problems.handouts import look_up, questions
+
+    if not name or name in examples():
+        return name and f"#/try/{name}"
+    asked = next((q.name for q in questions().values() if name.upper() in q.problems), "")
+    return f"#/problems/{asked or look_up(name)[0].name}"
 
 
 def served_page() -> str:

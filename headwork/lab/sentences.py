@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.lab.states import Worked
+from headwork.lab.states import MASKS, Worked
 from headwork.readings import Trace, TraceValue
 
 EVEN = 1e-9  # weights closer than this are called even
@@ -92,22 +92,32 @@ def of_cell(worked: Worked, path: str, index: tuple[int, ...]) -> str:
     if key in worked.state.edits.get(path, {}):
         was = worked.before[path].cell(path, *index)
         return f"You set this cell. Worked out, it would be {was.exact or was.decimal}."
-    if path in trace.inputs:
-        return "An input: type another number, and all that depends on it follows."
     name = path.rpartition("/")[2]
     at = dict(zip(value.axes, index, strict=True))
     who, whom = _who(trace, value)
+    if name in MASKS and "key" in at:
+        return f"1: {who} {at['query']} may attend to {whom} {at['key']}. 0: it may not."
+    if path in trace.inputs:
+        return "An input: type another number, and all that depends on it follows."
     head = f"In head {at['head']}: " if "head" in at else ""
     if name == "weights" and {"query", "key"} <= set(at):
         number = value.values[index]
         part = f"{share(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
         gives = f"{head}{who} {at['query']} gives {part} to {whom} {at['key']}"
-        return f"{gives}: its exponential, over the sum of the row."
+        if str(trace.options.get("beta")) in ("inf", "oo"):
+            return f"{gives}: at β = ∞ the largest score of a row takes all, ties share."
+        if "linear" in trace.mechanism.slug:
+            return f"{gives}: this score, over the sum of its row."
+        return f"{gives}: e to the power of this score, over the sum of its row."
     if name == "scores" and {"query", "key"} <= set(at):
         return (
             f"{head}how well the query of {who} {at['query']} fits the key of {whom} {at['key']}: "
             "their dot product, times β."
         )
+    if name == "masked" and {"query", "key"} <= set(at):
+        if value.values[index] == -np.inf:
+            return f"{head}the mask hides {whom} {at['key']} from {who} {at['query']}: no weight goes there."
+        return f"{head}{who} {at['query']} may attend to {whom} {at['key']}: the score stays as it is."
     if name == "output" and _weights(trace) is not None and "query" in at:
         return f"The mean of the values, weighted by what {who} {at['query']} gives to each {whom}."
     if name in PARTS and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:

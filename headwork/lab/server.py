@@ -2,7 +2,7 @@
 
 Before any work is done a request must name this host, carry the token, and, where it asks for something to be
 worked out, come from this page and be small. Work is done in a few threads; what a client no longer waits for
-is given up.
+is given up. A connection that asks for nothing, or does not read its answer, is closed.
 """
 
 import asyncio
@@ -12,15 +12,18 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headwork.errors import InputError
 from headwork.lab.calls import CALLS, FIRST, answer, example_state
@@ -28,6 +31,8 @@ from headwork.lab.page import SERVED_POLICY, script, served_page, style
 
 MAX_BODY = 256_000  # bytes of one request
 BODY_SECONDS = 10  # for the whole of it
+IDLE_SECONDS = 30  # of a connection without a whole request, or with an answer that is not read
+MAX_CONNECTIONS = 200
 THREADS = 4
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
@@ -79,12 +84,14 @@ class Guard:
         )
         if not secrets.compare_digest(given.encode(), self.token.encode()):
             return refuse("Open the address that headwork lab printed: it has the token.", 403)
-        if request.method not in ("GET", "HEAD"):
-            if request.headers.get("origin", "") not in (f"http://{host}", f"https://{host}"):
-                return refuse("foreign origin", 403)
-            length = request.headers.get("content-length", "")
-            if length and (not length.isdecimal() or int(length) > MAX_BODY):
-                return refuse(f"at most {MAX_BODY:,} bytes", 413)
+        length = request.headers.get("content-length", "0")
+        if request.method in ("GET", "HEAD"):  # nothing would read a body to its end
+            if length != "0" or "transfer-encoding" in request.headers:
+                return refuse("no body is read here", 413)
+        elif request.headers.get("origin", "") not in (f"http://{host}", f"https://{host}"):
+            return refuse("foreign origin", 403)
+        elif not length.isdecimal() or len(length) > 9 or int(length) > MAX_BODY:
+            return refuse(f"at most {MAX_BODY:,} bytes", 413)
         return None
 
     @staticmethod
@@ -104,6 +111,37 @@ class Guard:
             await send(message)
 
         return sending
+
+
+class Connection(H11Protocol):
+    """A connection that is closed where it is idle for long, and before others where there are too many."""
+
+    idle: asyncio.TimerHandle  # cancelled while a request is under way
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.idle = self.loop.call_later(IDLE_SECONDS, self.close)
+        waiting = [c for c in self.connections if isinstance(c, Connection) and not c.idle.cancelled()]
+        if len(self.connections) > MAX_CONNECTIONS:
+            min(waiting, key=lambda connection: connection.idle.when()).close()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.idle.cancel()
+
+    def on_response_complete(self) -> None:
+        self.idle = self.loop.call_later(IDLE_SECONDS, self.close)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.idle.cancel()
+        super().connection_lost(exc)
+
+    def close(self) -> None:
+        """At once: whoever does not read would hold an answer back for ever."""
+        self.idle.cancel()
+        self.transport.abort()
 
 
 async def read_body(request: Request) -> bytes | None:
@@ -167,11 +205,8 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
     worker = Worker()
     page, css, js = served_page(), style(), script()
 
-    def text(content: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-        async def give(request: Request) -> Response:
-            return Response(content, media_type=kind)
-
-        return give
+    async def give(content: str, kind: str, request: Request) -> Response:
+        return Response(content, media_type=kind)
 
     async def called(request: Request) -> Response:
         name = request.path_params["name"]
@@ -193,9 +228,9 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         return Response(content, media_type="application/json")
 
     routes = [
-        Route("/", text(page, "text/html")),
-        Route("/lab.css", text(css, "text/css")),
-        Route("/lab.js", text(js, "text/javascript")),
+        Route("/", partial(give, page, "text/html")),
+        Route("/lab.css", partial(give, css, "text/css")),
+        Route("/lab.js", partial(give, js, "text/javascript")),
         Route("/call/{name}", called, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), token, hosts)
@@ -206,29 +241,27 @@ def warm() -> None:
     answer("explain", {"state": {**example_state(FIRST).as_data(), "exact": True}})
 
 
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How the application is served."""
+    quiet: Any = {"log_level": "error", "access_log": False, "lifespan": "off", "server_header": False}
+    times: Any = {"timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": 1}
+    # So many are accepted at once, before any is closed; those just closed are still counted.
+    sizes: Any = {"backlog": 64, "limit_concurrency": 2 * MAX_CONNECTIONS}
+    return uvicorn.Config(
+        app, http=Connection, h11_max_incomplete_event_size=32_768, **quiet, **times, **sizes
+    )
+
+
 def serve(
     *, host: str = "127.0.0.1", port: int = 0, announce: Callable[[str], None], token: str | None = None
 ) -> None:
     """Serve until interrupted; ``announce`` gets the address with its token once the server listens."""
-    import uvicorn
-
     token = token or secrets.token_urlsafe(24)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     names = LOOPBACK if host == "127.0.0.1" else (*LOOPBACK, host, *_own_names())
     hosts = frozenset(f"{name}:{port}" for name in names)
-    config = uvicorn.Config(
-        application(token, hosts),
-        log_level="error",
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=1,
-        limit_concurrency=200,
-        h11_max_incomplete_event_size=32_768,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(application(token, hosts)))
     shown = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
     with contextlib.suppress(KeyboardInterrupt):
         announce(f"http://{shown}:{port}/?token={token}")

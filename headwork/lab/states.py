@@ -22,6 +22,7 @@ from headwork.readings.assembling import token_axis
 MAX_CELLS = 2_000  # of all inputs; a page shows no more
 MAX_TEXT = 20_000  # characters of one input
 KEPT = 32  # worked states, so that pointing at a cell works nothing out again
+MASKS = ("mask", "memory_mask")
 # What the command line would advise, in words of the page.
 IN_THE_PAGE = {
     "Leave out --exact to work in decimals": "Switch to decimals",
@@ -96,10 +97,12 @@ def read_state(data: Any) -> State:
         raise InputError("the state: edits are not readable. Expected steps with cells and texts.")
     if not 0 <= data.get("digits", 4) <= 12:
         raise InputError("digits: expected 0 to 12.")
+    options = {name: str(value)[:MAX_TEXT] for name, value in data.get("options", {}).items()}
     inputs = {name: _texts(name, value) for name, value in data.get("inputs", {}).items()}
+    for name in [n for n in MASKS if ";" in options.get(n, "")]:  # typed as a matrix: its cells are inputs
+        inputs[name] = _texts(name, options.pop(name))
     if (cells := sum(len(list(entries(value))) for value in inputs.values())) > MAX_CELLS:
         raise TooLarge(f"{cells:,} numbers; the page shows {MAX_CELLS:,}. Use headwork explain for more.")
-    options = {name: str(value)[:MAX_TEXT] for name, value in data.get("options", {}).items()}
     return State(**{**data, "inputs": inputs, "options": options})
 
 
@@ -276,7 +279,7 @@ def resize(state: State, name: str, axis: int, by: int) -> State:
     for other in inputs:
         for along in [i for i, word in enumerate(axis_words(mechanism, state, other)) if word == words[axis]]:
             inputs[other] = _resized(inputs[other], along, by, other, other in trained)
-    return replace(state, inputs=inputs, edits={})
+    return fit_masks(replace(state, inputs=inputs, edits={}), mechanism)
 
 
 def _resized(nested: Any, axis: int, by: int, name: str, trained: bool) -> Any:
@@ -291,3 +294,36 @@ def _resized(nested: Any, axis: int, by: int, name: str, trained: bool) -> Any:
 
 def _filled(like: Any, text: str) -> Any:
     return [_filled(part, text) for part in like] if isinstance(like, list) else text
+
+
+# --- masks --------------------------------------------------------------------------------------------
+def with_mask_cells(state: State, name: str) -> State:
+    """The state with a mask of cells that can be typed: as it is now, as large as the scores, 1 where new.
+
+    >>> inputs = {"tokens": "1 2; 0 1"}
+    >>> state = read_state({"mechanism": "self-attention", "inputs": inputs, "options": {"mask": "causal"}})
+    >>> with_mask_cells(state, "mask").inputs["mask"]
+    [['1', '0'], ['1', '1']]
+    """
+    inputs, options = dict(state.inputs), dict(state.options)
+    before, choice = np.array(inputs.pop(name, [[]]), object), options.pop(name, "")
+    trace = work(replace(state, inputs=inputs, options=options, edits={})).trace
+    paths = (p for p in trace.steps if p.endswith("scores") and ("cross" in p) == (name == "memory_mask"))
+    if name not in trace.mechanism.options or not (path := next(paths, "")):
+        raise CellError(f"{trace.mechanism.slug} takes no {name} of cells.", name)
+    sizes = dict(zip(trace[path].axes, trace[path].shape, strict=True))
+    if not before.size and (choice or trace.options[name]) == "causal":
+        before = np.tri(sizes["query"], sizes["key"], sizes["key"] - sizes["query"], dtype=int)
+        before = before if trace[path].axes[-1] == "key" else before.T
+    cells = np.ones(trace[path].shape[-2:], object)
+    kept = tuple(slice(min(pair)) for pair in zip(cells.shape, before.shape, strict=True))
+    cells[kept] = before[kept]
+    typed = [[str(cell) for cell in row] for row in cells]
+    return replace(state, inputs={**inputs, name: typed}, options=options, edits={})
+
+
+def fit_masks(state: State, mechanism: Mechanism) -> State:
+    """The state with its typed masks made as large as the scores."""
+    for name in (name for name in MASKS if name in state.inputs and name in mechanism.options):
+        state = with_mask_cells(state, name)
+    return state

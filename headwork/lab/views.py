@@ -8,13 +8,13 @@ from headwork.documents.formats.html import Card, Frame
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.writing import with_infinity
 from headwork.lab.sentences import overview
-from headwork.lab.states import State, Worked, axis_words
+from headwork.lab.states import MASKS, State, Worked, axis_words
 from headwork.note import Mechanism
 from headwork.numbers.graph import operations_between
 from headwork.numbers.options import literal_choices
 from headwork.numbers.typed import SymbolFound, read_number
 from headwork.readings import Trace
-from headwork.readings.assembling import TOKEN_AXES
+from headwork.readings.assembling import HARD_RULE, TOKEN_AXES
 from headwork.readings.showing import trace_values
 
 # From the plain mean to hard attention, for the slider; what is typed is put among them.
@@ -36,13 +36,14 @@ def view(worked: Worked) -> dict[str, Any]:
     }
     columns = _columns(trace, sources)
     values = []
+    resizable = [n for n in state.inputs if n not in MASKS or n not in trace.mechanism.options]
     for card in cards:
         path = card.value.name
         values.append(
             {
                 "path": path,
                 "symbol": plain_formula(card.value.symbol),
-                "formula": mathml(card.value.equation),
+                "formula": mathml(card.value.equation.replace(HARD_RULE, "")),  # the sentence says it
                 "size": card.value.size.replace(" x ", " × "),
                 "input": path in trace.inputs,
                 "column": columns[path],
@@ -51,7 +52,7 @@ def view(worked: Worked) -> dict[str, Any]:
                 "whole": card.whole,
                 "matrices": [_matrix(frame, card, matrix) for matrix in card.matrices],
                 **({"typed": state.inputs[path]} if path in state.inputs else {}),
-                **({"axes": axis_words(trace.mechanism, state, path)} if path in state.inputs else {}),
+                **({"axes": axis_words(trace.mechanism, state, path)} if path in resizable else {}),
             }
         )
     return {
@@ -102,13 +103,13 @@ def _sources(trace: Trace, path: str) -> list[str]:
 
 def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
     """The column of each card: after all that it reads; parameters right before what uses them."""
-    trained = {name for name, value in trace.inputs.items() if getattr(value.card, "trained", False)}
+    trained = {n for n, v in trace.inputs.items() if n in MASKS or getattr(v.card, "trained", False)}
     depth: dict[str, float] = {name: 0.0 for name in trace.inputs if name not in trained}
     for path in trace.steps:
         depth[path] = 1 + max((depth[s] for s in sources[path] if s in depth), default=0.0)
     for name in trained:
         used = [depth[path] for path in trace.steps if name in sources[path]]
-        depth[name] = min(used, default=1.0) - 0.5
+        depth[name] = min(used, default=1.0) - (1 if name in MASKS else 0.5)  # masks below the scores
     order = sorted(set(depth.values()))
     return {path: order.index(d) for path, d in depth.items()}
 
@@ -116,14 +117,11 @@ def _columns(trace: Trace, sources: dict[str, list[str]]) -> dict[str, int]:
 # --- options ----------------------------------------------------------------------------------------------
 def _options(trace: Trace, state: State) -> Iterator[dict[str, Any]]:
     """Each option as a control: its kind, its choices or stops, and what it is now."""
-    yield from controls(trace.mechanism, state.options, trace)
+    cells = {name: "matrix" for name in MASKS if name in state.inputs}
+    yield from controls(trace.mechanism, {**state.options, **cells}, trace)
     if any(axis in TOKEN_AXES for card in trace.mechanism.inputs for axis in card.axes.split()):
-        yield {
-            "name": "tokens_as",
-            "kind": "choice",
-            "choices": ["rows", "columns"],
-            "value": state.tokens_as,
-        }
+        choice = {"kind": "choice", "choices": ["rows", "columns"], "value": state.tokens_as}
+        yield {"name": "tokens_as", **choice}
 
 
 def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> Iterator[dict[str, Any]]:
@@ -134,9 +132,10 @@ def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> It
         usual = "" if parameter.default in (parameter.empty, None) else str(parameter.default)
         control = {"name": name, "value": str(given.get(name, usual)), "text": texts.get(name, usual)}
         if choices := literal_choices(hints[name]):
-            yield {**control, "kind": "choice", "choices": [str(c) for c in choices if c is not None]}
+            none = [] if control["value"] in choices and parameter.default is not None else ["none"]
+            yield {**control, "kind": "choice", "choices": [*none, *map(str, choices)]}
         elif "mask" in marks:
-            yield {**control, "kind": "choice", "choices": ["none", "causal"], "typed": True}
+            yield {**control, "kind": "choice", "choices": ["none", "causal", "matrix"]}
         elif name == "beta":
             stops, at = _stops(str(given.get(name) or _usual_beta(trace)))
             labels = list(map(with_infinity, stops))

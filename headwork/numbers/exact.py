@@ -232,8 +232,8 @@ def _exponential_bases(value: Any) -> dict[Any, Any]:
         for one, content in members:
             swaps[one] = (stand_in, int(content / unit), sympy.exp(rest * unit))
     # SymPy takes what has no free symbols for a constant, and would not divide by it.
-    named = [symbol for symbol in value.atoms(sympy.Dummy) if hasattr(symbol, "definition")]
-    return swaps | {name: (sympy.Dummy(), 1, name) for name in named}
+    named = (symbol for symbol in value.atoms(sympy.Dummy) if hasattr(symbol, "definition"))
+    return swaps | {name: (sympy.Dummy(), 1, name) for name in sorted(named, key=sympy.default_sort_key)}
 
 
 def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ A name is a number, not a free symbol: it is evaluated and compared through its 
 from a long number stays short, and SymPy's work small.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import sympy
@@ -21,11 +21,13 @@ class NamedNumber(sympy.Dummy):  # type: ignore[misc]
     """A name with its definition; no two are equal, even if they are called the same."""
 
     definition: Any
+    # What is asked of it is kept: others use it in more ways than could be gone through.
 
-    @property
+    @cached_property
     def free_symbols(self) -> Any:
         return self.definition.free_symbols
 
+    @lru_cache(maxsize=20_000)  # noqa: B019
     def _eval_evalf(self, precision: int) -> Any:
         return self.definition._eval_evalf(precision)
 

@@ -82,6 +82,8 @@ def _read_number(value: Any, exact: bool, where: str) -> Any:
 
 def _read_mask(value: Any, exact: bool, where: str) -> Any:
     if isinstance(value, str) and value.isalpha():
+        if value == "none":
+            return None
         if value != "causal":
             raise InputError(
                 f"{where} is '{value}'. Expected causal, or a matrix of 1 (may attend) and 0 (may not)."

@@ -56,8 +56,9 @@ class Question:
                 tuple(Item(f"published: {published}. {' '.join(why.split())}") for published, why in errors)
             )
         worked = f"Worked in full: headwork problems {' and '.join(self.problems)}. " if self.problems else ""
-        yield Prose(f"{worked}In code: the notebook {self.notebook}. To try it, and to practise it:")
-        yield Code(f"{self.command}\nheadwork practice new {self.exercise} --out exercise/")
+        yield Prose(f"{worked}In code: the notebook {self.notebook}. To change it, try it, practise it:")
+        more = f"headwork practice new {self.exercise} --out exercise/"
+        yield Code(f"headwork lab {self.name}\n{self.command}\n{more}")
 
     def as_data(self) -> dict[str, Any]:
         return {

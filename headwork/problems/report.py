@@ -17,7 +17,7 @@ from headwork.problems.handouts import handout_texts, questions
 from headwork.readings import explain
 
 BETAS = ("0", "0.5", "1", "2", "10", "oo")
-DIGITS = "digits/report.html"
+DIGITS, LAB = "digits/report.html", "lab.html"  # beside the report, where there is one
 WEIGHTS = "Each row sums to 1. Row 2 has four equal scores: it never sharpens."
 ABOUT = (
     "Attention, transformers, convolution and recurrence: every question of five hand-outs, solved by the "
@@ -46,10 +46,13 @@ def new_folder(parent: Path) -> Path:
     return new_path(parent / f"report-{date.today().isoformat()}")
 
 
-def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) -> Path:
-    """Write report.html and return its path; ``trained`` is the result on the digits, with a picture."""
+def report(solutions: dict[str, Solution], folder: Path, trained: Any = None, lab: bool = False) -> Path:
+    """Write report.html and return its path; ``trained`` is the result on the digits, with a picture.
+
+    ``lab`` says that the lab stands beside it, so that questions lead to their pages there.
+    """
     weights = Figure(weights_figure(), "weights of A2 for several beta", WEIGHTS)
-    parts: list[Any] = [_doors(trained), *_questions(solutions)]
+    parts: list[Any] = [_doors(trained, lab), *_questions(solutions, lab)]
     parts += [Heading("The weights of A2 for several beta"), weights]
     parts += [Heading("Every answer at a glance"), Details("The short table", (summary(solutions),))]
     if trained is not None:
@@ -61,16 +64,14 @@ def report(solutions: dict[str, Solution], folder: Path, trained: Any = None) ->
     return write_atomic(folder / "report.html", document.to_html())
 
 
-def _doors(trained: Any) -> Items:
+def _doors(trained: Any, lab: bool) -> Items:
     """Where a reader may begin."""
     handouts = [part for name in handout_texts() for part in (", ", Link(name, f"#{name}"))][1:]
     model: Inline = "headwork run without --book-only trains one on digits."
     if trained is not None:
         model = (Link("its report", DIGITS), " says what it learned of digits, and where it goes wrong.")
-    example = (
-        Link("four tokens by hand", "#A2"),
-        ": point at a number, and see what it comes from; headwork lab opens them to change.",
-    )
+    change = (Link("the lab", LAB), " has them to change.") if lab else ("headwork lab has them to change.",)
+    example = (Link("four tokens by hand", "#A2"), ": point at a number, see what it comes from; ", *change)
     doors = {
         "Look up a question": tuple(handouts),
         "See attention at work": example,
@@ -79,7 +80,7 @@ def _doors(trained: Any) -> Items:
     return Items(tuple(Item(text, f"{name}:") for name, text in doors.items()))
 
 
-def _questions(solutions: dict[str, Solution]) -> Iterator[Block]:
+def _questions(solutions: dict[str, Solution], lab: bool) -> Iterator[Block]:
     """The book by hand-out, question by question; a problem is folded below the first that it answers."""
     left = dict(solutions)
     for name, handout in handout_texts().items():
@@ -87,7 +88,9 @@ def _questions(solutions: dict[str, Solution]) -> Iterator[Block]:
         for number, question in handout["questions"].items():
             asked = questions()[f"{name}/{number}"]
             again = [slug for slug in question["problems"] if slug in solutions and slug not in left]
-            links = [Prose((Link(f"{slug}. {entries()[slug].title}", f"#{slug}"),)) for slug in again]
+            leads = [Link(f"{slug}. {entries()[slug].title}", f"#{slug}") for slug in again]
+            leads += [Link("Change its numbers in the lab", f"{LAB}#/problems/{asked.name}")] * lab
+            links = [Prose((lead,)) for lead in leads]
             yield Details(f"{asked.name}: {asked.asks}", (*asked.blocks(work=False), *links), asked.name)
             for slug in (slug for slug in question["problems"] if slug in left):
                 summary = f"{slug}. {entries()[slug].title}: {solutions[slug].short_answer}"

@@ -20,9 +20,10 @@ TOKEN_AXES = ("token", "query", "patch")
 COUNTED = re.compile(r"(?:^|/)(?:step|chunk|head) (\d+)/")
 # At beta = infinity S stands without beta, which would make it infinite; the weights are the limit.
 SOFTMAX = re.compile(r"\\operatorname\{softmax\}\((.*?)\) \\text\{ over keys\}")
+HARD_RULE = r"\text{: the largest score of a row takes all, ties share}"
 HARD = (
     r"\\text{limit of } \\operatorname{softmax}(\\beta\\, \1) \\text{ as } \\beta \\to \\infty"
-    r"\\text{: the largest score of a row takes all, ties share}"
+    + HARD_RULE.replace("\\", r"\\")
 )
 AnyTrace = TypeVar("AnyTrace", bound=Trace)
 

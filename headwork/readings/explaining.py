@@ -1,6 +1,7 @@
 """``headwork.explain``: a mechanism's name and a person's numbers in, a ``Trace`` out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
 from headwork.files import read_toml
 from headwork.mechanisms.definitions import DEFINITIONS
-from headwork.note import MECHANISMS, Mechanism, get_mechanism
+from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import SymbolFound, read_tensor
@@ -102,6 +103,9 @@ def _work(
         for name in mechanism.options
         if name in present
     }
+    if typed := [name for name, value in options.items() if getattr(value, "shape", ())]:
+        mechanism = replace(mechanism, inputs=(*mechanism.inputs, *map(mask_card, typed)))
+        inputs |= {name: options.pop(name) for name in typed}
     swaps = {path: read_tensor(value, exact=exact, where=path) for path, value in replacing.items()}
     if columns:
         inputs = {c.name: as_rows(inputs[c.name], c) for c in mechanism.inputs if c.name in inputs}
@@ -135,6 +139,11 @@ def _work(
     )
     trace.warnings.extend(cautions(trace, columns=columns))
     return trace
+
+
+def mask_card(name: str) -> Input:
+    """A mask that was typed is shown among the inputs, the way round in which scores are."""
+    return Input(name, "m" if name == "mask" else "m'", "query key", "1 where it may attend, 0 where not")
 
 
 def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequence[str] = ()) -> None:

@@ -183,8 +183,16 @@ class Trace(Shown):
             exact=self.exact_text(number) if self.exact and decimal != "undefined" else "",
             decimal=decimal,
             latex=in_latex(tree, lambda leaf: number_latex(leaf.value, self.digits)),
-            sources=tuple(dict.fromkeys((c.label, self._display_index(c)) for c in cells(tree))),
+            sources=tuple(dict.fromkeys(self._sources(value, inner, tree))),
         )
+
+    def _sources(self, value: TraceValue, inner: tuple[int, ...], tree: Tree) -> Iterator[Any]:
+        """The cells in the arithmetic of one, and of a mask that was typed the one that lets it through."""
+        yield from ((cell.label, self._display_index(cell)) for cell in cells(tree))
+        if value.raw.node.operation == "masked_fill":
+            for mask in (m for m in value.raw.node.operands[1].node.operands if m.label in self.inputs):
+                at = tuple(min(i, n - 1) for i, n in zip(inner[-len(mask.shape) :], mask.shape, strict=True))
+                yield mask.label, self.inputs[mask.label].full_index(at)
 
     def exact_text(self, value: Any) -> str:
         from headwork.numbers.exact import exact_text, tidy

@@ -102,15 +102,14 @@ class Served:
 def served() -> Iterator[Served]:
     import uvicorn
 
-    from headwork.lab.server import _listen, application, warm
+    from headwork.lab.server import _listen, application, configured, warm
 
     warm()
 
     listening = _listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     app = application(TOKEN, frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
-    config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(app))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
     thread.start()
     while not server.started:

@@ -120,6 +120,37 @@ def test_tokens_and_widths_grow_and_shrink_together() -> None:
     assert "least" in error("resized", state=one, name="tokens", axis=0, by=-1)["message"]
 
 
+def test_a_mask_of_cells_is_the_one_before_and_follows_the_tokens() -> None:
+    causal = asked("mask_cells", state={**FIRST, "options": {"beta": "1", "mask": "causal"}})
+    assert value(causal, "mask")["typed"][1] == ["1", "1", "0", "0"]
+    assert value(causal, "masked")["from"] == ["mask", "scores"]
+    assert value(causal, "mask")["column"] == value(causal, "scores")["column"]
+    assert next(o for o in causal["options"] if o["name"] == "mask")["value"] == "matrix"
+    hidden = asked("cell", state=causal["state"], path="masked", index="0,1")
+    assert hidden["words"] == "the mask hides token 1 from token 0: no weight goes there."
+    assert hidden["sources"] == [["mask", "0,1"]]
+    more = asked("resized", state=causal["state"], name="tokens", axis=0, by=1)
+    assert more["state"]["inputs"]["mask"][0] == ["1", "0", "0", "0", "1"]
+    fewer = asked("pasted", state=causal["state"], name="tokens", text="1 2; 3 4")
+    assert fewer["state"]["inputs"]["mask"] == [["1", "0"], ["1", "1"]]
+    turned = asked("turned", state=fewer["state"], tokens_as="columns")
+    assert turned["state"]["inputs"]["mask"] == [["1", "1"], ["0", "1"]], "the way round in which S is shown"
+    none = asked("mask_cells", state=FIRST)
+    assert {cell for row in value(none, "mask")["typed"] for cell in row} == {"1"}
+    typed = asked("explain", state={**FIRST, "options": {"mask": "1 0 0 0; 1 1 1 1; 1 1 1 1; 1 1 1 1"}})
+    assert decimals(typed, "weights")[0] == ["1", "0", "0", "0"]
+    two = {**FIRST, "inputs": {**none["state"]["inputs"], "mask": [["2"] * 4] * 4}}
+    assert error("explain", state=two)["path"] == "mask"
+
+
+@pytest.mark.parametrize("name", ["softmax", "linear-attention-recurrent", "decoder"])
+def test_a_mask_is_offered_where_the_mechanism_takes_one(name: str) -> None:
+    shown = asked("explain", state=example_state(name).as_data())
+    offered = [o["name"] for o in shown["options"] if "matrix" in o.get("choices", ())]
+    assert offered == (["memory_mask"] if name == "decoder" else [])
+    assert "takes no mask" in error("mask_cells", state=example_state(name).as_data())["message"]
+
+
 @pytest.mark.parametrize(
     "text",
     ["1\t2\n3\t4", "1 2; 3 4", "[[1, 2], [3, 4]]", r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"],
@@ -216,6 +247,12 @@ def test_problems_by_hand_out_with_live_steps_and_errors_beside_the_value() -> N
     assert {"0.7757", "0.6624"} <= {e["published"] for e in a2["errors"]}
     shown = asked("explain", state=a2["states"][0])
     assert decimals(shown, "weights")[0][1] == "0.5344"
+
+
+def test_a_problem_with_a_figure_keeps_to_the_policy() -> None:
+    html = asked("problem", slug="B3")["html"]
+    assert "<svg" in html
+    assert "<style" not in html, "the page's policy refuses it"
 
 
 def test_every_call_is_documented() -> None:

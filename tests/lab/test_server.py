@@ -152,11 +152,13 @@ def test_a_client_that_goes_away_leaves_nothing_running(served: Any, monkeypatch
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_the_command_prints_an_address_and_ends_cleanly() -> None:
-    command = [sys.executable, "-m", "headwork", "lab", "--no-browser"]
+    command = [sys.executable, "-m", "headwork", "lab", "A2", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         line = running.stdout.readline()
-        found = re.fullmatch(r"The lab is at http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32})\n", line)
+        found = re.fullmatch(
+            r"The lab is at http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32})#/problems/task2/b\n", line
+        )
         assert found is not None, line
         for _ in range(200):
             try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import hypothesis.strategies as st
@@ -209,3 +212,42 @@ def test_decimals_of_what_is_not_finite() -> None:
     assert decimal(-sympy.oo) == -math.inf
     assert math.isnan(decimal(sympy.nan) or 0.0)
     assert decimal(b) is None
+
+
+def test_names_that_use_names_are_gone_through_once():
+    """Each uses the one before it twice: reached in 2**40 ways, evaluated once."""
+    from headwork.numbers.naming import NamedNumber
+
+    number = sympy.Symbol("x")
+    for i in range(40):
+        name = NamedNumber(f"u_{i}")
+        name.definition = number / 2 + sympy.sin(number) / 2
+        number = name
+    assert number.free_symbols == {sympy.Symbol("x")}
+    number = sympy.Rational(1, 3)
+    for i in range(40):
+        name = NamedNumber(f"u_{i}")
+        name.definition = number / 2 + sympy.sin(number) / 2
+        number = name
+    assert 0 < number.evalf() < 1
+
+
+SAME = """
+from headwork.numbers.exact import exact_text, tidy
+from headwork.numbers.naming import NamedNumber
+from sympy import sqrt
+u = []
+for i in range(8):
+    u.append(NamedNumber(f"u_{i + 67}", real=True))
+    u[-1].definition = sqrt(i + 2)
+for a, b, c, d in zip(u, u[1:], u[2:], u[3:]):
+    print(exact_text(tidy(-a / d + 2 * b / d - c / d + 3)))
+"""
+
+
+def test_forms_do_not_depend_on_the_order_of_a_set():
+    def run(seed):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        return subprocess.run([sys.executable, "-c", SAME], env=environment, capture_output=True).stdout
+
+    assert len({run(seed) for seed in range(3)}) == 1

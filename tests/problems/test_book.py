@@ -163,6 +163,16 @@ def test_the_report_opens_with_doors_and_folds_each_problem_once(tmp_path):
     assert 'href="digits/report.html"' not in text
 
 
+def test_the_report_opens_each_question_in_the_lab(tmp_path):
+    solutions = {"A1": find("A1").solve()}
+    text = report(solutions, tmp_path).read_text()
+    assert "headwork lab task2/b\n" in text
+    assert "lab.html" not in text, "no link to a page that is not there"
+    text = report(solutions, tmp_path, lab=True).read_text()
+    assert text.count('<a href="lab.html#/problems/task2/b">Change its numbers in the lab</a>') == 1
+    assert '<a href="lab.html">the lab</a>' in text
+
+
 def test_the_report_links_that_of_the_model(tmp_path):
     trained = SimpleNamespace(test_accuracy=0.97), Picture(Figure(), "images", "12 are correct.")
     text = report({"A1": find("A1").solve()}, tmp_path, trained).read_text()

@@ -162,6 +162,23 @@ def test_a_limit_in_a_symbol_that_is_not_there(a2: Trace) -> None:
         a2.limit("q", "oo")
 
 
+# --- masks ---------------------------------------------------------------------------
+
+
+def test_a_mask_that_was_typed_is_shown_and_is_a_source() -> None:
+    trace = explain("multi-head-attention", tokens="1 2; 2 0", mask="1 0; 1 1", heads=2, beta=1)
+    assert trace.inputs["mask"].axes == ("query", "key")
+    assert trace.cell("masked", 1, 0, 1).sources == (("mask", (0, 1)),)
+    assert trace.cell("masked", 1, 1, 0).sources == (("scores", (1, 1, 0)), ("mask", (1, 0)))
+    rows = explain("self-attention", tokens="1 2; 2 0", mask="1 0; 1 1")["weights"].values
+    columns = explain("self-attention", tokens="1 2; 2 0", mask="1 1; 0 1", tokens_as="columns")
+    assert (
+        explain("self-attention", tokens="1 2; 2 0", mask="causal")["weights"].values.tolist()
+        == rows.tolist()
+    )
+    assert columns["weights"].values[1, 0] == 0, "typed the way round in which the scores are shown"
+
+
 # --- JSON ---------------------------------------------------------------------------
 
 

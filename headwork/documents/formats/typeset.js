@@ -1,6 +1,6 @@
 // A line of arithmetic such as S[0,1] = (1*2 + 0)/sqrt(2) as MathML; null where it is not understood.
 const typeset = (() => {
-  const TOKEN = /\s*(\.\.\.|…|\d+(?:\.\d+)?(?:e[-+]\d+)?|[^\W\d](?:\w|'|_\([^()]*\)|\^\(\w+\)(?=\[))*|[∞≈αβγδεθλμσφωΦΣ]|[-+*/^()[\],=<>])/uy;
+  const TOKEN = /\s*(\.\.\.|…|\d+(?:\.\d+)?(?:e[-+]\d+)?|(?:[^\W\d]|[αβγδεθλμσφωΦΣ])(?:\w|'|_\([^()]*\)|\^\(\w+\)(?=\[))*|[∞≈]|[-+*/^()[\],=<>])/uy;
 
   function tokens(line) {
     const found = [];
@@ -22,6 +22,13 @@ const typeset = (() => {
     return made;
   };
   const sign = (text) => node("mo", { "*": "·", "-": "−", "...": "…" }[text] || text);
+
+  // A bracket around a name, as high and as close as a letter.
+  const flat = (text) => {
+    const made = sign(text);
+    for (const [name, value] of Object.entries({ stretchy: "false", lspace: "0", rspace: "0" })) made.setAttribute(name, value);
+    return made;
+  };
 
   class Reader {
     constructor(list) { Object.assign(this, { list, at: 0 }); }
@@ -75,13 +82,21 @@ const typeset = (() => {
         if (letter === "sqrt") return node("msqrt", argument.inner);
         return node("mrow", node("mi", letter), argument);
       }
+      const base = /^.'+$/.test(letter) ? node("msup", node("mi", letter[0]), sign("′".repeat(letter.length - 1))) : node("mi", letter);
+      const index = [];
       if (this.next === "[") {
         this.take();
-        while (this.next !== "]" && this.next !== undefined) below.push(this.take());
+        while (this.next !== "]" && this.next !== undefined) index.push(this.take());
         this.take("]");
       }
-      if (above) return node("msubsup", node("mi", letter), node("mtext", below.join("")), node("mtext", above));
-      return below.length ? node("msub", node("mi", letter), node("mtext", below.join(""))) : node("mi", letter);
+      if (!below.length) return this.indexed(base, index.join(""), above);
+      const named = this.indexed(base, below.join(","), above);
+      return index.length ? this.indexed(node("mrow", flat("("), named, flat(")")), index.join("")) : named;
+    }
+    indexed(part, below, above) {
+      if (above && below) return node("msubsup", part, node("mtext", below), node("mtext", above));
+      if (above) return node("msup", part, node("mtext", above));
+      return below ? node("msub", part, node("mtext", below)) : part;
     }
   }
 

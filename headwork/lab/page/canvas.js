@@ -19,8 +19,11 @@ class Canvas {
     if (shape === this.shape) this.update(view);
     else this.build(view);
     this.shape = shape;
+    if (this.isCut()) this.root.classList.add("deep"); // in rows below each other rather than cut off
     this.flow?.draw(); // a number may have made its card wider
   }
+
+  isCut() { return [...this.root.querySelectorAll(".scroll")].some((box) => box.scrollWidth > box.clientWidth + 1); }
 
   build(view) {
     this.stopEditing();
@@ -30,6 +33,7 @@ class Canvas {
     for (const value of view.values) (columns[value.column] ||= []).push(value);
     this.root.replaceChildren(...columns.map((values) => make("div.column", {}, ...values.map((value) => this.card(value)))));
     this.root.classList.toggle("deep", columns.length > 8);
+    this.root.classList.toggle("few", columns.length < 4);
     this.here = null;
     this.lit = [];
     const before = new Map(view.values.map((v) => [this.cards.get(v.path), new Set(v.from.map((s) => this.cards.get(s)).filter(Boolean))]));
@@ -48,7 +52,7 @@ class Canvas {
     for (const matrix of value.matrices) matrices.append(this.matrix(value, matrix));
     card.append(matrices);
     if (!value.whole) card.append(make("p.hint", {}, "Shown in part; export it to see the whole."));
-    if (value.typed && Array.isArray(value.typed)) card.append(this.sizes(value));
+    if (value.axes && Array.isArray(value.typed)) card.append(this.sizes(value));
     this.cards.set(value.path, card);
     copyButtons(card, (place) => [...place.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((td) => td.entry)));
     return card;
@@ -189,7 +193,7 @@ class Canvas {
     }
     if (event.key in steps) {
       event.preventDefault();
-      const next = this.beside(td, ...steps[event.key]);
+      const next = this.beside(td, ...steps[event.key]) || this.acrossCards(td, steps[event.key][1]);
       if (next) this.focus(next);
     } else if (event.key === "Home" || event.key === "End") {
       event.preventDefault();
@@ -214,6 +218,16 @@ class Canvas {
     let column = rows[row].indexOf(td);
     do { row += down; column += right; } while (rows[row]?.[column]?.classList.contains("gap"));
     return rows[row]?.[column];
+  }
+
+  // Beyond the first and last column: the same row of the card before or after.
+  acrossCards(td, right) {
+    const tables = [...this.root.querySelectorAll("table")];
+    const table = right && tables[tables.indexOf(td.closest("table")) + right];
+    if (!table) return null;
+    const rows = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("td:not(.gap)")]);
+    const row = rows[Math.min(td.parentElement.sectionRowIndex, rows.length - 1)];
+    return right > 0 ? row[0] : row.at(-1);
   }
 
   // --- typing ----------------------------------------------------------------------------------------------
@@ -277,6 +291,11 @@ class ColumnFlow extends Flow {
       }
       const bend = Math.min(40, (to.left - from.right) / 2);
       return `M${from.right} ${y}C${from.right + bend} ${y} ${to.left - bend} ${end} ${to.left - 1} ${end}m-5 -4l5 4l-5 4`;
+    }
+    // To a row below: down beside the cards of its column, along between the rows, and down into the card.
+    if (to.top > from.bottom) {
+      const [x, end, between] = [from.right + 8, to.left + (0.15 + 0.7 * share) * (to.right - to.left), to.top - 12];
+      return `M${from.right} ${y}H${x - 6}Q${x} ${y} ${x} ${y + 6}V${between}H${end}V${to.top - 1}m-4 -5l4 5l4 -5`;
     }
     return super.line(from, to, share);
   }

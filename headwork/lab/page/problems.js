@@ -5,8 +5,9 @@ class ProblemsRoom {
     this.search = make("input", { type: "search", placeholder: "Search questions", "aria-label": "Search questions", oninput: () => this.filter() });
     this.list = make("nav.questions", { "aria-label": "Questions" });
     this.page = make("article.problem", { tabIndex: -1 });
+    this.below = make("div.problem.wide"); // the flow needs the whole width
     root.classList.add("problems");
-    root.append(make("aside", {}, this.search, this.list), this.page);
+    root.append(make("aside", {}, this.search, this.list), this.page, this.below);
   }
 
   async open({ rest }) {
@@ -20,12 +21,15 @@ class ProblemsRoom {
     const parts = [];
     if (question) parts.push(make("p.asked", {}, make("b", {}, question.id), ` ${question.asks}`));
     this.page.replaceChildren(...parts, make("p.hint", {}, "Working it out …"));
+    this.below.replaceChildren();
     const answers = [];
     for (const one of wanted) answers.push(await this.lab.backend.call("problem", { slug: one }));
     this.closeCanvas();
     const live = answers.find((answer) => answer.states?.length);
     const shown = answers.map((answer) => this.answer(answer));
-    this.page.replaceChildren(...parts, ...shown.flatMap(([first]) => first), ...(live ? [this.live(live.states)] : []), ...shown.flatMap(([, rest]) => rest));
+    this.page.replaceChildren(...parts, ...shown.flatMap(([first]) => first));
+    this.below.replaceChildren(...(live ? [this.live(live.states)] : []));
+    (live ? this.below : this.page).append(...shown.flatMap(([, rest]) => rest));
   }
 
   fill(handouts, titles) {

@@ -1,10 +1,9 @@
 // The room where one tries things: controls, the canvas, and below it what is seen now.
 const VIEWS = ["decimal", "exact", "both"];
-const PLAY_SECONDS = 2.5;
 
 class TryRoom {
   constructor(root, lab) {
-    Object.assign(this, { root, lab, undo: [], redo: [], pinned: null, over: null, format: "decimal", timer: null });
+    Object.assign(this, { root, lab, undo: [], redo: [], pinned: null, over: null, format: "decimal" });
     this.explaining = new Latest(lab.backend);
     this.pointing = new Latest(lab.backend);
     this.charting = new Latest(lab.backend);
@@ -14,15 +13,11 @@ class TryRoom {
     this.warnings = make("ul.warnings", { hidden: true });
     root.append(this.bar, this.flowRoot, this.panel, this.warnings);
     this.canvas = new Canvas(this.flowRoot, this);
+    this.player = new Player(this);
     this.makeBar();
-    this.keys = (event) => this.shortcut(event);
-    document.addEventListener("keydown", this.keys);
   }
 
-  close() {
-    document.removeEventListener("keydown", this.keys);
-    this.stop();
-  }
+  close() { this.player.close(); }
 
   // --- opening: an example, or what the address names ----------------------------------------------------------
   async open({ rest, state, more = {} }, look = null) {
@@ -34,7 +29,7 @@ class TryRoom {
     this.redo = [];
     this.setFormat(VIEWS.includes(more.show) ? more.show : example.state.exact ? "both" : "decimal");
     const fresh = state || structuredClone(example.state);
-    this.pinned = more.at ? more.at.split("|") : look || (state ? null : example.look);
+    this.pinned = more.at ? more.at.split("|") : look || example.look;
     await this.change({ ...fresh, ...(this.format === "decimal" ? {} : { exact: true }) }, { keep: false, opening: true });
     if (!this.view) await this.change(structuredClone(example.state), { keep: false });
   }
@@ -118,7 +113,6 @@ class TryRoom {
   async finish(path, index, text) {
     clearTimeout(this.typeTimer);
     const before = this.beforeEditing;
-    this.tip.hidden = true;
     if (text === null) return this.change(before, { keep: false });
     const good = await this.set(path, index, text, `${path} ${index}`);
     this.lastSame = "";
@@ -171,7 +165,7 @@ class TryRoom {
     const [path, index] = place || [];
     if (!place || !this.canvas.cell(path, index)) {
       this.canvas.mark(null);
-      this.lines.replaceChildren(make("p.words", {}, this.pointOut || "Point at a number to see where it comes from."));
+      this.lines.replaceChildren(make("p.words", {}, this.pointOut));
       this.cellButtons.hidden = true;
       return;
     }
@@ -238,7 +232,6 @@ class TryRoom {
     const button = (label, words, action) => make("button", { type: "button", title: words, ...(/\w/.test(label) ? {} : { "aria-label": words }), onclick: action }, label);
     this.undoButton = button("↶", "Undo (Ctrl+Z)", () => this.step(this.undo, this.redo));
     this.redoButton = button("↷", "Redo (Ctrl+Y)", () => this.step(this.redo, this.undo));
-    this.playButton = button("▶ Play", "Step through, card by card: space plays, Page Down and Page Up step", () => (this.timer ? this.stop() : this.play()));
     this.sliderPlace = make("div.slider-place");
     this.switch = make("fieldset.switches", {}, make("legend.spoken", {}, "Numbers as"), ...VIEWS.map((name) => make("label", {}, make("input", { type: "radio", name: "format", value: name, onchange: () => this.chooseFormat(name) }), make("span", {}, name))));
     this.options = make("div.options-menu");
@@ -250,7 +243,7 @@ class TryRoom {
     });
     link.className = "link";
     const reset = button("Reset", "Back to the example", () => this.lab.go(`#/try/${this.picker.value}`, true));
-    this.bar.append(this.picker, this.sliderPlace, this.switch, this.playButton, make("span.group", {}, this.undoButton, this.redoButton, reset), make("span.group", {}, link, this.files, this.more));
+    this.bar.append(this.picker, this.sliderPlace, this.switch, this.player.button, make("span.group", {}, this.undoButton, this.redoButton, reset), make("span.group", {}, link, this.files, this.more));
     for (const menu of [this.more, this.files]) menu.addEventListener("focusout", (event) => { if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false; });
     document.addEventListener("click", (event) => { for (const menu of [this.more, this.files]) if (!menu.contains(event.target)) menu.open = false; });
     this.lab.capabilities().then(({ formats }) => {
@@ -300,14 +293,16 @@ class TryRoom {
   }
 
   control(option) {
-    const words = { beta: "β", tokens_as: "tokens as", digits: "digits" }[option.name] || option.name.replaceAll("_", " ");
+    const words = { beta: "β", convention: "matrices as", tokens_as: "tokens as", digits: "digits" }[option.name] || option.name.replaceAll("_", " ");
     const set = (value, same = "") => {
       const state = this.base();
       if (option.name === "tokens_as") return this.change(state, { call: "turned", request: { state, tokens_as: value } });
+      if (value === "matrix") return this.change(state, { call: "mask_cells", request: { state, name: option.name } });
       if (option.name === "digits") state.digits = Number(value);
-      else if (value === "" || value === "none") delete state.options[option.name];
+      else if (value === "") delete state.options[option.name];
       else state.options[option.name] = value;
-      if (["convention", "mask", "heads"].includes(option.name)) state.edits = {};
+      if (["convention", "mask", "memory_mask", "heads"].includes(option.name)) state.edits = {};
+      if (option.choices?.includes("matrix")) delete state.inputs[option.name]; // the cells that were typed
       return this.change(state, { same });
     };
     if (option.kind === "slider") return this.slider(option, words, set);
@@ -329,7 +324,6 @@ class TryRoom {
     const release = () => {
       if (!this.dragging) return;
       this.dragging = false;
-      this.tip.hidden = true;
       this.change(this.base(), { same: "slider" }).then(() => { this.lastSame = ""; });
     };
     range.addEventListener("input", () => {
@@ -363,52 +357,5 @@ class TryRoom {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     this.lab.notice(`Saved ${answer.name}.`);
-  }
-
-  // --- play: one cell of each card, from left to right -------------------------------------------------------------
-  play() {
-    this.playing ??= -1;
-    this.next(1);
-    this.timer = setInterval(() => this.next(1), PLAY_SECONDS * 1000);
-    this.playButton.firstChild.data = "⏸ Pause";
-  }
-
-  stop() {
-    clearInterval(this.timer);
-    this.timer = null;
-    this.playButton.firstChild.data = "▶ Play";
-  }
-
-  next(by) {
-    const steps = this.view.values.filter((value) => !value.input).sort((a, b) => a.column - b.column);
-    this.playing = (this.playing ?? -1) + by;
-    if (this.playing >= steps.length || this.playing < 0) {
-      this.playing = null;
-      this.stop();
-      for (const card of this.canvas.cards.values()) card.classList.remove("later");
-      return;
-    }
-    const rank = new Map(steps.map((value, i) => [value.path, i]));
-    for (const [path, card] of this.canvas.cards) card.classList.toggle("later", (rank.get(path) ?? -1) > this.playing);
-    const cells = steps[this.playing].matrices[0].index.flat().filter((index) => index !== null);
-    const wanted = this.pinned?.[1].split(",").slice(-2).join(",");
-    const index = cells.find((one) => one.split(",").slice(-2).join(",") === wanted) || cells[Math.min(1, cells.length - 1)];
-    const td = this.canvas.cell(steps[this.playing].path, index);
-    this.over = null;
-    this.canvas.focus(td);
-    td.closest(".card").scrollIntoView({ block: "nearest", inline: "nearest" });
-  }
-
-  shortcut(event) {
-    const typing = event.target.closest?.("input[type='text'], select, textarea");
-    if ((event.ctrlKey || event.metaKey) && !typing && /^[zy]$/i.test(event.key)) {
-      event.preventDefault();
-      if (event.key.toLowerCase() === "y" || event.shiftKey) this.step(this.redo, this.undo);
-      else this.step(this.undo, this.redo);
-    }
-    if (typing || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("td")?.contains(this.canvas.editor)) return;
-    if (event.key === " " && !event.target.closest?.("button, summary, input, a")) { event.preventDefault(); if (this.timer) this.stop(); else this.play(); }
-    else if (event.key === "PageDown" || event.key === "PageUp") { event.preventDefault(); this.next(event.key === "PageDown" ? 1 : -1); }
-    else if (event.key === "Escape") { this.stop(); this.playing = null; for (const card of this.canvas.cards.values()) card.classList.remove("later"); this.canvas.complain(null); }
   }
 }
