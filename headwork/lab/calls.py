@@ -334,3 +334,7 @@ def _typed(entry: dict[str, Any]) -> Any:
     """The numbers of an input as nested texts."""
     nested = entry.get("exact", entry["values"])
     return None if "null" in json.dumps(nested) else nested
+
+
+# Further calls, each in the module of its room.
+from headwork.lab import inside  # noqa: E402, F401

@@ -27,6 +27,7 @@ from headwork.lab.calls import CALLS, FIRST, answer, example_state
 from headwork.lab.page import SERVED_POLICY, script, served_page, style
 
 MAX_BODY = 256_000  # bytes of one request
+LARGER_BODIES = {"/call/open_model": 33_000_000}  # a model of 24 MB, in base64
 BODY_SECONDS = 10  # for the whole of it
 THREADS = 4
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -82,9 +83,9 @@ class Guard:
         if request.method not in ("GET", "HEAD"):
             if request.headers.get("origin", "") not in (f"http://{host}", f"https://{host}"):
                 return refuse("foreign origin", 403)
-            length = request.headers.get("content-length", "")
-            if length and (not length.isdecimal() or int(length) > MAX_BODY):
-                return refuse(f"at most {MAX_BODY:,} bytes", 413)
+            length, most = request.headers.get("content-length", ""), max_body(request)
+            if length and (not length.isdecimal() or int(length) > most):
+                return refuse(f"at most {most:,} bytes", 413)
         return None
 
     @staticmethod
@@ -106,6 +107,11 @@ class Guard:
         return sending
 
 
+def max_body(request: Request) -> int:
+    """How many bytes a request may have."""
+    return LARGER_BODIES.get(request.url.path, MAX_BODY)
+
+
 async def read_body(request: Request) -> bytes | None:
     """The body within its limits of size and time; None where it goes beyond them."""
     body = bytearray()
@@ -113,7 +119,7 @@ async def read_body(request: Request) -> bytes | None:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MAX_BODY:
+                if len(body) > max_body(request):
                     return None
     except TimeoutError:
         return None
@@ -180,7 +186,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         try:
             body = await read_body(request)
             if body is None:
-                return refuse(f"at most {MAX_BODY:,} bytes within {BODY_SECONDS} s", 413)
+                return refuse(f"at most {max_body(request):,} bytes within {BODY_SECONDS} s", 413)
             data = json.loads(body)
         except (ValueError, RecursionError):
             return refuse("not JSON", 400)
