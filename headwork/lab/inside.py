@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from headwork.lab.looking import Looked, Patient
 
 TITLES = {
-    "digits": ("Digits", "draw a digit from 0 to 9"),
-    "fashion-mnist": ("Fashion-MNIST", "draw a piece of clothing, or choose one"),
+    "digits": ("Digits", "draw a digit here, 0 to 9"),
+    "fashion-mnist": ("Fashion-MNIST", "draw a garment, or choose one below"),
 }
 MOST_CLASSES = 20  # of more, only the most probable are shown
 SHOWN = 5  # tokens that a sentence names, at most
@@ -54,6 +54,8 @@ def _tints(row: Any) -> str:
 def _looked(model: str, given: str, changes: str) -> "Looked":
     from headwork.lab import looking
 
+    if not all(isinstance(text, str) for text in (model, given, changes)):
+        raise InputError("The request is not readable. Expected texts.")
     texts = looking.find_source(model).takes == "texts"
     return (looking.look_at_text if texts else looking.look_at)(model, given, changes)
 
@@ -175,7 +177,8 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
     if looked.changes:
         was = int(old.argmax())
         done = "; ".join(map(str, looked.changes))
-        moved = f"{names[was]} goes from {old[was]:.1%} to {now[was]:.1%}"
+        pairs = [(f"{old[was]:.{digits}%}", f"{now[was]:.{digits}%}") for digits in (1, 2, 3)]
+        moved = "{} goes from {} to {}".format(names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0]))
         verdict = "the prediction stays" if was == best else f"the model now says {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
     step = (0, len(looked.subject.labels) - 1) if looked.source.model.definition.slug == "language" else (0,)

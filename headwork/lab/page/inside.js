@@ -190,7 +190,7 @@ class InsideRoom {
 
   classRow({ name, index }) {
     return make("li", { name }, make("button", { type: "button", title: `How the logit of ${name} comes about`, onclick: () => this.descent.start(index) },
-      make("span.class-name", {}, name), make("span.bar", { "aria-hidden": "true" }, make("i"), make("u")), make("span.percent")));
+      make("span.class-name", {}, name), make("span.share-bar", { "aria-hidden": "true" }, make("i"), make("u")), make("span.percent")));
   }
 
   showPrediction({ classes, sentence, effect, remarks }) {
@@ -210,7 +210,6 @@ class InsideRoom {
       item.classList.toggle("best", best);
       item.classList.toggle("moved", Boolean(effect));
       item.querySelector(".percent").textContent = percent;
-      item.firstChild.setAttribute("aria-label", `${name}: ${percent}. How this logit comes about.`);
     });
     this.lab.announce(effect || sentence);
   }

@@ -114,13 +114,6 @@ class HeadDetail {
     this.patches.replaceChildren();
     if (!model.grid) return;
     this.picture = make("canvas.under", { "aria-hidden": "true" });
-    const parts = [make("div.corner", { "aria-hidden": "true" })];
-    for (let column = 0; column < model.grid; column += 1) parts.push(make("span.column-name", { "aria-hidden": "true" }, String(column)));
-    for (let row = 0; row < model.grid; row += 1) {
-      parts.push(make("span.row-name", { "aria-hidden": "true" }, String(row)));
-      for (let column = 0; column < model.grid; column += 1) parts.push(null);
-    }
-    this.parts = parts;
     this.patches.style.setProperty("--side", model.grid);
   }
 
@@ -133,8 +126,13 @@ class HeadDetail {
     this.cells = [];
     const first = Array.from({ length: view.before }, (_, token) => button(token, "class-token"));
     for (const one of first) one.textContent = "class token";
-    let token = view.before;
-    const squares = this.parts.map((part) => part || button(token++, "patch"));
+    const squares = [];
+    const put = (element, row, column) => { element.style.gridArea = `${row} / ${column}`; squares.push(element); };
+    for (let row = 0; row < this.model.grid; row += 1) {
+      put(make("span", { "aria-hidden": "true" }, String(row)), 2, row + 2);
+      put(make("span", { "aria-hidden": "true" }, String(row)), row + 3, 1);
+      for (let column = 0; column < this.model.grid; column += 1) put(button(this.cells.length, "patch"), row + 3, column + 2);
+    }
     this.patches.replaceChildren(...first, this.picture, ...squares);
     if (!view.before) this.cells[0].tabIndex = 0;
   }

@@ -58,7 +58,8 @@ class Descent {
     const parts = [make("h3", {}, title, make("b.value", {}, ` = ${value}`))];
     for (const text of lines) {
       const made = kind === "step" ? arithmeticLine(text) : make("p", {}, text);
-      made.classList.add("arithmetic");
+      made.classList.add("worked-line");
+      made.tabIndex = 0; // it scrolls
       parts.push(made);
     }
     if (check) parts.push(make("p.hint", {}, `✓ ${check}`));
@@ -78,7 +79,7 @@ class Descent {
 
   term({ text, value, share, cells }) {
     const button = (cell) => make("button", { type: "button", title: cell.title, "aria-label": `${cell.symbol} = ${cell.value}: ${cell.title}`, "data-kind": cell.kind, onclick: () => { this.stopped = true; this.down(cell.path, cell.index); } }, `${cell.symbol} = ${cell.value}`);
-    const row = make("li", {}, make("span.term-value", {}, value), make("span.bar", { "aria-hidden": "true" }, make("i")), make("span.term-cells", {}, ...cells.slice(0, 60).map(button)));
+    const row = make("li", {}, make("span.term-value", {}, value), make("span.share-bar", { "aria-hidden": "true" }, make("i")), make("span.term-cells", {}, ...cells.slice(0, 60).map(button)));
     if (cells.length > 60) row.append(make("small", {}, ` and ${cells.length - 60} more`));
     row.style.setProperty("--share", share);
     row.title = text;
