@@ -22,7 +22,7 @@ TITLES = {
 }
 MOST_CLASSES = 20  # of more, only the most probable are shown
 SHOWN = 5  # tokens that a sentence names, at most
-PASSES = 64  # of a model, in one call
+PASSES = 16  # of a model, in one call: a drawing waits no longer than for these
 TESTED = (
     "How a picture is tested: insertion is the mean probability while patches appear, the most relevant "
     "first; deletion, while they vanish in that order. Of an order that knows nothing, both are the same on "
@@ -178,7 +178,9 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
         was = int(old.argmax())
         done = "; ".join(map(str, looked.changes))
         pairs = [(f"{old[was]:.{digits}%}", f"{now[was]:.{digits}%}") for digits in (1, 2, 3)]
-        moved = "{} goes from {} to {}".format(names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0]))
+        moved = "{} goes from {} to {}".format(
+            names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0])
+        )
         verdict = "the prediction stays" if was == best else f"the model now says {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
     step = (0, len(looked.subject.labels) - 1) if looked.source.model.definition.slug == "language" else (0,)

@@ -125,7 +125,6 @@ class HeadDetail {
     };
     this.cells = [];
     const first = Array.from({ length: view.before }, (_, token) => button(token, "class-token"));
-    for (const one of first) one.textContent = "class token";
     const squares = [];
     const put = (element, row, column) => { element.style.gridArea = `${row} / ${column}`; squares.push(element); };
     for (let row = 0; row < this.model.grid; row += 1) {
@@ -155,7 +154,8 @@ class HeadDetail {
     const tints = textToBytes(found.tints);
     this.cells.forEach((cell, token) => {
       cell.style.setProperty("--tint", AMBER + hex(tints[token]));
-      cell.setAttribute("aria-label", found.shares[token]);
+      if (token < view.before) cell.textContent = found.shares[token];
+      else cell.setAttribute("aria-label", found.shares[token]);
       cell.title = found.shares[token];
       cell.ariaPressed = String(String(token) === query);
     });
