@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TITLES = {
     "digits": ("Digits", "draw a digit here, 0 to 9"),
-    "fashion-mnist": ("Fashion-MNIST", "draw a garment, or choose one below"),
+    "fashion-mnist": ("Fashion-MNIST", "draw clothes, or choose some below"),
 }
 MOST_CLASSES = 20  # of more, only the most probable are shown
 SHOWN = 5  # tokens that a sentence names, at most
@@ -53,10 +53,11 @@ def _tints(row: Any) -> str:
 
 def _looked(model: str, given: str, changes: str) -> "Looked":
     from headwork.lab import looking
+    from headwork.lab.sources import find_source
 
     if not all(isinstance(text, str) for text in (model, given, changes)):
         raise InputError("The request is not readable. Expected texts.")
-    texts = looking.find_source(model).takes == "texts"
+    texts = find_source(model).takes == "texts"
     return (looking.look_at_text if texts else looking.look_at)(model, given, changes)
 
 
@@ -75,14 +76,14 @@ def _number(text: str, most: int, name: str) -> int:
 @call
 def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
-    from headwork.lab import looking
+    from headwork.lab.sources import RUN, find_source, run_names
     from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
 
     listed = []
     for name in TRAINED_NAMES:
         about = _about(name)
         files = sorted((TRAINED / name / IMAGES).glob("*-*.png"))
-        classes = looking.find_source(name).classes
+        classes = find_source(name).classes
         labels = [classes[int(file.stem.partition("-")[2])] for file in files]
         images = [
             {"label": label, "png": base64.b64encode(file.read_bytes()).decode()}
@@ -90,17 +91,24 @@ def models() -> dict[str, Any]:
         ]
         accuracy = f"{Result.read(TRAINED / name).test_accuracy:.1%} right on its test set"
         listed.append({**about, "about": f"{about['about']}, {accuracy}", "images": images})
-    return {"models": listed}
+    return {"models": listed, "runs": [f"{RUN}{name}" for name in run_names()]}
+
+
+@call
+def model(name: str) -> dict[str, Any]:
+    """What there is to know of one model, such as a run of this machine."""
+    return _about(str(name))
 
 
 def _about(name: str) -> dict[str, Any]:
     """What the page must know of a model."""
-    from headwork.lab import looking
     from headwork.lab.pictures import FINER
+    from headwork.lab.sources import RUN, find_source
 
-    source = looking.find_source(name)
+    source = find_source(name)
     config = source.model.config
-    title, hint = TITLES.get(name, ("Your model", "draw, or open a picture"))
+    own = name.removeprefix(RUN) if name.startswith(RUN) else "Your model"
+    title, hint = TITLES.get(name, (own, "draw, or open a picture"))
     size = getattr(config, "image_size", 0)
     count = sum(values.size for values in source.model.model.parameters.values())
     return {
@@ -122,11 +130,11 @@ def _about(name: str) -> dict[str, Any]:
 @call
 def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
     """A model of one's own: the files of its folder by name, in base64; ``others`` are names not sent."""
-    from headwork.lab import looking
+    from headwork.lab.sources import open_files
 
     if not isinstance(files, dict) or not isinstance(others, list):
         raise InputError("The files are not readable. Choose the folder of a model.")
-    return _about(looking.open_files(files, [str(name) for name in others[:1000]]))
+    return _about(open_files(files, [str(name) for name in others[:1000]]))
 
 
 # --- where it looks ---------------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[st
     return {
         **_predicted(looked, model, given),
         "heads": heads,
-        "query": looked.place(token),
+        "query": looked.who(token),
         "seen": "" if pixels is None else _b64(pixels),
         "tokens": list(subject.labels),
         "before": looked.before,
@@ -209,7 +217,7 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
     row = looked.row(at, number, token)
     name = f"Block {at}, mean of its {count} heads" if number is None else f"Head {number} of block {at}"
     order = [int(i) for i in np.argsort(-row, kind="stable")[:SHOWN] if row[i] > 0]
-    who = looked.place(token)
+    who = looked.who(token)
 
     def to(other: int) -> str:
         return f"itself ({who})" if other == token else looked.place(other)

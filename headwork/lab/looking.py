@@ -4,141 +4,42 @@ All of it runs on numpy, inside a page too. Imported when the room is first used
 the page.
 """
 
-import base64
 import math
 import re
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
-from headwork.errors import InputError, TooLarge, unknown
-from headwork.inspection.folder_subjects import PREPROCESSOR, Source, open_source
+from headwork.errors import InputError, unknown
+from headwork.inspection.folder_subjects import Source, text_of
 from headwork.inspection.subjects import WEIGHTS, OwnModel, Subject
 from headwork.inspection.tracing import trace
-from headwork.lab.pictures import WIDEST, decoded, prepared
+from headwork.lab.pictures import MAX_SIDE, WIDEST, decoded, prepared
+from headwork.lab.sources import find_source
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell
 from headwork.readings import Trace
-from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
 
 Array = NDArray[Any]
 KEPT = 4  # pictures, with all that is known of them
-MAX_SIDE = 224  # of a picture that the page sends
-MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
-
-
-# --- models ---------------------------------------------------------------------------------------------
-OPENED: "OrderedDict[str, Source]" = OrderedDict()
-RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
-MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
-KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_FILES)}
-
-
-@cache
-def _packaged(name: str) -> Source:
-    return open_source(name, torch=False)
-
-
-def find_source(name: str) -> Source:
-    """A model of the package, or one that was opened; never a path."""
-    if name in TRAINED_NAMES:
-        return _packaged(name)
-    if name in OPENED:
-        return OPENED[name]
-    if name.startswith("own "):
-        raise InputError("This model is no longer open. Choose its files again.")
-    raise unknown("model", name, TRAINED_NAMES)
-
-
-def open_files(files: Mapping[str, str], others: list[str]) -> str:
-    """Open a model from the files of its folder (base64, by name), checked as every folder is; its name here.
-
-    ``others`` are the names of files that were not sent, so that a pickle is refused by its name.
-    """
-    if PARAMETERS not in files and f"{MODEL}/{PARAMETERS}" not in files:
-        for name in others:
-            refuse_pickles(Path(Path(name).name))
-        raise InputError(
-            f"No {PARAMETERS} among the files. Choose the folder of a run, or one that save_pretrained or "
-            "the transformers library wrote."
-        )
-    for name in files:
-        if name not in KNOWN_FILES:
-            raise unknown("file of a model", name, sorted(KNOWN_FILES))
-    contents = {name: decoded(text, name, MAX_MODEL) for name, text in files.items()}
-    if sum(map(len, contents.values())) > MAX_MODEL:
-        raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")
-    with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
-        folder = Path(temporary) / "model"
-        (folder / MODEL).mkdir(parents=True)
-        for name, data in contents.items():
-            (folder / name).write_bytes(data)
-        if not any((folder / MODEL).iterdir()):
-            (folder / MODEL).rmdir()
-        try:
-            source = open_source(folder, torch=False)
-        except InputError as error:
-            raise InputError(
-                str(error).replace(f"{folder}/", "").replace(str(folder), "the folder")
-            ) from None
-    check_shown(source)
-    name = f"own {base64.b16encode(_digest(contents))[:12].decode().lower()}"
-    OPENED[name] = source
-    while len(OPENED) > MAX_OPENED:
-        OPENED.popitem(last=False)
-    return name
-
-
-def _digest(contents: Mapping[str, bytes]) -> bytes:
-    import hashlib
-
-    total = hashlib.sha256()
-    for name in sorted(contents):
-        total.update(name.encode() + hashlib.sha256(contents[name]).digest())
-    return total.digest()
-
-
-def check_shown(source: Source) -> None:
-    """Refuse a model that this room cannot show."""
-    config = source.model.config if source.model is not None else None
-    if source.takes == "images" and not hasattr(config, "patch_size"):
-        raise InputError(
-            f"A {source.model.definition.name} has no attention to look at. Choose a transformer."
-        )
-    if source.takes == "images" and config.image_size > MAX_SIDE:
-        raise TooLarge(
-            f"Images of {config.image_size} pixels; here at most {MAX_SIDE}. Use: headwork inspect"
-        )
-    if source.takes not in ("images", "texts") or config is None:
-        raise InputError("Here are shown classifiers of images and of texts. Use: headwork inspect FOLDER")
 
 
 # --- changes of heads -----------------------------------------------------------------------------------
-# Heads that headwork.build makes, by the words of the page.
-BUILT: dict[str, tuple[str, dict[str, Any]]] = {
-    "itself": ("identity", {}),
-    "previous": ("shift", {"by": -1}),
-    "next": ("shift", {"by": 1}),
-    "first": ("first", {}),
-    "neighbours": ("running-mean", {"window": 3}),
-}
-IN_WORDS = {
-    "off": "switched off",
-    "uniform": "made uniform",
-    "itself": "replaced by one that looks at its own token",
-    "previous": "replaced by one that looks at the token before",
-    "next": "replaced by one that looks at the token after",
-    "first": "replaced by one that looks at the first token",
-    "neighbours": "replaced by the mean of three neighbours",
+# What can become of a head: in words, and for one that headwork.build makes its target.
+KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "off": ("switched off", "", {}),
+    "uniform": ("made uniform", "", {}),
+    "itself": ("replaced by one that looks at its own token", "identity", {}),
+    "previous": ("replaced by one that looks at the token before", "shift", {"by": -1}),
+    "next": ("replaced by one that looks at the token after", "shift", {"by": 1}),
+    "first": ("replaced by one that looks at the first token", "first", {}),
+    "neighbours": ("replaced by the mean of three neighbours", "running-mean", {"window": 3}),
 }
 
 
@@ -151,7 +52,7 @@ class Change:
     kind: str
 
     def __str__(self) -> str:
-        return f"head {self.head} of block {self.block} {IN_WORDS[self.kind]}"
+        return f"head {self.head} of block {self.block} {KINDS[self.kind][0]}"
 
 
 def read_changes(text: str) -> tuple[Change, ...]:
@@ -165,8 +66,8 @@ def read_changes(text: str) -> tuple[Change, ...]:
         match = re.fullmatch(r"(\d{1,4})\.(\d{1,4}) (\w+)", part)
         if not match:
             raise InputError(f"change '{part[:40]}' is not readable. Expected such as 3.2 off")
-        if match[3] not in IN_WORDS:
-            raise unknown("change of a head", match[3], IN_WORDS)
+        if match[3] not in KINDS:
+            raise unknown("change of a head", match[3], KINDS)
         block, head = int(match[1]), int(match[2])
         changes[block, head] = Change(block, head, match[3])
     return tuple(changes.values())
@@ -177,7 +78,7 @@ def built_weights(kind: str, tokens: int) -> Array:
     """The weights (query, key) of a head that was built to order."""
     from headwork.construct import build
 
-    target, details = BUILT[kind]
+    _, target, details = KINDS[kind]
     made = build(target, tokens=tokens, **details)
     if not made.possible:
         raise InputError(f"No such head for {tokens} tokens: {made.reason}")
@@ -253,7 +154,7 @@ class Looked:
     @cached_property
     def output_step(self) -> str:
         """The path of the logits."""
-        return self.source.model.definition.steps(self.source.model.config)[-1].name
+        return str(self.source.model.definition.steps(self.source.model.config)[-1].name)
 
     def leads_to_input(self, cell: Cell) -> bool:
         """Whether what was given, and not only parameters, is behind a cell."""
@@ -267,6 +168,11 @@ class Looked:
         axes = trace[cell.label].card.axes.split()
         at = dict(zip(axes[::-1], cell.index[::-1], strict=False))
         return not (early and at.get("token", self.before) < self.before)
+
+    def who(self, token: int | None) -> str:
+        """A token that looks, in words."""
+        patch = token is not None and self.subject.grid is not None and token >= self.before
+        return f"the patch at {self.place(token)}" if patch else self.place(token)
 
     def row(self, block: int, head: int | None, query: int | None) -> Array:
         """The weights (key) of one query or of their mean, in one head or in the mean of a block's."""
@@ -286,10 +192,10 @@ class Looked:
     def traced(self, count: int) -> Trace:
         """Every step, the first ``count`` changed ones with their change."""
         if count not in self._traces:
-            inner: Any = self.source.model.model
+            inner, given = self.source.model.model, dict[str, Any](self.inputs)
             changed = {path: self.weights[path.removesuffix(WEIGHTS)] for path in self.changed_steps[:count]}
             replacing = {path: weights[None] for path, weights in changed.items()}
-            self._traces[count] = trace(inner, replacing=replacing, **self.inputs)
+            self._traces[count] = trace(inner, replacing=replacing, **given)
         return self._traces[count]
 
     def trace_of(self, path: str, index: tuple[int, ...]) -> Trace:
@@ -315,7 +221,8 @@ def look_at(model: str, picture: str, changes: str = "") -> Looked:
             f"A picture of {len(data):,} bytes. Expected {config.channels} x {config.image_size} x "
             f"{config.image_size}, or a larger square."
         )
-    pixels, remarks = np.frombuffer(data, np.uint8).reshape(config.channels, side, side), []
+    remarks: list[str] = []
+    pixels = np.frombuffer(data, np.uint8).reshape(config.channels, side, side)
     if side > config.image_size:
         pixels, remarks = prepared(pixels, config.image_size, WIDEST.get(model))
     return _looked(source, changes, lambda changed: changed.subject(pixels), remarks)
@@ -324,8 +231,6 @@ def look_at(model: str, picture: str, changes: str = "") -> Looked:
 @lru_cache(maxsize=KEPT)
 def look_at_text(model: str, text: str, changes: str = "") -> Looked:
     """The model on a text."""
-    from headwork.inspection.folder_subjects import text_of
-
     source = find_source(model)
     if source.takes != "texts":
         raise InputError(f"{model} takes pictures.")

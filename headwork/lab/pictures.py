@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from headwork.errors import InputError, TooLarge
 
 Array = NDArray[Any]
+MAX_SIDE = 224  # of a picture that the page sends
 # How the shapes in the training images fill their square: digits are as high as it, and at most this wide.
 WIDEST = {"digits": 0.8, "fashion-mnist": 1.0}
 FINER = {"digits": 8, "fashion-mnist": 4}  # of drawings, how many dots make up one of the model's
@@ -45,8 +46,8 @@ def prepared(dots: Array, size: int, widest: float | None) -> tuple[Array, list[
     With ``widest``, its shape becomes light on dark, and is centred and scaled: to the height of the image,
     and if it is then wider than this share of it, narrower; with 1, as it is.
     """
-    side, remarks = dots.shape[-1], []
-    image = dots.astype(np.float64)
+    side, image = dots.shape[-1], dots.astype(np.float64)
+    remarks: list[str] = []
     if widest is None:
         rows = overlaps(0, side, size, side)
         return (rows @ image @ rows.T).round().astype(np.uint8), remarks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,13 @@ from headwork.training.folders import TRAINED
 MODELS = ("digits", "fashion-mnist")
 
 
-def asked(name: str, **request: Any) -> dict[str, Any]:
+def asked(name: str, /, **request: Any) -> dict[str, Any]:
     found = json.loads(json.dumps(answer(name, request), allow_nan=False))
     assert "error" not in found, found
     return found
 
 
-def refused(name: str, **request: Any) -> str:
+def refused(name: str, /, **request: Any) -> str:
     return str(answer(name, request)["error"]["message"])
 
 
@@ -81,7 +82,7 @@ def test_a_head_is_told_in_words() -> None:
     )
     assert found["shares"][1 + 2 * 7 + 6] == "35% to row 2, column 6"
     mean = asked("head", model="fashion-mnist", given=given, changes="", query="9", block="0", head="mean")
-    assert mean["words"].startswith("Block 0, mean of its 4 heads: row 1, column 1 gives")
+    assert mean["words"].startswith("Block 0, mean of its 4 heads: the patch at row 1, column 1 gives")
     assert "no head 4" in refused(
         "head", model="fashion-mnist", given=given, changes="", query="0", block="3", head="4"
     )
@@ -130,7 +131,7 @@ def test_a_picture_of_another_size_is_refused() -> None:
 
 # --- changes --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("kind", list(looking.IN_WORDS))
+@pytest.mark.parametrize("kind", list(looking.KINDS))
 def test_a_changed_head_changes_what_follows_as_what_if_does(model: str, kind: str) -> None:
     images, block, head = headwork.example_images(model), 2, 1
     trace = headwork.trace(headwork.load(model), images.inputs[4:5])
@@ -247,7 +248,7 @@ def test_relevance_comes_with_how_far_to_trust_it_a_little_at_a_time() -> None:
         found = asked("relevance", model="digits", given=given)
         if found["done"]:
             break
-        shares.append(int(found["percent"].rstrip("%")))
+        shares.append(float(found["percent"].rstrip("%")))
     assert shares == sorted(shares)
     assert len(shares) >= 3
     subject = looking.look_at("digits", given).subject
@@ -272,6 +273,19 @@ def test_a_model_of_ones_own(folder: Path) -> None:
     assert len(shown["heads"]) == 24
     if folder.name == "digits":
         assert shown["classes"] == look("digits", example("digits"))["classes"]
+
+
+def test_runs_of_this_machine_are_found_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(TRAINED / "digits", tmp_path / "runs" / "mine")
+    (tmp_path / "runs" / "unfinished").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert asked("models")["runs"] == ["run mine"]
+    assert asked("model", name="run mine")["title"] == "mine"
+    assert look("run mine", example("digits"))["classes"] == look("digits", example("digits"))["classes"]
+    for name in ("run unfinished", "run ../runs/mine", "run ", "mine", "runs/mine"):
+        assert "unknown model" in refused("model", name=name)
 
 
 def damaged(name: str, change: Any) -> dict[str, str]:
@@ -327,3 +341,47 @@ def test_strange_requests_are_answered() -> None:
         request = {"model": "digits", "given": given, "changes": "", "path": path, "index": index}
         assert answer("descend", request)["error"]["message"]
     assert refused("look", model="digits", given=given, query="17").startswith("There is no token 17")
+
+
+# --- texts ----------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small classifier of texts, as it is saved."""
+    import torch
+
+    from headwork.data import train_tokenizer
+    from headwork.models import TextClassifier, TextClassifierConfig
+
+    torch.manual_seed(0)
+    tokenizer = train_tokenizer(["a fine film", "a bad film", "not bad at all"] * 3, vocabulary=280)
+    config = TextClassifierConfig(
+        vocabulary=tokenizer.vocabulary, width=16, hidden=16, heads=2, depth=2, max_length=12
+    )
+    model = TextClassifier(config).eval()
+    model.tokenizer = tokenizer.inner
+    return model.save_pretrained(tmp_path_factory.mktemp("text") / "model")
+
+
+def test_a_classifier_of_texts_is_looked_into(text_folder: Path) -> None:
+    opened = asked("open_model", files=folder_files(text_folder), others=[])
+    assert (opened["takes"], opened["blocks"], opened["heads"]) == ("texts", 2, 2)
+    shown = look(opened["name"], "a fine film", query=opened["query"])
+    words = shown["tokens"]
+    assert "film" in words
+    assert len(shown["heads"]) == 4
+    request = {"model": opened["name"], "given": "a fine film", "changes": ""}
+    one = asked("head", **request, query="0", block="1", head="1")
+    assert one["words"].startswith(f"Head 1 of block 1: “{words[0]}” gives ")
+    line = asked("descend", **request, path=shown["logits"], index=shown["classes"][0]["index"])
+    assert abs(line["left"] - line["right"]) < 1e-5
+    while line.get("follow"):
+        line = asked("descend", **request, path=line["follow"][0], index=line["follow"][1])
+    changed = look(opened["name"], "a fine film", changes="0.1 off")
+    assert changed["effect"].startswith("With head 1 of block 0 switched off")
+    for _ in range(40):
+        found = asked("relevance", **request)
+        if found["done"]:
+            break
+    assert found["maps"][0]["title"] == "Occlusion"
+    assert "empty text" in refused("look", model=opened["name"], given="  ")
+    assert "at most 12" in refused("look", model=opened["name"], given="film " * 50)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import shutil
 import struct
 import zlib
 from pathlib import Path
@@ -180,7 +181,7 @@ def test_by_keyboard_alone(opened: Any, served: Any) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    expect(page.locator(".head-words")).to_contain_text("row 1, column 0 gives")
+    expect(page.locator(".head-words")).to_contain_text("the patch at row 1, column 0 gives")
 
 
 def test_by_touch_on_a_phone(opened: Any, served: Any) -> None:
@@ -192,7 +193,7 @@ def test_by_touch_on_a_phone(opened: Any, served: Any) -> None:
     page.locator("button.head").nth(5).tap()
     expect(page.locator(".head-title")).to_have_text("Head 1 of block 1")
     page.locator(".patch").nth(6).tap()
-    expect(page.locator(".who")).to_contain_text("Where row 1, column 2 looks")
+    expect(page.locator(".who")).to_contain_text("Where the patch at row 1, column 2 looks")
 
 
 def test_a_head_is_switched_off_and_put_back(opened: Any, served: Any) -> None:
@@ -290,8 +291,6 @@ def test_a_picture_is_opened_and_light_paper_is_turned_dark(opened: Any, served:
 
 
 def test_a_model_of_ones_own_and_a_hostile_one(opened: Any, served: Any, tmp_path: Path) -> None:
-    import shutil
-
     page = room(opened, served)
     folder = tmp_path / "run"
     shutil.copytree(TRAINED / "digits", folder)

@@ -16,7 +16,7 @@ const elements = {
 };
 const { make } = elements;
 
-const LATER = Object.fromEntries(["models", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
+const LATER = Object.fromEntries(["models", "model", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
 
 class ServerBackend {
   constructor(token) { this.token = token; }

@@ -22,7 +22,7 @@ class InsideRoom {
 
   // --- what there is on the page -----------------------------------------------------------------------------------
   bar() {
-    this.models = make("select", { "aria-label": "Model", onchange: () => this.lab.go(`#/inside/${this.models.value}`) });
+    this.models = make("select", { "aria-label": "Model", onchange: () => this.lab.go(`#/inside/${encodeURIComponent(this.models.value)}`) });
     this.about = make("span.about-model");
     this.folder = make("input", { type: "file", multiple: true, hidden: true, onchange: () => this.openModel([...this.folder.files]) });
     this.folder.webkitdirectory = true;
@@ -68,11 +68,17 @@ class InsideRoom {
 
   // --- which model, which picture ----------------------------------------------------------------------------------
   async open({ rest, more }) {
-    this.known ||= (await this.lab.once("models")).models || [];
-    const all = [...this.known, ...this.own];
+    const { models = [], runs = [] } = await this.lab.once("models");
+    if (runs.includes(rest) && !this.own.some(({ name }) => name === rest)) {
+      const run = await this.lab.backend.call("model", { name: rest });
+      if (run.error) return this.complain(run.error.message);
+      this.own.push(run);
+    }
+    const all = [...models, ...this.own];
     const model = all.find((one) => one.name === rest) || all[0];
     if (!model) return this.complain("No model is here.");
-    this.models.replaceChildren(...all.map(({ name, title }) => make("option", { value: name }, title)));
+    const options = [...all.map(({ name, title }) => [name, title]), ...runs.filter((name) => !all.some((one) => one.name === name)).map((name) => [name, name])];
+    this.models.replaceChildren(...options.map(([value, title]) => make("option", { value }, title)));
     this.models.value = model.name;
     if (model !== this.model) this.use(model);
     [this.block, this.head] = more.at ? more.at.split(".").map((part) => (part === "mean" ? part : Number(part))) : FIRST_HEAD;
@@ -98,6 +104,7 @@ class InsideRoom {
     this.words = texts ? new TextView((token) => this.ask(token)) : null;
     this.tokens.replaceChildren(...(texts ? [this.words.root] : []));
     if (!texts) this.pad.use(model);
+    this.descent.use(texts);
     this.grid.use(model);
     this.detail.use(model);
     this.images.replaceChildren(...(model.images || []).map((image) => make("button", { type: "button", title: `test image: ${image.label}`, "aria-label": `test image: ${image.label}`, onclick: () => { if (this.lab.canChange()) this.example(image); } },

@@ -7,11 +7,17 @@ class Descent {
     this.list = make("ol.chain");
     this.state = make("p.hint");
     const start = make("button", { type: "button", onclick: () => this.start(room.view?.classes.find(({ best }) => best)?.index) }, "Start at the predicted logit");
-    this.follow = make("button", { type: "button", onclick: () => this.toEnd() }, "Follow the largest part to a pixel");
-    this.root = make("section.descent", { "aria-label": "Down to the pixels" }, make("h2", {}, "Down to the pixels"),
-      make("p.hint", {}, "Every number is a sum of others: start at a logit, click a number in its line, and so on, until you reach a pixel or a trained parameter."),
+    this.follow = make("button", { type: "button", onclick: () => this.toEnd() });
+    this.title = make("h2");
+    this.root = make("section.descent", { "aria-label": "Down to what was given" }, this.title,
+      make("p.hint", {}, "Every number is made of others: start at a logit, click a number in its line, and so on, down to the input or a trained parameter."),
       make("p.pad-buttons", {}, start, this.follow), this.state, this.list, this.body);
     this.follow.hidden = true;
+  }
+
+  use(texts) {
+    this.title.textContent = texts ? "Down to the tokens" : "Down to the pixels";
+    this.follow.textContent = `Follow the largest part to a ${texts ? "token" : "pixel"}`;
   }
 
   // The picture has changed: these numbers are of the one before.
@@ -20,7 +26,7 @@ class Descent {
     if (JSON.stringify(this.asked) === JSON.stringify(this.room.request())) return;
     this.chain = [];
     this.show();
-    this.state.textContent = "The picture or the model has changed. Start again.";
+    this.state.textContent = "The input or the model has changed. Start again.";
   }
 
   async start(index) {
