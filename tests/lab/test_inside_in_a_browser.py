@@ -207,6 +207,7 @@ def test_a_head_is_switched_off_and_put_back(opened: Any, served: Any) -> None:
     expect(page.locator(".effect")).to_contain_text(
         "head 0 of block 0 replaced by one that looks at the token before"
     )
+    settled(page)
     link = page.url
     page.get_by_role("button", name="Undo all changes").click()
     expect(page.locator(".effect")).to_have_text("")

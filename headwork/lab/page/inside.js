@@ -191,8 +191,8 @@ class InsideRoom {
     if (this.words) this.words.build(view.tokens);
     this.descent.outdated();
     this.relevance.outdated();
-    await this.showHead();
     this.keepAddress();
+    await this.showHead();
   }
 
   classRow({ name, index }) {
