@@ -85,6 +85,7 @@ def capabilities() -> dict[str, Any]:
         "first": FIRST,
         "plots": has_plots,
         "torch": find_spec("torch") is not None,
+        "missing": {"gradient x attention": inside.MISSING},
     }
 
 
@@ -337,4 +338,4 @@ def _typed(entry: dict[str, Any]) -> Any:
 
 
 # Further calls, each in the module of its room.
-from headwork.lab import inside  # noqa: E402, F401
+from headwork.lab import inside  # noqa: E402

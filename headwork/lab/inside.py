@@ -171,17 +171,15 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
     if not looked.subject.classes:
         return {
             "classes": [],
-            "sentence": "This model gives a vector for each token, no classes.",
+            "sentence": "This model has no classes, only a vector per token.",
             "effect": "",
         }
     now, names = looked.probabilities, looked.subject.classes
     old = _looked(model, given, "").probabilities if looked.changes else now
     order = np.argsort(-now)
-    best, next_ = int(order[0]), int(order[1])
+    best, effect = int(order[0]), ""
     sure = "" if now[best] > 0.5 else "It is not sure. "
-    said = [f"{names[i]} ({percent(now[i])})" for i in (best, next_)]
-    sentence = f"{sure}The model says {said[0]}, then {said[1]}."
-    effect = ""
+    sentence = f"{sure}The model says {', then '.join(f'{names[i]} ({percent(now[i])})' for i in order[:2])}."
     if looked.changes:
         was = int(old.argmax())
         done = "; ".join(map(str, looked.changes))
@@ -291,6 +289,6 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
                 "top": "; ".join(_looked(model, given, changes).place(subject.parts[i]) for i in best),
             }
         )
-    explained = "" if subject.explained is None else subject.classes[subject.explained]
+    explained = "the vector" if subject.explained is None else subject.classes[subject.explained]
     words = f"What speaks for {explained}: amber, and against it: blue. {subject.hidden_as}"
     return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, MISSING]}

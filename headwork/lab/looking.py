@@ -20,7 +20,7 @@ from headwork.inspection.folder_subjects import Source, text_of
 from headwork.inspection.subjects import WEIGHTS, OwnModel, Subject
 from headwork.inspection.tracing import trace
 from headwork.lab.pictures import MAX_SIDE, WIDEST, decoded, prepared
-from headwork.lab.sources import find_source
+from headwork.lab.sources import check_size, find_source
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell
@@ -250,6 +250,7 @@ def _looked(
             )
     model = ChangedModel(source.model, chosen)
     subject = subject_of(replace(source, model=model))
+    check_size(source, len(subject.labels))
     kept: dict[str, Array] = {}
 
     def keep(path: str, value: Any) -> Any:

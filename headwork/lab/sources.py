@@ -15,6 +15,7 @@ from headwork.lab.pictures import MAX_SIDE, decoded
 from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
+MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
 RUNS, RUN, MAX_RUNS = Path("runs"), "run ", 100
 OPENED: "OrderedDict[str, Source]" = OrderedDict()
 RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
@@ -101,7 +102,18 @@ def check_shown(source: Source) -> None:
     if not of_patches or not hasattr(config, "heads") or getattr(config, "attention", "") == "linear":
         name = source.model.definition.name
         raise InputError(f"This {name} has no attention weights to look at. Choose a transformer.")
-    if getattr(config, "image_size", 0) > MAX_SIDE:
+    size = getattr(config, "image_size", 0)
+    if size > MAX_SIDE:
+        raise TooLarge(f"Images of {size} pixels; here at most {MAX_SIDE}. Use: headwork inspect FOLDER")
+    check_size(source, (size // config.patch_size) ** 2 + 1 if size else 1)
+
+
+def check_size(source: Source, tokens: int) -> None:
+    """Refuse a model whose numbers on so many tokens, weights and activations, would fill the memory."""
+    config = source.model.config
+    numbers = config.depth * tokens * (config.heads * tokens + 4 * (config.width + config.hidden))
+    if numbers > MAX_NUMBERS:
         raise TooLarge(
-            f"Images of {config.image_size} pixels; here at most {MAX_SIDE}. Use: headwork inspect"
+            f"On {tokens:,} tokens this model has some {numbers:,} numbers on the way; here at most "
+            f"{MAX_NUMBERS:,}. Use: headwork inspect FOLDER"
         )

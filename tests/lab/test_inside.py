@@ -316,6 +316,21 @@ def test_a_hostile_folder_is_refused_in_words(files: Any, words: str) -> None:
     assert "/tmp" not in message
 
 
+def test_a_model_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    from headwork.models import VisionTransformer, VisionTransformerConfig
+
+    large = VisionTransformerConfig(
+        image_size=196, patch_size=1, width=4, hidden=4, heads=1, depth=1, positions="sinusoidal"
+    )
+    folder = VisionTransformer(large).save_pretrained(tmp_path / "large")
+    assert "On 38,417 tokens this model has some" in refused(
+        "open_model", files=folder_files(folder), others=[]
+    )
+    wide = VisionTransformerConfig(image_size=32, patch_size=2, width=2, hidden=600_000, heads=1, depth=1)
+    folder = VisionTransformer(wide).save_pretrained(tmp_path / "wide")
+    assert "here at most 50,000,000" in refused("open_model", files=folder_files(folder), others=[])
+
+
 def test_a_pickle_is_refused_by_name() -> None:
     assert "is a pickle" in refused("open_model", files={"config.json": "e30="}, others=["pytorch_model.bin"])
 
