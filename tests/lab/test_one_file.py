@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -171,14 +172,18 @@ def test_the_room_is_there_before_python_and_asks_for_nothing(browser: Any, one_
 
 
 def memory_of_children() -> int:
-    """Bytes of all processes below this one that are a browser's."""
-    total = 0
+    """Bytes of all processes below this one: the browser of the tests."""
+    parents, sizes = {}, {}
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
-            text = status.read_text()
-            if "chrom" in text.splitlines()[0]:
-                total += int(re.search(r"RssAnon:\s+(\d+)", text)[1]) * 1024  # type: ignore[index]
-    return total
+            lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+            number = int(lines["Pid"])
+            parents[number], sizes[number] = int(lines["PPid"]), int(lines.get("RssAnon", "0 kB").split()[0])
+
+    def below(number: int) -> bool:
+        return number == os.getpid() or (parents.get(number, 0) > 1 and below(parents[number]))
+
+    return 1024 * sum(size for number, size in sizes.items() if number != os.getpid() and below(number))
 
 
 @pytest.mark.soak
