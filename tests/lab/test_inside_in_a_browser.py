@@ -224,7 +224,7 @@ def test_down_to_a_pixel_line_by_line(opened: Any, served: Any) -> None:
     page.locator(".terms button").first.click()
     expect(page.locator(".chain li")).to_have_count(1)
     page.get_by_role("button", name="Follow the largest part to a pixel").click()
-    expect(page.locator(".descent h3")).to_contain_text("pixel: channel 0, row")
+    expect(page.locator(".descent h3")).to_contain_text("pixel: channel 0, row", timeout=60_000)
     expect(page.locator(".descent-body")).to_contain_text("byte/255")
     page.locator(".chain button").first.click()
     expect(page.locator(".descent h3")).to_contain_text("the logit of 3")

@@ -42,7 +42,7 @@ async function start({ files, base, empty }) {
   tell(0.6, "Python is here; numpy is next.");
   unpack(await get("site.zip"));
   find = get;
-  python.globals.set("answer_text", python.runPython("from headwork.lab.calls import answer_text; answer_text"));
+  answerText = python.runPython("from headwork.lab.calls import answer_text; answer_text");
   tell(0.9, "Nearly there.");
   python.runPython("from headwork.lab.calls import answer, example_state, FIRST; answer('explain', {'state': example_state(FIRST).as_data()})");
   postMessage({ ready: true });
@@ -60,9 +60,9 @@ self.addEventListener("message", async ({ data }) => {
   await started; // the exact numbers come last
   if (data.bring) bringing = (data.packed ? unpacked(data.packed) : find(data.bring)).then(unpack);
   await bringing;
-  const answer = python.globals.get("answer_text");
-  postMessage({ id: data.id, answer: answer(data.name, data.request) });
+  postMessage({ id: data.id, answer: answerText(data.name, data.request) });
 });
 let started = null;
 let bringing = null; // further modules, for calls that need them
 let find = null;
+let answerText = null; // one proxy of Python's function, not one per call
