@@ -229,10 +229,6 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
         "words": words,
         "tints": _tints(row),
         "shares": [f"{percent(float(share))} to {to(i)}" for i, share in enumerate(row)],
-        "top": [
-            {"token": i, "words": to(i), "percent": percent(float(row[i])), "share": float(row[i])}
-            for i in order
-        ],
     }
 
 

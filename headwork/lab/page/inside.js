@@ -177,7 +177,9 @@ class InsideRoom {
     if (this.model.takes === "texts" && !this.given.trim()) return;
     const model = this.model;
     const request = this.request({ query: this.query });
+    const slow = setTimeout(() => this.lab.canChange(), 400); // says so where Python is still starting
     const view = await this.looking.ask("look", request);
+    clearTimeout(slow);
     if (!view || model !== this.model) return;
     if (view.error) return this.complain(view.error.message);
     this.complain("");
@@ -223,7 +225,9 @@ class InsideRoom {
 
   async showHead() {
     this.grid.mark(this.block, this.head);
+    const slow = setTimeout(() => this.lab.canChange(), 400);
     const found = await this.heading.ask("head", this.request({ query: this.query, block: String(this.block), head: String(this.head) }));
+    clearTimeout(slow);
     if (!found || found.error || !this.view) return;
     this.detail.show(this.view, this.seenPicture, found, this.query);
     this.words?.show(found, this.query);

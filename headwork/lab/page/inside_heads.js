@@ -99,8 +99,7 @@ class HeadDetail {
     this.patches = make("div.patches", { role: "group", "aria-label": "Patches of the picture" });
     this.words = make("p.head-words");
     this.one = make("p.head-one");
-    this.top = make("ol.head-top");
-    this.root = make("section.head-detail", { "aria-label": "The chosen head" }, this.title, this.patches, this.one, this.words, this.top);
+    this.root = make("section.head-detail", { "aria-label": "The chosen head" }, this.title, this.patches, this.one, this.words);
     this.patches.addEventListener("keydown", (event) => this.key(event));
     const say = (event) => { if (event.target.dataset?.token) this.say(Number(event.target.dataset.token)); };
     this.patches.addEventListener("pointerover", say);
@@ -141,11 +140,6 @@ class HeadDetail {
     this.words.textContent = found.words;
     this.shares = found.shares;
     this.query = query;
-    this.top.replaceChildren(...found.top.map(({ words, percent, share }) => {
-      const item = make("li", {}, make("b", {}, percent), ` ${words}`);
-      item.style.setProperty("--share", share);
-      return item;
-    }));
     this.say(null);
     if (!picture) return;
     if (this.cells.length !== view.tokens.length) this.build(view);
