@@ -53,7 +53,7 @@ class InsideRoom {
     return make("div.stage", {},
       make("section.given", { "aria-label": "The input" }, this.drawing, this.writing),
       make("section.predicted", { "aria-label": "The prediction" }, make("h2", {}, "Prediction"), this.sentence, this.classes, this.effect),
-      make("section.grid", { "aria-label": "Where it looks" }, this.who, this.grid.root, this.tokens),
+      make("section.where", { "aria-label": "Where it looks" }, this.who, this.grid.root, this.tokens),
       make("div.chosen", {}, this.detail.root, this.changing()));
   }
 
