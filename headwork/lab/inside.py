@@ -89,7 +89,7 @@ def models() -> dict[str, Any]:
             {"label": label, "png": base64.b64encode(file.read_bytes()).decode()}
             for label, file in zip(labels, files, strict=True)
         ]
-        accuracy = f"{Result.read(TRAINED / name).test_accuracy:.1%} right on its test set"
+        accuracy = f"test accuracy {Result.read(TRAINED / name).test_accuracy:.1%}"
         listed.append({**about, "about": f"{about['about']}, {accuracy}", "images": images})
     return {"models": listed, "runs": [f"{RUN}{name}" for name in run_names()]}
 
@@ -178,8 +178,8 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
     old = _looked(model, given, "").probabilities if looked.changes else now
     order = np.argsort(-now)
     best, effect = int(order[0]), ""
-    sure = "" if now[best] > 0.5 else "It is not sure. "
-    sentence = f"{sure}The model says {', then '.join(f'{names[i]} ({percent(now[i])})' for i in order[:2])}."
+    what = "Prediction" if now[best] > 0.5 else "No clear prediction"
+    sentence = f"{what}: {'; runner-up: '.join(f'{names[i]} ({percent(now[i])})' for i in order[:2])}."
     if looked.changes:
         was = int(old.argmax())
         done = "; ".join(map(str, looked.changes))
@@ -187,7 +187,7 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
         moved = "{} goes from {} to {}".format(
             names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0])
         )
-        verdict = "the prediction stays" if was == best else f"the model now says {names[best]}"
+        verdict = "the prediction stays" if was == best else f"the prediction becomes {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
     step = (0, len(looked.subject.labels) - 1) if looked.source.model.definition.slug == "language" else (0,)
     shown = [

@@ -93,7 +93,7 @@ def test_models_are_listed_with_their_test_images() -> None:
     assert [one["name"] for one in listed] == list(MODELS)
     digits = listed[0]
     assert digits["drawn"] == 64
-    assert digits["about"] == "6 blocks of 4 heads, 203,082 parameters, 98.1% right on its test set"
+    assert digits["about"] == "6 blocks of 4 heads, 203,082 parameters, test accuracy 98.1%"
     assert base64.b64decode(digits["images"][0]["png"]).startswith(b"\x89PNG")
 
 

@@ -119,7 +119,7 @@ def test_the_first_screen_fits_and_says_what_it_shows(opened: Any, served: Any) 
         assert box["y"] + box["height"] <= 720, name
     assert page.locator("button.head").count() == 24
     expect(page.locator(".head-title")).to_have_text("Head 2 of block 3")
-    expect(page.locator(".predicted .sentence")).to_have_text(re.compile("The model says 3"))
+    expect(page.locator(".predicted .sentence")).to_have_text(re.compile("^Prediction: 3"))
 
 
 def test_test_images_are_taken_dot_by_dot(opened: Any, served: Any) -> None:
@@ -137,7 +137,7 @@ def test_drawn_digits_are_recognised(opened: Any, served: Any) -> None:
     for digit in STROKES:
         draw(page, digit)
         said[digit] = settled(page)["sentence"]
-    wrong = {digit: text for digit, text in said.items() if f"says {digit} " not in text}
+    wrong = {digit: text for digit, text in said.items() if f"rediction: {digit} (" not in text}
     assert len(wrong) <= 1, wrong
 
 
@@ -145,7 +145,7 @@ def test_a_small_digit_in_a_corner_is_the_same_digit(opened: Any, served: Any) -
     page = room(opened, served)
     for digit in ("0", "2", "7"):
         draw(page, digit, scale=0.6, left=0.35, top=0.05)
-        assert f"says {digit} " in settled(page)["sentence"]
+        assert f"rediction: {digit} (" in settled(page)["sentence"]
 
 
 def test_the_prediction_moves_while_one_draws(opened: Any, served: Any) -> None:
@@ -169,7 +169,7 @@ def test_by_keyboard_alone(opened: Any, served: Any) -> None:
     page.locator(".pad").focus()
     for key in ["ArrowUp"] * 10 + ["Space"] + ["ArrowDown"] * 20 + ["Space"]:
         page.keyboard.press(key)
-    assert "says 1 " in settled(page)["sentence"]
+    assert "rediction: 1 (" in settled(page)["sentence"]
     page.locator("button.head").first.focus()
     for key in ("ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
@@ -286,9 +286,9 @@ def test_a_picture_is_opened_and_light_paper_is_turned_dark(opened: Any, served:
     Image.fromarray(np.pad(dots, 60, constant_values=255)).convert("RGB").save(tmp_path / "paper.jpg")
     page.locator("input[accept]").set_input_files(tmp_path / "paper.jpg")
     expect(page.locator(".remarks")).to_contain_text("Light and dark are exchanged")
-    assert "says 3 " in settled(page)["sentence"]
+    assert "rediction: 3 (" in settled(page)["sentence"]
     page.locator("input[accept]").set_input_files(sorted((TRAINED / "digits" / IMAGES).glob("*.png"))[2])
-    assert "says 0 " in settled(page)["sentence"]
+    assert "rediction: 0 (" in settled(page)["sentence"]
 
 
 def test_a_model_of_ones_own_and_a_hostile_one(opened: Any, served: Any, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_the_room_is_there_before_python_and_asks_for_nothing(browser: Any, one_
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.locator(".test-images button").nth(4).click()
-    page.locator(".sentence").filter(has_text="says 4").wait_for()
+    page.locator(".sentence").filter(has_text="rediction: 4").wait_for()
     page.locator("input[multiple]").set_input_files(headwork.training.folders.TRAINED / "digits")
     own = page.get_by_label("Model", exact=True).locator("option:checked").filter(has_text="Your model")
     own.wait_for(state="attached")
