@@ -44,7 +44,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Change:
+class HeadChange:
     """What becomes of one head."""
 
     block: int
@@ -55,13 +55,13 @@ class Change:
         return f"head {self.head} of block {self.block} {KINDS[self.kind][0]}"
 
 
-def read_changes(text: str) -> tuple[Change, ...]:
+def read_changes(text: str) -> tuple[HeadChange, ...]:
     """Changes as the page writes them.
 
     >>> read_changes("3.2 off; 0.1 uniform")
-    (Change(block=3, head=2, kind='off'), Change(block=0, head=1, kind='uniform'))
+    (HeadChange(block=3, head=2, kind='off'), HeadChange(block=0, head=1, kind='uniform'))
     """
-    changes: dict[tuple[int, int], Change] = {}
+    changes: dict[tuple[int, int], HeadChange] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         match = re.fullmatch(r"(\d{1,4})\.(\d{1,4}) (\w+)", part)
         if not match:
@@ -69,7 +69,7 @@ def read_changes(text: str) -> tuple[Change, ...]:
         if match[3] not in KINDS:
             raise unknown("change of a head", match[3], KINDS)
         block, head = int(match[1]), int(match[2])
-        changes[block, head] = Change(block, head, match[3])
+        changes[block, head] = HeadChange(block, head, match[3])
     return tuple(changes.values())
 
 
@@ -98,7 +98,7 @@ def new_weights(kind: str, old: Array) -> Array:
 class ChangedModel(OwnModel):
     """A model whose heads are changed on the way; without changes, the model itself."""
 
-    def __init__(self, own: OwnModel, changes: tuple[Change, ...]) -> None:
+    def __init__(self, own: OwnModel, changes: tuple[HeadChange, ...]) -> None:
         self.__dict__.update(vars(own))
         self.changes = changes
 
@@ -126,7 +126,7 @@ class Looked:
     source: Source
     subject: Subject
     inputs: dict[str, Array]
-    changes: tuple[Change, ...]
+    changes: tuple[HeadChange, ...]
     logits: Array
     weights: dict[str, Array]
     remarks: tuple[str, ...] = ()
