@@ -101,7 +101,7 @@ def open_folder(
     if index is not None:
         opened = _test_example(source, index)
     elif text is not None:
-        opened = Opened(_text(source, text))
+        opened = Opened(text_of(source, text))
     else:
         config = source.model.config
         size = (config.image_size, config.image_size)
@@ -111,23 +111,26 @@ def open_folder(
     return replace(opened, subject=replace(opened.subject, target=find_target(opened.subject, target)))
 
 
-def open_source(folder: str | Path) -> Source:
-    """The model of a folder, verified: a run, a saved model, or a BERT, ViT or GPT-2 of transformers."""
+def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
+    """The model of a folder, verified: a run, a saved model, or a BERT, ViT or GPT-2 of transformers.
+
+    It runs on torch where that is installed, unless ``torch`` says otherwise.
+    """
     path = find_run(folder)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
     if (path / DATA).exists():
         run, info = load_run(path), load_data_info(path)
         length = getattr(run, "max_length", 0)
-        model = OwnModel(saved_model(path))
+        model = OwnModel(saved_model(path), torch=torch)
         return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest, length)
-    if is_foreign(path) and find_spec("torch") is not None:
+    if torch is not False and is_foreign(path) and find_spec("torch") is not None:
         from headwork.inspection.torch_subjects import library_model
 
         theirs = library_model(path, _settings(path, CONFIG))
         if theirs is not None:
             return Source(path, theirs=theirs)
-    model = OwnModel(read_saved(path))
+    model = OwnModel(read_saved(path), torch=torch)
     config = model.config
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
     channels = getattr(config, "channels", 0)
@@ -162,7 +165,7 @@ def _test_example(source: Source, index: int) -> Opened:
         texts: Any = load_texts(run.data, columns=run.columns, seed=run.seed, validation=run.validation)
         _check(source, texts, index)
         label = int(texts.test.labels[index])
-        return Opened(_text(source, str(texts.test.texts[index])), (), source.classes[label])
+        return Opened(text_of(source, str(texts.test.texts[index])), (), source.classes[label])
     split: Any = None
     if (path / IMAGES).exists():
         split = example_images(path)
@@ -189,7 +192,7 @@ def _check(source: Source, data: Any, index: int) -> None:
         )
 
 
-def _text(source: Source, text: str) -> Subject:
+def text_of(source: Source, text: str) -> Subject:
     if not text.strip():
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.theirs is not None:

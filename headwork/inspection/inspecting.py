@@ -31,18 +31,13 @@ from headwork.documents import (
 )
 from headwork.inspection.folder_subjects import find_target, open_folder, open_source
 from headwork.inspection.predictions import predict
-from headwork.inspection.relevance import Trust, relevance, trust
+from headwork.inspection.relevance import HOW, Trust, relevance, trust
 from headwork.inspection.roles import Role, role
 from headwork.inspection.subjects import Array, Layer, Subject, array_subject
 from headwork.training.folders import example_images
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
-HOW = {
-    "occlusion": "how much the score falls when the part alone is hidden",
-    "attention rollout": "attention, multiplied through the layers",
-    "gradient x attention": "weights times the gradient of the logit, where positive",
-}
 
 
 @dataclass(frozen=True, eq=False)

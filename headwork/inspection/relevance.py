@@ -24,6 +24,11 @@ Array = NDArray[Any]
 RANDOM_ORDERS = 19  # so that the one furthest from 0, with both signs, is a 95% interval
 STEPS = 10  # of a curve, at most
 OCCLUSION, ROLLOUT, GRADIENT = "occlusion", "attention rollout", "gradient x attention"
+HOW = {
+    OCCLUSION: "how much the score falls when the part alone is hidden",
+    ROLLOUT: "attention, multiplied through the layers",
+    GRADIENT: "weights times the gradient of the logit, where positive",
+}
 
 
 # --- relevance ------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ class Subject:
     remarks: tuple[str, ...] = ()
     target: int | None = None  # the class to explain; None for the most probable one
     positions: Array | None = None  # how alike learned positions are (token, token)
+    inputs: Mapping[str, Array] | None = None  # what the model takes, where it is one of ours
 
     @cached_property
     def output(self) -> Array:
@@ -259,6 +260,7 @@ def image_subject(
         grid=(side, side),
         pixels=pixels,
         positions=model.positions if layered else None,
+        inputs=inputs,
     )
 
 
@@ -317,6 +319,7 @@ def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str,
         hidden_as=f"Hidden tokens are {how}.",
         classes=classes,
         reads=reads,
+        inputs=whole,
     )
 
 

@@ -37,6 +37,16 @@ ROOMS = (
     "grading",
     "lab",
 )
+# What "Look inside" needs, brought when it is first used: modules, and the trained models of the package.
+LATER = (
+    *("loading", "data"),
+    *(
+        f"inspection/{name}.py"
+        for name in ("__init__", "tracing", "subjects", "relevance", "folder_subjects")
+    ),
+    *(f"training/{name}.py" for name in ("__init__", "folders", "recipes", "checkpoints")),
+)
+TRAINED = "training/trained"
 LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
 KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
@@ -53,16 +63,17 @@ Archive = dict[str, bytes]
 
 
 def python_files() -> dict[str, bytes]:
-    """What the page needs to run Python, by file name: the runtime, ``site.zip`` and ``sympy.zip``."""
+    """What the page needs to run Python, by file name: the runtime, and three zips of modules."""
     folder = fetch("pyodide", log=_quiet)
     known = {file.name: file for file in find_entry("pyodide").variants[0].files}
     read = partial(_read, folder, known)
-    site = {**_wheel(read("numpy-")), **_ours(), **dict(_third_party())}
+    site = {**_wheel(read("numpy-")), **_ours(ROOMS), **dict(_third_party())}
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
     return {
         **{name: read(name) for name in RUNTIME},
         "site.zip": _zipped(compiled(site, folder, optimise=0)),
         "sympy.zip": _zipped(compiled(symbolic, folder, optimise=2)),
+        "inside.zip": _zipped({**compiled(_ours(LATER), folder, optimise=0), **_trained()}),
     }
 
 
@@ -84,14 +95,26 @@ def _wheel(data: bytes) -> Archive:
         return {name: wheel.read(name) for name in wheel.namelist() if _kept(name)}
 
 
-def _ours() -> Archive:
+def _ours(rooms: tuple[str, ...]) -> Archive:
     """Our own modules, with the texts and templates beside them."""
-    files = [*PACKAGE.glob("*.py"), *(path for room in ROOMS for path in sorted((PACKAGE / room).rglob("*")))]
+    files = list(PACKAGE.glob("*.py")) if rooms is ROOMS else []
+    for place in (PACKAGE / room for room in rooms):
+        files += [place] if place.is_file() else sorted(place.rglob("*"))
     named = {path.relative_to(PACKAGE).as_posix(): path for path in files if path.is_file()}
     return {
         f"headwork/{name}": path.read_bytes()
         for name, path in named.items()
         if path.suffix in KEPT_SUFFIXES and not name.startswith(LEFT_OUT)
+    }
+
+
+def _trained() -> Archive:
+    """The trained models, without their images: the page has those as it is."""
+    files = {path.relative_to(PACKAGE).as_posix(): path for path in (PACKAGE / TRAINED).rglob("*")}
+    return {
+        f"headwork/{name}": path.read_bytes()
+        for name, path in files.items()
+        if path.is_file() and path.suffix != ".png"
     }
 
 

@@ -16,9 +16,11 @@ from headwork.documents.templates import read_asset, script_data
 from headwork.lab.calls import FIRST, answer, example_state, examples
 
 HERE = Path(__file__).parent / "page"
-STYLES = ("page.css", "trace.css", "lab.css")
+STYLES = ("page.css", "trace.css", "lab.css", "inside.css")
+LATER = ("inside.zip",)  # files that are unpacked when they are first needed
 SCRIPTS = (
     *("flow.js", "typeset.js", "copy.js"),  # of the page that headwork explain writes
+    *("inside_pad.js", "inside_heads.js", "inside_more.js", "inside.js"),
     *("backend.js", "address.js", "canvas.js", "play.js", "try.js"),
     *("problems.js", "start.js", "python.js", "lab.js"),
 )
@@ -101,10 +103,25 @@ def baked() -> dict[str, Any]:
         for index in (i for matrix in value["matrices"] for row in matrix["index"] for i in row):
             request = {"state": state, "path": value["path"], "index": index}
             known[f"cell first {value['path']} {index}"] = answer("cell", request)
-    known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "capabilities")}
+    known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "capabilities", "models")}
+    known |= {key: answer(*asked) for key, asked in first_look().items()}
     for slug in known["problems"]["titles"]:
         known[f"problem {slug}"] = answer("problem", {"slug": slug})
     return known
+
+
+def first_look() -> dict[str, tuple[str, dict[str, str]]]:
+    """The first screen of "Look inside", by the keys of the page: each a call and its request."""
+    from headwork.training.folders import example_images
+
+    name = answer("models", {})["models"][0]["name"]
+    picture = base64.b64encode(example_images(name).images[0].tobytes()).decode()
+    seen = {"model": name, "given": picture, "changes": "", "query": "0"}
+    one = {**seen, "block": "3", "head": "2"}
+    return {
+        " ".join((call, *request.values())): (call, request)
+        for call, request in (("look", seen), ("head", one))
+    }
 
 
 def _policy(scripts: str, styles: str, connect: str) -> str:
@@ -126,7 +143,10 @@ def one_file() -> bytes:
     css, js, worker = style(), script(), asset("worker.js")
     assert "</script" not in worker
     files = [
-        _data_element(f'data-file="{name}"', base64.b64encode(gzip.compress(data, 9, mtime=0)).decode())
+        _data_element(
+            f'data-{"later" if name in LATER else "file"}="{name}"',
+            base64.b64encode(gzip.compress(data, 9, mtime=0)).decode(),
+        )
         for name, data in python_files().items()
     ]
     page = fill(

@@ -30,6 +30,7 @@ from headwork.lab.calls import CALLS, FIRST, answer, example_state
 from headwork.lab.page import SERVED_POLICY, script, served_page, style
 
 MAX_BODY = 256_000  # bytes of one request
+LARGER_BODIES = {"/call/open_model": 33_000_000}  # a model of 24 MB, in base64
 BODY_SECONDS = 10  # for the whole of it
 IDLE_SECONDS = 30  # of a connection without a whole request, or with an answer that is not read
 MAX_CONNECTIONS = 200
@@ -90,8 +91,8 @@ class Guard:
                 return refuse("no body is read here", 413)
         elif request.headers.get("origin", "") not in (f"http://{host}", f"https://{host}"):
             return refuse("foreign origin", 403)
-        elif not length.isdecimal() or len(length) > 9 or int(length) > MAX_BODY:
-            return refuse(f"at most {MAX_BODY:,} bytes", 413)
+        elif not length.isdecimal() or len(length) > 9 or int(length) > max_body(request):
+            return refuse(f"at most {max_body(request):,} bytes", 413)
         return None
 
     @staticmethod
@@ -144,6 +145,11 @@ class Connection(H11Protocol):
         self.transport.abort()
 
 
+def max_body(request: Request) -> int:
+    """How many bytes a request may have."""
+    return LARGER_BODIES.get(request.url.path, MAX_BODY)
+
+
 async def read_body(request: Request) -> bytes | None:
     """The body within its limits of size and time; None where it goes beyond them."""
     body = bytearray()
@@ -151,7 +157,7 @@ async def read_body(request: Request) -> bytes | None:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MAX_BODY:
+                if len(body) > max_body(request):
                     return None
     except TimeoutError:
         return None
@@ -215,7 +221,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         try:
             body = await read_body(request)
             if body is None:
-                return refuse(f"at most {MAX_BODY:,} bytes within {BODY_SECONDS} s", 413)
+                return refuse(f"at most {max_body(request):,} bytes within {BODY_SECONDS} s", 413)
             data = json.loads(body)
         except (ValueError, RecursionError):
             return refuse("not JSON", 400)

@@ -6,6 +6,7 @@ A cell of a step expands into cells of the steps noted before it or of the input
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,30 @@ def cells(tree: Tree) -> Iterator[Cell]:
             yield from cells(part)
 
 
+def evaluate(tree: Tree) -> float:
+    """What a tree comes to, by Python's own arithmetic.
+
+    >>> evaluate(Operation("sum", (Number(1), Operation("product", (Number(2), Number(3))))))
+    7.0
+    """
+    if not isinstance(tree, Operation):
+        return float(tree.value)
+    return float(FUNCTIONS[tree.kind](*map(evaluate, tree.parts)))
+
+
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "sum": lambda *parts: math.fsum(parts),
+    "product": lambda *parts: math.prod(parts),
+    "difference": lambda a, b: a - b,
+    "quotient": lambda a, b: a / b,
+    "power": lambda a, b: a**b,
+    "negative": lambda a: -a,
+    "max": max,
+    "abs": abs,
+    "ln": math.log,
+    "sigmoid": lambda a: 1 / (1 + math.exp(-a)),
+    **{name: getattr(math, name) for name in ("exp", "sqrt", "erf", "tanh", "sin", "cos", "floor")},
+}
 Writer = Callable[[Any], str]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from pathlib import Path
 from typing import Any
@@ -15,26 +14,7 @@ import headwork
 from headwork.errors import InputError, TooLarge
 from headwork.loading import LoadedModel
 from headwork.models import VisionTransformer, VisionTransformerConfig, from_pretrained
-from headwork.numbers.arithmetic import Cell, Number
-
-FUNCTIONS: dict[str, Any] = {
-    "sum": lambda *x: math.fsum(x),
-    "product": lambda *x: math.prod(x),
-    "difference": lambda a, b: a - b,
-    "quotient": lambda a, b: a / b,
-    "power": lambda a, b: a**b,
-    "negative": lambda a: -a,
-    "max": max,
-    "ln": math.log,
-    **{name: getattr(math, name) for name in ("exp", "sqrt", "erf", "tanh", "sin", "cos")},
-}
-
-
-def worked_out(tree: Any) -> float:
-    """The right side of a line, by Python's own arithmetic."""
-    if isinstance(tree, (Cell, Number)):
-        return float(tree.value)
-    return float(FUNCTIONS[tree.kind](*map(worked_out, tree.parts)))
+from headwork.numbers.arithmetic import evaluate
 
 
 def scattered(model: Any) -> Any:
@@ -80,7 +60,7 @@ def follow(trace: Any, model: LoadedModel, draw: random.Random) -> str:
     index = tuple(draw.randrange(n) for n in trace.output.shape)
     for _ in range(500):
         value = trace[path]
-        told = worked_out(value.raw.derivation(index))
+        told = evaluate(value.raw.derivation(index))
         number = float(value.raw.array[index])
         assert abs(told - number) <= 1e-5 * max(1, abs(number)) or told == number, (path, index, told, number)
         sources = trace.cell(path, *index).sources

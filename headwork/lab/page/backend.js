@@ -16,6 +16,8 @@ const elements = {
 };
 const { make } = elements;
 
+const LATER = Object.fromEntries(["models", "model", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
+
 class ServerBackend {
   constructor(token) { this.token = token; }
   ready = Promise.resolve();
@@ -70,8 +72,18 @@ class PageBackend {
     const id = ++this.count;
     return new Promise((resolve) => {
       this.waiting.set(id, resolve);
-      this.worker.postMessage({ id, name, request: JSON.stringify(request) });
+      this.worker.postMessage({ id, name, request: JSON.stringify(request), ...this.later(name) });
     });
+  }
+
+  // What a call needs besides: a file that is brought when it is first used.
+  later(name) {
+    const file = LATER[name];
+    if (!file || this.brought === file) return {};
+    this.brought = file;
+    const element = document.querySelector(`script[data-later="${file}"]`);
+    element?.remove();
+    return { bring: file, packed: element?.textContent };
   }
 
   key(name, { state, ...rest }) {

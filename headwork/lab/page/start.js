@@ -1,4 +1,4 @@
-// The start page: one sentence, one picture, three doors.
+// The start page: one sentence, one picture, a few doors.
 class StartRoom {
   constructor(root, lab) {
     const door = (href, title, words) => make("a.door", { href }, make("b", {}, title), make("span", {}, words));
@@ -10,6 +10,7 @@ class StartRoom {
       picture,
       make("nav.doors", { "aria-label": "Where to begin" },
         door("#/try", "Try it", "Four tokens attend to each other. Drag β, type, point."),
+        door("#/inside", "Look inside", "Draw a digit and watch a trained transformer look at it, head by head."),
         door("#/problems", "Look up a question", "Five hand-outs, question by question, the answer first."),
         door("#/try/multi-head-attention", "Go further", "Heads, masks, positions, convolution, recurrence, whole models.")),
     );

@@ -13,6 +13,11 @@ async function unpacked(text) {
 self.importScripts = () => { throw new TypeError("modules are imported here"); };
 let python = null;
 
+function unpack(archive) {
+  python.unpackArchive(archive.buffer, "zip", { extractDir: python.runPython("import site; site.getsitepackages()[0]") });
+  python.runPython("import importlib; importlib.invalidate_caches()");
+}
+
 async function start({ files, base, empty }) {
   const tell = (progress, words) => postMessage({ progress, words });
   const network = self.fetch.bind(self);
@@ -35,9 +40,9 @@ async function start({ files, base, empty }) {
   asked.clear();
   if (empty) return postMessage({ ready: true });
   tell(0.6, "Python is here; numpy is next.");
-  python.unpackArchive((await get("site.zip")).buffer, "zip", { extractDir: python.runPython("import site; site.getsitepackages()[0]") });
-  python.runPython("import importlib; importlib.invalidate_caches()");
-  python.globals.set("answer_text", python.runPython("from headwork.lab.calls import answer_text; answer_text"));
+  unpack(await get("site.zip"));
+  find = get;
+  answerText = python.runPython("from headwork.lab.calls import answer_text; answer_text");
   tell(0.9, "Nearly there.");
   python.runPython("from headwork.lab.calls import answer, example_state, FIRST; answer('explain', {'state': example_state(FIRST).as_data()})");
   postMessage({ ready: true });
@@ -53,7 +58,11 @@ self.addEventListener("message", async ({ data }) => {
     return;
   }
   await started; // the exact numbers come last
-  const answer = python.globals.get("answer_text");
-  postMessage({ id: data.id, answer: answer(data.name, data.request) });
+  if (data.bring) bringing = (data.packed ? unpacked(data.packed) : find(data.bring)).then(unpack);
+  await bringing;
+  postMessage({ id: data.id, answer: answerText(data.name, data.request) });
 });
 let started = null;
+let bringing = null; // further modules, for calls that need them
+let find = null;
+let answerText = null; // one proxy of Python's function, not one per call

@@ -1,0 +1,290 @@
+"""The calls of "Look inside": a trained transformer on a picture that is drawn or chosen, or on a text.
+
+``given`` is the input: base64 of the bytes of a picture (channel, height, width), or a text. ``changes`` are
+heads that were changed, such as ``3.2 off; 0.1 uniform``. Blocks, heads, rows and columns count from 0.
+"""
+
+import base64
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headwork.errors import InputError
+from headwork.lab.calls import call
+
+if TYPE_CHECKING:
+    from headwork.lab.looking import Looked, Patient
+
+TITLES = {
+    "digits": ("Digits", "draw a digit here, 0 to 9"),
+    "fashion-mnist": ("Fashion-MNIST", "draw clothes, or choose some below"),
+}
+MOST_CLASSES = 20  # of more, only the most probable are shown
+SHOWN = 5  # tokens that a sentence names, at most
+PASSES = 16  # of a model, in one call: a drawing waits no longer than for these
+TESTED = (
+    "How a picture is tested: insertion is the mean probability while patches appear, the most relevant "
+    "first; deletion, while they vanish in that order. Of an order that knows nothing, both are the same on "
+    "average."
+)
+MISSING = "Gradient x attention needs torch, which is not used here: headwork inspect shows it."
+
+
+def percent(share: float) -> str:
+    """A share in words.
+
+    >>> percent(0.214), percent(0.0312), percent(0.0001)
+    ('21%', '3.1%', 'under 0.1%')
+    """
+    if 0 < share < 0.001:
+        return "under 0.1%"
+    return f"{share:.0%}" if share >= 0.0995 or share == 0 else f"{share:.1%}"
+
+
+def _b64(array: Any) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, np.uint8).tobytes()).decode()
+
+
+def _tints(row: Any) -> str:
+    """Weights as bytes, the largest of them 255."""
+    return _b64(np.rint(row / max(float(row.max()), 1e-30) * 255))
+
+
+def _looked(model: str, given: str, changes: str) -> "Looked":
+    from headwork.lab import looking
+    from headwork.lab.sources import find_source
+
+    if not all(isinstance(text, str) for text in (model, given, changes)):
+        raise InputError("The request is not readable. Expected texts.")
+    texts = find_source(model).takes == "texts"
+    return (looking.look_at_text if texts else looking.look_at)(model, given, changes)
+
+
+def _query(looked: "Looked", text: str) -> int | None:
+    """A token by its number; ``all`` is the mean of all of them."""
+    return None if text == "all" else _number(text, len(looked.subject.labels), "token")
+
+
+def _number(text: str, most: int, name: str) -> int:
+    if not (text.isdecimal() and len(text) < 6 and int(text) < most):
+        raise InputError(f"There is no {name} {text[:20]}: they are 0 to {most - 1}.")
+    return int(text)
+
+
+# --- which models -----------------------------------------------------------------------------------------
+@call
+def models() -> dict[str, Any]:
+    """The models that can be looked into, each with its test images (PNG)."""
+    from headwork.lab.sources import RUN, find_source, run_names
+    from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
+
+    listed = []
+    for name in TRAINED_NAMES:
+        about = _about(name)
+        files = sorted((TRAINED / name / IMAGES).glob("*-*.png"))
+        classes = find_source(name).classes
+        labels = [classes[int(file.stem.partition("-")[2])] for file in files]
+        images = [
+            {"label": label, "png": base64.b64encode(file.read_bytes()).decode()}
+            for label, file in zip(labels, files, strict=True)
+        ]
+        accuracy = f"test accuracy {Result.read(TRAINED / name).test_accuracy:.1%}"
+        listed.append({**about, "about": f"{about['about']}, {accuracy}", "images": images})
+    return {"models": listed, "runs": [f"{RUN}{name}" for name in run_names()]}
+
+
+@call
+def model(name: str) -> dict[str, Any]:
+    """What there is to know of one model, such as a run of this machine."""
+    return _about(str(name))
+
+
+def _about(name: str) -> dict[str, Any]:
+    """What the page must know of a model."""
+    from headwork.lab.pictures import FINER
+    from headwork.lab.sources import RUN, find_source
+
+    source = find_source(name)
+    config = source.model.config
+    own = name.removeprefix(RUN) if name.startswith(RUN) else "Your model"
+    title, hint = TITLES.get(name, (own, "draw, or open a picture"))
+    size = getattr(config, "image_size", 0)
+    count = sum(values.size for values in source.model.model.parameters.values())
+    return {
+        "name": name,
+        "title": title,
+        "hint": hint,
+        "about": f"{config.depth} blocks of {config.heads} heads, {count:,} parameters",
+        "takes": source.takes,
+        "query": "0" if getattr(config, "pooling", "") in ("class token", "first") else "all",
+        "blocks": config.depth,
+        "heads": config.heads,
+        "size": size,
+        "channels": getattr(config, "channels", 0),
+        "drawn": size * FINER.get(name, 1),
+        "grid": size // config.patch_size if size else 0,
+    }
+
+
+@call
+def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
+    """A model of one's own: the files of its folder by name, in base64; ``others`` are names not sent."""
+    from headwork.lab.sources import open_files
+
+    if not isinstance(files, dict) or not isinstance(others, list):
+        raise InputError("The files are not readable. Choose the folder of a model.")
+    return _about(open_files(files, [str(name) for name in others[:1000]]))
+
+
+# --- where it looks ---------------------------------------------------------------------------------------
+@call
+def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[str, Any]:
+    """The prediction, and where one token (0: the class token) looks in every head of every block."""
+    looked = _looked(model, given, changes)
+    subject = looked.subject
+    token = _query(looked, query)
+    changed = {(change.block, change.head): change.kind for change in looked.changes}
+    heads = []
+    for block, weights in enumerate(looked.weights.values()):
+        for number in range(len(weights)):
+            row = looked.row(block, number, token)
+            best = int(row.argmax())
+            most = percent(float(row[best])) if row.any() else "off"
+            words = {"most": most, "words": f"{most} to {looked.place(best)}"}
+            heads.append({"tints": _tints(row), **words, "changed": changed.get((block, number), "")})
+    pixels = subject.pixels
+    return {
+        **_predicted(looked, model, given),
+        "heads": heads,
+        "query": looked.who(token),
+        "seen": "" if pixels is None else _b64(pixels),
+        "tokens": list(subject.labels),
+        "before": looked.before,
+        "logits": looked.output_step,
+        "remarks": list(looked.remarks),
+    }
+
+
+def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
+    """The probabilities in the order of the classes, beside those without the changes, and a sentence."""
+    if not looked.subject.classes:
+        return {
+            "classes": [],
+            "sentence": "This model has no classes, only a vector per token.",
+            "effect": "",
+        }
+    now, names = looked.probabilities, looked.subject.classes
+    old = _looked(model, given, "").probabilities if looked.changes else now
+    order = np.argsort(-now)
+    best, effect = int(order[0]), ""
+    what = "Prediction" if now[best] > 0.5 else "No clear prediction"
+    sentence = f"{what}: {'; runner-up: '.join(f'{names[i]} ({percent(now[i])})' for i in order[:2])}."
+    if looked.changes:
+        was = int(old.argmax())
+        done = "; ".join(map(str, looked.changes))
+        pairs = [(f"{old[was]:.{digits}%}", f"{now[was]:.{digits}%}") for digits in (1, 2, 3)]
+        moved = "{} goes from {} to {}".format(
+            names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0])
+        )
+        verdict = "the prediction stays" if was == best else f"the prediction becomes {names[best]}"
+        effect = f"With {done}: {moved}; {verdict}."
+    step = (0, len(looked.subject.labels) - 1) if looked.source.model.definition.slug == "language" else (0,)
+    shown = [
+        {
+            "name": names[i],
+            "index": ",".join(map(str, (*step, i))),
+            "share": round(float(now[i]), 4),
+            "percent": percent(float(now[i])),
+            "before": round(float(old[i]), 4),
+            "best": int(i) == best,
+        }
+        for i in (range(len(names)) if len(names) <= MOST_CLASSES else order[: MOST_CLASSES // 2].tolist())
+    ]
+    return {"classes": shown, "sentence": sentence, "effect": effect}
+
+
+@call
+def head(model: str, given: str, changes: str, query: str, block: str, head: str) -> dict[str, Any]:
+    """One head, or with ``mean`` the mean of a block, in words: what a token gives to each token."""
+    looked = _looked(model, given, changes)
+    token = _query(looked, query)
+    at = _number(block, len(looked.weights), "block")
+    count = len(looked.weights[f"block {at}"])
+    number = None if head == "mean" else _number(head, count, "head")
+    row = looked.row(at, number, token)
+    name = f"Block {at}, mean of its {count} heads" if number is None else f"Head {number} of block {at}"
+    order = [int(i) for i in np.argsort(-row, kind="stable")[:SHOWN] if row[i] > 0]
+    who = looked.who(token)
+
+    def to(other: int) -> str:
+        return f"itself ({who})" if other == token else looked.place(other)
+
+    given_to = [f"{percent(float(row[i]))} to {to(i)}" for i in order]
+    words = f"{name}: {who} gives {', '.join(given_to)}." if given_to else f"{name} is off: it adds nothing."
+    if np.allclose(row, row[0], atol=1e-6) and given_to:
+        words = f"{name}: {who} gives the same to every token, {percent(float(row[0]))} each."
+    return {
+        "name": name,
+        "words": words,
+        "tints": _tints(row),
+        "shares": [f"{percent(float(share))} to {to(i)}" for i, share in enumerate(row)],
+    }
+
+
+@call
+def descend(model: str, given: str, changes: str, path: str, index: str) -> dict[str, Any]:
+    """One number of the model as a line of arithmetic, and the numbers that it comes from."""
+    from headwork.lab.descent import line
+
+    return line(_looked(model, given, changes), path, index)
+
+
+# --- which patches it rests on ------------------------------------------------------------------------------
+@lru_cache(maxsize=2)
+def _patient(model: str, given: str, changes: str) -> "Patient":
+    from headwork.lab.looking import Patient
+
+    return Patient(_looked(model, given, changes).subject)
+
+
+@call
+def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
+    """Which parts the prediction rests on, and how far to trust that. It is done a little at each call.
+
+    Until ``done`` is 1, ask again.
+    """
+    from headwork.inspection.relevance import HOW, RANDOM_ORDERS, curve_sizes, trust
+    from headwork.inspection.relevance import relevance as methods_of
+    from headwork.lab.looking import NotYet
+
+    patient = _patient(model, given, changes)
+    subject, count = patient.subject, len(patient.subject.parts)
+    whole = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
+    patient.left = PASSES
+    try:
+        methods = methods_of(subject)
+        trusts = trust(subject, methods)
+    except NotYet:
+        return {"done": 0, "percent": percent(min(0.99, len(patient.known) / whole))}
+    good = {"above random": "good", "below random": "bad"}
+    maps = []
+    for name, values in methods.items():
+        parts = values / max(float(np.abs(values).max()), 1e-30) * 255
+        best = np.argsort(-values, kind="stable")[:3]
+        maps.append(
+            {
+                "title": f"{name[0].upper()}{name[1:]}",
+                "how": f"{HOW[name][0].upper()}{HOW[name][1:]}",
+                "positive": _b64(np.rint(parts.clip(0))),
+                "negative": _b64(np.rint((-parts).clip(0))),
+                "parts": list(subject.parts),
+                "verdict": trusts[name].verdict,
+                "good": good.get(trusts[name].verdict, "open"),
+                "evidence": trusts[name].evidence,
+                "top": "; ".join(_looked(model, given, changes).place(subject.parts[i]) for i in best),
+            }
+        )
+    explained = "the vector" if subject.explained is None else subject.classes[subject.explained]
+    words = f"What speaks for {explained}: amber, and against it: blue. {subject.hidden_as}"
+    return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, MISSING]}

@@ -1,0 +1,119 @@
+"""The models that "Look inside" knows: of the package, runs of this machine, and those opened in the page."""
+
+import hashlib
+import tempfile
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
+from headwork.errors import InputError, TooLarge, unknown
+from headwork.inspection.folder_subjects import PREPROCESSOR, Source, open_source
+from headwork.lab.pictures import MAX_SIDE, decoded
+from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
+
+MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
+MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
+RUNS, RUN, MAX_RUNS = Path("runs"), "run ", 100
+OPENED: "OrderedDict[str, Source]" = OrderedDict()
+RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
+MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
+KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_FILES)}
+
+
+@cache
+def _packaged(name: str) -> Source:
+    return open_source(name, torch=False)
+
+
+def run_names() -> list[str]:
+    """The finished runs of this machine, in the folder where Headwork was started."""
+    return sorted(path.parent.name for path in RUNS.glob(f"*/{RESULT}"))[:MAX_RUNS]
+
+
+@lru_cache(maxsize=MAX_OPENED)
+def _run(name: str, _written: int) -> Source:
+    source = open_source(RUNS / name, torch=False)
+    check_shown(source)
+    return source
+
+
+def find_source(name: str) -> Source:
+    """A model of the package, a run of this machine, or one that was opened; never a path."""
+    if name in TRAINED_NAMES:
+        return _packaged(name)
+    if name in OPENED:
+        return OPENED[name]
+    if name.removeprefix(RUN) in run_names() and name.startswith(RUN):
+        return _run(name.removeprefix(RUN), (RUNS / name.removeprefix(RUN) / RESULT).stat().st_mtime_ns)
+    if name.startswith("own "):
+        raise InputError("This model is no longer open. Choose its files again.")
+    raise unknown("model", name, TRAINED_NAMES)
+
+
+def open_files(files: Mapping[str, str], others: list[str]) -> str:
+    """Open a model from the files of its folder (base64, by name), checked as every folder is; its name here.
+
+    ``others`` are the names of files that were not sent, so that a pickle is refused by its name.
+    """
+    if PARAMETERS not in files and f"{MODEL}/{PARAMETERS}" not in files:
+        for name in others:
+            refuse_pickles(Path(Path(name).name))
+        raise InputError(
+            f"No {PARAMETERS} among the files. Choose the folder of a run, or one that save_pretrained or "
+            "the transformers library wrote."
+        )
+    for name in files:
+        if name not in KNOWN_FILES:
+            raise unknown("file of a model", name, sorted(KNOWN_FILES))
+    contents = {name: decoded(text, name, MAX_MODEL) for name, text in files.items()}
+    if sum(map(len, contents.values())) > MAX_MODEL:
+        raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")
+    with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
+        folder = Path(temporary) / "model"
+        (folder / MODEL).mkdir(parents=True)
+        for name, data in contents.items():
+            (folder / name).write_bytes(data)
+        if not any((folder / MODEL).iterdir()):
+            (folder / MODEL).rmdir()
+        try:
+            source = open_source(folder, torch=False)
+        except InputError as error:
+            raise InputError(
+                str(error).replace(f"{folder}/", "").replace(str(folder), "the folder")
+            ) from None
+    check_shown(source)
+    digest = hashlib.sha256(b"".join(hashlib.sha256(contents[name]).digest() for name in sorted(contents)))
+    name = f"own {digest.hexdigest()[:12]}"
+    OPENED[name] = source
+    while len(OPENED) > MAX_OPENED:
+        OPENED.popitem(last=False)
+    return name
+
+
+def check_shown(source: Source) -> None:
+    """Refuse a model that this room cannot show."""
+    config: Any = source.model.config if source.model is not None else None
+    if source.takes not in ("images", "texts") or config is None:
+        raise InputError("Here are shown classifiers of images and of texts. Use: headwork inspect FOLDER")
+    of_patches = source.takes == "texts" or hasattr(config, "patch_size")
+    if not of_patches or not hasattr(config, "heads") or getattr(config, "attention", "") == "linear":
+        name = source.model.definition.name
+        raise InputError(f"This {name} has no attention weights to look at. Choose a transformer.")
+    size = getattr(config, "image_size", 0)
+    if size > MAX_SIDE:
+        raise TooLarge(f"Images of {size} pixels; here at most {MAX_SIDE}. Use: headwork inspect FOLDER")
+    check_size(source, (size // config.patch_size) ** 2 + 1 if size else 1)
+
+
+def check_size(source: Source, tokens: int) -> None:
+    """Refuse a model whose numbers on so many tokens, weights and activations, would fill the memory."""
+    config = source.model.config
+    numbers = config.depth * tokens * (config.heads * tokens + 4 * (config.width + config.hidden))
+    if numbers > MAX_NUMBERS:
+        raise TooLarge(
+            f"On {tokens:,} tokens this model has some {numbers:,} numbers on the way; here at most "
+            f"{MAX_NUMBERS:,}. Use: headwork inspect FOLDER"
+        )
