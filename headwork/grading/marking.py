@@ -312,7 +312,8 @@ class Marker:
             return step
         scores = [sum(self._agrees(cause.slug, other.path) for other in others) for cause in known]
         best = [cause for cause, score in zip(known, scores, strict=True) if score == max(scores)]
-        precise = [replace(cause, doubt="") for cause in rest if cause.doubt == "beside"]
+        beside = [cause for cause in rest if cause.doubt == "beside" and cause.edit == "a-for-b"]
+        precise = [replace(cause, doubt="") for cause in beside]
         if (
             len(best) == 1
             and precise
