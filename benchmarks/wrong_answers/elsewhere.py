@@ -14,7 +14,7 @@ from benchmarks.wrong_answers.making import UNUSABLE, Row
 from benchmarks.wrong_answers.solving import Formulas, Kind, Work, given_numbers, solve, type_in
 from headwork.exercises import Exercise, generate
 from headwork.grading.diagnosis import CERTAIN_SLIPS
-from headwork.grading.marking import all_causes
+from headwork.grading.marking import Marker
 
 SEEDS = range(41, 49)
 ENOUGH = 4  # draws that must agree; two are enough where no more show the mistake
@@ -47,7 +47,8 @@ def causes_elsewhere(kind: Kind, row: Row, path: str) -> list[set[str]]:
         except UNUSABLE:
             continue
         typed = {step: type_in(step, np.round(work[step], 9), "9 digits") for step in asked}
-        slugs = {cause.slug for cause in all_causes(exercise, typed).get(path, ())}
+        steps = Marker(exercise, typed, exercise.tokens_as).steps()
+        slugs = {cause.slug for step in steps if step.path == path for cause in step.causes}
         if slugs and not slugs & set(CERTAIN_SLIPS):
             found.append(slugs)
     return found

@@ -6,6 +6,7 @@ then pairs; a slip in one entry is distinguished from a misunderstanding.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -29,6 +30,8 @@ SLIPS = {
     "sign-slip": "the sign is wrong",
     "point-slip": "the decimal point is in the wrong position",
     "slip": "an arithmetic slip",
+    "one-too-many": "it is one too many, as if a bias or an end were counted too",
+    "one-too-few": "it is one too few, as if an end were left out",
     "transposed": "rows and columns are swapped",
     "rounded-too-early": "it was computed from numbers that were rounded too far",
     "too-few-digits": "too few digits are written to decide whether it is correct",
@@ -51,13 +54,17 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     marked as thin.
     """
     authored = _mistakes(case, wrong, strict=True) or _mistakes(case, wrong, strict=False)
-    slips = [] if authored else _early_rounding(case, wrong) or _transposed(wrong)
-    slips = slips or _slips(wrong)
-    if not authored and slips and slips[0].slug in CERTAIN_SLIPS:
+    early = [] if authored else _early_rounding(case, wrong)
+    slips = early or ([] if authored else _transposed(wrong)) or _slips(wrong)
+    if not authored and not early and slips and slips[0].slug in CERTAIN_SLIPS:
         return slips
-    found = search(case, wrong, authored)
+    if slips and all(isinstance(value, int) for value in case.inputs.values()):
+        slips = _one_off(wrong) + slips
+    found = search(case, wrong, authored, partial(_mistakes_anew, case, wrong))
     named = [cause for cause in found if cause.doubt in ("", "doubtful")]
     others = [cause for cause in found if cause not in named]
+    if early and any(cause.doubt for cause in named):
+        return early
     if named:
         return named + (slips if any(cause.doubt for cause in named) else []) + others
     return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + others
@@ -81,6 +88,13 @@ def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
                     mistake.slug, mistake.sentence, evidence, wrong.path, charge=mistake.slug
                 )
     return list(causes.values())
+
+
+def _mistakes_anew(case: Case, wrong: WrongStep) -> list[Cause]:
+    """Mistakes of a step worked out from the inputs, although the steps before it were written otherwise."""
+    mistakes = [mistake for mistake, value in _changes(case, wrong, {}) if wrong.matches(value)]
+    evidence = "worked out from the inputs anew, it gives your numbers"
+    return [Cause(m.slug, m.sentence, evidence, wrong.path, charge=m.slug) for m in mistakes]
 
 
 def _changes(case: Case, wrong: WrongStep, base: Steps) -> Iterator[tuple[Misconception, Array]]:
@@ -186,6 +200,12 @@ def _slips(wrong: WrongStep) -> list[Cause]:
     if len(positions) == 1:
         evidence += f": you have {entries.texts[positions[0]]}, all other entries are correct"
     return [_slip_cause(slugs[0], evidence)]
+
+
+def _one_off(wrong: WrongStep) -> list[Cause]:
+    """A count that is one too large or too small, which needs no slip."""
+    off = float(wrong.entries.values.sum() - wrong.reference.sum()) if wrong.reference.size == 1 else 0.0
+    return [_slip_cause("one-too-many" if off > 0 else "one-too-few")] if abs(off) == 1 else []
 
 
 def _transposed(wrong: WrongStep) -> list[Cause]:

@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from headwork.grading.slice_edits import operand_slices, parts_side_by_side, positions, result_slices
+from headwork.grading.borrowed_edits import borrowed
+from headwork.grading.slice_edits import (
+    operand_slices,
+    parts_side_by_side,
+    positions,
+    powers,
+    result_slices,
+    terms_left_out,
+)
 from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
@@ -21,6 +29,7 @@ from headwork.numbers.operations import OPERATIONS, Node
 TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("edits.toml").read_text("utf-8")
 )
+OF_ROWS = ("over-its-sum", "softmax-taken", "summed-up", "largest-as-one", "rows-of-{a}-added")
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
@@ -33,13 +42,15 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     yield from _other_operands(graph)
     yield from _beyond(graph)
     yield from _scaled(graph)
-    yield from _moved(graph)
     made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
     places = {label: place for place, label in enumerate(graph.leaves)}
     yield from _at_every_branch([made[places[label]] for label in group] for group in graph.roles)
     for edits in made:
         yield from edits
     yield from result_slices(graph)
+    yield from terms_left_out(len(graph.operations) - 1, graph.result)
+    yield from powers(graph)
+    yield from borrowed(graph)
     yield from _options(graph)
 
 
@@ -99,9 +110,12 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     first = operands[0].array
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
+    labels = [operand.label for operand in operands]
     for cause, says, instead, cost, charge in _rows(rows):
-        if "with-itself" in cause and first.size == 1:
-            continue  # single numbers are not taken for another matrix
+        if (first.size == 1 and "with-itself" in cause) or (tensor.array.size == 1 and cause in OF_ROWS):
+            continue  # a single number is not taken for another matrix, nor for a row
+        if "-for-{" in cause and all(labels):
+            charge = _exchanged(*labels)
         part = _tree(instead, itself(tensor), node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
 
@@ -117,6 +131,8 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
     cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
     for label in graph.leaves:
         right = graph.known[label]
+        if _switch(right) and label in graph.case.options:
+            continue
         places = [
             (number, place)
             for number, tensor in enumerate(graph.operations)
@@ -126,7 +142,7 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
         for other, tensor in graph.known.items():
             if other == label or _switch(tensor):
                 continue
-            words, charge = {"a": tensor, "b": right}, " and ".join(sorted((_role(other), _role(label))))
+            words, charge = {"a": tensor, "b": right}, _exchanged(other, label)
             if tensor.shape == right.shape:
                 yield StepEdit(cause, says, {label: other}, words, 1, charge)
                 for number, place in places if len(places) > 1 else ():
@@ -145,9 +161,15 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
     for first, second in combinations(graph.leaves, 2):
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
-            charge = " and ".join(sorted((_role(first), _role(second))))
             changes = {first: second, second: first}
-            yield StepEdit("{a}-and-{b}-swapped", "{a} and {b} change places", changes, words, 1, charge)
+            yield StepEdit(
+                "{a}-and-{b}-swapped",
+                "{a} and {b} change places",
+                changes,
+                words,
+                1,
+                _exchanged(first, second),
+            )
 
 
 def _switch(tensor: HandTensor) -> bool:
@@ -157,6 +179,11 @@ def _switch(tensor: HandTensor) -> bool:
 
 def _role(label: str) -> str:
     return label.rpartition("/")[2]
+
+
+def _exchanged(*labels: str) -> str:
+    """The charge of one operand in place of another: the same mistake the other way round."""
+    return " and ".join(sorted(map(_role, labels)))
 
 
 def _with(tensor: HandTensor, place: int, part: Any) -> Node:
@@ -287,22 +314,8 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
                 cost = 1 if text.removesuffix("^2") in graph.case.options else 2
-                yield StepEdit(cause, says, {number: part}, {"a": text}, cost, f"{name} {text}")
-
-
-def _moved(graph: StepGraph) -> Iterator[StepEdit]:
-    """What is added to one operand added to another one instead."""
-    for number, tensor in enumerate(graph.operations):
-        operands = tensor.node.operands
-        for place, operand in enumerate(operands) if tensor.node.operation == "add" else ():
-            for label in graph.leaves if operand.label and operand.shape else ():
-                other = graph.known[label]
-                if other.shape == operand.shape and label not in [x.label for x in operands]:
-                    moved = Node("add", (label, operand.label), {})
-                    words = {"a": operand, "b": other, "c": operands[1 - place]}
-                    says = "{a} is added to {b}, not to {c}"
-                    changes: Changes = {number: 1 - place, label: moved}
-                    yield StepEdit("{a}-added-to-{b}", says, changes, words, 2)
+                charge = f"{name} {text.removesuffix('^2')}"
+                yield StepEdit(cause, says, {number: part}, {"a": text}, cost, charge)
 
 
 def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
@@ -319,7 +332,14 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
     for label, tensor in graph.later.items():
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
-            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, f"{_role(label)} given")
+            yield StepEdit(
+                "{a}-given",
+                says,
+                {number: tensor},
+                {"a": tensor},
+                2,
+                f"given {_exchanged(label, graph.path)}",
+            )
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
             twice: Changes = {number: Node("add", (it, inner), {})}
@@ -333,7 +353,12 @@ def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
             yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
             yield StepEdit(
-                "{a}-given", "{a} is given as the result", {number: label}, words, 2, f"{_role(label)} given"
+                "{a}-given",
+                "{a} is given as the result",
+                {number: label},
+                words,
+                2,
+                f"given {_exchanged(label, graph.path)}",
             )
         elif tensor.shape[::-1] == result.shape:
             turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
@@ -360,7 +385,10 @@ def _options(graph: StepGraph) -> Iterator[StepEdit]:
         words = {"a": name.replace("_", " "), "b": str(value)}
         if isinstance(value, int):
             least = 1 if name in ("stride", "groups", "heads") else 0
-            for other in sorted({least, value - 1, value + 1, 2 * value} - {value}):
+            near = {least, value - 1, value + 1, 2 * value}
+            if name == "stride":
+                near |= {graph.known["kernel"].shape[-1]} if "kernel" in graph.known else set()
+            for other in sorted(near - {value}):
                 left_out = value > least and other == least
                 cause = "{a}-left-out" if left_out else f"{{a}}-{other}-for-{{b}}"
                 says = "the {a} is left out" if left_out else f"the {{a}} is taken as {other}; it is {{b}}"

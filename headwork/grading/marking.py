@@ -52,20 +52,13 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     for path in answers:
         if path not in exercise.trace.steps:
             raise unknown(f"step of {exercise.name}", path, exercise.asked)
-    marker = _Marker(exercise, answers, tokens_as or exercise.tokens_as)
-    steps = [marker.mark(path, max_points) for path, max_points in exercise.asked.items()]
+    marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
+    steps = marker.steps()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
     return Mark(exercise, tuple(count_once(agreeing(narrowed))), marker.own, marker.entries)
 
 
-def all_causes(exercise: Exercise, answers: Mapping[str, str]) -> dict[str, tuple[Cause, ...]]:
-    """Every cause that gives the numbers of each wrong step, also where too many do to tell one."""
-    marker = _Marker(exercise, answers, exercise.tokens_as)
-    steps = [marker.mark(path, points) for path, points in exercise.asked.items()]
-    return {step.path: step.causes for step in steps if step.state == "wrong"}
-
-
-class _Marker:
+class Marker:
     """Marks one answer from its first step to its last, and remembers what the student has written so far."""
 
     def __init__(self, exercise: Exercise, answers: Mapping[str, str], tokens_as: str) -> None:
@@ -79,6 +72,10 @@ class _Marker:
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
         self.before: dict[str, tuple[Steps, Steps]] = {}
+
+    def steps(self) -> list[StepMark]:
+        """Every asked step by itself, with all causes that give its numbers, the thin ones too."""
+        return [self.mark(path, points) for path, points in self.exercise.asked.items()]
 
     def mark(self, path: str, max_points: float) -> StepMark:
         try:
@@ -315,6 +312,15 @@ class _Marker:
             return step
         scores = [sum(self._agrees(cause.slug, other.path) for other in others) for cause in known]
         best = [cause for cause, score in zip(known, scores, strict=True) if score == max(scores)]
+        beside = [cause for cause in rest if cause.doubt == "beside" and cause.edit == "a-for-b"]
+        precise = [replace(cause, doubt="") for cause in beside]
+        if (
+            len(best) == 1
+            and precise
+            and any(o.right and not self._agrees(best[0].slug, o.path) for o in others)
+        ):
+            best = precise[:1]  # the mistake as it is known would have changed a step that is right
+            rest = [cause for cause in rest if cause.doubt != "beside"]
         # A misunderstanding would show in other steps too; a single wrong number is then more likely a slip.
         slip = len(step.cells) == 1 and sum(other.right for other in others) > max(scores)
         return replace(step, causes=tuple(rest + best if slip else best + rest))

@@ -1,6 +1,5 @@
 """The marks of an exercise and of its steps."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -11,6 +10,7 @@ from headwork.grading.answers import Entries
 from headwork.grading.wrong_step import Cause
 
 JOINTLY = 1.0  # bits by which several steps must show what none of them shows by itself
+AGAIN, APART, OTHER = 0.5, -1.0, 8.0  # bits of a mistake made again, of a second one, of one not known
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
 VERDICTS = {"right": "correct", "wrong": "incorrect", "again": "as before"}  # others are their own words
 
@@ -75,34 +75,39 @@ class Mark:
 
 # --- one mistake over several steps ---------------------------------------------------------------
 def agreeing(steps: list[StepMark]) -> list[StepMark]:
-    """Of the causes of each step those that explain most steps, charged as one.
+    """Of the causes of each step those that explain several steps as one mistake, charged once.
 
-    One step must show it, or all together. What a step shows clearly by itself stays its cause.
+    One step must show it, or all together; and it must be likelier than as many mistakes apart.
     """
-    wrong = [step for step in steps if step.state == "wrong"]
-    fitting = Counter(x for step in wrong for x in {c.charge for c in step.causes} if x)
-    together = {x: [c for step in wrong for c in step.causes if c.charge == x] for x in fitting}
-    shown = {x for x, causes in together.items() if any(c.doubt != "thin" for c in causes)}
-    shown |= {x for x, causes in together.items() if _jointly(causes) > JOINTLY}
-    result = []
-    for step in steps:
-        certain = tuple(cause for cause in step.causes if cause.doubt not in ("thin", "beside"))
-        named = [cause for cause in certain if cause.charge]
-        charges = {cause.charge for cause in step.causes if cause.charge}
-        spread = {x: fitting[x] for x in charges if fitting[x] > 1 and x in shown}
-        most = max(spread.values(), default=0)
-        shared = tuple(cause for cause in step.causes if spread.get(cause.charge) == most > 1)
-        if shared and named and (most == 2 or len(step.cells) > 1):
-            kept = tuple(cause for cause in named if cause in shared)
-            shared = kept or tuple(replace(cause, charge=shared[0].charge) for cause in named)
-        result.append(replace(step, causes=shared or certain))
-    return result
+    left = {step.path: step for step in steps if step.state == "wrong"}
+    shared: dict[str, tuple[Cause, ...]] = {}
+    while left:
+        together: dict[str, list[StepMark]] = {}
+        for step in left.values():
+            for charge in {cause.charge for cause in step.causes if cause.charge}:
+                together.setdefault(charge, []).append(step)
+        gains = {x: _gain(x, found) for x, found in together.items() if len(found) > 1}
+        best = max(gains, key=lambda x: gains[x], default="")
+        if not best or gains[best] < 0:
+            break
+        for step in together[best]:
+            shared[step.path] = tuple(cause for cause in step.causes if cause.charge == best)
+            del left[step.path]
+    return [
+        replace(step, causes=shared.get(step.path) or tuple(c for c in step.causes if c.told))
+        for step in steps
+    ]
 
 
-def _jointly(causes: list[Cause]) -> float:
-    """How much the steps together show one cause, in bits beyond how rare it is."""
-    steps = {cause.step: cause.shown for cause in causes}
-    return sum(steps.values()) - max(cause.bits for cause in causes)
+def _gain(charge: str, steps: list[StepMark]) -> float:
+    """By how many bits one mistake in all steps is likelier than one in each; below 0 if none shows it."""
+    causes = [[cause for cause in step.causes if cause.charge == charge] for step in steps]
+    once = max(min(cause.bits for cause in found) for found in causes) + AGAIN * (len(steps) - 1)
+    thin = all(cause.doubt == "thin" for found in causes for cause in found)
+    if thin and sum(found[0].shown for found in causes) - once < JOINTLY:
+        return -1.0
+    apart = [min((c.bits or OTHER for c in step.causes if c.told), default=OTHER) for step in steps]
+    return sum(apart) + APART * (len(steps) - 1) - once
 
 
 def count_once(steps: list[StepMark]) -> list[StepMark]:

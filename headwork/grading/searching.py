@@ -6,7 +6,7 @@ simplest are kept. Few or coarse numbers may be met by chance: an edit is believ
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -29,12 +29,12 @@ from headwork.numbers.operations import Node
 BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 1.0
 TYPICAL = 5.0  # a slip by one, by the sign; by more it is rarer
 ANEW = 3.0  # to work a step out from the inputs, not from the steps before it
-CLOSE, CLOSE_IF_LITTLE, LITTLE = 2.0, 4.0, 6.0  # what is rarer than the likeliest by that many bits is told
+CLOSE, CLOSE_IF_LITTLE, LITTLE = 3.0, 4.5, 6.0  # what is rarer than the likeliest by that many bits is told
 # beside it, and more of that where the numbers hold little
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
-MAX_TIES = 3  # told as "either ... or ...", at most
+MAX_TIES = 4  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
@@ -64,8 +64,9 @@ class Target:
         with np.errstate(all="ignore"):
             near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
         near &= np.isfinite(value)
-        undefined = np.isnan(value) & (self.values == 0)  # what is left of a row in which all is hidden
-        return bool((near | (value == self.values) | undefined | ~self.written).all())
+        hidden = np.isnan(value) & (self.values == 0)  # what is left of a row in which all is hidden
+        hidden &= bool(value.ndim > 1 < value.shape[-1])
+        return bool((near | (value == self.values) | hidden | ~self.written).all())
 
     @cached_property
     def information(self) -> float:
@@ -98,10 +99,12 @@ class Target:
         return near if value == round(value) else 0.0
 
 
-def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list[Cause]:
+def search(
+    case: Case, wrong: WrongStep, authored: Sequence[Cause], anew: Callable[[], Sequence[Cause]] = list
+) -> list[Cause]:
     """The likeliest causes that give the student's numbers, authored or edits, each with its doubt.
 
-    The others that give them too come last, as thin.
+    The others that give them too come last, as thin. ``anew`` tries authored ones on the inputs alone.
     """
     target, matches = Target(wrong), list[Match]()
     for graph in _graphs(case, wrong):
@@ -109,11 +112,13 @@ def search(case: Case, wrong: WrongStep, authored: Sequence[Cause] = ()) -> list
         if matches:
             break
     if not matches and not authored and wrong.bases[1]:
-        anew = step_graph(case, wrong.path, {})
-        found = _single(anew, target, False, most=1) if anew else []
+        whole_way = step_graph(case, wrong.path, {})
+        found = _single(whole_way, target, False, most=1) if whole_way else []
         matches = [replace(match, bits=match.bits + ANEW) for match in found]
+        authored = [replace(cause, bits=ANEW) for cause in anew()]
     found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
-    candidates = [replace(cause, bits=AUTHORED) for cause in authored] + _causes(case, wrong, found)
+    candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
+    candidates += _causes(case, wrong, found)
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
     whole = all(isinstance(value, int) for value in case.inputs.values())
     return _believed(target, candidates, beside, whole)
@@ -130,7 +135,7 @@ def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whol
     if not distinct:
         return []
     least = min(cause.bits for cause in distinct.values())
-    close = CLOSE_IF_LITTLE if target.information < LITTLE else CLOSE
+    close = CLOSE_IF_LITTLE if target.information < LITTLE or target.empty else CLOSE
     chosen = [cause for cause in distinct.values() if cause.bits <= least + close][:MAX_TIES]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
@@ -138,7 +143,9 @@ def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whol
     share = sum(2.0**-x.bits for x in chosen) / every
     little = target.wrong.cells.sum() == 1 and target.information < LITTLE
     doubtful = share < CERTAIN or one_of_many or little
-    doubt = "thin" if share < BELIEVED else "doubtful" if doubtful else ""
+    zeros = target.empty and not target.values.any()  # much gives zeros
+    nothing = zeros and len(distinct) > 1 and all(cause.edit for cause in chosen)
+    doubt = "thin" if share < BELIEVED or nothing else "doubtful" if doubtful else ""
     if len(chosen) > 1:
         tie = "these numbers cannot tell it from the other"
         chosen = [replace(cause, evidence=tie) for cause in chosen]

@@ -39,6 +39,16 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
             shifted = Node("multiply", (shifted, Node("constant", (label,), {"value": inside})), {})
             yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
+        mean = Node("sum", (label,), {"axis": axis, "keepdims": True})
+        mean = Node("divide", (mean, Node("constant", (label,), {"value": float(size)})), {})
+        mean = Node("expand", (mean,), {"shape": tensor.shape})
+        says = "the mean of the {axis}s of {it} is used for every {axis}"
+        yield StepEdit("mean-of-{it}-for-all", says, {label: mean}, words, 2)
+        if len(tensor.shape) == 1 and label in graph.case.inputs:
+            count = Node("constant", (label,), {"value": np.arange(float(size))})
+            yield StepEdit(
+                "numbers-of-{it}", "0, 1, 2 and so on stand where {it} belongs", {label: count}, words, 2
+            )
         for index in range(size):
             words = {"it": tensor, "axis": (label, axis), "i": str(index)}
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
@@ -73,12 +83,28 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
     """A position that is read one too early or too late; heads that are split or joined in another way."""
     node = tensor.node
     if node.operation == "getitem":
+        keys = node.options["key"] if isinstance(node.options["key"], tuple) else (node.options["key"],)
+        cost = 1 if any(isinstance(key, int) for key in keys) else 2
         for shift in (-1, 1):
             key = _shifted(node.options["key"], shift)
             if key is not None:
                 says = "{it} is read one position too " + ("early" if shift < 0 else "late")
                 shifted: Changes = {number: Node("getitem", (0,), {"key": key})}
-                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, 2, "shifted")
+                yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, cost, "shifted")
+        yield from _other_places(number, tensor)
+    left, words = node.operands[0], {"a": node.operands[0], "b": node.operands[-1]}
+    for square in (left, tensor) if node.operation == "matmul" else ():
+        if len(square.shape) < 2 or square.shape[-2] != square.shape[-1]:
+            continue
+        eye = Node("constant", (0,), {"value": np.broadcast_to(np.eye(square.shape[-1]), square.shape)})
+        if square is left:
+            own = Node("matmul", (Node("multiply", (0, eye), {}), 1), {})
+            says = "each row of {b} is weighted by its own entry of {a} alone, not the sum of all"
+        else:
+            own = Node("multiply", (itself(tensor), eye), {})
+            says = "only equal positions of {a} and {b} are multiplied, not each with each"
+        cause = "own-row-alone" if square is left else "equal-positions-alone"
+        yield StepEdit(cause, says, {number: own}, words, 2)
     if node.operation == "reshape" and heads:
         before, after = node.operands[0].shape, tensor.shape
         turn = {"axis1": -2, "axis2": -1}
@@ -104,6 +130,66 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
             yield StepEdit(
                 "heads-averaged", "the heads are averaged; they must be put side by side", {number: part}, {}
             )
+
+
+def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """All, the first or the second half, in place of every second one."""
+    key, operand = tensor.node.options["key"], tensor.node.operands[0]
+    if not isinstance(key, slice) or (key.step or 1) == 1:
+        return
+    half, words = operand.shape[0] // 2, {"it": operand}
+    first = not key.start
+    halves = [(slice(None, half), "first"), (slice(half, None), "second")]
+    for (taken, word), cost in zip(halves if first else reversed(halves), (1, 2), strict=True):
+        says = f"the {word} half of {{it}} is taken, not every second one"
+        part: Changes = {number: Node("getitem", (0,), {"key": taken})}
+        yield StepEdit("half-of-{it}", says, part, words, cost, "halves")
+    every: Changes = {number: 0}
+    yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, words)
+
+
+def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """The first or the last term of a sum left out."""
+    operand, options = tensor.node.operands[0], tensor.node.options
+    axis = options.get("axis") if tensor.node.operation == "sum" else None
+    if not isinstance(axis, int) or operand.shape[axis] < 2:
+        return
+    for index, word in ((slice(1, None), "first"), (slice(None, -1), "last")):
+        key = _along(axis % len(operand.shape), index)
+        part = Node("sum", (Node("getitem", (0,), {"key": key}),), options)
+        yield StepEdit(f"{word}-left-out", f"the {word} term of the sum is left out", {number: part}, {}, 1)
+
+
+def powers(graph: StepGraph) -> Iterator[StepEdit]:
+    """In a list of powers: their exponents, one power for all, base and exponent exchanged."""
+    number, result = len(graph.operations) - 1, graph.result
+    if result.node.operation != "cat" or len(graph.leaves) != 1 or result.array.size != result.shape[0]:
+        return
+    exponents = [_factors(part, graph.leaves[0]) for part in result.node.operands]
+    if sorted(exponents) != list(range(len(exponents))):
+        return
+    it, label = itself(result), graph.leaves[0]
+    count = Node("constant", (it,), {"value": np.reshape(np.array(exponents, float), result.shape)})
+    nothing, words = Node("subtract", (it, it), {}), {"a": graph.known[label]}
+    zero = Node("constant", (it,), {"value": np.reshape([float(x == 0) for x in exponents], result.shape)})
+    for cause, says, part in (
+        ("exponents-for-powers", "the exponents are given, not the powers", count),
+        ("one-power-for-all", "{a} itself stands there for every power", Node("add", (nothing, label), {})),
+        ("power-backwards", "base and exponent change places", Node("power", (count, label), {})),
+        (
+            "power-zero-as-zero",
+            "the power with exponent 0 is taken as 0; it is 1",
+            Node("subtract", (it, zero), {}),
+        ),
+    ):
+        yield StepEdit(cause, says, {number: part}, words, 1)
+
+
+def _factors(tensor: HandTensor, label: str) -> int:
+    """How often an operand is multiplied into a part."""
+    if tensor.label:
+        return int(tensor.label == label)
+    return sum(_factors(operand, label) for operand in tensor.node.operands)
 
 
 def _shifted(key: Any, shift: int) -> Any:
@@ -139,7 +225,7 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             else "part {i} is left out"
         )
         node = Node("cat", kept, tensor.node.options)
-        yield StepEdit("{a}-left-out", says, {number: node}, words, 1, f"{place} of {len(operands)} left out")
+        yield StepEdit("{a}-left-out", says, {number: node}, words)
     for order in permutations(places) if len(operands) <= 4 else (tuple(reversed(places)),):
         if order != tuple(places):
             node = Node("cat", order, tensor.node.options)
@@ -177,7 +263,7 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         turned: Changes = {number: Node("flip", (it,), {"axis": axis})}
         says = "the {axis}s stand in reverse order"
         yield StepEdit("{axis}s-reversed", says, turned, words, 1, "reversed")
-        for index in (0, size - 1):
+        for index in (0, size - 1) if result.node.operation != "cat" else ():
             key = _along(axis, [i for i in range(size) if i != index])
             part: Changes = {number: Node("getitem", (it,), {"key": key})}
             yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, words, 1)

@@ -33,6 +33,11 @@ class Cause:
     shown: float = 0.0
 
     @property
+    def told(self) -> bool:
+        """Whether it is told although no other step shows it."""
+        return self.doubt not in ("thin", "beside")
+
+    @property
     def name(self) -> str:
         return self.slug.replace("-", " ")
 

@@ -29,6 +29,8 @@ LAYER = Exercise(
 )
 COST = Exercise("complexity", {"tokens": 10, "width": 6, "kernel": 5}, points={"scores": 1, "convolution": 1})
 
+LONG = Exercise("complexity", {"tokens": 21, "width": 6, "kernel": 5}, points={"convolution": 1})
+
 
 def marked(exercise: Exercise, **steps: object) -> Mark:
     """The mark of an answer with these steps, and what follows from them."""
@@ -54,6 +56,26 @@ MOVED = Exercise(
     {name: array_text(rows) for name, rows in (("query", Q), ("key", K), ("value", V), ("delta", DELTA))},
     {"beta": "1/8"},
     points={"after/scores": 1},
+)
+WHOLE_MOVED = Exercise(
+    "sensitivity",
+    MOVED.inputs,
+    {"beta": "1/8"},
+    points=dict.fromkeys(("before/scores", "before/output", "after/scores", "after/weights"), 1),
+)
+LIMITS = Exercise(
+    "beta-limits",
+    {name: MOVED.inputs[name] for name in ("query", "key", "value")},
+    points={"beta 0/weights": 1},
+)
+TWO = np.array([[3.0, 1], [2, 5]])
+LAYERS = Exercise(
+    "feed-forward",
+    {"tokens": "3 1; 2 5", "W_1": "2 0; 1 3", "W_2": "1 4; 2 1", "b_1": "1 7", "b_2": "5 2"},
+    points={"hidden": 1},
+)
+POWERS = Exercise(
+    "recurrence-closed-form", {"inputs": "1 2 4 3", "W_x": "3", "W_h": "5"}, points={"powers": 1}
 )
 TURNS = Exercise(
     "linear-attention-recurrent",
@@ -94,6 +116,26 @@ FAMILIES = {
     "one of several added": (COST, "convolution", 5 * 6 * 6 + 10, "added-for-multiplied"),
     "a later step": (LAYER, "mean", DEVIATION, "deviation-given"),
     "added at another operand": (MOVED, "after/scores", (Q + DELTA) @ K.T / 8, "delta-added-to-query"),
+    "one term without a factor": (MOVED, "after/scores", Q @ K.T / 8 + Q @ DELTA.T, "0.125-not-on-delta"),
+    "the sum of another step": (
+        WHOLE_MOVED,
+        "after/weights",
+        np.exp(Q @ (K + DELTA).T / 8) / np.exp(S).sum(-1, keepdims=True),
+        "sum-of-scores-below",
+    ),
+    "an input that has no part in it": (
+        WHOLE_MOVED,
+        "before/output",
+        A @ (V + DELTA),
+        "delta-added-to-value",
+    ),
+    "its own row alone": (ATTENTION, "output", np.diag(A)[:, None] * V, "own-row-alone"),
+    "a running sum": (ATTENTION, "output", V.cumsum(0), "value-summed-up"),
+    "another size below": (LIMITS, "beta 0/weights", np.full((3, 3), 1 / 2), "divided-by-another-size"),
+    "the other layer": (LAYERS, "hidden", TWO @ [[1, 4], [2, 1]] + [5, 2], "layers-exchanged"),
+    "a mean for all": (LAYER, "centred", TOKENS - TOKENS.mean(), "mean-of-mean-for-all"),
+    "positions without the ends": (LONG, "convolution", 5 * (21 - 5 + 1) * 6 * 6, "tokens-without-ends"),
+    "exponents for powers": (POWERS, "powers", [3, 2, 1, 0], "exponents-for-powers"),
     "the same at every turn": (TURNS, "output", TURNED, "state-transposed"),
 }
 
@@ -135,7 +177,7 @@ def test_what_no_step_shows_alone_several_show_together() -> None:
     points = dict.fromkeys(("down", "across"), 1)
     image = Exercise("patch-counts", {"height": 64, "width": 112, "patch": 16, "channels": 3}, points=points)
     alone, both = grade(image, {"down": "5", "across": "7"}), grade(image, {"down": "5", "across": "8"})
-    assert [cause.slug for cause in alone.step("down").causes] == ["slip"]
+    assert [cause.slug for cause in alone.step("down").causes] == ["one-too-many", "slip"]
     assert both.step("across").state == "again"
     assert both.points == 1
 
@@ -155,6 +197,11 @@ def test_one_edit_in_several_steps_is_charged_once() -> None:
     mark = marked(ATTENTION, query=X, key=X, value=X)
     assert [mark.step(path).state for path in ("query", "key", "value")] == ["wrong", "again", "again"]
     assert mark.max_points - mark.points == 1
+
+
+def test_a_name_that_a_correct_step_contradicts_gives_way() -> None:
+    (cause,) = marked(ATTENTION, value=X @ W_K.T).step("value").causes  # the keys are correct
+    assert cause.slug == "W_k-for-W_v"
 
 
 @pytest.mark.parametrize("number", [0.0, 1e9])

@@ -1,0 +1,185 @@
+"""Edits that take a part from elsewhere: a sum of another step, another layer's operands, a size for another;
+what is done to one term of a sum only; and, where sizes are counted, positions and factors too many.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
+from headwork.numbers import HandTensor
+from headwork.numbers.operations import Node
+
+LINEAR = ("multiply", "divide", "matmul", "transpose", "negative", "reshape")
+NUMBERED = re.compile(r"(.*_)(\d)")  # W_1, b_2
+
+
+def borrowed(graph: StepGraph) -> Iterator[StepEdit]:
+    """All edits of this file."""
+    whole = not graph.result.shape and all(not tensor.shape for tensor in graph.known.values())
+    yield from _moved(graph)
+    yield from _other_layer(graph)
+    yield from _one_term(graph)
+    for number, tensor in enumerate(graph.operations):
+        yield from _other_sum(graph, number, tensor)
+        yield from _parts_scaled(graph, number, tensor) if whole and tensor is not graph.result else ()
+        yield from _factor_moved(number, tensor)
+    yield from _positions_counted(graph) if whole else _added_to_operand(graph)
+
+
+def _other_layer(graph: StepGraph) -> Iterator[StepEdit]:
+    """W_2 and b_2 in place of W_1 and b_1."""
+    changes: dict[int | str, Any] = {}
+    for label in graph.leaves:
+        if match := NUMBERED.fullmatch(label):
+            other = f"{match[1]}{3 - int(match[2])}"
+            if other in graph.known and graph.known[other].shape == graph.known[label].shape:
+                changes[label] = other
+    if len(changes) > 1:
+        words = {"a": " and ".join(changes.values()), "b": " and ".join(map(str, changes))}
+        yield StepEdit(
+            "layers-exchanged", "{a} stand where {b} belong", changes, words, 1, "layers exchanged"
+        )
+
+
+def _other_sum(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """A softmax divided by a sum of other exponentials, or by a size; another step for a number."""
+    below = tensor.node.operands
+    if tensor.node.operation == "softmax":
+        powers, sizes = Node("exp", (0,), {}), {s for x in graph.known.values() for s in x.shape if s > 1}
+        for label, other in graph.known.items():
+            if other.shape == tensor.shape and label != below[0].label:
+                old = Node("sum", (Node("exp", (label,), {}),), {"axis": -1, "keepdims": True})
+                says, part = (
+                    "the exponentials are divided by the sum of those of {a}",
+                    Node("divide", (powers, old), {}),
+                )
+                yield StepEdit("sum-of-{a}-below", says, {number: part}, {"a": other}, 2)
+        for size in sizes - {tensor.shape[-1]}:
+            part = Node("divide", (powers, Node("constant", (0,), {"value": float(size)})), {})
+            says = "the exponentials are divided by {a}, another size, not by their sum"
+            yield StepEdit("divided-by-another-size", says, {number: part}, {"a": str(size)}, 2)
+    for place, operand in enumerate(below):
+        if (
+            tensor.node.operation in ("divide", "multiply")
+            and operand.array.size == 1
+            and not operand.node.operands
+        ):
+            for label, other in graph.known.items():
+                if other.shape and other.shape[:-1] == tensor.shape[:-1] and other.shape[-1] == 1:
+                    node = itself(tensor)
+                    part = node._replace(operands=tuple(label if i == place else i for i in node.operands))
+                    words = {"a": other, "b": operand}
+                    yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, 2)
+
+
+def _added_to_operand(graph: StepGraph) -> Iterator[StepEdit]:
+    """An input that has no part in the step added to one that has."""
+    for label in graph.leaves:
+        right = graph.known[label]
+        for other, tensor in graph.known.items():
+            if other in graph.case.inputs and other not in graph.leaves and tensor.shape == right.shape != ():
+                words, part = {"a": tensor, "b": right}, Node("add", (label, other), {})
+                says = "{a} is added to {b}, where it does not belong"
+                yield StepEdit("{a}-added-to-{b}", says, {label: part}, words, 2)
+
+
+def _moved(graph: StepGraph) -> Iterator[StepEdit]:
+    """What is added to one operand added to another one instead."""
+    for number, tensor in enumerate(graph.operations):
+        operands = tensor.node.operands
+        for place, operand in enumerate(operands) if tensor.node.operation == "add" else ():
+            for label in graph.leaves if operand.label and operand.shape else ():
+                other = graph.known[label]
+                if other.shape == operand.shape and label not in [x.label for x in operands]:
+                    moved = Node("add", (label, operand.label), {})
+                    words = {"a": operand, "b": other, "c": operands[1 - place]}
+                    says = "{a} is added to {b}, not to {c}"
+                    changes: Changes = {number: 1 - place, label: moved}
+                    yield StepEdit("{a}-added-to-{b}", says, changes, words, 2)
+
+
+def _one_term(graph: StepGraph) -> Iterator[StepEdit]:
+    """A factor at one term of a sum only: beta Q K^T + Q Delta^T."""
+    for number, tensor in enumerate(graph.operations):
+        if tensor.node.operation != "add" or not tensor.shape or tensor is graph.result:
+            continue
+        above: list[HandTensor] = []
+        on_the_way = {tensor.node}
+        for other in graph.operations[number + 1 :]:
+            if any(x.node in on_the_way for x in other.node.operands):
+                above.append(other)
+                on_the_way.add(other.node)
+        if any(x.node.operation not in LINEAR for x in above):
+            continue
+        for factor in (x for x in above if x.node.operation in ("multiply", "divide")):
+            inner = next(x for x in factor.node.operands if x.node in on_the_way)
+            for term, without in ((0, 1), (1, 0)):
+                with_it = _copy(graph.result, {tensor.node: tensor.node.operands[term]})
+                left = tensor.node.operands[without]
+                alone = _copy(
+                    graph.result, {tensor.node: left, factor.node: _copy(inner, {tensor.node: left})}
+                )
+                scale = next(x for x in factor.node.operands if x is not inner)
+                words = {"a": scale, "b": left}
+                part: Changes = {len(graph.operations) - 1: Node("add", (with_it, alone), {})}
+                yield StepEdit("{a}-not-on-{b}", "{a} is left out on the part of {b}", part, words, 2)
+
+
+def _copy(tensor: HandTensor, instead: dict[Node, Any]) -> Any:
+    """How a tensor is worked out, with other parts in some places."""
+    if tensor.node in instead:
+        return instead[tensor.node]
+    if tensor.label or not tensor.node.operands:
+        return tensor
+    return Node(
+        tensor.node.operation, tuple(_copy(x, instead) for x in tensor.node.operands), tensor.node.options
+    )
+
+
+# --- sizes -------------------------------------------------------------------------------------------
+def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
+    """Of n positions those where a whole kernel fits, or with the padding."""
+    one = Node("constant", ("kernel",), {"value": 1.0})
+    for label in graph.leaves if "kernel" in graph.known else ():
+        if label in graph.base or label in ("kernel", "stride", "padding", "channels", "filters", "biases"):
+            continue
+        words = {"it": graph.known[label]}
+        fits = Node("add", (Node("subtract", (label, "kernel"), {}), one), {})
+        says = "only the positions where a whole kernel fits are counted, {it} - k + 1"
+        yield StepEdit("{it}-without-ends", says, {label: fits}, words, 2)
+        if "padding" in graph.known and "padding" not in graph.leaves:
+            padded = Node("add", (label, Node("add", ("padding", "padding"), {})), {})
+            yield StepEdit("{it}-padded", "the padded positions are counted too", {label: padded}, words, 2)
+
+
+def _parts_scaled(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """A part of a count multiplied by another size."""
+    for label, other in graph.known.items() if tensor.node.operation == "multiply" else ():
+        if float(other.array) not in (0.0, 1.0):
+            part, words = Node("multiply", (itself(tensor), label), {}), {"a": other, "it": tensor}
+            says = "{it} is multiplied by {a}, which does not belong there"
+            yield StepEdit("part-multiplied-by-{a}", says, {number: part}, words, 2)
+
+
+def _factor_moved(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    """A factor of one part of a shape at another part."""
+    parts = tensor.node.operands
+    for place, part in enumerate(parts) if tensor.node.operation == "cat" and len(parts) < 5 else ():
+        product = part.node.operands[0] if part.node.operation in ("unsqueeze", "reshape") else part
+        if product.node.operation != "multiply" or product.shape:
+            continue
+        shape = {"shape": part.shape}
+        for i, factor in enumerate(product.node.operands):
+            kept = Node("reshape", (product.node.operands[1 - i],), shape)
+            for other in (x for x in range(len(parts)) if x != place):
+                more = Node("multiply", (other, Node("reshape", (factor,), shape)), {})
+                operands = [kept if x == place else more if x == other else x for x in range(len(parts))]
+                words, whole = {"a": factor}, Node("cat", tuple(operands), tensor.node.options)
+                yield StepEdit(
+                    "{a}-at-another-place",
+                    "{a} stands at another place of the shape",
+                    {number: whole},
+                    words,
+                    2,
+                )
