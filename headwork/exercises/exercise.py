@@ -135,7 +135,7 @@ class Exercise:
         values = self.__getstate__()
         tables = {name: values.pop(name) for name in ("inputs", "options", "points")}
         lines = [f"[{table}]"] if table else []
-        lines += [f"{key} = {json.dumps(v)}" for key, v in values.items() if v not in ("", None)]
+        lines += [f"{key} = {toml_text(v)}" for key, v in values.items() if v not in ("", None)]
         for name, entries in tables.items():
             if entries:
                 lines += ["", f"[{table}.{name}]" if table else f"[{name}]", *toml_lines(entries)]
@@ -144,7 +144,17 @@ class Exercise:
 
 def toml_lines(entries: Mapping[str, Any]) -> list[str]:
     """Strings and numbers as the lines of a TOML table."""
-    return [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in entries.items()]
+    return [f"{toml_text(key)} = {toml_text(value)}" for key, value in entries.items()]
+
+
+def toml_text(value: Any) -> str:
+    """A string or a number in TOML, which is JSON but for signs beyond 16 bits, lone surrogates and DEL.
+
+    >>> toml_text("Zoë"), toml_text(7)
+    ('"Zoë"', '7')
+    """
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return text.encode(errors="replace").decode()
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from headwork.documents import Block, Code, Document, Formula, Item, Items, Prose, Shown, Table, Values
 from headwork.errors import sizes_in_words
 from headwork.exercises.challenges import CHALLENGES
-from headwork.exercises.exercise import Exercise, toml_lines
+from headwork.exercises.exercise import Exercise, toml_lines, toml_text
 from headwork.exercises.generation import KINDS
 from headwork.note import Input
 from headwork.numbers import HandTensor
@@ -168,17 +168,27 @@ def kind_table() -> Table:
 
 # --- the sheet to fill in -------------------------------------------------------------------------------
 def answer_sheet(
-    exercises: Mapping[str, Exercise], *, student: str = "", sheet: str = "", origin: bool = True
+    exercises: Mapping[str, Exercise],
+    *,
+    student: str = "",
+    sheet: str = "",
+    origin: bool = True,
+    tokens_as: str = "",
+    answers: Mapping[str, Mapping[str, str]] | None = None,
 ) -> str:
     """The TOML file to fill in. ``origin`` adds which exercise it answers; in a course the key knows that.
+
+    With ``answers`` (by exercise and step) it is filled in.
 
     >>> from headwork.exercises import generate
     >>> '"output" = ' in answer_sheet({"size": generate("output-size", 1)})
     True
     """
-    lines = [f"student = {json.dumps(student)}"]
+    lines = [f"student = {toml_text(student)}"]
     if sheet:
-        lines.append(f"sheet = {json.dumps(sheet)}")
+        lines.append(f"sheet = {toml_text(sheet)}")
+    if tokens_as:
+        lines += ["", "[conventions]", f"tokens_as = {toml_text(tokens_as)}"]
     for name, exercise in exercises.items():
         question = build_question(exercise)
         if origin and exercise.origin:
@@ -186,6 +196,9 @@ def answer_sheet(
         lines += ["", *(f"# {line}".rstrip() for line in question.to_text().splitlines())]
         lines += ["", f"[answers.{json.dumps(name)}]"]
         for blank in question.blanks:
-            lines += [f"# {blank.description}", f'{json.dumps(blank.name)} = """']
-            lines += [*(blank.placeholder.splitlines() or [""]), '"""']
+            lines.append(f"# {blank.description}")
+            if answers is not None:
+                lines += toml_lines({blank.name: answers.get(name, {}).get(blank.name, "")})
+                continue
+            lines += [f'{json.dumps(blank.name)} = """', *(blank.placeholder.splitlines() or [""]), '"""']
     return "\n".join(lines) + "\n"

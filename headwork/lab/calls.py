@@ -20,6 +20,7 @@ from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
+from headwork.lab import practising
 from headwork.lab.sentences import of_cell
 from headwork.lab.states import CellError, State, Worked, cell_index, read_state, resize, turn, work
 from headwork.lab.views import view
@@ -334,3 +335,14 @@ def _typed(entry: dict[str, Any]) -> Any:
     """The numbers of an input as nested texts."""
     nested = entry.get("exact", entry["values"])
     return None if "null" in json.dumps(nested) else nested
+
+
+# --- practising -------------------------------------------------------------------------------------------
+@call
+def kinds() -> dict[str, Any]:
+    """Every kind of exercise: its group, and what it asks for."""
+    return practising.kinds(lambda mechanism: examples().get(mechanism, {}).get("group", ""))
+
+
+for function in practising.PRACTISING:
+    call(function)

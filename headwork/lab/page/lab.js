@@ -1,5 +1,5 @@
 // The page: which room is open, the address, notices, and how Python is reached.
-const ROOMS = { try: ["Try it", TryRoom], problems: ["Problems", ProblemsRoom], start: ["", StartRoom] };
+const ROOMS = { try: ["Try it", TryRoom], problems: ["Problems", ProblemsRoom], practise: ["Practise", PractiseRoom], start: ["", StartRoom] };
 
 class Lab {
   constructor() {

@@ -1,4 +1,4 @@
-// The start page: one sentence, one picture, three doors.
+// The start page: one sentence, one picture, a few doors.
 class StartRoom {
   constructor(root, lab) {
     const door = (href, title, words) => make("a.door", { href }, make("b", {}, title), make("span", {}, words));
@@ -11,6 +11,7 @@ class StartRoom {
       make("nav.doors", { "aria-label": "Where to begin" },
         door("#/try", "Try it", "Four tokens attend to each other. Drag β, type, point."),
         door("#/problems", "Look up a question", "Five hand-outs, question by question, the answer first."),
+        door("#/practise", "Practise", "Work an exercise by hand: the page finds the first wrong step and says why."),
         door("#/try/multi-head-attention", "Go further", "Heads, masks, positions, convolution, recurrence, whole models.")),
     );
     // The picture is the canvas itself, to look at.
