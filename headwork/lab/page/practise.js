@@ -13,7 +13,7 @@ class StepCard {
     this.feedback = make("div.feedback");
     const symbol = make("span.symbol");
     symbol.innerHTML = field.symbol; // MathML that Python made of the card
-    this.root = make("section.step", { "aria-label": field.name }, make("h3", {}, field.name, symbol, this.about), this.place, this.status, this.feedback);
+    this.root = make("section.step", { "aria-label": field.name }, make("h3", {}, field.name, symbol, this.about), make("div.body", {}, make("div", {}, this.place, this.status), this.feedback));
     this.entries = this.kept();
     this.draw();
   }
@@ -141,10 +141,10 @@ class PractiseRoom {
     this.difficulty = choices("difficulty", "Difficulty", DIFFICULTIES.map((words, i) => [String(i + 1), words]), (value) => go({ difficulty: Number(value) }));
     this.seed = make("input.seed", { type: "text", inputMode: "numeric", maxLength: 15, onchange: () => (/^\d{1,15}$/.test(this.seed.value) ? go({ seed: Number(this.seed.value) }) : this.showControls()) });
     const step = (by, sign, words) => make("button", { type: "button", "aria-label": words, title: words, onclick: () => go({ seed: Math.max(0, this.exercise.seed + by) }) }, sign);
-    this.chosen = make("span.group.drawn", {}, this.picker, this.difficulty, make("span.group", {}, make("label", {}, "Numbers ", this.seed), step(-1, "‹", "The numbers before"), step(1, "›", "Other numbers")));
+    this.chosen = make("span.group.drawn", {}, this.picker, this.difficulty, make("span.group", {}, make("label", {}, "Variant ", this.seed), step(-1, "‹", "The variant before"), step(1, "›", "The next variant: other numbers")));
     this.turn = choices("tokens", "Tokens are", [["rows", "tokens as rows"], ["columns", "as columns"]], (value) => this.setTokens(value));
     this.levels = choices("level", "A check tells", LEVELS.map((words, i) => [String(i), words]), (value) => { this.level = Number(value); if (this.checked) this.check(); });
-    this.bar.append(this.chosen, this.turn);
+    this.bar.append(this.chosen, this.turn, make("span.group.tells", {}, make("span.hint", {}, "Check tells"), this.levels));
   }
 
   makeCheck() {
@@ -152,10 +152,10 @@ class PractiseRoom {
     this.checkButton = button("Check", (event) => this.check(event.detail === 0), "Ctrl+Enter");
     this.checkButton.className = "primary";
     this.again = button("Try again", () => this.tryAgain(), "Empty all cells, with the same numbers");
-    this.next = button("Other numbers", () => this.onward());
+    this.next = button("Next variant", () => this.onward());
     this.summary = make("p.summary");
     this.live = make("a", { hidden: true }, "See every number of it live");
-    return make("div.check-bar", {}, make("div.line", {}, this.checkButton, make("span.group", {}, make("span.hint", {}, "tells"), this.levels), make("span.group.later", {}, this.again, this.next)), this.summary, this.live);
+    return make("div.check-bar", {}, make("div.line", {}, this.checkButton, make("div.said", {}, this.summary, this.live), make("span.group", {}, this.again, this.next)));
   }
 
   showControls() {
@@ -172,7 +172,7 @@ class PractiseRoom {
     this.sheet.hidden = !sheet;
     if (sheet) this.showSheet();
     for (const option of this.picker.options) option.textContent = option.value.replaceAll("-", " ") + (this.progress.solved(option.value) ? " ✓" : "");
-    this.next.textContent = this.at < this.list.length - 1 ? "Next exercise" : sheet ? "To the first" : "Other numbers";
+    this.next.textContent = this.at < this.list.length - 1 ? "Next exercise" : sheet ? "To the first" : "Next variant";
     this.next.hidden = Boolean(sheet) && this.list.length === 1;
   }
 
@@ -193,7 +193,7 @@ class PractiseRoom {
   }
 
   // --- opening ----------------------------------------------------------------------------------------------------
-  // #/practise/KIND/NUMBERS/DIFFICULTY, several joined by +, with ~title and ~hints.
+  // #/practise/KIND/VARIANT/DIFFICULTY, several joined by +, with ~title and ~hints.
   async open({ rest, more = {} }) {
     const { kinds = [], first, error } = await this.lab.once("kinds");
     if (error) return this.refuse(error.message);
@@ -234,7 +234,7 @@ class PractiseRoom {
     this.cards = data.fields.map((field) => new StepCard(this, field));
     this.steps.replaceChildren(...this.cards.map((card) => card.root));
     this.live.hidden = true;
-    this.say("Fill in what you have, step by step or all at once. Check finds the first wrong step and says why.");
+    this.say("Fill in what you have, one step or all. Check finds the first wrong step and says why.", false, true);
     if (this.list.length === 1) this.progress.last = Progress.key(exercise);
     this.panels.show();
     this.lab.backend.ready.then(() => this.lab.backend.call("check", { ...exercise, answers: {}, hint: 0 })); // so that the first check is quick
@@ -247,9 +247,10 @@ class PractiseRoom {
     this.say("");
   }
 
-  say(words, bad = false) {
+  say(words, bad = false, quiet = false) {
     this.summary.textContent = words;
     this.summary.classList.toggle("bad", bad);
+    this.summary.classList.toggle("quiet", quiet);
   }
 
   // --- filling in -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ class Progress {
   }
 
   static key({ kind, seed, difficulty }) { return `${kind}/${seed}/${difficulty}`; }
-  static words({ kind, seed, difficulty }) { return `${kind.replaceAll("-", " ")}, ${DIFFICULTIES[difficulty - 1]}, numbers ${seed}`; }
+  static words({ kind, seed, difficulty }) { return `${kind.replaceAll("-", " ")}, ${DIFFICULTIES[difficulty - 1]}, variant ${seed}`; }
   get(exercise) { return this.exercises.get(Progress.key(exercise)) || { answers: {}, points: null, full: null, checks: 0 }; }
 
   set(exercise, more) {
@@ -192,7 +192,7 @@ class PracticePanels {
     this.told = make("p.hint", { role: "status" });
     const add = () => { this.sheet.push({ ...this.room.exercise }); this.showSheet(); };
     return [
-      make("p", {}, "A link opens this exercise with these numbers. For a sheet of several, add one, choose the next above, add it too."),
+      make("p", {}, "A link opens this exercise in this variant. For a sheet of several, add one, choose the next above, add it too."),
       make("p", {}, make("button", { type: "button", onclick: add }, "Add this exercise to a sheet")),
       this.chosen,
       make("p", {}, make("label", {}, "Title ", this.title), " ", make("label", {}, "Hints go up to ", this.most)),
