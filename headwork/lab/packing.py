@@ -75,7 +75,6 @@ UNUSED = (
     *(
         "numpy/_core/include",
         "numpy/_core/lib",
-        "numpy/ma/",
         "numpy/polynomial/",
         "numpy/fft/",
         "numpy/testing/",

@@ -82,7 +82,7 @@ class Grid:
         caption, cells, axes = self.matrices[0]
         shape = cells.shape[-len(axes) :]
         each = f" for each {caption.rpartition(' ')[0]}" if len(self.matrices) > 1 else ""
-        return sizes_in_words(shape, " ".join(axes)) + each
+        return sizes_in_words(shape, " ".join(axes)).replace("_", " ") + each
 
     def text(self, entries: list[str]) -> str:
         """The entries as headwork grade reads them: a line per row, ``?`` where there is nothing."""

@@ -256,12 +256,13 @@ def hostile() -> Iterator[tuple[str, bytes]]:
     yield "bad.toml", f'student = "x"\n[answers."{BAD}"]\nquery = "1"'.encode()
 
 
-def test_a_hostile_file_changes_nothing_and_never_runs(room: Any) -> None:
+def test_a_hostile_file_changes_nothing_and_never_runs(room: Any, tmp_path: Path) -> None:
     page = room("/self-attention/1/1")
     open_drawer(page, "Your progress")
     said = page.locator(".drawers [role=status].hint").nth(1)
     for name, data in hostile():
-        page.set_input_files("#practice-file", [{"name": name, "mimeType": "text/plain", "buffer": data}])
+        (tmp_path / name).write_bytes(data)
+        page.set_input_files("#practice-file", tmp_path / name)
         words = (
             "0 exercises read"
             if name == "names.json"

@@ -161,7 +161,7 @@ def test_heads_have_a_grid_each_and_columns_turn_it() -> None:
     assert [m["caption"] for m in query["matrices"]["rows"]] == ["head 0", "head 1"]
     assert query["matrices"]["rows"][1]["cells"] == [[2, 3], [6, 7]]
     assert query["matrices"]["columns"][1]["cells"] == [[2, 6], [3, 7]]
-    assert query["about"]["rows"] == "2 x 2 (token, head_width) for each head"
+    assert query["about"]["rows"] == "2 x 2 (token, head width) for each head"
 
 
 def test_a_planted_mistake_is_named_with_its_cells_and_what_follows_is_marked_from_it() -> None:

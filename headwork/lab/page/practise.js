@@ -118,7 +118,6 @@ class PractiseRoom {
   constructor(root, lab) {
     Object.assign(this, { root, lab, progress: new Progress(), list: [], at: 0, cards: [], level: 2, mostHints: 3, title: "", answers: {} });
     this.checking = new Latest(lab.backend);
-    this.tokens = this.progress.columns ? "columns" : "rows";
     this.bar = make("div.controls");
     this.sheet = make("nav.sheet", { "aria-label": "Exercises of the sheet", hidden: true });
     this.question = make("section.question", { "aria-label": "Question", tabIndex: -1 });
@@ -143,7 +142,7 @@ class PractiseRoom {
     const step = (by, sign, words) => make("button", { type: "button", "aria-label": words, title: words, onclick: () => go({ seed: Math.max(0, this.exercise.seed + by) }) }, sign);
     this.chosen = make("span.group.drawn", {}, this.picker, this.difficulty, make("span.group", {}, make("label", {}, "Variant ", this.seed), step(-1, "‹", "The variant before"), step(1, "›", "The next variant: other numbers")));
     this.turn = choices("tokens", "Tokens are", [["rows", "tokens as rows"], ["columns", "as columns"]], (value) => this.setTokens(value));
-    this.levels = choices("level", "A check tells", LEVELS.map((words, i) => [String(i), words]), (value) => { this.level = Number(value); if (this.checked) this.check(); });
+    this.levels = choices("level", "A check tells", LEVELS.map((words, i) => [String(i), words]), (value) => { this.level = this.wished = Number(value); if (this.checked) this.check(); });
     this.bar.append(this.chosen, this.turn, make("span.group.tells", {}, make("span.hint", {}, "Check tells"), this.levels));
   }
 
@@ -206,24 +205,27 @@ class PractiseRoom {
     this.list = (rest || this.progress.last || Progress.key(first)).split("+").slice(0, 100).map(read);
     this.title = (more.title || "").slice(0, 100);
     this.mostHints = Math.min(3, whole(more.hints, 3));
-    this.level = Math.min(2, this.mostHints);
+    this.level = Math.min(this.wished ?? 2, this.mostHints);
     await this.choose(0);
   }
 
   async choose(at) {
     this.at = at;
     this.undo = null;
+    this.again.textContent = "Try again";
+    window.scrollTo(0, 0);
     await this.show();
   }
 
   async show() {
     const exercise = { ...this.list[this.at] };
-    this.exercise = exercise;
-    this.checked = false;
+    Object.assign(this, { exercise, checked: false, loading: true, tokens: this.progress.columns ? "columns" : "rows" });
     this.showControls();
-    if (!this.cards.length) this.question.replaceChildren(make("p.hint", {}, "Drawing the numbers …"));
+    this.steps.inert = true; // what is typed now would belong to the exercise before
+    this.say("Drawing the numbers …", false, true);
     const data = await this.lab.backend.call("exercise", exercise);
     if (exercise !== this.exercise) return; // another was chosen meanwhile
+    this.loading = this.steps.inert = false;
     if (data.error) return this.refuse(data.error.message);
     this.full = data.points;
     const given = make("div.given");
@@ -247,6 +249,7 @@ class PractiseRoom {
     this.say("");
   }
 
+  // ``quiet``: not in bold, for what is no result.
   say(words, bad = false, quiet = false) {
     this.summary.textContent = words;
     this.summary.classList.toggle("bad", bad);
@@ -293,7 +296,7 @@ class PractiseRoom {
   ask(hint) { return this.checking.ask("check", { ...this.exercise, answers: this.answers, tokens_as: this.tokens, hint }); }
 
   async check(byKeyboard = false) {
-    if (!this.cards.length) return;
+    if (!this.cards.length || this.loading) return;
     this.answers = Object.fromEntries(this.cards.map((card) => [card.field.name, card.entries]));
     this.say(this.lab.isReady ? "Checking …" : "Python is still starting inside this page; your answer is checked in a moment.");
     const { exercise, level } = this;

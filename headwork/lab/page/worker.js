@@ -54,6 +54,11 @@ self.addEventListener("message", async ({ data }) => {
   }
   await started; // the exact numbers come last
   const answer = python.globals.get("answer_text");
-  postMessage({ id: data.id, answer: answer(data.name, data.request) });
+  try {
+    postMessage({ id: data.id, answer: answer(data.name, data.request) });
+  } catch (error) { // nobody waits for ever
+    const message = `This failed inside the page: ${String(error).trim().split("\n").at(-1).slice(0, 300)}`;
+    postMessage({ id: data.id, answer: JSON.stringify({ error: { message, kind: "fault" } }) });
+  }
 });
 let started = null;
