@@ -34,6 +34,7 @@ from headwork.readings.showing import trace_data
 FIRST = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41
 MAX_PASTE = 20_000
+SIZES, ANY_ANSWER = "Shapes, sizes and counts", "Any answer that works"  # further groups of exercises
 Call = Callable[..., dict[str, Any]]
 CALLS: dict[str, Call] = {}
 
@@ -340,8 +341,16 @@ def _typed(entry: dict[str, Any]) -> Any:
 # --- practising -------------------------------------------------------------------------------------------
 @call
 def kinds() -> dict[str, Any]:
-    """Every kind of exercise: its group, and what it asks for."""
-    return practising.kinds(lambda mechanism: examples().get(mechanism, {}).get("group", ""))
+    """Every kind of exercise: its group, and what it asks for; and the exercise to begin with."""
+    from headwork.exercises.challenges import CHALLENGES
+    from headwork.exercises.generation import KINDS
+
+    groups = {slug: example["group"] for slug, example in examples().items()}
+    listed = [(slug, groups.get(kind.mechanism, SIZES), kind.asked) for slug, kind in KINDS.items()]
+    listed += [(slug, ANY_ANSWER, tuple(challenge.fields)) for slug, challenge in CHALLENGES.items()]
+    asks = [list(dict.fromkeys(name.rpartition("/")[2] for name in asked)) for _, _, asked in listed]
+    data = [{"kind": s, "group": g, "asks": a} for (s, g, _), a in zip(listed, asks, strict=True)]
+    return {"kinds": data, "first": practising.FIRST_EXERCISE}
 
 
 for function in practising.PRACTISING:

@@ -39,7 +39,6 @@ MOST_EXERCISES, MOST_CHARACTERS = 100, 200_000  # of one file or request, as hea
 LONGEST_NAME = 100
 TOKENS_AS = ("rows", "columns")
 FRACTION = re.compile(r"(-?)\(\(?(\d+)\)?/\(?(\d+)\)?\)")
-FORMULAS, ANY_ANSWER = "Shapes, sizes and counts", "Any answer that works"  # groups of kinds
 Array = Any
 
 
@@ -48,18 +47,6 @@ def _drawn(kind: str, seed: int, difficulty: int) -> Exercise:
     from headwork.exercises import exercise_from
 
     return exercise_from({"kind": kind, "seed": seed, "difficulty": difficulty}, "exercise")
-
-
-def kinds(groups: Callable[[str], str]) -> dict[str, Any]:
-    """Every kind of exercise: its group, and what it asks for."""
-    from headwork.exercises.challenges import CHALLENGES
-    from headwork.exercises.generation import KINDS
-
-    listed = [(slug, groups(kind.mechanism) or FORMULAS, kind.asked) for slug, kind in KINDS.items()]
-    listed += [(slug, ANY_ANSWER, (*challenge.fields,)) for slug, challenge in CHALLENGES.items()]
-    asks = [[*dict.fromkeys(name.rpartition("/")[2] for name in asked)] for _, _, asked in listed]
-    data = [{"kind": s, "group": g, "asks": a} for (s, g, _), a in zip(listed, asks, strict=True)]
-    return {"kinds": data, "first": FIRST_EXERCISE}
 
 
 # --- the cells of a step ------------------------------------------------------------------------------------
@@ -83,6 +70,11 @@ class Grid:
         shape = cells.shape[-len(axes) :]
         each = f" for each {caption.rpartition(' ')[0]}" if len(self.matrices) > 1 else ""
         return sizes_in_words(shape, " ".join(axes)).replace("_", " ") + each
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """In which it can be written, axes of size 1 left out."""
+        return [np.squeeze(self.numbers).shape, np.squeeze(self.numbers.reshape(-1, self.width)).shape]
 
     def text(self, entries: list[str]) -> str:
         """The entries as headwork grade reads them: a line per row, ``?`` where there is nothing."""
@@ -152,11 +144,10 @@ def _problem(entry: str, *, alone: bool = False) -> str:
 def _pasted(grid: Grid, text: str, entries: list[str], at: int) -> list[str]:
     """The entries with a pasted text: the whole step, one of its matrices, or a block from one cell on."""
     whole = grid.numbers.reshape(-1, grid.width)
-    shapes = [np.squeeze(grid.numbers).shape, np.squeeze(whole).shape]
     blocks = list(_blocks(entry_texts(text)))
-    block = next((block for block in blocks if np.squeeze(block).shape in shapes), blocks[0])
+    block = next((block for block in blocks if np.squeeze(block).shape in grid.shapes), blocks[0])
     result = np.array(entries, object)
-    if np.squeeze(block).shape in shapes:
+    if np.squeeze(block).shape in grid.shapes:
         result[grid.numbers.reshape(-1)] = block.reshape(-1)
         return [str(entry) for entry in result]
     cells = next((cells for _, cells, _ in grid.matrices if at in cells), grid.matrices[0][1])
@@ -209,10 +200,10 @@ def exercise(**origin: Any) -> dict[str, Any]:
     drawn = _drawn(**origin)
     question = build_question(drawn)
     asked, *notes = question.paragraphs
-    told: list[str] = []  # beside the numbers: conventions and options
+    beside: list[str] = []  # the numbers: conventions and options
     if SEPARATORS in notes:  # which cells do not need; the forms of a number stand before them
         at = notes.index(SEPARATORS)
-        told, notes = [*notes[: at - 1], *notes[at + 1 :]], [f"{notes[at - 1]} Positions count from 0."]
+        beside, notes = [*notes[: at - 1], *notes[at + 1 :]], [f"{notes[at - 1]} Positions count from 0."]
     fields = []
     for blank in question.blanks:
         grids = {tokens_as: _grid(drawn, blank.name, tokens_as) for tokens_as in TOKENS_AS}
@@ -232,7 +223,7 @@ def exercise(**origin: Any) -> dict[str, Any]:
         **drawn.origin,
         "title": question.title,
         "asked": asked,
-        "given": str(blocks_markup(replace(question, paragraphs=tuple(told)).given())),
+        "given": str(blocks_markup(replace(question, paragraphs=tuple(beside)).given())),
         "notes": notes,
         "fields": fields,
         "points": round(drawn.max_points, 2),
@@ -245,20 +236,23 @@ def filled(
     """The entries of a step after a paste of ``text`` at one of them; which cannot be read; how many."""
     from headwork.grading.answers import read_entries
 
-    _check_length([text, *entries])
+    _check_length([text, entries] if isinstance(entries, str) else [text, *entries])
     drawn = _drawn(**origin)
     grid = _grid(drawn, step, tokens_as)
-    if grid is None:
-        read = read_entries(text, axes="" if drawn.challenge else "axis")
-        return {"entries": text, "odd": [], "words": sizes_in_words(read.shape, "") if read else ""}
+    if grid is None or isinstance(entries, str):  # a text, which may have any shape
+        read = read_entries(str(entries or text), axes="" if drawn.challenge or grid else "axis")
+        size = sizes_in_words(read.shape, "") if read else ""
+        other = read and grid and np.squeeze(read.values).shape not in grid.shapes
+        words = f"yours is {size}; asked is {grid.about}" if other and grid else size
+        return {"entries": str(entries or text), "odd": [], "words": words}
     now = list(map(str, entries)) or [""] * grid.numbers.size
     if text:
         now = _pasted(grid, text, now, at)
     alone = len(now) == 1
     odd = {i: why for i, entry in enumerate(now) if entry.strip() and (why := _problem(entry, alone=alone))}
     count = sum(bool(entry.strip()) for entry in now)
-    words = f"{count} of {len(now)} entries" if count else ""
-    return {"entries": now, "odd": list(odd), "words": next(iter(odd.values()), words)}
+    words = next(iter(odd.values()), f"{count} of {len(now)} entries" if count else "")
+    return {"entries": now, "odd": list(odd), "words": words, "text": grid.text(now)}
 
 
 def _check_length(texts: Iterable[Any]) -> None:
@@ -288,14 +282,15 @@ def check(answers: Any, tokens_as: str = "rows", hint: int = 2, **origin: Any) -
     mark = grade(drawn, _texts(drawn, answers, tokens_as), tokens_as=tokens_as)
     data = as_data(mark, hint)
     for step, entry in zip(mark.steps, data["steps"], strict=True):
-        entry |= _feedback(mark, step, min(hint, drawn.hints))
+        in_cells = isinstance(answers.get(step.path), list)
+        entry |= _feedback(mark, step, min(hint, drawn.hints), where=not in_cells)
     solved: dict[str, Any] = {}
     if mark.all_right and drawn.mechanism in MECHANISMS:  # to be seen with every number in the first room
         solved = {"mechanism": drawn.mechanism, "inputs": dict(drawn.inputs), "options": dict(drawn.options)}
     return {**data, "next": next_step(mark, hint), "all_correct": mark.all_right, "state": solved or None}
 
 
-def _feedback(mark: Mark, step: StepMark, hint: int) -> dict[str, Any]:
+def _feedback(mark: Mark, step: StepMark, hint: int, *, where: bool) -> dict[str, Any]:
     """A step in words: what it is, why, and the numbers of the entries to mark. What is open is not wrong."""
     from headwork.grading.feedback import GOOD, hints
 
@@ -303,17 +298,12 @@ def _feedback(mark: Mark, step: StepMark, hint: int) -> dict[str, Any]:
         open_ = f"{step.causes[0].evidence} entries still open" if step.causes else ""
         verdict = "correct so far" if open_ else "not filled in"
         return {"verdict": verdict, "good": None, "remark": open_, "lines": [], "cells": []}
-    entries = mark.entries.get(step.path)
-    cells: list[int] = []
-    if (
-        entries is not None
-        and hint >= 1
-        and step.cells
-        and entries.shape == mark.exercise.key[step.path].shape
-    ):
+    entries, cells = mark.entries.get(step.path), []
+    fits = entries is not None and step.cells and entries.shape == mark.exercise.key[step.path].shape
+    if entries is not None and fits and hint >= 1:
         written = [cell for cell in step.cells if not entries.blank[cell]]
         cells = [int(np.ravel_multi_index(cell, entries.shape)) if cell else 0 for cell in written]
-    lines = [] if step.right else [list(line) for line in hints(mark, step, hint, where=False)]
+    lines = [] if step.right else [list(line) for line in hints(mark, step, hint, where and bool(fits))]
     return {"verdict": step.verdict, "good": GOOD.get(step.verdict), "lines": lines, "cells": cells}
 
 
@@ -384,7 +374,7 @@ def read_answer_file(text: str) -> dict[str, Any]:
 
 
 def _entries(grid: Grid | None, text: str) -> Any:
-    """The entries of a step from its text; none of them where it has another shape."""
+    """The entries of a step from its text; the text itself where it has another shape."""
     if grid is None:
         return text
     empty = [""] * grid.numbers.size
@@ -393,7 +383,7 @@ def _entries(grid: Grid | None, text: str) -> Any:
     try:
         return [text.strip()] if len(empty) == 1 else _pasted(grid, text, empty, 0)
     except InputError:
-        return empty
+        return text
 
 
 PRACTISING = (exercise, filled, check, answer_file, key_file, read_answer_file)

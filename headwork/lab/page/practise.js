@@ -11,19 +11,41 @@ class StepCard {
     this.place = make("div.grids");
     this.status = make("p.check");
     this.feedback = make("div.feedback");
+    this.mode = make("button.mode", { type: "button", hidden: field.size < 2, onclick: () => this.switchMode() });
     const symbol = make("span.symbol");
     symbol.innerHTML = field.symbol; // MathML that Python made of the card
-    this.root = make("section.step", { "aria-label": field.name }, make("h3", {}, field.name, symbol, this.about), make("div.body", {}, make("div", {}, this.place, this.status), this.feedback));
+    this.root = make("section.step", { "aria-label": field.name }, make("h3", {}, field.name, symbol, this.about, this.mode), make("div.body", {}, make("div", {}, this.place, this.status), this.feedback));
     this.entries = this.kept();
     this.draw();
   }
 
-  // What the progress holds for this step, where it has its size.
+  // What the progress holds for this step: entries of its size, or a text, which may have any shape.
   kept() {
     const { name, size } = this.field;
     const kept = this.room.answers[name];
-    if (!size) return typeof kept === "string" ? kept : "";
+    if (!size || typeof kept === "string") return typeof kept === "string" ? kept : "";
     return Array.isArray(kept) && kept.length === size ? [...kept] : Array(size).fill("");
+  }
+
+  get isText() { return typeof this.entries === "string"; }
+
+  // Cells into text and back; a text of another shape stays one.
+  async switchMode() {
+    const answer = await this.latest.ask("filled", this.asked(this.isText ? { text: this.entries } : { entries: this.entries }));
+    if (!answer) return;
+    if (answer.error) return this.say(answer.error.message, true);
+    this.entries = this.isText ? answer.entries : answer.text;
+    this.draw();
+    this.changed();
+    this.root.querySelector("textarea, .cells input").focus();
+  }
+
+  asked(more) { return { ...this.room.exercise, step: this.field.name, tokens_as: this.room.tokens, ...more }; }
+
+  say(words, bad = false) {
+    this.status.textContent = words;
+    this.status.classList.toggle("bad", bad);
+    if (bad) this.room.lab.announce(words);
   }
 
   // --- cells ------------------------------------------------------------------------------------------------------
@@ -32,7 +54,8 @@ class StepCard {
     const tokens = this.room.tokens;
     this.about.textContent = `${about[tokens]}${points ? `, ${points} point${points === 1 ? "" : "s"}` : ""}`;
     this.cells = new Map();
-    if (!size) {
+    this.mode.textContent = this.isText ? "as cells" : "as text";
+    if (this.isText) {
       this.text = make("textarea", { rows: 3, value: this.entries, spellcheck: false, maxLength: PROGRESS.text, "aria-label": name, oninput: () => { this.entries = this.text.value; this.changed(); } });
       return this.place.replaceChildren(this.text);
     }
@@ -69,17 +92,18 @@ class StepCard {
     await this.read({ text, at });
   }
 
-  // How many entries there are, and which cannot be read: said beside the cells. What cannot be pasted changes nothing.
+  // How many entries there are, and which cannot be read: said beside the cells. What does not fit changes nothing, but
+  // can be kept: the check knows why a shape is wrong.
   async read({ text = "", at = 0 }) {
-    const asked = this.field.size ? { entries: this.entries, text, at } : { text: this.entries };
-    const answer = await this.latest.ask("filled", { ...this.room.exercise, step: this.field.name, ...asked, tokens_as: this.room.tokens });
+    const answer = await this.latest.ask("filled", this.asked(this.isText ? { entries: this.entries } : { entries: this.entries, text, at }));
     if (!answer) return;
     const odd = new Set(answer.odd);
     for (const [number, cell] of this.cells) cell.classList.toggle("odd", odd.has(number));
-    const bad = Boolean(answer.error || odd.size);
-    this.status.textContent = answer.error?.message || answer.words;
-    this.status.classList.toggle("bad", bad);
-    if (bad) this.room.lab.announce(this.status.textContent);
+    this.say(answer.error?.message || answer.words, Boolean(answer.error || odd.size));
+    if (answer.error && text && text.length <= PROGRESS.text) {
+      const keep = () => { this.entries = text; this.draw(); this.changed(); this.text.focus(); };
+      this.status.append(" ", make("button", { type: "button", onclick: keep }, "Keep it all the same, as text"));
+    }
     if (answer.error || !text) return;
     this.entries = answer.entries;
     this.fill();

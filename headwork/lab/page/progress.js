@@ -189,7 +189,7 @@ class PracticePanels {
     this.title = make("input", { type: "text", maxLength: 100, placeholder: "Sheet 3", oninput: () => this.showSheet() });
     this.most = make("select", { onchange: () => this.showSheet() }, ...[["", "the correct step"], ["2", "why it is wrong"], ["1", "where it is wrong"], ["0", "correct or not"]].map(([value, words]) => make("option", { value }, words)));
     this.link = make("input.link", { type: "text", readOnly: true, "aria-label": "Link for students", onfocus: () => this.link.select() });
-    this.told = make("p.hint", { role: "status" });
+    this.linkStatus = make("p.hint", { role: "status" });
     const add = () => { this.sheet.push({ ...this.room.exercise }); this.showSheet(); };
     return [
       make("p", {}, "A link opens this exercise in this variant. For a sheet of several, add one, choose the next above, add it too."),
@@ -197,7 +197,7 @@ class PracticePanels {
       this.chosen,
       make("p", {}, make("label", {}, "Title ", this.title), " ", make("label", {}, "Hints go up to ", this.most)),
       make("p.copy-link", {}, this.link, " ", make("button.primary", { type: "button", onclick: () => this.copyLink() }, "Copy the link"), " ", make("button", { type: "button", onclick: () => this.saveKey() }, "Save the key")),
-      this.told,
+      this.linkStatus,
       make("p.hint", {}, "Marks of this page are for practice: whoever opens a page that marks can find the key in it. For grades, collect the answer files and mark them with headwork grade."),
     ];
   }
@@ -215,13 +215,13 @@ class PracticePanels {
   async copyLink() {
     await this.lab.copy(this.link.value);
     const here = location.protocol === "file:" ? "Copied. It opens this file on this computer; on your course page, the part from # on goes behind the page's address." : "Copied.";
-    this.say(this.told, this.lab.served ? "Copied. This server is for this computer only: write the page with headwork lab --save course.html, put it on your course page, and give this link to it." : here);
+    this.say(this.linkStatus, this.lab.served ? "Copied. This server is for this computer only: write the page with headwork lab --save course.html, put it on your course page, and give this link to it." : here);
   }
 
   async saveKey() {
     const file = await this.lab.backend.call("key_file", { exercises: this.linked, title: this.title.value.trim() });
-    if (file.error) return this.say(this.told, file.error.message, true);
+    if (file.error) return this.say(this.linkStatus, file.error.message, true);
     saveFile(file.name, file.text, "application/toml");
-    this.say(this.told, `Saved as ${file.name}. ${file.next}`);
+    this.say(this.linkStatus, `Saved as ${file.name}. ${file.next}`);
   }
 }
