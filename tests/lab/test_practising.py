@@ -53,7 +53,7 @@ def in_cells(origin: dict[str, Any], steps: dict[str, str]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for step, text in steps.items():
         filled = answer("filled", {**origin, "step": step, "text": text}) if sizes[step] else {}
-        whole = "entries" in filled and all(filled["entries"])
+        whole = "entries" in filled and ("?" in text or all(filled["entries"]))
         entries[step] = filled["entries"] if whole else text  # what does not fit, or does not fill all
     return entries
 
