@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -132,6 +134,12 @@ def test_the_command_says_the_same_of_the_file(tmp_path: Path, headwork_command:
     shown = answer("check", {**SEVEN, "answers": entries})
     assert code == 1
     assert marks(shown) == marks(json.loads(out)["self-attention"])
+
+
+def test_the_page_starts_without_exercises_and_grading() -> None:
+    script = "import sys, headwork.lab.calls; print([m for m in sys.modules if 'grading' in m or 'exercises' in m])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 # --- one exercise -----------------------------------------------------------------------------------------
