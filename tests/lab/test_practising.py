@@ -137,7 +137,8 @@ def test_the_command_says_the_same_of_the_file(tmp_path: Path, headwork_command:
 
 
 def test_the_page_starts_without_exercises_and_grading() -> None:
-    script = "import sys, headwork.lab.calls; print([m for m in sys.modules if 'grading' in m or 'exercises' in m])"
+    loaded = "[m for m in sys.modules if 'grading' in m or 'exercises' in m]"
+    script = f"import sys, headwork.lab.calls; print({loaded})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
