@@ -222,7 +222,7 @@ def test_what_is_all_correct_can_be_seen_live() -> None:
 def test_any_form_can_be_pasted() -> None:
     forms = [
         "1\t2\n1/2\t-1\n0\t3",
-        r"Q = \begin{bmatrix} 1 & 2 \\ \tfrac12 & -1 \\ 0 & 3 \end{bmatrix}",
+        r"Q = \begin{bmatrix} 1 & 2 \\ \tfrac12 & -\frac{2}{2} \\ 0 & 3 \end{bmatrix}",
         "array([[1, 2], [1/2, -1], [0, 3]])",
         "| a | b |\n|---|---|\n| 1 | 2 |\n| ½ | −1 |\n| 0 | 3 |",
         "1 2; 0 1/2 -1; 0 3",
