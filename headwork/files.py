@@ -135,7 +135,8 @@ def parse_toml(text: str, where: str | Path) -> dict[str, Any]:
         ) from None
     except (RecursionError, ValueError) as error:
         raise InputError(
-            f"{where}: cannot be read as TOML ({type(error).__name__}): too deep, or a number too long."
+            f"{where}: cannot be read as TOML ({type(error).__name__}): nested too deep, "
+            "or a number too long."
         ) from None
 
 
