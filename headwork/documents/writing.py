@@ -63,6 +63,8 @@ def number_latex(value: Any, digits: int) -> str:
 
 def definition_texts(value: Value) -> list[str]:
     """What the names of a value stand for, in text."""
+    if not value.names:  # then SymPy is not needed, which takes a second to import
+        return []
     from headwork.numbers.exact import exact_text
 
     pairs = ((name, name.definition) for name in value.names)
@@ -71,6 +73,8 @@ def definition_texts(value: Value) -> list[str]:
 
 def definition_formulas(value: Value) -> list[str]:
     """What the names of a value stand for, in LaTeX."""
+    if not value.names:
+        return []
     from headwork.numbers.exact import exact_latex
 
     pairs = ((exact_latex(name), name.definition) for name in value.names)

@@ -86,7 +86,7 @@ def curves_caption(run: RunConfig) -> str:
     if isinstance(run, VisionRun) and run.augmentation.active:
         words = {"flip": "flipped", "shift": "shifted", "erase": "partly erased"}
         changes = " and ".join(word for name, word in words.items() if getattr(run.augmentation, name))
-        below = "Training accuracy may lie below validation's, and that is no mistake"
+        below = "Training accuracy may lie below validation's, and that is not a mistake"
         harder, as_is = f"on images that are {changes}, which are harder", "on the images as they are"
     elif dropped:
         below, as_is = "Early on training accuracy may lie below validation's", "without dropout"

@@ -97,13 +97,13 @@ def text_encoder(
     mask: Tensor = None,
     types: Tensor = None,
     *,
-    kept: Tensor = None,
+    kept_positions: Tensor = None,
     note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Tokens (batch, token) in, one vector per token out.
 
-    ``types`` (batch, token) default to 0; ``kept`` (batch, position) leaves out all other tokens.
+    ``types`` (batch, token) default to 0; ``kept_positions`` (batch, position) leaves out all other tokens.
     """
     p = parameters
     vectors = kernels.look_up(p.embedding.table, tokens)
@@ -114,7 +114,7 @@ def text_encoder(
         scoped = inside(note, "embedding normalisation")
         vectors = kernels.normalisation(vectors, p.normalisation, epsilon=config.epsilon, note=scoped)
     # Only now, so that the tokens that are left have their own positions.
-    vectors, mask = at_positions(vectors, kept), key_mask(at_positions(mask, kept))
+    vectors, mask = at_positions(vectors, kept_positions), key_mask(at_positions(mask, kept_positions))
     return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, note=note, kernels=kernels)
 
 
@@ -231,7 +231,7 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
     TOKENS,
     MASK,
     check=check_tokens,
-    hashed=hashed_ngrams,
+    hashed_inputs=hashed_ngrams,
     task="text",
     architectures={
         name: {"encoder": kind}
@@ -246,21 +246,21 @@ def text_classifier(
     mask: Tensor = None,
     *,
     ngrams: tuple[Tensor, Tensor] | None = None,
-    kept: Tensor = None,
+    kept_positions: Tensor = None,
     note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Tokens (batch, token) in, a logit for each class out.
 
     ``ngrams`` are the rows (batch, token, 3) of the n-grams that each token ends, and 1 for those that occur
-    for the first time; ``kept`` (batch, position) leaves out all other tokens.
+    for the first time; ``kept_positions`` (batch, position) leaves out all other tokens.
     """
-    p, real = parameters, at_positions(mask, kept)
+    p, real = parameters, at_positions(mask, kept_positions)
     if config.encoder == "transformer":
-        readings = {"kept": kept, "note": note, "kernels": kernels}
+        readings = {"kept_positions": kept_positions, "note": note, "kernels": kernels}
         vectors = text_encoder(p.encoder, config, tokens, mask, **readings)
     else:
-        rows = kernels.look_up(p.encoder.embedding.table, at_positions(tokens, kept))
+        rows = kernels.look_up(p.encoder.embedding.table, at_positions(tokens, kept_positions))
         vectors = kernels.drop(note("embedding", rows))
         if config.encoder == "convolution":
             vectors = sliding_convolutions(p.encoder.body, vectors, real, note=note, kernels=kernels)
@@ -273,7 +273,7 @@ def text_classifier(
     )
     scores = kernels.linear(kernels.drop(pooled), p.head.matrix, p.head.bias)
     if p.ngrams is not None and ngrams is not None:
-        rows, new = (at_positions(value, kept) for value in ngrams)
+        rows, new = (at_positions(value, kept_positions) for value in ngrams)
         by_token, norm = ngram_logits(p.ngrams, rows, new, kernels)
         scores = scores + note("n-grams", by_token).sum(-2) / norm
     return note("scores", scores)

@@ -90,7 +90,7 @@ def _stack(
     **masks: Mask,
 ) -> Tensor:
     """Blocks one after another, and a normalisation at the end where the config has one."""
-    kernels = kernels.attending(config.attention)
+    kernels = kernels.with_attention(config.attention)
     layer = kernels.layers.get(layer, layer)
     for i, block in enumerate(parameters.blocks):
         last = num_outputs is not None and i == len(parameters.blocks) - 1
