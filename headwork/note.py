@@ -66,9 +66,9 @@ class Step:
 
     ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where rows are
     multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens; ``{masked|S}`` for
-    the symbol of the step ``masked`` where it is taken, else ``S``. ``columns`` is the formula with tokens as
-    columns. ``when`` names the option or input without which the step is not taken, or says when it is.
-    ``step *`` in a name stands for any number.
+    the symbol of the step ``masked`` where it is taken, else ``S``; ``block <`` in it for the block before.
+    ``columns`` is the formula with tokens as columns. ``when`` names the option or input without which the
+    step is not taken, or says when it is. ``step *`` in a name stands for any number.
     """
 
     name: str
@@ -146,9 +146,10 @@ class Mechanism:
 
 MECHANISMS: dict[str, Mechanism] = {}
 RUN_KEYWORDS = ("note", "drop", "kernels", "num_outputs")  # how a mechanism is run, none of its own options
-MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as the convention applies it
+# A matrix in a formula, to be written as the convention applies it.
+MATRIX = re.compile(r"\{(W_\w'?)\}")
 # Steps of which the last one taken so far is meant, and what stands there where none is.
-IF_TAKEN = re.compile(r"\{([\w ,/-]+)\|([^{}|]+)\}")
+IF_TAKEN = re.compile(r"\{([\w ,/<-]+)\|([^{}|]+)\}")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

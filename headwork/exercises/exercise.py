@@ -3,7 +3,6 @@
 The key is the recorded trace, so an exercise holds no answers. It is written as TOML.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,6 +13,7 @@ from headwork.errors import InputError, unknown
 from headwork.exercises.case import Case, Steps
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.formulas import FORMULAS
+from headwork.files import toml_text
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.options import read_option
@@ -145,16 +145,6 @@ class Exercise:
 def toml_lines(entries: Mapping[str, Any]) -> list[str]:
     """Strings and numbers as the lines of a TOML table."""
     return [f"{toml_text(key)} = {toml_text(value)}" for key, value in entries.items()]
-
-
-def toml_text(value: Any) -> str:
-    """A string or a number in TOML, which is JSON but for signs beyond 16 bits, lone surrogates and DEL.
-
-    >>> toml_text("Zoë"), toml_text(7)
-    ('"Zoë"', '7')
-    """
-    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return text.encode(errors="replace").decode()
 
 
 def _plain(value: Any) -> Any:

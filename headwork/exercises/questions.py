@@ -4,7 +4,6 @@ A ``Question`` (title, paragraphs, inputs, blanks) is shown in every format.
 The answer sheet is TOML: one string per step, one ``?`` per entry.
 """
 
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ import numpy as np
 from headwork.documents import Block, Code, Document, Formula, Item, Items, Prose, Shown, Table, Values
 from headwork.errors import sizes_in_words
 from headwork.exercises.challenges import CHALLENGES
-from headwork.exercises.exercise import Exercise, toml_lines, toml_text
+from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import KINDS
+from headwork.files import toml_text
 from headwork.note import Input
 from headwork.numbers import HandTensor
 from headwork.readings import explain
@@ -95,10 +95,10 @@ class Question(Shown):
         return tomllib.loads(self.exercise.to_toml())
 
     def _cells(self) -> tuple[Code, Code]:
-        blanks = "".join(f'    {json.dumps(b.name)}: """\n{b.placeholder}\n""",\n' for b in self.blanks)
+        blanks = "".join(f'    {toml_text(b.name)}: """\n{b.placeholder}\n""",\n' for b in self.blanks)
         check = (
             "from headwork.exercises import exercise_from\nfrom headwork.grading import feedback, grade\n\n"
-            f"exercise = exercise_from({json.dumps(self._exercise_data())}, 'this notebook')\n"
+            f"exercise = exercise_from({self._exercise_data()!r}, 'this notebook')\n"
             "print(feedback(grade(exercise, answers), hint=2))"
         )
         return Code(f"answers = {{\n{blanks}}}"), Code(check)
@@ -192,13 +192,16 @@ def answer_sheet(
     for name, exercise in exercises.items():
         question = build_question(exercise)
         if origin and exercise.origin:
-            lines += ["", f"[exercise.{json.dumps(name)}]", *toml_lines(exercise.origin)]
-        lines += ["", *(f"# {line}".rstrip() for line in question.to_text().splitlines())]
-        lines += ["", f"[answers.{json.dumps(name)}]"]
+            lines += ["", f"[exercise.{toml_text(name)}]", *toml_lines(exercise.origin)]
+        plain = (
+            "".join(sign for sign in line if sign.isprintable()) for line in question.to_text().splitlines()
+        )
+        lines += ["", *(f"# {line}".rstrip() for line in plain)]
+        lines += ["", f"[answers.{toml_text(name)}]"]
         for blank in question.blanks:
             lines.append(f"# {blank.description}")
             if answers is not None:
                 lines += toml_lines({blank.name: answers.get(name, {}).get(blank.name, "")})
                 continue
-            lines += [f'{json.dumps(blank.name)} = """', *(blank.placeholder.splitlines() or [""]), '"""']
+            lines += [f'{toml_text(blank.name)} = """', *(blank.placeholder.splitlines() or [""]), '"""']
     return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ import numpy as np
 
 from headwork.documents.blocks import matrix_of
 from headwork.errors import InputError, sizes_in_words, unknown
-from headwork.files import file_name, parse_toml
+from headwork.files import file_name, parse_toml, toml_text
 from headwork.note import MECHANISMS
 from headwork.numbers.pasted import MIXED
 from headwork.numbers.typed import (
@@ -339,13 +339,11 @@ def answer_file(
     )
     file = f"{file_name(student.strip())}.toml" if student.strip() else "answer.toml"
     words = f"Hand in {file} as your course says. It is marked with: headwork grade {file}"
-    return {"name": file, "text": text, "next": words}
+    return {"name": file, "text": text.encode(errors="replace").decode(), "next": words}
 
 
 def key_file(exercises: Any, title: str = "") -> dict[str, Any]:
     """The key of a sheet that everybody gets, for ``headwork grade answers/ --key key.toml``."""
-    from headwork.exercises.exercise import toml_text
-
     tables = [drawn.to_toml(f"exercise.{toml_text(name)}") for name, drawn, _ in _exercises(exercises)]
     text = "\n".join([f"title = {toml_text(title[:LONGEST_NAME])}", "", *tables])
     words = "Put what comes back into a folder, then: headwork grade answers/ --key key.toml --out marks/"

@@ -108,7 +108,7 @@ def convolution_1d(
     Step(
         "output",
         "Y",
-        r"\textstyle\sum_{c,a,b} K_{c,a,b}\, I_{c,\, s i + a - p,\, s j + b - p}",
+        r"\textstyle\sum_{c,u,v} K_{c,u,v}\, I_{c,\, s i + u - p,\, s j + v - p}",
         "output_channel output_height output_width",
     ),
 )

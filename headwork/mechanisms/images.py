@@ -15,24 +15,24 @@ from headwork.mechanisms.configs import ConvolutionalConfig, RecurrentConfig, Vi
 from headwork.mechanisms.convolution import convolution_2d, max_pooling
 from headwork.mechanisms.definitions import IMAGES, check_images, model
 from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
-from headwork.mechanisms.layers import encoder_layer
+from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.parameters import Initial, new, parameter, part
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.mechanisms.transformer import (
-    POSITIONS,
     add_positions,
     encoder,
     encoder_parameters,
     matrix,
     position_parameters,
+    position_steps,
     stack_steps,
     zeros,
 )
 from headwork.note import Note, Step, inside, silent, steps_of
 from headwork.numbers import cat
 
-SCORES = Step("scores", "z", r"W p + b", "class")
+SCORES = Step("scores", "z", r"W p + b_z", "class")
 CELLS: dict[str, CellKind] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
 GATES = {"plain": 1, "lstm": 4, "gru": 3}
 
@@ -76,10 +76,10 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
 
 def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
     return (
-        *steps_of(convolution_2d, scope="patch embedding/convolution"),
-        Step("patch embedding/tokens", "X", r"\text{one row per patch}", "patch width"),
-        *POSITIONS,
-        *stack_steps(encoder_layer, config),
+        *steps_of(convolution_2d, scope="patch embedding/convolution", symbols={"Y": "F"}),
+        Step("patch embedding/tokens", "E", r"\text{one row per patch}", "patch width"),
+        *position_steps(rows="[c; E]" if config.pooling == "class token" else "E"),
+        *stack_steps(encoder_steps, config),
         Step("pooled", "p", r"\text{the class token, or the mean of all}", "width"),
         SCORES,
     )
@@ -136,9 +136,9 @@ def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParam
 
 def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
     return (
-        *steps_of(convolution_2d, scope="block */convolution"),
+        *steps_of(convolution_2d, scope="block */convolution", symbols={"I": "{block </pooling/output|I}"}),
         Step("block */output", "F", r"\max(0, Y)", "channel output_height output_width"),
-        *steps_of(max_pooling, scope="block */pooling"),
+        *steps_of(max_pooling, scope="block */pooling", symbols={"Y": "D"}),
         Step("pooled", "p", r"\text{mean over all positions}", "channel"),
         SCORES,
     )

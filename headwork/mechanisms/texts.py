@@ -28,17 +28,17 @@ from headwork.mechanisms.images import (
     rows_at,
 )
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.mechanisms.layers import encoder_layer
-from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.layers import encoder_steps
+from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import Initial, new, part
 from headwork.mechanisms.transformer import (
     EMBEDDING,
-    POSITIONS,
     add_positions,
     encoder,
     encoder_parameters,
     key_mask,
     position_parameters,
+    position_steps,
     stack_steps,
     zeros,
 )
@@ -68,10 +68,8 @@ def _text_encoder_parameters(config: TextEncoderConfig) -> TextEncoderParameters
 
 
 def _text_encoder_steps(config: TextEncoderConfig) -> tuple[Step, ...]:
-    steps = (EMBEDDING, *POSITIONS)
-    if config.embedding_normalisation:
-        steps += steps_of(layer_normalisation, scope="embedding normalisation")
-    return steps + stack_steps(encoder_layer, config)
+    normalised = normalisation_steps("embedding normalisation", "0", "X") * config.embedding_normalisation
+    return (EMBEDDING, *position_steps(), *normalised, *stack_steps(encoder_steps, config))
 
 
 def at_positions(values: Tensor, positions: Tensor | None) -> Tensor:
@@ -182,7 +180,8 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
         steps = _text_encoder_steps(config)
     elif config.encoder == "convolution":
         output = Step("block */output", "F", r"\max(0, Y)", "output_channel output")
-        steps = (EMBEDDING, *steps_of(convolution_1d, scope="block */convolution"), output)
+        symbols = {"x": "{block </output,embedding|x}", "y": "Y", "k": "K"}
+        steps = (EMBEDDING, *steps_of(convolution_1d, scope="block */convolution", symbols=symbols), output)
     else:
         steps = (EMBEDDING, *directions_steps(config.encoder, config.bidirectional))
     pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
@@ -190,7 +189,7 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
         return (*steps, pooled, SCORES)
     new = r"v \in \{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\} \text{, new}"
     ngrams = Step("n-grams", "U", rf"\sum_{{{new}}} r_v u_v", "token class")
-    total = Step("scores", "z", r"W p + b + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
+    total = Step("scores", "z", r"W p + b_z + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
     return (*steps, pooled, ngrams, total)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 88
 MAX_STEPS = 40  # with cells of their own; the trace shows them all
-LIMIT = re.compile(r"limit as (\S+) -> (\S+)")  # the title that Trace.limit gives
 
 
 def notebook_cells(trace: "Trace") -> Iterator[Block]:
@@ -58,8 +56,8 @@ def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
         swaps = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
         lines.append(f"replacing = {{{swaps}}}")
         more += ", replacing=replacing"
-    limit = LIMIT.fullmatch(trace.title)
-    then = f".limit({_literal(limit[1])}, {_literal(limit[2].replace('∞', 'oo'))})" if limit else ""
+    limit = trace.limited
+    then = f".limit({', '.join(map(_literal, limit))})" if limit else ""
     lines.append(f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}")
     if not (trace.warnings or limit) and trace.rerun and trace.rerun(replacing=replaced).warnings:
         lines.append("trace.warnings.clear()")

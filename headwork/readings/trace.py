@@ -137,6 +137,7 @@ class Trace(Shown):
     exact: bool
     digits: int = 4
     title: str = ""
+    limited: tuple[str, str] | None = None  # the symbol of a limit, and what it tends to
     replaced: Mapping[str, Any] = field(default_factory=dict)
     rerun: "Callable[..., Trace] | None" = field(default=None, repr=False, compare=False)
 
@@ -250,7 +251,8 @@ class Trace(Shown):
                 for path, step in steps.items()
             }
         steps = {path: at_limit(value) for path, value in steps.items()}
-        return replace(trace, steps=steps, title=with_infinity(f"limit as {symbol} -> {to}"))
+        title = with_infinity(f"limit as {symbol} -> {to}")
+        return replace(trace, steps=steps, title=title, limited=(symbol, str(to)))
 
     # --- showing it -----------------------------------------------------------------------------
 

@@ -311,6 +311,8 @@ def test_a_sheet_is_one_file_that_is_graded_by_the_key_and_opened_again(tmp_path
     name = 'Zoë "Z" 𝟙 \x7f <b>'
     file = answer("answer_file", {"exercises": filled, "student": name, "sheet": "Sheet 3"})
     assert file["name"] == "Zo-Z-b.toml"
+    lone = answer("answer_file", {"exercises": filled[:1], "student": "a\ud800"})
+    assert 'student = "a?"' in lone["text"]
     assert "headwork grade Zo-Z-b.toml" in file["next"]
     data = tomllib.loads(file["text"])
     assert (data["student"], data["sheet"]) == (name, "Sheet 3")
