@@ -118,20 +118,25 @@ def read_toml(
     path: str | Path, *, max_bytes: int = MAX_TOML, root: str | Path | None = None
 ) -> dict[str, Any]:
     """A TOML file; a decimal stays text, so that 0.5 is 1/2 in exact work."""
-    text = read_text(path, max_bytes=max_bytes, root=root)
+    return parse_toml(read_text(path, max_bytes=max_bytes, root=root), path)
+
+
+def parse_toml(text: str, where: str | Path) -> dict[str, Any]:
+    """What a TOML text holds."""
     if deep := _DEEP_KEY.search(text):
-        raise InputError(f"{path}: the key {cut(deep[0], 40)} has more than {MAX_KEY_DEPTH} parts.")
+        raise InputError(f"{where}: the key {cut(deep[0], 40)} has more than {MAX_KEY_DEPTH} parts.")
     try:
         data = tomllib.loads(text, parse_float=str)
         json.dumps(data, default=str)  # an integer that is too long to be written is no answer to anything
         return data
     except tomllib.TOMLDecodeError as error:
         raise InputError(
-            f'{path}: not valid TOML: {error}. A matrix is written in quotes: tokens = "1 2; 2 0".'
+            f'{where}: not valid TOML: {error}. A matrix is written in quotes: tokens = "1 2; 2 0".'
         ) from None
     except (RecursionError, ValueError) as error:
         raise InputError(
-            f"{path}: cannot be read as TOML ({type(error).__name__}): nested too deep, or a number too long."
+            f"{where}: cannot be read as TOML ({type(error).__name__}): nested too deep, "
+            "or a number too long."
         ) from None
 
 

@@ -33,23 +33,11 @@
     // The table of cells, made anew when rows and columns change places.
     draw() {
       if (!this.shape) return;
-      const table = document.createElement("table");
-      this.cells = Array.from({length: this.size[0]}, (_, i) => {
-        const row = table.insertRow();
-        return Array.from({length: this.size[1]}, (_, j) => {
-          const cell = document.createElement("input");
-          Object.assign(cell, {autocomplete: "off", spellcheck: false, inputMode: "text"});
-          cell.setAttribute("aria-label", this.text.dataset.name + " row " + i + ", column " + j);
-          cell.addEventListener("input", () => this.write());
-          cell.addEventListener("paste", event => this.paste(event));
-          cell.addEventListener("keydown", event => this.move(event, i, j));
-          row.insertCell().append(cell);
-          return cell;
-        });
-      });
+      const label = (i, j) => this.text.dataset.name + " row " + i + ", column " + j;
+      const {table, cells} = new Grid(...this.size, {label, changed: () => this.write(), pasted: event => this.paste(event)});
+      this.cells = cells;
       this.text.parentNode.parentNode.querySelector("table")?.remove();
       this.text.closest("label").after(table);
-      table.className = "cells";
       this.read();
     }
     // Rows and columns change places, and with them what is filled in.
@@ -93,11 +81,6 @@
       this.text.value = rows.map(row => row.map(word).join(" ")).join("\n");
       this.read();
       form.dispatchEvent(new Event("input"));
-    }
-    move(event, i, j) {
-      const step = {ArrowUp: -1, ArrowDown: 1, Enter: 1}[event.key], next = step && this.cells[i + step]?.[j];
-      if (event.key === "Enter") event.preventDefault();
-      if (next) { event.preventDefault(); next.focus(); next.select(); }
     }
   }
   const fields = blanks.map(text => new Blank(text));

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from headwork.documents import Heading
 from headwork.documents.formats.html import blocks_markup, page
 from headwork.documents.formulas import mathml
+from headwork.documents.templates import read_asset
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, build_question
 from headwork.files import read_text
@@ -64,7 +65,10 @@ def answer_page(
         columns=Markup(COLUMNS) if rows else "",
         sections=Markup("").join(sections),
     )
-    style, script = (read_text(Path(__file__).with_suffix(suffix)) for suffix in (".css", ".js"))
+    style, script = (
+        str(read_asset(f"grid{suffix}")) + read_text(Path(__file__).with_suffix(suffix))
+        for suffix in (".css", ".js")
+    )
     return page(title or "Answers", Markup(f"<style>{style}</style>{form}<script>{script}</script>"))
 
 

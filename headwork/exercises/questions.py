@@ -168,9 +168,17 @@ def kind_table() -> Table:
 
 # --- the sheet to fill in -------------------------------------------------------------------------------
 def answer_sheet(
-    exercises: Mapping[str, Exercise], *, student: str = "", sheet: str = "", origin: bool = True
+    exercises: Mapping[str, Exercise],
+    *,
+    student: str = "",
+    sheet: str = "",
+    origin: bool = True,
+    tokens_as: str = "",
+    answers: Mapping[str, Mapping[str, str]] | None = None,
 ) -> str:
     """The TOML file to fill in. ``origin`` adds which exercise it answers; in a course the key knows that.
+
+    With ``answers`` (by exercise and step) it is filled in.
 
     >>> from headwork.exercises import generate
     >>> '"output" = ' in answer_sheet({"size": generate("output-size", 1)})
@@ -179,6 +187,8 @@ def answer_sheet(
     lines = [f"student = {toml_text(student)}"]
     if sheet:
         lines.append(f"sheet = {toml_text(sheet)}")
+    if tokens_as:
+        lines += ["", "[conventions]", f"tokens_as = {toml_text(tokens_as)}"]
     for name, exercise in exercises.items():
         question = build_question(exercise)
         if origin and exercise.origin:
@@ -189,6 +199,9 @@ def answer_sheet(
         lines += ["", *(f"# {line}".rstrip() for line in plain)]
         lines += ["", f"[answers.{toml_text(name)}]"]
         for blank in question.blanks:
-            lines += [f"# {blank.description}", f'{toml_text(blank.name)} = """']
-            lines += [*(blank.placeholder.splitlines() or [""]), '"""']
+            lines.append(f"# {blank.description}")
+            if answers is not None:
+                lines += toml_lines({blank.name: answers.get(name, {}).get(blank.name, "")})
+                continue
+            lines += [f'{toml_text(blank.name)} = """', *(blank.placeholder.splitlines() or [""]), '"""']
     return "\n".join(lines) + "\n"

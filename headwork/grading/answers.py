@@ -239,7 +239,11 @@ class AnswerFile:
 def read_answers(path: str | Path) -> AnswerFile:
     """An answer file, or an InputError that says why it cannot be read."""
     source = Path(path)
-    data = read_toml(source, max_bytes=LARGEST_FILE, root=source.parent)
+    return answers_from(read_toml(source, max_bytes=LARGEST_FILE, root=source.parent), source)
+
+
+def answers_from(data: Mapping[str, Any], source: str | Path) -> AnswerFile:
+    """An answer file from its entries."""
     answers = data.get("answers")
     if not isinstance(answers, dict) or not all(isinstance(part, dict) for part in answers.values()):
         raise InputError(f"{source}: no table [answers.NAME]. Fill in the answer sheet of the exercise.")

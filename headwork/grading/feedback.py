@@ -56,7 +56,7 @@ def points_line(mark: Mark) -> str:
 def feedback_parts(mark: Mark, hint: int = 2, command: str = "") -> list[Block]:
     """A card for every step, and what to do next; ``command`` is what the student typed to mark it."""
     hint = min(hint, mark.exercise.hints)
-    return [*(_card(mark, step, hint) for step in mark.steps), Prose(_next(mark, hint, command))]
+    return [*(_card(mark, step, hint) for step in mark.steps), Prose(next_step(mark, hint, command))]
 
 
 def _card(mark: Mark, step: StepMark, hint: int) -> Card:
@@ -68,7 +68,7 @@ def _card(mark: Mark, step: StepMark, hint: int) -> Card:
     return Card(step.path, step.verdict, GOOD.get(step.verdict), words, (*tables, *items))
 
 
-def _next(mark: Mark, hint: int, command: str) -> str:
+def next_step(mark: Mark, hint: int, command: str = "") -> str:
     """What to do next."""
     first, exercise = mark.first_wrong, mark.exercise
     if first is None:

@@ -113,7 +113,10 @@ class Marker:
         step = self.exercise.trace.steps[path]
         shape, orders = self.key[path].shape, [step.order]
         if self.tokens_as != self.exercise.tokens_as and len(shape) > 1:
-            orders = [_order(step, self.tokens_as), _order(step, self.tokens_as, side_by_side=True)]
+            orders = [
+                written_order(step, self.tokens_as),
+                written_order(step, self.tokens_as, side_by_side=True),
+            ]
         layouts = [tuple(shape[axis] for axis in order) for order in orders]
         entries = read_entries(self.answers.get(path, ""), shape=layouts[0], axes=step.card.axes)
         if entries is None:
@@ -340,7 +343,7 @@ class Marker:
         return wrong.matches(values[-1], error)
 
 
-def _order(step: TraceValue, tokens_as: str, *, side_by_side: bool = False) -> tuple[int, ...]:
+def written_order(step: TraceValue, tokens_as: str, *, side_by_side: bool = False) -> tuple[int, ...]:
     """The axes of a step as they are written with tokens as rows or columns; heads may stand side by side."""
     axes = list(range(len(step.order)))
     if side_by_side:

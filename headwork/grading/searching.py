@@ -208,7 +208,8 @@ def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target
             other = replace(graph, known=known).apply(edit)
             if other is None:
                 return False
-            total += np.nan_to_num(np.abs(other.array - value.array), posinf=0.0)
+            with np.errstate(invalid="ignore"):  # infinity less infinity
+                total += np.nan_to_num(np.abs(other.array - value.array), posinf=0.0)
     return target.meets(value.array, 1.05 * total)
 
 

@@ -21,6 +21,7 @@ from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
+from headwork.lab import practising
 from headwork.lab import states as changes
 from headwork.lab.sentences import of_cell
 from headwork.lab.states import MASKS, CellError, State, Worked, cell_index, read_state, work
@@ -36,6 +37,7 @@ FIRST = "self-attention"  # the first screen: the four tokens
 CHART_POINTS = 41
 MAX_PASTE = 20_000
 STYLE = re.compile(r"<style.*?</style>", re.S)  # of a figure: refused by the policy, and in lab.css
+SIZES, ANY_ANSWER = "Shapes, sizes and counts", "Any answer that works"  # further groups of exercises
 Call = Callable[..., dict[str, Any]]
 CALLS: dict[str, Call] = {}
 
@@ -333,6 +335,25 @@ def _typed(entry: dict[str, Any]) -> Any:
     """The numbers of an input as nested texts."""
     nested = entry.get("exact", entry["values"])
     return None if "null" in json.dumps(nested) else nested
+
+
+# --- practising -------------------------------------------------------------------------------------------
+@call
+def kinds() -> dict[str, Any]:
+    """Every kind of exercise: its group, and what it asks for; and the exercise to begin with."""
+    from headwork.exercises.challenges import CHALLENGES
+    from headwork.exercises.generation import KINDS
+
+    groups = {slug: example["group"] for slug, example in examples().items()}
+    listed = [(slug, groups.get(kind.mechanism, SIZES), kind.asked) for slug, kind in KINDS.items()]
+    listed += [(slug, ANY_ANSWER, tuple(challenge.fields)) for slug, challenge in CHALLENGES.items()]
+    asks = [list(dict.fromkeys(name.rpartition("/")[2] for name in asked)) for _, _, asked in listed]
+    data = [{"kind": s, "group": g, "asks": a} for (s, g, _), a in zip(listed, asks, strict=True)]
+    return {"kinds": data, "first": practising.FIRST_EXERCISE}
+
+
+for function in practising.PRACTISING:
+    call(function)
 
 
 # Further calls, each in the module of its room.

@@ -53,7 +53,7 @@ KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
 # Parts of the packages that nothing here imports, and tests.
 UNUSED = re.compile(
     r"/(tests|f2py|_pyinstaller|distutils|benchmarks)/|plotting/pygletplot/plot|numpy/random/(_examples|lib)"
-    r"|numpy/(_core/(include|lib)|(ma|polynomial|fft|testing)/)|sympy/(sandbox|testing/|physics|stats|codegen"
+    r"|numpy/(_core/(include|lib)|(polynomial|fft|testing)/)|sympy/(sandbox|testing/|physics|stats|codegen"
     r"|parsing/(autolev|latex|c/|fortran)|diffgeom|crypto|holonomic|categories|vector|liealgebras)"
 )
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")

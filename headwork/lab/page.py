@@ -14,15 +14,17 @@ from markupsafe import Markup
 
 from headwork.documents.templates import read_asset, script_data
 from headwork.lab.calls import FIRST, answer, example_state, examples
+from headwork.lab.practising import FIRST_EXERCISE
 
 HERE = Path(__file__).parent / "page"
-STYLES = ("page.css", "trace.css", "lab.css", "inside.css")
+STYLES = ("page.css", "trace.css", "grid.css", "lab.css", "inside.css", "practise.css")
 LATER = ("inside.zip",)  # files that are unpacked when they are first needed
 SCRIPTS = (
-    *("flow.js", "typeset.js", "copy.js"),  # of the page that headwork explain writes
+    *("flow.js", "typeset.js", "copy.js", "grid.js"),  # of the pages that other commands write
     *("inside_pad.js", "inside_heads.js", "inside_more.js", "inside.js"),
-    *("backend.js", "address.js", "canvas.js", "play.js", "try.js"),
-    *("problems.js", "start.js", "python.js", "lab.js"),
+    *("backend.js", "address.js", "canvas.js", "play.js", "try.js", "problems.js"),
+    *("progress.js", "practise.js"),
+    *("start.js", "python.js", "lab.js"),
 )
 # Scripts only from the page itself; style attributes are how figures and tints are drawn.
 SERVED_POLICY = (
@@ -103,8 +105,10 @@ def baked() -> dict[str, Any]:
         for index in (i for matrix in value["matrices"] for row in matrix["index"] for i in row):
             request = {"state": state, "path": value["path"], "index": index}
             known[f"cell first {value['path']} {index}"] = answer("cell", request)
-    known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "capabilities", "models")}
+    listed = ("mechanisms", "problems", "capabilities", "models", "kinds")
+    known |= {name: answer(name, {}) for name in listed}
     known |= {key: answer(*asked) for key, asked in first_look().items()}
+    known[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
     for slug in known["problems"]["titles"]:
         known[f"problem {slug}"] = answer("problem", {"slug": slug})
     return known

@@ -141,6 +141,56 @@ def test_a_thousand_random_cases(inside: Any, states: Any) -> None:
     compare(inside, states(1000, seed=2))
 
 
+def marks(checked: dict[str, Any]) -> list[Any]:
+    """Points, the first wrong step, and of every step its state, the cells marked and what is said of it."""
+    names = ("step", "state", "points", "cells", "lines")
+    return [checked["points"], checked["first_wrong"], *([s[n] for n in names] for s in checked["steps"])]
+
+
+def compare_marks(page: Any, count: int, kinds: list[str]) -> None:
+    """Answers of the benchmark marked inside the page and here; each exercise is drawn in both."""
+    from benchmarks.wrong_answers import making
+
+    rows = [row for row in making.read()[1] if row["answer"][0] in kinds]
+    step = len(rows) // count
+    for row in rows[: step * count : step]:
+        origin = dict(zip(("kind", "seed", "difficulty"), row["answer"], strict=True))
+        request = {**origin, "answers": row["steps"]}
+        here = json.loads(json.dumps(answer("check", request)))
+        there = page.evaluate("(request) => lab.backend.call('check', request)", request)
+        assert marks(here) == marks(there), request
+
+
+def test_marks_inside_the_page_are_those_of_the_command_line(inside: Any) -> None:
+    compare_marks(inside, 5, ["feed-forward", "output-size", "layer-normalisation", "recurrence"])
+
+
+@pytest.mark.soak
+def test_marks_of_many_answers_inside_the_page(inside: Any) -> None:
+    from benchmarks.wrong_answers import KINDS
+
+    compare_marks(inside, 200, list(KINDS))
+
+
+def test_an_exercise_is_practised_without_a_server(inside: Any) -> None:
+    from playwright.sync_api import expect
+
+    inside.goto(inside.url.split("#")[0] + "#/practise")
+    query = inside.locator(".step[aria-label='query']")
+    query.locator("input").first.fill("99")
+    inside.get_by_role("button", name="Check", exact=True).click()
+    expect(query.locator(".verdict")).to_have_text("incorrect")
+    expect(query.locator("input.wrong")).to_have_count(1)
+    inside.get_by_label("Kind of exercise").select_option("output-size")
+    expect(inside.locator("h1")).to_have_text("Output size")
+    long = "1 2;" * 2_500_000
+    request = {"kind": "output-size", "seed": 1, "difficulty": 1, "answers": {"output": long}}
+    refused = inside.evaluate("(request) => lab.backend.call('check', request)", request)
+    assert "characters; at most 200,000 are read" in refused["error"]["message"]
+    assert inside.complaints == []
+    assert all(address.startswith(("blob:null/", "file:")) for address in inside.asked)
+
+
 # --- Look inside ----------------------------------------------------------------------------------------
 def call(page: Any, name: str, **request: Any) -> Any:
     return page.evaluate("([name, request]) => lab.backend.call(name, request)", [name, request])

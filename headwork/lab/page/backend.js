@@ -19,15 +19,19 @@ const { make } = elements;
 const LATER = Object.fromEntries(["models", "model", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
 
 class ServerBackend {
+  static most = 256_000; // bytes of one request, as the server takes them
   constructor(token) { this.token = token; }
   ready = Promise.resolve();
   async call(name, request) {
     let response;
+    const body = JSON.stringify(request);
+    const bytes = new Blob([body]).size;
+    if (bytes > ServerBackend.most) return { error: { message: `That is ${bytes.toLocaleString("en")} bytes; at most ${ServerBackend.most.toLocaleString("en")} are read at once.`, kind: "too large" } };
     try {
       response = await fetch(`call/${name}`, {
         method: "POST",
         headers: { "Content-Type": "application/json", "X-Headwork-Token": this.token },
-        body: JSON.stringify(request),
+        body,
       });
     } catch {
       return { error: { message: "The server does not answer. Start it again with: headwork lab", kind: "gone" } };

@@ -1,5 +1,8 @@
 // The page: which room is open, the address, notices, and how Python is reached.
-const ROOMS = { try: ["Try it", TryRoom], inside: ["Look inside", InsideRoom], problems: ["Problems", ProblemsRoom], start: ["", StartRoom] };
+const ROOMS = {
+  try: ["Try it", TryRoom], inside: ["Look inside", InsideRoom], practise: ["Practise", PractiseRoom],
+  problems: ["Problems", ProblemsRoom], start: ["", StartRoom],
+};
 
 class Lab {
   constructor() {

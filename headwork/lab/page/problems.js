@@ -20,6 +20,7 @@ class ProblemsRoom {
     if (!wanted.length) return this.page.replaceChildren(make("p", {}, `There is no question ${rest}. Choose one from the list.`));
     const parts = [];
     if (question) parts.push(make("p.asked", {}, make("b", {}, question.id), ` ${question.asks}`));
+    if (question?.exercise) parts.push(make("p", {}, make("a", { href: `#/practise/${question.exercise}` }, "Practise it with other numbers")));
     this.page.replaceChildren(...parts, make("p.hint", {}, "Working it out …"));
     this.below.replaceChildren();
     const answers = [];

@@ -58,9 +58,14 @@ self.addEventListener("message", async ({ data }) => {
     return;
   }
   await started; // the exact numbers come last
-  if (data.bring) bringing = (data.packed ? unpacked(data.packed) : find(data.bring)).then(unpack);
-  await bringing;
-  postMessage({ id: data.id, answer: answerText(data.name, data.request) });
+  try {
+    if (data.bring) bringing = (data.packed ? unpacked(data.packed) : find(data.bring)).then(unpack);
+    await bringing;
+    postMessage({ id: data.id, answer: answerText(data.name, data.request) });
+  } catch (error) { // nobody waits for ever
+    const message = `This failed inside the page: ${String(error).trim().split("\n").at(-1).slice(0, 300)}`;
+    postMessage({ id: data.id, answer: JSON.stringify({ error: { message, kind: "fault" } }) });
+  }
 });
 let started = null;
 let bringing = null; // further modules, for calls that need them
