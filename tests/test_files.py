@@ -110,6 +110,13 @@ def test_json_that_cannot_be_read_is_refused(text: str | bytes) -> None:
         parse_json(text, "here")
 
 
+def test_json_is_refused_by_its_size_before_it_is_read() -> None:
+    text = "[" + "[]," * 1_100_000 + "0]"
+    with pytest.raises(InputError, match=r"here: 3,300,003 bytes of JSON; at most 3,000,000 are read"):
+        parse_json(text, "here")
+    assert len(parse_json(text, "here", max_bytes=10**7)) == 1_100_001
+
+
 def test_whatever_a_name_is_it_stays_one_plain_file_in_its_folder() -> None:
     plain = ("a", "ada", "s1234567", "ada.lovelace@uni.org", "A_b-c", "a" * 64, "console")
     assert [file_name(name) for name in plain] == list(plain)
