@@ -111,10 +111,9 @@ def test_json_that_cannot_be_read_is_refused(text: str | bytes) -> None:
 
 
 def test_json_is_refused_by_its_size_before_it_is_read() -> None:
-    text = "[" + "[]," * 1_100_000 + "0]"
-    with pytest.raises(InputError, match=r"here: 3,300,003 bytes of JSON; at most 3,000,000 are read"):
-        parse_json(text, "here")
-    assert len(parse_json(text, "here", max_bytes=10**7)) == 1_100_001
+    with pytest.raises(InputError, match=r"here: 3,300,000 bytes of JSON; at most 3,000,000 are read"):
+        parse_json(b"[]," * 1_100_000, "here")
+    assert parse_json("[1]", "here", max_bytes=3) == [1]
 
 
 def test_whatever_a_name_is_it_stays_one_plain_file_in_its_folder() -> None:

@@ -104,6 +104,7 @@ def class_document(results: Sequence[StudentMarks], pages: Mapping[str, str] | N
         _step_table(steps),
         *_cause_details(causes, links),
         Heading("Students"),
+        LEGEND,
         _grid(results, links),
     ]
     return Document(data["title"] or "Marks", tuple(parts), _about(students), data=lambda: data)
@@ -209,7 +210,7 @@ def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> T
         who = links.get(graded.student, graded.student) if graded.student else Path(graded.file).name
         rows.append((who, points, *strips, graded.state))
     full = max((graded.max_points for graded in results), default=0.0)
-    return Table("", ("student", f"of {points_text(full)}", *numbers, "state"), rows, [LEGEND])
+    return Table("", ("student", f"of {points_text(full)}", *numbers, "state"), rows)
 
 
 def _strip(graded: StudentMarks, number: str, names: Sequence[str]) -> Strip:

@@ -35,6 +35,7 @@ UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeErro
 # How likely an entry is that of a neighbour by chance: a small number, or one of three digits and more; and
 # how many such chances there may be among all neighbours before a flag would say too little.
 CHANCES, RARE = (0.3, 0.02), 0.01
+HIDDEN = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but no answer
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
 # student = "ada"
@@ -225,9 +226,9 @@ def check_origin(name: str, exercise: Exercise, entry: Any, where: str = "") -> 
 # --- a whole folder -----------------------------------------------------------------------------------
 def answer_files(folder: str | Path) -> list[Path]:
     """The submitted files of the folder and of the folders in it; what lies deeper is told as a folder."""
-    entries = [path for path in Path(folder).iterdir() if not path.name.startswith(".")]
+    entries = [path for path in Path(folder).iterdir() if not HIDDEN.match(path.name)]
     inner = {p for p in entries if p.is_dir() and not p.is_symlink() and p.suffix.lower() != ".toml"}
-    below = [path for place in inner for path in place.iterdir() if not path.name.startswith(".")]
+    below = [path for place in inner for path in place.iterdir() if not HIDDEN.match(path.name)]
     return sorted([path for path in entries if path not in inner] + below)
 
 

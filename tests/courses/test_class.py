@@ -1,4 +1,4 @@
-"""The class page and its files, and twenty-eight odd files of which each is told by name and harms nobody."""
+"""The class page and its files, and twenty-nine odd files of which each is told by name and harms nobody."""
 
 from __future__ import annotations
 
@@ -243,6 +243,8 @@ def plant(folder: Path, sheets: dict[str, Sheet]) -> dict[str, str]:
     write("t32/answer.toml", b"?")
     (folder / "t32" / "more").mkdir()
     write("Name_t33_7.toml", b"I am sorry.")
+    write("..t01.toml", own("t01"))
+    write("._t01.toml", b"of the system")
     return {
         "t02-again.toml": "not counted: t02 also has t02.toml",
         "t03.toml": "not UTF-8",
@@ -271,6 +273,7 @@ def plant(folder: Path, sheets: dict[str, Sheet]) -> dict[str, str]:
         "t31.toml": "not a plain file. Give a file, not a folder",
         "answer.toml": "not valid TOML",
         "more": "not a plain file",
+        "..t01.toml": "not counted: t01 also has t01.toml",
         "Name_t33_7.toml": "not valid TOML",
     }
 
@@ -294,6 +297,7 @@ def test_odd_files_are_told_by_name_and_change_nobody_elses_marks(
         assert any(word in told for word in words.split("|")), (name, told)
         owners = ("", Path(name).stem, {"answer.toml": "t32", "Name_t33_7.toml": "t33"}.get(name))
         assert graded.student in owners, name
+    assert "._t01.toml" not in files
     students = by_student(results)
     for student in ("t01", "t02", "t05", "t06", "t20", "t21", "t23", *PLAIN):
         assert (students[student].state, students[student].points) == ("all correct", students["t01"].points)
