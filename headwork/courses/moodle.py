@@ -169,13 +169,10 @@ def _causes(exercise: Exercise) -> Causes:
         steps = run_with_mistakes(exercise.case, mistake) or {}
         for path in exercise.asked:
             wrong, right, step = steps.get(path), exercise.key[path], exercise.trace.steps[path]
-            if wrong is None or (wrong.shape != right.shape and step.card.axes != "axis"):
+            if wrong is not None and step.card.axes == "axis" and not np.array_equal(wrong, right):
+                causes.setdefault((path, ()), []).append((wrong, mistake.sentence))  # a shape, as a whole
+            if wrong is None or wrong.shape != right.shape:
                 break
-            if step.card.axes == "axis":  # right or wrong as a whole
-                if not np.array_equal(wrong, right):
-                    causes.setdefault((path, ()), []).append((wrong, mistake.sentence))
-                    break
-                continue
             with np.errstate(invalid="ignore"):
                 off = np.isfinite(wrong) & np.isfinite(right) & (np.abs(wrong - right) > unit)
             for cell in map(tuple, np.argwhere(off)):
