@@ -239,10 +239,8 @@ def _own_sheet(folder: Path) -> tuple[Sheet, str]:
             "on the list. Type your ID, as on your sheet, and submit again."
         )
     other = f". The file names {named}; the numbers are those of {student}, who submitted it"
-    return read_key(folder / "source" / "keys" / f"{student}.toml"), other if named not in (
-        None,
-        student,
-    ) else ""
+    key = read_key(folder / "source" / "keys" / f"{student}.toml")
+    return key, "" if named in (None, student) else other
 
 
 def _typed_student(folder: Path) -> str:

@@ -47,16 +47,8 @@ def class_causes(results: Sequence[StudentMarks]) -> list[Row]:
         if step.state == "wrong" and step.causes:
             cause = named_causes(step.causes)[0]
             who[number, step.path, cause.slug][graded.student] = cause.sentence
-    causes = [
-        dict(
-            zip(
-                CAUSE_COLUMNS,
-                (*at, len(students), list(students), _commonest(students.values())),
-                strict=True,
-            )
-        )
-        for at, students in who.items()
-    ]
+    rows = ((*at, len(found), list(found), _commonest(found.values())) for at, found in who.items())
+    causes = [dict(zip(CAUSE_COLUMNS, row, strict=True)) for row in rows]
     return sorted(causes, key=lambda cause: -cause["students"])
 
 

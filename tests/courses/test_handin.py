@@ -203,6 +203,10 @@ BAD = {
         'title = "Q"\nnotebook = "n.ipynb"',
         {"n_ipynb": notebook(cell("code", "1", execution_count=1, outputs=[1]))},
     ),
+    "section 1 (Q), n.ipynb: 501 cells; at most 500": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {"n_ipynb": notebook(*[cell("markdown", "a")] * 501)},
+    ),
     "section 1 (Q), n.ipynb: not a notebook": ('title = "Q"\nnotebook = "n.ipynb"', {"n_ipynb": "[1]"}),
 }
 
