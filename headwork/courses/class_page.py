@@ -112,9 +112,7 @@ def _about(students: Sequence[StudentMarks]) -> str:
     states = Counter(graded.state for graded in students)
     marked = [graded for graded in students if graded.file and not graded.problem]
     words = [f"{len(students)} students, {len(marked)} marked"]
-    words += [
-        f"{states[state]} {state}" for state in ("all correct", "unreadable", "no answer") if states[state]
-    ]
+    words += [f"{states[s]} {s}" for s in ("all correct", "unreadable", "no answer") if states[s]]
     if marked:
         points, full = [graded.points for graded in marked], max(g.max_points for g in marked)
         middle = f"median {points_text(median(points))}, mean {points_text(mean(points))}"
