@@ -98,8 +98,8 @@ def _fill(
     if at == len(rows[0]):
         full = points_text(max((graded.max_points for graded in results), default=0.0))
         rows[0].append(title)
-        for row in filter(None, rows[1:]):
-            row += [""] * (at - len(row)) + [full if _possible(row) else ""]
+        for line in filter(None, rows[1:]):
+            line += [""] * (at - len(line)) + [full if _possible(line) else ""]
     own, missing = _rows(rows, results), []
     for graded in (graded for graded in results if graded.student):
         row, mark = own.get(graded.student), _mark(graded)
