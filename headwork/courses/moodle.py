@@ -120,7 +120,7 @@ def _gap(exercise: Exercise, right: float, weight: int, causes: Sequence[tuple[f
     off = f"{10.0**-digits:.{digits}f}"
     if exercise.counts and exercise.about and abs(right) >= 100:  # two digits are enough
         off = f"5{'0' * (len(f'{abs(right):.0f}') - 3)}"
-    others = [f"~%0%{_number(value, digits)}:{off}{_told(sentence)}" for value, sentence in causes]
+    others = [f"~%0%{_number(value, digits)}:{off}{_feedback(sentence)}" for value, sentence in causes]
     return f"{{{weight}:NUMERICAL:={_number(right, digits)}:{off}{''.join(others)}}}"
 
 
@@ -130,17 +130,17 @@ def _shape_gap(exercise: Exercise, path: str, weight: int, causes: Sequence[tupl
     if exercise.mechanism == "head-shapes" and path in ("query", "per head"):
         right.append(sizes[[0, 2, 1, 3]])
     alternatives = [("=", sizes, "") for sizes in right]
-    alternatives += [("%0%", sizes, _told(sentence)) for sizes, sentence in causes]
+    alternatives += [("%0%", sizes, _feedback(sentence)) for sizes, sentence in causes]
     typed = [
-        f"{fraction}{form.format(mark.join(number_text(size, 0) for size in sizes))}{told}"
-        for fraction, sizes, told in alternatives
+        f"{fraction}{form.format(mark.join(number_text(size, 0) for size in sizes))}{feedback}"
+        for fraction, sizes, feedback in alternatives
         for form, marks in SHAPES
         for mark in marks
     ]
     return f"{{{weight}:SHORTANSWER:{'~'.join(typed)}}}"
 
 
-def _told(sentence: str) -> str:
+def _feedback(sentence: str) -> str:
     """Feedback; Moodle decodes it once before it takes it for HTML, so that it is escaped twice."""
     return f"#{_words(escape(sentence, quote=False))}"
 
