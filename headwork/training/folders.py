@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
 MODEL, TOKENIZER = "model", "tokenizer.json"
-MAX_SIDE, MAX_METRICS = 4096, 20_000  # pixels; lines, of which a report draws each epoch
+MAX_SIDE, MAX_METRICS = 4096, 8_000  # pixels; lines, of which a report draws each epoch
 TRAINED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
 TRAINED_NAMES = tuple(sorted(path.parent.name for path in TRAINED.glob(f"*/{CONFIG}")))
 IMAGES = "images"
