@@ -80,7 +80,7 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
                 name,
                 f"headwork {COMMANDS[name]}",
                 f"{record['parameters']:,}",
-                f"{format_duration(record['seconds'])}, {_processor(name)}",
+                f"{format_duration(record['seconds'])}, {_processor(name)}, threads: {record['threads']}",
                 f"{record['validation']['accuracy']:.2%}" if record["validation"] else "none",
                 f"{record['test']['accuracy']:.2%}",
                 f"{other['name']} {other['accuracy']:.2%}" if other else "",

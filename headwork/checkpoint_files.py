@@ -44,7 +44,7 @@ def read_tensors(data: bytes, where: str | Path) -> dict[str, NDArray[Any]]:
         stored = _stored_tensors(data)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{where}: not a whole safetensors file ({error}). Fetch or save it again."
+            f"{where}: not a complete safetensors file ({error}). Fetch or save it again."
         ) from None
     for name, values in stored.items():
         bits = values["bits"] if values.dtype == BFLOAT16 else None
@@ -57,7 +57,7 @@ def read_tensors(data: bytes, where: str | Path) -> dict[str, NDArray[Any]]:
     return stored
 
 
-def widened(values: NDArray[Any]) -> NDArray[Any]:
+def half_as_float32(values: NDArray[Any]) -> NDArray[Any]:
     """Half precision as float32, everything else as it is."""
     if values.dtype == BFLOAT16:
         return (values["bits"].astype("<u4") << 16).view("<f4")
@@ -72,7 +72,7 @@ def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{len(data):,} bytes with a header of {length:,}; at most {MAX_HEADER:,} are read")
     header = json.loads(data[8:start].decode(), object_pairs_hook=_without_repetition)
     if not isinstance(header, dict):
-        raise ValueError("the header is no table")
+        raise ValueError("the header is not a table")
     header.pop("__metadata__", None)
     spans, result = [], {}
     for name, entry in header.items():
@@ -85,7 +85,7 @@ def _stored_tensors(data: bytes) -> dict[str, NDArray[Any]]:
         sizes = [*shape, *span] if isinstance(shape, list) and isinstance(span, list) else [None]
         whole = all(type(size) is int and 0 <= size < 2**63 for size in sizes)
         if not whole or len(span) != 2 or len(shape) > MAX_AXES:
-            raise ValueError(f"{what}: its shape or its data_offsets are no sizes")
+            raise ValueError(f"{what}: its shape or its data_offsets are not sizes")
         dtype, count = np.dtype(KINDS[kind]), math.prod(shape)
         if count * dtype.itemsize != span[1] - span[0]:
             raise ValueError(f"{what} of {count:,} numbers does not fit its {span[1] - span[0]:,} bytes")
@@ -176,7 +176,7 @@ def refuse_pickles(path: Path, needed: tuple[str, ...] = ()) -> None:
 def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
     where = path / MANIFEST
     if not where.exists():
-        raise InputError(f"{path}: no {MANIFEST}, so this is no checkpoint of Headwork.")
+        raise InputError(f"{path}: no {MANIFEST}, so this is not a checkpoint of Headwork.")
     data = parse_json(read_text(where, root=path), where)
     whole = isinstance(data, dict) and data.keys() == {"format", "files"}
     if not whole or not isinstance(data["files"], dict):
@@ -230,7 +230,7 @@ def _check_replaceable(target: Path) -> None:
     if others or (any(target.iterdir()) and not (target / MANIFEST).exists()):
         reason = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
         raise InputError(
-            f"{target} is no checkpoint of Headwork ({reason}), so it is not replaced. Choose another folder."
+            f"{target} is not a checkpoint of Headwork ({reason}): not replaced. Choose another folder."
         )
 
 

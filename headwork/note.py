@@ -66,9 +66,9 @@ class Step:
 
     ``{W_q}`` in a formula stands for the matrix as the convention applies it: ``W_q^\top`` where rows are
     multiplied by ``W x``; ``{memory}`` for the memory where there is one, else the tokens; ``{masked|S}`` for
-    the symbol of the step ``masked`` where it is taken, else ``S``. ``columns`` is the formula with tokens as
-    columns. ``when`` names the option or input without which the step is not taken, or says when it is.
-    ``step *`` in a name stands for any number.
+    the symbol of the step ``masked`` where it is taken, else ``S``; ``block <`` in it for the block before.
+    ``columns`` is the formula with tokens as columns. ``when`` names the option or input without which the
+    step is not taken, or says when it is. ``step *`` in a name stands for any number.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Mechanism:
     gather: Callable[[Mapping[str, Any]], Any] | None = (
         None  # its trained inputs as one tree, where it takes one
     )
-    needed: tuple[str, ...] = ()  # of those, the ones that have no default
+    required_parameters: tuple[str, ...] = ()  # of those, the ones that have no default
 
     @classmethod
     def of(cls, function: Callable[..., Any], *cards: Input | Step, **more: Any) -> "Mechanism":
@@ -106,7 +106,9 @@ class Mechanism:
             function=function,
             inputs=tuple(c for c in cards if isinstance(c, Input)),
             steps=tuple(c for c in cards if isinstance(c, Step)),
-            options={n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in READINGS},
+            options={
+                n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in RUN_KEYWORDS
+            },
             **more,
         )
 
@@ -129,7 +131,7 @@ class Mechanism:
         """Inputs and options that have no default."""
         parameters = inspect.signature(self.function).parameters
         own = (n for n, p in parameters.items() if p.default is p.empty and n != "parameters")
-        return (*own, *self.needed)
+        return (*own, *self.required_parameters)
 
     def step(self, path: str) -> Step:
         for card in self.steps:
@@ -143,10 +145,11 @@ class Mechanism:
 
 
 MECHANISMS: dict[str, Mechanism] = {}
-READINGS = ("note", "drop", "kernels", "num_outputs")  # how a mechanism is read, none of its own options
-MATRIX = re.compile(r"\{(W_\w)\}")  # a matrix in a formula, to be written as the convention applies it
+RUN_KEYWORDS = ("note", "drop", "kernels", "num_outputs")  # how a mechanism is run, none of its own options
+# A matrix in a formula, to be written as the convention applies it.
+MATRIX = re.compile(r"\{(W_\w'?)\}")
 # Steps of which the last one taken so far is meant, and what stands there where none is.
-IF_TAKEN = re.compile(r"\{([\w ,/-]+)\|([^{}|]+)\}")
+IF_TAKEN = re.compile(r"\{([\w ,/<-]+)\|([^{}|]+)\}")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

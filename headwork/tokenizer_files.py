@@ -95,7 +95,7 @@ class PlainTokenizer:
         self.names = {number: name for name, number in self.numbers.items()}
         self.before, self.after = _special_tokens(data.get("post_processor"))
         if not all(type(n) is int and 0 <= n < 2**31 for n in (*self.names, *self.before, *self.after)):
-            raise ValueError("the number of a token is no whole number")
+            raise ValueError("the number of a token is not a whole number")
         longest_first = sorted(added, key=len, reverse=True)
         self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
         self.normalizers = _normalizers(data.get("normalizer"))

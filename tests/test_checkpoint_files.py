@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from headwork.checkpoint_files import MAX_HEADER, read_foreign_folder, read_tensors, widened
+from headwork.checkpoint_files import MAX_HEADER, half_as_float32, read_foreign_folder, read_tensors
 from headwork.errors import InputError
 from headwork.models.checkpoints import as_tensors
 
@@ -76,7 +76,7 @@ def test_every_kind_of_tensor_is_read_as_the_library_reads_it(state: Any, metada
     data = save(state, metadata)
     stored = read_tensors(data, "here")
     assert equal(as_tensors(stored), load(data))
-    for name, values in ((name, widened(values)) for name, values in stored.items()):
+    for name, values in ((name, half_as_float32(values)) for name, values in stored.items()):
         wide = state[name].float() if state[name].dtype in FLOATS[2:] else state[name]
         assert values.dtype == wide.numpy().dtype
         assert np.array_equal(values, wide.numpy())
@@ -138,7 +138,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_is_refused_in_words(name: str) -> None:
-    with pytest.raises(InputError, match=r"^here: not a whole safetensors file \(.*\)\. Fetch") as error:
+    with pytest.raises(InputError, match=r"^here: not a complete safetensors file \(.*\)\. Fetch") as error:
         read_tensors(HOSTILE[name], "here")
     assert len(str(error.value)) < 1000
 
@@ -147,7 +147,7 @@ def test_what_would_take_long_is_refused_before() -> None:
     for name, told in (
         ("a header above the limit", "at most 4,000,000 are read"),
         ("an endless header", "at most 4,000,000 are read"),
-        ("a shape of ten thousand axes", "the tensor 'x': its shape or its data_offsets are no sizes"),
+        ("a shape of ten thousand axes", "the tensor 'x': its shape or its data_offsets are not sizes"),
         ("a dtype that is no word", "the tensor 'x' has the dtype [1]; known are F64, F32"),
     ):
         with pytest.raises(InputError) as error:
@@ -158,7 +158,7 @@ def test_what_would_take_long_is_refused_before() -> None:
 def test_a_file_cut_off_anywhere_is_refused() -> None:
     data = save({"x": torch.ones(3), "y": torch.zeros(2, 2, dtype=torch.bfloat16)})
     for length in range(len(data)):
-        with pytest.raises(InputError, match="not a whole safetensors file"):
+        with pytest.raises(InputError, match="not a complete safetensors file"):
             read_tensors(data[:length], "here")
 
 
@@ -183,7 +183,7 @@ def test_a_hostile_header_takes_bounded_memory(piece: bytes) -> None:
     text = b'{"x":[' + piece * ((MAX_HEADER - 20) // len(piece)) + b"0]}"
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="not a whole safetensors file"):
+        with pytest.raises(InputError, match="not a complete safetensors file"):
             read_tensors(file(text), "here")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -204,9 +204,9 @@ def test_files_are_read_without_torch_and_the_libraries(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'safetensors', 'tokenizers')))\n"
         "import headwork.tokenizer_files, headwork.data\n"
-        "from headwork.checkpoint_files import read_tensors, widened\n"
+        "from headwork.checkpoint_files import read_tensors, half_as_float32\n"
         "for name, values in sorted(read_tensors(open(sys.argv[1], 'rb').read(), 'x').items()):\n"
-        "    print(name, widened(values).dtype, widened(values).sum())"
+        "    print(name, half_as_float32(values).dtype, half_as_float32(values).sum())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "x.safetensors"], check=True, capture_output=True, text=True

@@ -246,7 +246,7 @@ UNKNOWN = {
     "model is 3, expected dict": {"model": 3},
     "the model 'Unigram' is unknown": {"model": {"type": "Unigram", "vocab": {}}},
     "vocab is .*, expected dict": {"model": {"type": "WordLevel", "vocab": [["a", 1.0]]}},
-    "the number of a token is no whole number": {
+    "the number of a token is not a whole number": {
         "model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": "0"}}
     },
     "'b' is missing": {"model": {"type": "WordLevel", "unk_token": "b", "vocab": {"a": 0}}},

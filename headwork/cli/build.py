@@ -71,11 +71,9 @@ def build(
             if not (value is None or value is False or value == "")
         },
     )
-    output.show(result)
+    output.show(result, good=result.holds or not result.possible)
     if not result.possible:
         raise typer.Exit(2)
-    if not result.holds:
-        raise typer.Exit(1)
 
 
 def _number(text: str, option: str) -> float:
@@ -114,6 +112,4 @@ def equal(
     if not name:
         raise InputError("equal: which equivalence? Name one, or see headwork equal --list.")
     equivalence = construct.equal(name, cases=cases, seed=seed)
-    output.show(equivalence)
-    if not equivalence.holds:
-        raise typer.Exit(1)
+    output.show(equivalence, good=equivalence.holds)

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command
-from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_is_file
+from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_out
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ def run(
     from headwork.problems import summary
     from headwork.problems.report import new_folder, report
 
-    if out is not None and out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file. Name a folder: the report is written into it.")
+    check_out(out, folder=True)
     folder = out or new_folder(Path.cwd())
     results = solve_all()
     print(summary(results).to_text())
@@ -66,12 +65,9 @@ def problems(
         output.show(listing())
         return
     results = {find(slug).slug: find(slug).solve()} if slug else solve_all()
-    if check:
-        output.show(summary(results))
-    else:
-        output.show(find(slug).document(*results.values()) if slug else book(results))
-    if not all(solution.right for solution in results.values()):
-        raise typer.Exit(1)
+    shown = find(slug).document(*results.values()) if slug else book(results)
+    good = all(solution.right for solution in results.values())
+    output.show(summary(results) if check else shown, good=good)
 
 
 def solve_all() -> "dict[str, Solution]":
@@ -139,9 +135,8 @@ def _write_lab(save: Path | None, site: Path | None) -> None:
     from headwork.files import write_atomic
     from headwork.lab import page
 
-    check_is_file(save)
-    if site is not None and site.exists() and not site.is_dir():
-        raise InputError(f"--site {site} is a file. Name a folder.")
+    check_out(save)
+    check_out(site, folder=True, option="--site")
     if save:
         print(f"wrote {write_atomic(save, page.one_file())}", file=sys.stderr)
     for name, data in page.site().items() if site else ():

@@ -1,7 +1,6 @@
 """``headwork inspect``, ``sizes``, ``sensitivity`` and ``compare``: seen, counted, perturbed, measured."""
 
 import inspect
-import json
 import re
 import sys
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from typer import Argument, Option
 from headwork.cli.app import command, group
 from headwork.cli.output import Digits, Output, Settings, assignment, keyword_options, names
 from headwork.errors import InputError
+from headwork.files import toml_text
 
 sizes_app = group(
     "sizes",
@@ -243,7 +243,7 @@ def inspect_(
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     shown = look(model, **options)
     texts = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
-    call = call_text("headwork.inspect", texts).replace("(", f"({json.dumps(model)}, ", 1)
+    call = call_text("headwork.inspect", texts).replace("(", f"({toml_text(model)}, ", 1)
     output.show(shown.with_code(f"import headwork\n\n{call}"))
 
 

@@ -13,13 +13,13 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
 
-from typer import Option
+from typer import Exit, Option
 
 from headwork.documents.formats import USUAL, find_format, format_names, format_of
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
-    from headwork.documents import Shown
+    from headwork.documents import Document, Shown
 
 # Our own sequences, or else signs that command a terminal or turn the direction of reading.
 CONTROLS = re.compile(
@@ -51,27 +51,28 @@ class Output:
         """Whether no other format was asked for."""
         return self.format == USUAL
 
-    def show(self, shown: "Shown") -> None:
-        """Write a document to the screen, or whole into the file."""
-        from headwork.documents.style import PLAIN, style_for
+    def show(self, shown: "Shown", *, good: bool = True) -> None:
+        """Write a document to the screen, or whole into the file; what is not good ends with exit code 1."""
+        from headwork.documents.style import style_for
 
-        # Colour and width of the text: plain for a file or a pipe, without colour under NO_COLOR.
-        style = style_for(sys.stdout) if self.path is None else PLAIN
         if self.path is None:
-            self._print(shown.render(self.format, style=style, fragment=self.fragment))
-            return
+            self._print(shown.render(self.format, style=style_for(sys.stdout), fragment=self.fragment))
+        else:
+            self._save(shown.document(), self.path)
+        if not good:
+            raise Exit(1)
+
+    def _save(self, document: "Document", path: Path) -> None:
         from headwork.files import write_atomic
 
-        check_is_file(self.path)
-        document = shown.document()
-        text = document.render(self.format, style=style, fragment=self.fragment)
-        write_atomic(self.path, text)
+        check_out(path)
+        write_atomic(path, document.render(self.format, fragment=self.fragment))
         of_format = getattr(find_format(self.format), "pictures", None)  # of one that has them beside it
         pictures = of_format(document) if of_format else {}
         for name, content in pictures.items():
-            write_atomic(self.path.with_name(f"{self.path.stem}-{name}"), content)
+            write_atomic(path.with_name(f"{path.stem}-{name}"), content)
         beside = f" with {len(pictures)} pictures beside it" if pictures else ""
-        print(f"wrote {self.path}{beside}", file=sys.stderr)
+        print(f"wrote {path}{beside}", file=sys.stderr)
 
     def _print(self, content: str | bytes) -> None:
         if isinstance(content, str):
@@ -83,10 +84,11 @@ class Output:
             sys.stdout.buffer.write(content)
 
 
-def check_is_file(path: Path | None) -> None:
-    """Refuse a folder where a file is to be written."""
-    if path is not None and path.is_dir():
-        raise InputError(f"--out {path} is a folder. Name a file in it.")
+def check_out(path: Path | None, *, folder: bool = False, option: str = "--out") -> None:
+    """Refuse a folder where a file is to be written, and a file where a folder is."""
+    if path is not None and path.exists() and path.is_dir() != folder:
+        wrong, wanted = ("file", "folder") if folder else ("folder", "file in it")
+        raise InputError(f"{option} {path} is a {wrong}. Name a {wanted}.")
 
 
 def with_output(function: Callable[..., None]) -> Callable[..., None]:

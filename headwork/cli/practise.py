@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.output import Difficulty, Hint, Output, Seed
+from headwork.cli.output import Difficulty, Hint, Output, Seed, check_out
 from headwork.errors import InputError
 
 practice = group(
@@ -60,8 +60,7 @@ def new(
     from headwork.documents.formats import find_format, installed_formats
     from headwork.files import write_atomic
 
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file. Name a folder.")
+    check_out(out, folder=True)
     answer = out / "answer.toml"
     if answer.exists():
         raise InputError(
@@ -92,9 +91,7 @@ def check(
     if own.challenge:
         raise InputError(f"{exercise}: any solution that works is correct, so there is nothing to reveal.")
     result = checking.check(own)
-    output.show(result)
-    if not result.good:
-        raise typer.Exit(1)
+    output.show(result, good=result.good)
 
 
 @command("headwork practice sheet course.toml --roster students.csv --out sheet3/", to=practice)

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.output import Output, check_is_file, names
+from headwork.cli.output import Output, check_out, names
 from headwork.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def report(output: Output, run: RunFolder) -> None:
     from headwork.inspection.run_report import REPORT, load_data_of, run_document, write_report
     from headwork.training import Result
 
-    check_is_file(output.path)
+    check_out(output.path)
     result = Result.read(run)
     if not (result.folder / REPORT).exists():  # the run was killed just before
         write_report(result)

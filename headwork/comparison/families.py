@@ -26,7 +26,7 @@ from headwork.mechanisms.configs import Backend
 from headwork.mechanisms.definitions import Task, classifier_config
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.images import CELLS, GATES, convolution_parameters, recurrent_parameters
-from headwork.mechanisms.kernels import Cell, Kernels
+from headwork.mechanisms.kernels import CellKind, Kernels
 from headwork.mechanisms.parameters import AttentionParameters, new
 from headwork.models import Model, model
 from headwork.note import Note, silent
@@ -57,7 +57,7 @@ class Family:
         return {"color": self.color, "marker": self.marker, "linestyle": self.linestyle}
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> CellKind:
         return CELLS[self.name]
 
     @property

@@ -74,7 +74,7 @@ def save(folder: Path, measurement: Measurement, result: dict[str, Any]) -> None
 
 
 def load(
-    folder: Path, measurement: Measurement, say: Callable[[str], None] = to_stderr
+    folder: Path, measurement: Measurement, log: Callable[[str], None] = to_stderr
 ) -> dict[str, Any] | None:
     """A saved result; None if there is none, or if its file is damaged, which is reported."""
     path = path_of(folder, measurement)
@@ -87,18 +87,18 @@ def load(
             return result
     except (InputError, ValueError, KeyError, TypeError):
         pass
-    say(f"! {path} is damaged or from another program: measured again.")
+    log(f"! {path} is damaged or from another program: measured again.")
     return None
 
 
 def run_measurements(
-    measurements: Sequence[Measurement], folder: Path, say: Callable[[str], None] = to_stderr
+    measurements: Sequence[Measurement], folder: Path, log: Callable[[str], None] = to_stderr
 ) -> dict[str, dict[str, Any]]:
     """The results by name: saved ones are read, the others are measured and saved."""
     planned = {measurement.name: measurement for measurement in measurements}
-    results = {name: saved for name, one in planned.items() if (saved := load(folder, one, say)) is not None}
+    results = {name: saved for name, one in planned.items() if (saved := load(folder, one, log)) is not None}
     if results:
-        say(f"{len(results)} of {len(planned)} measurements were already there, in {folder / FOLDER}.")
+        log(f"{len(results)} of {len(planned)} measurements were already there, in {folder / FOLDER}.")
     progress = Progress([one for name, one in planned.items() if name not in results])
     try:
         for measurement in progress.remaining:

@@ -1,6 +1,5 @@
 """The whole comparison: one table with a cell per row and family, sentences and plots, in every format."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
 from headwork.comparison.row import Results, Section, join_names
 from headwork.comparison.training import ROWS, Settings
-from headwork.data.fetching import to_stderr
 from headwork.documents import Document, Heading, Shown, Table
 from headwork.errors import InputError
 from headwork.files import write_atomic
@@ -19,9 +17,7 @@ PAGE, DATA = "comparison.html", "comparison.json"
 MODULES: dict[str, Any] = dict(zip(ROWS, (complexity, parallelism, long_range, bias, uses), strict=True))
 
 
-def compare(
-    settings: Settings, folder: str | Path, *, say: Callable[[str], None] = to_stderr
-) -> "Comparison":
+def compare(settings: Settings, folder: str | Path) -> "Comparison":
     """Run the measurements that are not saved yet, and write the page and the data into the folder."""
     target = Path(folder)
     if target.exists() and not target.is_dir():
@@ -29,7 +25,7 @@ def compare(
             f"--out {target} is a file. Name a folder: measurements and report are written into it."
         )
     modules = [MODULES[row] for row in settings.rows]
-    results = run_measurements([one for module in modules for one in module.plan(settings)], target, say)
+    results = run_measurements([one for module in modules for one in module.plan(settings)], target)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
     write_atomic(target / PAGE, comparison.to_html())
     write_atomic(target / DATA, comparison.to_json())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwork.comparison.families import FAMILIES
-from headwork.documents import Figure, Table
+from headwork.documents import Figure, Table, new_plot
 
 SIZE, WIDE = (5.4, 4.6), (9.0, 3.5)
 PLAIN_ATTENTION = "plain attention"  # is drawn as its family, with hollow markers on a dotted line
@@ -102,10 +102,7 @@ def format_ratio(ratio: float) -> str:
 # --- plots ------------------------------------------------------------------------------------------
 def panel(title: str, xlabel: str, ylabel: str, *, log: str, wide: bool = False) -> tuple[Any, Any]:
     """A figure and its axes; ``log`` names those with a logarithmic scale, such as ``"xy"``."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=WIDE if wide else SIZE, layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_plot(*WIDE if wide else SIZE)
     axes.set_title(title, fontsize=12, loc="left")
     axes.set_xlabel(xlabel, fontsize=11)
     axes.set_ylabel(ylabel, fontsize=11)

@@ -15,7 +15,7 @@ from headwork.construct import position_codes as codes
 from headwork.construct.certificate import ContentHeads, ScoredHead
 from headwork.construct.construction import Construction
 from headwork.construct.copying import copy
-from headwork.construct.reaching import TOLERANCE, HeadSearch
+from headwork.construct.head_search import TOLERANCE, HeadSearch
 from headwork.construct.targets import TARGETS, Impossible, NotFound, whole_number
 from headwork.documents import Document, Item, Items
 from headwork.errors import InputError, TooLarge, unknown

@@ -37,14 +37,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headwork.construct.targets import Array, Head, Indices, NotFound
+from headwork.numbers.operations import array_softmax
 
 UNIT_ROUNDOFF = 2.0**-53
 LARGEST_BETA = 2.0**40  # a larger beta loses every digit of the scores
-
-
-def softmax(logits: Array) -> Array:
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +79,7 @@ class ContentHeads:
 
     def terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
         """Per query: the weight of its own content, what is left over, and rounding."""
-        weights, c, z = softmax(self.base.logits(beta)), self.base.head.coefficient, self.slope * norm
+        weights, c, z = array_softmax(self.base.logits(beta)), self.base.head.coefficient, self.slope * norm
         mean = weights @ self.values
         centred = self.values - mean[:, None]
         k2, k3 = (weights * centred**2).sum(axis=1), (weights * centred**3).sum(axis=1)
@@ -108,7 +104,7 @@ def bound(
     heads: Sequence[ScoredHead], M: Array, norm: float, beta: float, readers: Sequence[ContentHeads] = ()
 ) -> Bound:
     """r max_i sum_j |E_ij|, and what rounding and the content that is read in scores add."""
-    E = np.sum([h.head.coefficient * softmax(h.logits(beta)) for h in heads], axis=0) - M
+    E = np.sum([h.head.coefficient * array_softmax(h.logits(beta)) for h in heads], axis=0) - M
     scale = sum(abs(h.head.coefficient) for h in heads)
     sums = 4 * M.shape[1] + 2 * len(heads) + 32
     rounding = norm * np.sum([abs(h.head.coefficient) * h.rounding(beta) for h in heads], axis=0)

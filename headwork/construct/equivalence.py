@@ -123,7 +123,7 @@ def equivalence_list() -> Document:
     >>> print(equivalence_list().to_text().splitlines()[2])
       convolution-toeplitz            convolution = Toeplitz matrix
     """
-    items = tuple(Item(one.title, name) for name, one in EQUIVALENCES.items())
+    items = tuple(Item(entry.title, name) for name, entry in EQUIVALENCES.items())
     return Document("Equivalences", (Items(items),))
 
 
@@ -154,44 +154,49 @@ class Equality(Shown):
 
     def traces(self) -> tuple[Trace, ...]:
         """Both sides of the small case, step by step."""
-        left, right = (side_trace(one, self.equivalence.small) for one in self.equivalence.sides)
+        left, right = (side_trace(side, self.equivalence.small) for side in self.equivalence.sides)
         if self.equivalence.limit is None:
             return left, right
         return left, left.limit(*self.equivalence.limit), right
 
     def as_data(self) -> dict[str, Any]:
-        pair = self.equivalence
+        equivalence = self.equivalence
         large = None
-        if pair.large:
-            costs = [vars(cost(one, pair.large)) for one in pair.sides]
-            large = {"case": pair.large_case, "costs": costs}
+        if equivalence.large:
+            costs = [vars(cost(side, equivalence.large)) for side in equivalence.sides]
+            large = {"case": equivalence.large_case, "costs": costs}
         return {
-            "name": pair.slug,
-            "title": pair.title,
-            "why": pair.why,
+            "name": equivalence.slug,
+            "title": equivalence.title,
+            "why": equivalence.why,
             "holds": self.holds,
             "proved": self.proved,
             "difference": self.difference,
             "allowed": self.allowed,
             "cases": self.cases,
-            "left": {"name": pair.left.mechanism.slug, **vars(self.left)},
-            "right": {"name": pair.right.mechanism.slug, **vars(self.right)},
+            "left": {"name": equivalence.left.mechanism.slug, **vars(self.left)},
+            "right": {"name": equivalence.right.mechanism.slug, **vars(self.right)},
             "large": large,
             "traces": [trace_data(trace) for trace in self.traces()],
         }
 
     def document(self) -> Document:
         """Both sides, their costs, how far they differ, and the exact proof of a small case."""
-        pair = self.equivalence
-        cases = {"small, below": pair.small, **({pair.large_case: pair.large} if pair.large else {})}
+        equivalence = self.equivalence
+        cases = {
+            "small, below": equivalence.small,
+            **({equivalence.large_case: equivalence.large} if equivalence.large else {}),
+        }
         rows = [
-            (one.mechanism.slug, label, *vars(cost(one, case)).values())
+            (side.mechanism.slug, label, *vars(cost(side, case)).values())
             for label, case in cases.items()
-            for one in pair.sides
+            for side in equivalence.sides
         ]
         notes = ["FLOPs: two per multiply-add of a matrix product; all other operations are counted apart."]
         table = Table("", ("side", "case", "weights", "FLOPs", "other operations"), rows, notes)
-        where = f" in the limit {' -> '.join(pair.limit).replace('oo', '∞')}" if pair.limit else ""
+        where = (
+            f" in the limit {' -> '.join(equivalence.limit).replace('oo', '∞')}" if equivalence.limit else ""
+        )
         text = (
             "Exactly, on the small case below: "
             f"{'both sides are the same' if self.proved else 'THE SIDES DIFFER'}{where}. In float64, over "
@@ -199,7 +204,7 @@ class Equality(Shown):
             f"{self.difference:.2g}{'' if self.difference <= self.allowed else ', MORE THAN ALLOWED'} (at "
             f"most {self.allowed:g} is allowed)."
         )
-        return Document(pair.title, (pair.why, table, text, *self.traces()), data=self.as_data)
+        return Document(equivalence.title, (equivalence.why, table, text, *self.traces()), data=self.as_data)
 
 
 def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
@@ -209,41 +214,41 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
     >>> same.proved, same.left.weights, same.right.weights
     (True, 3, 63)
     """
-    pair = EQUIVALENCES.get(name.replace("_", "-"))
-    if pair is None:
+    equivalence = EQUIVALENCES.get(name.replace("_", "-"))
+    if equivalence is None:
         raise unknown("equivalence", name, EQUIVALENCES)
     cases = whole_number(cases, "cases", 1, 100_000)
     rng = np.random.default_rng(seed)
-    largest = max(difference(pair, pair.sample(rng)) for _ in range(cases))
-    left, right = (cost(one, pair.small) for one in pair.sides)
-    return Equality(pair, left, right, largest, cases, proved(pair))
+    largest = max(difference(equivalence, equivalence.sample(rng)) for _ in range(cases))
+    left, right = (cost(side, equivalence.small) for side in equivalence.sides)
+    return Equality(equivalence, left, right, largest, cases, is_proved(equivalence))
 
 
-def difference(pair: Equivalence, case: Inputs) -> float:
+def difference(equivalence: Equivalence, case: Inputs) -> float:
     """The largest difference of the two outputs on one case, in float64."""
     inputs = {
         name: HandTensor(np.asarray(v, float)) if isinstance(v, np.ndarray) else v for name, v in case.items()
     }
-    left, right = (one.run(inputs).array for one in pair.sides)
+    left, right = (side.run(inputs).array for side in equivalence.sides)
     if left.shape != right.shape:
-        raise AssertionError(f"{pair.slug}: the sides give {left.shape} and {right.shape}")
+        raise AssertionError(f"{equivalence.slug}: the sides give {left.shape} and {right.shape}")
     return float(np.abs(left - right).max())
 
 
 def exact_inputs(small: Inputs, *sides: Side) -> dict[str, Any]:
     """The small case, typed arrays read exactly; the rest are options."""
-    arrays = {one.name for side in sides for one in side.mechanism.inputs}
+    arrays = {card.name for side in sides for card in side.mechanism.inputs}
     return {
         name: read_array(v, exact=True).labelled(name) if name in arrays else v for name, v in small.items()
     }
 
 
-def proved(pair: Equivalence) -> bool:
+def is_proved(equivalence: Equivalence) -> bool:
     """Whether both sides of the small case are exactly the same, every symbol left free."""
-    inputs = exact_inputs(pair.small, *pair.sides)
-    left, right = (one.run(inputs).array for one in pair.sides)
-    if pair.limit:
-        symbol, to = (read_number(text, exact=True) for text in pair.limit)
+    inputs = exact_inputs(equivalence.small, *equivalence.sides)
+    left, right = (side.run(inputs).array for side in equivalence.sides)
+    if equivalence.limit:
+        symbol, to = (read_number(text, exact=True) for text in equivalence.limit)
         left = np.vectorize(lambda x: limit(x, symbol, to), otypes=[object])(left)
     return left.shape == right.shape and all(
         vanishes(a - b) for a, b in zip(left.flat, right.flat, strict=True)
@@ -266,24 +271,24 @@ def vanishes(value: Any) -> bool:
     return bool(sympy.expand(numerator, trig=True) == 0)
 
 
-def cost(one: Side, case: Inputs) -> Cost:
+def cost(side: Side, case: Inputs) -> Cost:
     """Weights stored and work done, from shapes alone; an array is typed text or its shape."""
     work = OperationCount()
-    arrays = {given.name: case[given.name] for given in one.mechanism.inputs if given.name in case}
+    arrays = {card.name: case[card.name] for card in side.mechanism.inputs if card.name in case}
     recorded: dict[str, Any] = {
         name: ShapeTensor(v if isinstance(v, tuple) else read_array(v, exact=True).shape, work)
         for name, v in arrays.items()
     }
-    one.run({**case, **recorded}, recorder(recorded))
-    weights = sum(int(np.prod(recorded[name].shape)) for name in one.stored)
+    side.run({**case, **recorded}, recorder(recorded))
+    weights = sum(int(np.prod(recorded[name].shape)) for name in side.stored)
     return Cost(weights, work.flops, work.other_operations)
 
 
-def side_trace(one: Side, small: Inputs) -> Trace:
+def side_trace(side: Side, small: Inputs) -> Trace:
     """The steps of one side on the small case, exactly."""
-    case = one.inputs_of(exact_inputs(small, one))
+    case = side.inputs_of(exact_inputs(small, side))
     recorded: dict[str, HandTensor] = {}
-    one.run(case, recorder(recorded))
+    side.run(case, recorder(recorded))
     inputs = {name: v for name, v in case.items() if isinstance(v, HandTensor)}
     options = {name: v for name, v in case.items() if isinstance(v, (int, str))}
-    return assemble(Trace, one.mechanism, inputs, recorded, options, exact=True)
+    return assemble(Trace, side.mechanism, inputs, recorded, options, exact=True)

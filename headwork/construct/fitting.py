@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwork.construct.certificate import softmax
 from headwork.construct.position_codes import pair_frequencies
 from headwork.construct.targets import Array, Indices
+from headwork.numbers.operations import array_softmax
 
 MAX_FEATURES = 4_000_000  # entries of queries x keys x features
 MAX_SPLIT = 100_000  # the same where rows are tried one by one
@@ -72,7 +72,7 @@ def fit(features: Array, target: Array, accuracy: float) -> Array | None:
     theta = _descend(
         np.zeros(features.shape[-1]), lambda p: features @ p, lambda p: features, target, accuracy
     )
-    return theta if np.abs(softmax(features @ theta) - target).sum(axis=1).max() <= accuracy else None
+    return theta if np.abs(array_softmax(features @ theta) - target).sum(axis=1).max() <= accuracy else None
 
 
 def _descend(
@@ -91,7 +91,7 @@ def _descend(
 
     current, damping = loss(point), 1e-3
     for _ in range(200):
-        weights, features = softmax(scores(point)), slopes(point)
+        weights, features = array_softmax(scores(point)), slopes(point)
         if np.abs(weights - target).sum(axis=1).max() <= accuracy:
             break
         gradient = np.einsum("ij,ijm->m", weights - target, features)

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headwork.construct.reaching import HeadSearch
+from headwork.construct.head_search import HeadSearch
 from headwork.construct.targets import Impossible, Target
 
 ROW_SUM = 1e-9  # how far the sum of a typed row may miss 1 by rounding

@@ -24,8 +24,8 @@ from headwork.numbers.typed import nested_array, read_array
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 MAX_TOKENS = 512
-EDGES = ("clamp", "wrap", "zero", "none")
-ENDS = {
+END_MODES = ("clamp", "wrap", "zero", "none")
+END_TEXTS = {
     "wrap": "wrapped around",
     "clamp": "clamped to the end token",
     "zero": "zero beyond the ends",
@@ -208,7 +208,7 @@ def running_mean(
     name = f"running mean of {size}" + (" up to each token" if causal else "")
     taps = {first + k: 1.0 / size for k in range(size)}
     title = f"{name}: offsets {first} to {first + size - 1}"
-    return replace(_slide(title, taps, count, ends, (*EDGES, "shrink")), spreads=True)
+    return replace(_slide(title, taps, count, ends, (*END_MODES, "shrink")), spreads=True)
 
 
 def convolution(*, tokens: Any = None, taps: Any = None, ends: str = "clamp") -> Target:
@@ -321,11 +321,13 @@ def _key_at(position: int, count: int, ends: str) -> int | None:
     return None if ends == "zero" and clamped != position else clamped
 
 
-def _slide(name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = EDGES) -> Target:
+def _slide(
+    name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = END_MODES
+) -> Target:
     """One row of taps along the tokens."""
     if ends not in known:
         raise unknown("ends", ends, known)
-    title = f"{name}; ends: {ENDS[ends]}"
+    title = f"{name}; ends: {END_TEXTS[ends]}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)
         return Target(title, count, (Head(1.0, window / window.sum(axis=1, keepdims=True)),))

@@ -23,7 +23,7 @@ from headwork.documents.formats.notebook import NotebookCell, notebook_text
 from headwork.errors import InputError, unknown
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, answer_sheet, build_question
-from headwork.files import read_text, write_atomic
+from headwork.files import read_text, toml_text, write_atomic
 from headwork.grading.marking import PART
 
 # What marking needs of this package and of others; no torch.
@@ -104,7 +104,7 @@ def _question(part: AssignmentPart) -> str:
 def _who(parts: Sequence[AssignmentPart], *, solved: bool = False) -> str:
     """The code in which a student types who they are; nothing where all have the same numbers."""
     students = parts[0].students
-    return f"{WHO}\nstudent = {json.dumps(students[0] if solved else '')}" if students else ""
+    return f"{WHO}\nstudent = {toml_text(students[0] if solved else '')}" if students else ""
 
 
 def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
@@ -113,7 +113,7 @@ def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
 
 
 def _assignment(name: str, text: str) -> str:
-    return f'{name} = """\n{text}\n"""' if "\n" in text else f"{name} = {json.dumps(text)}"
+    return f'{name} = """\n{text}\n"""' if "\n" in text else f"{name} = {toml_text(text)}"
 
 
 def _answers(part: AssignmentPart, *, solved: bool = False) -> list[NotebookCell]:
@@ -285,7 +285,7 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
 def variant_files(sheets: Mapping[str, Sheet], slug: str, hint: int) -> Files:
     """autograder.zip that knows the numbers of every student, by the e-mail address or the typed ID."""
     archive = _gradescope_archive(hint)
-    lines = [f"{json.dumps(who)} = {json.dumps(sheet.email)}" for who, sheet in sheets.items()]
+    lines = [f"{toml_text(who)} = {toml_text(sheet.email)}" for who, sheet in sheets.items()]
     archive["students.toml"] = "\n".join(["[students]", *lines]) + "\n"
     return {
         "autograder.zip": _zip(archive | {f"keys/{who}.toml": key_text(s) for who, s in sheets.items()}),

@@ -7,7 +7,6 @@ nor the seed nor any answer.
 import csv
 import hashlib
 import hmac
-import json
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from headwork.exercises import reading
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import generate, kind_slugs
 from headwork.exercises.questions import answer_sheet, build_question
-from headwork.files import file_name, read_text, read_toml, write_atomic
+from headwork.files import file_name, read_text, read_toml, toml_text, write_atomic
 from headwork.grading.wording import points_text
 from headwork.readings.notebook_cells import array_text
 from headwork.readings.showing import shown_value
@@ -238,12 +237,12 @@ def _student(sheet: Sheet) -> str:
 
 def key_text(sheet: Sheet) -> str:
     """The key of one student: every exercise in full, and its right values for the reader."""
-    lines = [f"{name} = {json.dumps(getattr(sheet, name))}" for name in ("student", "name", "email", "title")]
+    lines = [f"{name} = {toml_text(getattr(sheet, name))}" for name in ("student", "name", "email", "title")]
     for number, exercise in sheet.exercises.items():
-        lines += ["", exercise.to_toml(f"exercise.{json.dumps(number)}")]
+        lines += ["", exercise.to_toml(f"exercise.{toml_text(number)}")]
         if not exercise.challenge:
             values = {path: array_text(exercise.key[path].round(exercise.digits)) for path in exercise.asked}
-            lines += [f"[key.{json.dumps(number)}]", *toml_lines(values)]
+            lines += [f"[key.{toml_text(number)}]", *toml_lines(values)]
     return "\n".join(lines) + "\n"
 
 

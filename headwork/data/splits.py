@@ -43,7 +43,7 @@ def hold_out(
     (9, [0, 0, 1])
     """
     if not 0 <= share < 1:
-        raise InputError(f"{what} {share}: expected a share from 0 up to, not with, 1, such as 0.1.")
+        raise InputError(f"{what} {share}: expected a share from 0 up to but not including 1, such as 0.1.")
     order = permutation(len(labels), *seeds)
     if share == 0:
         return order, order[:0]

@@ -1,6 +1,6 @@
 """Summaries of a data set: counts by class, a contact sheet of images, lengths and samples of texts."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,7 @@ from headwork.data.catalog import CATALOG
 from headwork.data.datasets import Images, Texts
 from headwork.data.fetching import cache_folder, cached
 from headwork.data.splits import permutation
-from headwork.documents import Document, Figure, Table
-
-if TYPE_CHECKING:
-    from matplotlib import figure as matplotlib_figure
+from headwork.documents import Document, Figure, Table, new_plot
 
 MAX_CLASSES = 20  # of a sheet and of the samples; the counts have them all
 LONGEST_SAMPLE = 160  # characters
@@ -99,14 +96,12 @@ def sample_table(data: Texts, each: int, seed: int) -> Table:
     return Table("Samples", ("class", "words", "text"), rows)
 
 
-def data_figure(data: Images | Texts, each: int, seed: int) -> "matplotlib_figure.Figure":
+def data_figure(data: Images | Texts, each: int, seed: int) -> Any:
     """Training images by class, or a histogram of the lengths of the training texts by class."""
     return _contact_sheet(data, each, seed) if isinstance(data, Images) else _length_histogram(data)
 
 
-def _contact_sheet(data: Images, each: int, seed: int) -> "matplotlib_figure.Figure":
-    from matplotlib.figure import Figure
-
+def _contact_sheet(data: Images, each: int, seed: int) -> Any:
     classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
     tall, wide = height + gap, width + gap
     canvas = np.full((len(classes) * tall - gap, each * wide - gap, data.channels), 255, np.uint8)
@@ -114,9 +109,7 @@ def _contact_sheet(data: Images, each: int, seed: int) -> "matplotlib_figure.Fig
         for column, index in enumerate(_sample(data.train.labels, row, each, seed)):
             image = data.train.images[index].transpose(1, 2, 0)
             canvas[row * tall : row * tall + height, column * wide : column * wide + width] = image
-    size = (1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(classes))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = new_plot(1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(classes))
     pixels = canvas[..., 0] if data.channels == 1 else canvas
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set_yticks(
@@ -130,15 +123,12 @@ def _contact_sheet(data: Images, each: int, seed: int) -> "matplotlib_figure.Fig
     return figure
 
 
-def _length_histogram(data: Texts) -> "matplotlib_figure.Figure":
-    from matplotlib.figure import Figure
-
+def _length_histogram(data: Texts) -> Any:
     lengths = word_counts(data)
     most = int(np.percentile(lengths, 99)) + 1
     step = max(1, most // 40)  # whole numbers of words in each bar, or the bars would differ
     edges = [edge - 0.5 for edge in range(0, most + step + 1, step)]
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = new_plot(6, 3.5)
     for label, name in enumerate(data.classes[:10]):
         of_class = np.minimum(lengths[data.train.labels == label], most)
         axes.hist(of_class, bins=edges, histtype="step", label=_short(name))

@@ -126,7 +126,7 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
     try:
         import tokenizers
     except ImportError:
-        raise InputError('to train a tokenizer needs the library: pip install ".[train]".') from None
+        raise InputError('training a tokenizer needs tokenizers: pip install ".[train]".') from None
     if vocabulary < MIN_VOCABULARY:
         raise InputError(
             f"vocabulary {vocabulary}: expected at least {MIN_VOCABULARY}: the bytes, [PAD] and [CLS]."

@@ -26,5 +26,5 @@ from headwork.documents.blocks import (
     Values,
     as_blocks,
 )
-from headwork.documents.plots import save_plot, tint
+from headwork.documents.plots import new_plot, save_plot, tint
 from headwork.documents.views import Attention, TintMap, Tints, Tokens

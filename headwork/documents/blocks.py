@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partialmethod
+from itertools import product
 from typing import Any
 
 from headwork.documents.style import PLAIN, Style
@@ -177,19 +178,12 @@ class Value:
 
     def matrices(self) -> Iterator[tuple[str, tuple[int | None, ...]]]:
         """The matrices with their captions and indices, None along rows and columns; heads come first."""
-        yield from self._matrices(list(range(self.values.ndim)), {})
-
-    def _matrices(
-        self, free: list[int], fixed: dict[int, int]
-    ) -> Iterator[tuple[str, tuple[int | None, ...]]]:
-        if len(free) <= 2:
-            names = [f"{self.axes[axis]} {number}" for axis, number in fixed.items()]
-            yield ", ".join(names), tuple(fixed.get(axis) for axis in range(self.values.ndim))
-            return
-        first = next((axis for axis in free if self.axes[axis] == "head"), free[0])
-        rest = [axis for axis in free if axis != first]
-        for number in range(self.values.shape[first]):
-            yield from self._matrices(rest, {**fixed, first: number})
+        axes = sorted(range(self.values.ndim), key=lambda axis: self.axes[axis] != "head")
+        outer = axes[: max(len(axes) - 2, 0)]
+        for numbers in product(*(range(self.values.shape[axis]) for axis in outer)):
+            fixed = dict(zip(outer, numbers, strict=True))
+            caption = ", ".join(f"{self.axes[axis]} {number}" for axis, number in fixed.items())
+            yield caption, tuple(map(fixed.get, range(self.values.ndim)))
 
     def matrix_axes(self, index: tuple[int | None, ...]) -> tuple[str, ...]:
         """The axis words of one of the matrices."""

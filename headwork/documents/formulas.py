@@ -70,6 +70,8 @@ def plain_formula(latex: str) -> str:
     'w_h^(T-t) x_12'
     """
     text = re.sub(r"\\[,;! ]", " ", latex)
+    text = re.sub(r"\^\{(\(\w+\))(\\top|\w)\}", r"^\1^\2", text)  # a mark and a power
+    text = re.sub(r"\^\{(\(\w+\))\}", r"^\1", text)
     for _ in range(5):
         text = re.sub(r"\\[td]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", text)
         text = re.sub(r"\\(?:operatorname|text|mathrm)\{([^{}]*)\}", r"\1", text)
@@ -99,10 +101,12 @@ def formula_for(
     """
     formula = step.columns if columns and step.columns else step.formula
     formula = formula.replace("{memory}", "X" if "memory" in missing else "M")
+    block = re.search(r"block (\d+)/", path)
     scopes = [path[: end + 1] for end in range(-1, len(path)) if end < 0 or path[end] == "/"]
 
     def last(match: re.Match[str]) -> str:
-        paths = {scope + name for scope in scopes for name in match[1].split(",")}
+        names = match[1].replace("block <", f"block {int(block[1]) - 1 if block else ''}").split(",")
+        paths = {scope + name for scope in scopes for name in names}
         return [match[2], *(symbol for before, symbol in (taken or {}).items() if before in paths)][-1]
 
     formula = IF_TAKEN.sub(last, formula)

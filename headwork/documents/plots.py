@@ -33,6 +33,14 @@ def plot_svg(plot: Any, alt: str = "") -> Markup:
     return named + Markup(re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', r"\1>", text))
 
 
+def new_plot(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, Any]:
+    """A matplotlib figure of this size, in inches, and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
 def tint() -> Any:
     """The colours of a heat map, from nothing to blue: what stands on it can be read, in light and dark."""
     from matplotlib.colors import LinearSegmentedColormap

@@ -1,12 +1,15 @@
 """What the formats share: a method per kind of block, and what stands in for one that a format lacks."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Formula, Link, as_blocks
+from headwork.documents.matrices import matrix_lines
 from headwork.documents.pandoc import write_tree
+from headwork.documents.writing import definitions
 
 
 class Renderer(ABC):
@@ -51,22 +54,6 @@ class Renderer(ABC):
     def prose(self, block: blocks.Prose) -> Iterator[str]:
         yield self.inline(block.text)
 
-    def values(self, block: blocks.Values) -> Iterator[str]:
-        """Title and options, then one value after another, with what to beware of at the end."""
-        yield from (self.strong(block.title),) if block.title else ()
-        yield from (self.text(block.settings),) if block.options else ()
-        for value in block.every():
-            yield from self.value(value, block)
-        yield from self.notes(block.warnings)
-
-    def strong(self, words: str) -> str:
-        """A heading within a part."""
-        raise NotImplementedError
-
-    def value(self, value: blocks.Value, block: blocks.Values) -> Iterator[str]:
-        """A value with its numbers."""
-        raise NotImplementedError
-
     @abstractmethod
     def listing(self, text: str) -> Iterator[str]:
         """Text whose lines and spaces count."""
@@ -96,8 +83,48 @@ class Renderer(ABC):
         return self.pieces(blocks.Note(text) for text in notes)
 
     @abstractmethod
+    def values(self, block: blocks.Values) -> Iterator[str]: ...
+
+    @abstractmethod
     def items(self, block: blocks.Items) -> Iterator[str]: ...
 
     @abstractmethod
     def cell(self, cell: Any) -> str:
         """A cell of a table."""
+
+
+class Typeset(Renderer):
+    """A format that sets formulas: values one after another, a table between its title and its notes."""
+
+    widest = math.inf  # points of a matrix; a wider one is broken into blocks of columns
+
+    @abstractmethod
+    def strong(self, words: str) -> str:
+        """A heading within a part."""
+
+    @abstractmethod
+    def display(self, latex: str) -> str:
+        """A formula on a line of its own."""
+
+    @abstractmethod
+    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
+        """The name of a value, its formula and its size."""
+
+    @abstractmethod
+    def grid(self, table: blocks.Table) -> Iterator[str]:
+        """The rows of a table under its columns."""
+
+    def values(self, block: blocks.Values) -> Iterator[str]:
+        """Title and options, then one value after another, with what to beware of at the end."""
+        yield from (self.strong(block.title),) if block.title else ()
+        yield from (self.text(block.settings),) if block.options else ()
+        for value in block.every():
+            yield from self.opening(value, block.level)
+            yield from map(self.display, matrix_lines(value, block.whole, self.widest))
+            yield from map(self.display, definitions(value, latex=True))
+        yield from self.notes(block.warnings)
+
+    def table(self, table: blocks.Table) -> Iterator[str]:
+        yield from (self.strong(table.title),) if table.title else ()
+        yield from self.grid(table)
+        yield from map(self.text, table.notes)

@@ -61,20 +61,15 @@ def number_latex(value: Any, digits: int) -> str:
     return {"∞": r"\infty", "-∞": r"-\infty", "undefined": r"\text{undefined}"}.get(text, text)
 
 
-def definition_texts(value: Value) -> list[str]:
-    """What the names of a value stand for, in text."""
-    from headwork.numbers.exact import exact_text
+def definitions(value: Value, *, latex: bool = False) -> list[str]:
+    """What the names of a value stand for, in text or LaTeX."""
+    if not value.names:  # then SymPy is not needed, which takes a second to import
+        return []
+    from headwork.numbers.exact import exact_latex, exact_text
 
+    written, sign = (exact_latex, r"\approx") if latex else (exact_text, "=")
     pairs = ((name, name.definition) for name in value.names)
-    return [f"{n} = {exact_text(d)} = {number_text(d, value.digits)}" for n, d in pairs]
-
-
-def definition_formulas(value: Value) -> list[str]:
-    """What the names of a value stand for, in LaTeX."""
-    from headwork.numbers.exact import exact_latex
-
-    pairs = ((exact_latex(name), name.definition) for name in value.names)
-    return [f"{n} = {exact_latex(d)} \\approx {number_text(d, value.digits)}" for n, d in pairs]
+    return [f"{written(n)} = {written(d)} {sign} {number_text(d, value.digits)}" for n, d in pairs]
 
 
 def cell_text(cell: Any) -> str:

@@ -3,7 +3,6 @@
 The key is the recorded trace, so an exercise holds no answers. It is written as TOML.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,6 +13,7 @@ from headwork.errors import InputError, unknown
 from headwork.exercises.case import Case, Steps
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.formulas import FORMULAS
+from headwork.files import toml_text
 from headwork.note import MECHANISMS, Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.options import read_option
@@ -135,7 +135,7 @@ class Exercise:
         values = self.__getstate__()
         tables = {name: values.pop(name) for name in ("inputs", "options", "points")}
         lines = [f"[{table}]"] if table else []
-        lines += [f"{key} = {json.dumps(v)}" for key, v in values.items() if v not in ("", None)]
+        lines += [f"{key} = {toml_text(v)}" for key, v in values.items() if v not in ("", None)]
         for name, entries in tables.items():
             if entries:
                 lines += ["", f"[{table}.{name}]" if table else f"[{name}]", *toml_lines(entries)]
@@ -144,7 +144,7 @@ class Exercise:
 
 def toml_lines(entries: Mapping[str, Any]) -> list[str]:
     """Strings and numbers as the lines of a TOML table."""
-    return [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in entries.items()]
+    return [f"{toml_text(key)} = {toml_text(value)}" for key, value in entries.items()]
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headwork.mechanisms.attention import QKV_CARDS, Number, Tensor, attention
-from headwork.mechanisms.layers import layer_normalisation
+from headwork.mechanisms.normalisation import layer_normalisation
 from headwork.note import Input, Mechanism, Note, Step, inside, mechanism, silent, steps_of
 from headwork.numbers import HandTensor, stack
 

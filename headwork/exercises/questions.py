@@ -4,7 +4,6 @@ A ``Question`` (title, paragraphs, inputs, blanks) is shown in every format.
 The answer sheet is TOML: one string per step, one ``?`` per entry.
 """
 
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from headwork.errors import sizes_in_words
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import KINDS
+from headwork.files import toml_text
 from headwork.note import Input
 from headwork.numbers import HandTensor
 from headwork.readings import explain
@@ -95,10 +95,10 @@ class Question(Shown):
         return tomllib.loads(self.exercise.to_toml())
 
     def _cells(self) -> tuple[Code, Code]:
-        blanks = "".join(f'    {json.dumps(b.name)}: """\n{b.placeholder}\n""",\n' for b in self.blanks)
+        blanks = "".join(f'    {toml_text(b.name)}: """\n{b.placeholder}\n""",\n' for b in self.blanks)
         check = (
             "from headwork.exercises import exercise_from\nfrom headwork.grading import feedback, grade\n\n"
-            f"exercise = exercise_from({json.dumps(self._exercise_data())}, 'this notebook')\n"
+            f"exercise = exercise_from({self._exercise_data()!r}, 'this notebook')\n"
             "print(feedback(grade(exercise, answers), hint=2))"
         )
         return Code(f"answers = {{\n{blanks}}}"), Code(check)
@@ -176,16 +176,19 @@ def answer_sheet(
     >>> '"output" = ' in answer_sheet({"size": generate("output-size", 1)})
     True
     """
-    lines = [f"student = {json.dumps(student)}"]
+    lines = [f"student = {toml_text(student)}"]
     if sheet:
-        lines.append(f"sheet = {json.dumps(sheet)}")
+        lines.append(f"sheet = {toml_text(sheet)}")
     for name, exercise in exercises.items():
         question = build_question(exercise)
         if origin and exercise.origin:
-            lines += ["", f"[exercise.{json.dumps(name)}]", *toml_lines(exercise.origin)]
-        lines += ["", *(f"# {line}".rstrip() for line in question.to_text().splitlines())]
-        lines += ["", f"[answers.{json.dumps(name)}]"]
+            lines += ["", f"[exercise.{toml_text(name)}]", *toml_lines(exercise.origin)]
+        plain = (
+            "".join(sign for sign in line if sign.isprintable()) for line in question.to_text().splitlines()
+        )
+        lines += ["", *(f"# {line}".rstrip() for line in plain)]
+        lines += ["", f"[answers.{toml_text(name)}]"]
         for blank in question.blanks:
-            lines += [f"# {blank.description}", f'{json.dumps(blank.name)} = """']
+            lines += [f"# {blank.description}", f'{toml_text(blank.name)} = """']
             lines += [*(blank.placeholder.splitlines() or [""]), '"""']
     return "\n".join(lines) + "\n"

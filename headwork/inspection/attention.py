@@ -22,7 +22,7 @@ from torch.nn.parameter import is_lazy
 from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.operations import storage
 from headwork.inspection.scores import Layout
-from headwork.inspection.watching import COMPILED, OUTSIDE, Found, Watch
+from headwork.inspection.watching import COMPILED, OUTSIDE, AttentionWatcher, DetectedAttention
 
 LIMIT = 2**30  # bytes of what is kept
 KEPT = ("weights", "query", "key", "value", "output")
@@ -113,37 +113,39 @@ def attention_of(
     for name in keep:
         if name not in KEPT:
             raise unknown("tensor to keep", name, KEPT)
-    keeping = Keeping([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
-    output = watched(module, inputs, kwargs, keeping)
-    keeping.check()
-    reasons = {one.reason for one in keeping.unread}
-    unread = [one for one in keeping.unread if COMPILED not in reasons or one.reason != OUTSIDE]
-    return AttentionRecords(output, keeping.records, list(dict.fromkeys(unread)))
+    collector = Collector([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
+    output = run_watched(module, inputs, kwargs, collector)
+    collector.check()
+    reasons = {one.reason for one in collector.unread}
+    unread = [one for one in collector.unread if COMPILED not in reasons or one.reason != OUTSIDE]
+    return AttentionRecords(output, collector.records, list(dict.fromkeys(unread)))
 
 
-def watched(
-    module: nn.Module, inputs: Sequence[Any], kwargs: Any, keeping: "Keeping", stepwise: bool = False
+def run_watched(
+    module: nn.Module, inputs: Sequence[Any], kwargs: Any, collector: "Collector", stepwise: bool = False
 ) -> Any:
-    """The output of a pass whose attentions ``keeping`` gets; ``stepwise`` leaves torch's fast path."""
+    """The output of a pass whose attentions ``collector`` gets; ``stepwise`` leaves torch's fast path."""
     if not isinstance(module, nn.Module):
         raise InputError(
-            f"attention_of: {type(module).__name__} is no torch module. Give an nn.Module and its inputs; "
+            f"attention_of: {type(module).__name__} is not a torch module. Give an nn.Module and its inputs; "
             "headwork.trace reads what headwork.load gives."
         )
     if torch.compiler.is_compiling():
         raise InputError("attention_of: nothing is recorded inside torch.compile. Call it outside.")
     parts = list(module.named_modules())
-    operands = "query" in keeping.keep or "key" in keeping.keep
-    watch = Watch(parts, (inputs, kwargs), keeping.found, keeping.miss, operands, keeping.gradients)
-    keeping.on_write = watch.on_write
+    operands = "query" in collector.keep or "key" in collector.keep
+    watch = AttentionWatcher(
+        parts, (inputs, kwargs), collector.on_attention, collector.miss, operands, collector.gradients
+    )
+    collector.on_write = watch.on_write
     for path in compiled_parts(parts):
-        keeping.miss(path, COMPILED)
+        collector.miss(path, COMPILED)
     with ExitStack() as stack:
-        stack.enter_context(as_found([part for _, part in parts], watch.on_write))
-        if keeping.gradients or stepwise:
+        stack.enter_context(preserve_state([part for _, part in parts], watch.on_write))
+        if collector.gradients or stepwise:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
-        if keeping.gradients:
+        if collector.gradients:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(torch.enable_grad())
         stack.callback(watch.finish)
@@ -151,7 +153,7 @@ def watched(
         return module(*inputs, **kwargs)
 
 
-class Keeping:
+class Collector:
     """What is kept of the attentions of a pass: those of the wanted paths, as long as they fit."""
 
     def __init__(
@@ -167,22 +169,22 @@ class Keeping:
     def miss(self, path: str, reason: str) -> None:
         self.unread.append(Unread(path, reason))
 
-    def found(self, found: Found) -> Tensor | None:
-        call = self.calls.get(found.path, 0)
-        self.calls[found.path] = call + 1
-        if self.paths is not None and not any(lies_in(found.path, wanted) for wanted in self.paths):
+    def on_attention(self, detected: DetectedAttention) -> Tensor | None:
+        call = self.calls.get(detected.path, 0)
+        self.calls[detected.path] = call + 1
+        if self.paths is not None and not any(lies_in(detected.path, wanted) for wanted in self.paths):
             return None
-        weights = found.arranged().detach()
-        kept = {name: found.get(name) for name in self.keep if name != "weights"}
-        if "output" in kept and kept["output"] is None and (value := found.get("value")) is not None:
+        weights = detected.arranged().detach()
+        kept = {name: detected.get(name) for name in self.keep if name != "weights"}
+        if "output" in kept and kept["output"] is None and (value := detected.get("value")) is not None:
             kept["output"] = weights @ value
         self.total += sum(t.numel() * t.element_size() for t in (weights, *kept.values()) if t is not None)
         if self.total > self.limit:
             self.records.clear()  # and count on: the error gives the whole size
             return None
         kept = {name: None if t is None else t.detach().clone() for name, t in kept.items()}
-        source = found.weights if self.gradients else None
-        record = AttentionRecord(found.path, found.kind, call, weights, **kept, source=source)
+        source = detected.weights if self.gradients else None
+        record = AttentionRecord(detected.path, detected.kind, call, weights, **kept, source=source)
         self.records.append(record)
         self.on_write.setdefault(storage(weights), []).append(partial(_copy, record))
         return None
@@ -215,12 +217,12 @@ def lies_in(path: str, wanted: str) -> bool:
 
 
 @contextmanager
-def as_found(parts: list[nn.Module], on_write: dict[int, list[Callable[[], None]]]) -> Iterator[None]:
+def preserve_state(parts: list[nn.Module], on_write: dict[int, list[Callable[[], None]]]) -> Iterator[None]:
     """Afterwards training mode, parameters, buffers and random states are as they were, whatever happened."""
-    found = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in parts]
-    buffers = [(b, b.detach().clone()) for _, _, own, _ in found for b in own.values() if b is not None]
+    before = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in parts]
+    buffers = [(b, b.detach().clone()) for _, _, own, _ in before for b in own.values() if b is not None]
     parameters = [
-        (p, p.data) for *_, own in found for p in own.values() if isinstance(p, Tensor) and not is_lazy(p)
+        (p, p.data) for *_, own in before for p in own.values() if isinstance(p, Tensor) and not is_lazy(p)
     ]
     written: list[tuple[Tensor, Tensor]] = []
     for _, data in parameters:
@@ -233,7 +235,7 @@ def as_found(parts: list[nn.Module], on_write: dict[int, list[Callable[[], None]
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
-        for part, training, named, own in found:
+        for part, training, named, own in before:
             part.training = training
             if not isinstance(part, torch.jit.ScriptModule):
                 part._buffers.update(named)

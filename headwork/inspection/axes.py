@@ -25,45 +25,45 @@ Axes = tuple[Axis, ...]
 _origins = itertools.count()
 
 
-class Node:
+class TensorNode:
     """One tensor of the forward pass: the operation that gave it, without its numbers.
 
-    ``free`` of data: it follows from parameters and constants alone. ``derived``: some product is behind it;
-    ``chain``: one of data with data, with no softmax since.
+    ``constant``: it follows from parameters and constants alone. ``after_product``: some product is behind
+    it; ``data_product``: one of data with data, with no softmax since.
     """
 
     __slots__ = (
         "_axes",
+        "after_product",
         "args",
-        "chain",
-        "derived",
-        "draft",
-        "free",
+        "constant",
+        "data_product",
         "op",
         "operands",
         "parents",
         "shape",
         "soft",
         "total",
+        "unnormalised",
     )
 
     def __init__(
-        self, op: str, parents: "Sequence[Node]", args: tuple[Any, ...], shape: Sequence[int]
+        self, op: str, parents: "Sequence[TensorNode]", args: tuple[Any, ...], shape: Sequence[int]
     ) -> None:
         self.op, self.parents, self.args, self.shape = op, parents, args, tuple(shape)
-        self.free: bool = bool(parents) and all(p.free for p in parents)
-        self.derived: bool = op in PRODUCTS or op in LINEAR or any(p.derived for p in parents)
+        self.constant: bool = bool(parents) and all(p.constant for p in parents)
+        self.after_product: bool = op in PRODUCTS or op in LINEAR or any(p.after_product for p in parents)
         self._axes: Axes | None = None
-        self.chain: bool = any(p.chain for p in parents) and op not in BREAKING
+        self.data_product: bool = any(p.data_product for p in parents) and op not in BREAKING
         self.soft: Any = None  # the softmax that this is, or follows from element by element
         self.total: Any = None  # the exponentials whose sum this is
-        self.draft: Any = None  # a product with exponentials that are not divided by their sum yet
+        self.unnormalised: Any = None  # a product with exponentials that are not divided by their sum yet
         self.operands: tuple[Any, ...] = ()
 
     @property
-    def raw(self) -> bool:
+    def is_parameter(self) -> bool:
         """A parameter, or what follows from one element by element."""
-        return self.free and not self.derived
+        return self.constant and not self.after_product
 
     @property
     def axes(self) -> Axes:
@@ -82,17 +82,17 @@ def new_axes(shape: Iterable[int], kind: str) -> Axes:
     return tuple((Factor(next(_origins), size, kind),) if size != 1 else () for size in shape)
 
 
-def leaf(shape: Sequence[int], free: bool) -> Node:
+def leaf(shape: Sequence[int], constant: bool) -> TensorNode:
     """An input, a buffer or a parameter."""
-    node = Node("leaf", (), (), shape)
-    node.free = free
+    node = TensorNode("leaf", (), (), shape)
+    node.constant = constant
     return node
 
 
-def _leaf(node: Node) -> Axes:
-    axes = new_axes(node.shape, "learned" if node.free else "data")
+def _leaf(node: TensorNode) -> Axes:
+    axes = new_axes(node.shape, "learned" if node.constant else "data")
     if (
-        len(axes) == 4 and node.op == "leaf" and not node.free
+        len(axes) == 4 and node.op == "leaf" and not node.constant
     ):  # a query given as it is may hold its heads there
         axes = (axes[0], *new_axes(node.shape[1:2], "unknown"), *axes[2:])
     return axes
@@ -102,7 +102,7 @@ def origins(axis: Axis) -> set[int]:
     return {factor.origin for factor in axis}
 
 
-def product(node: Node) -> tuple[Node, Node, set[int], set[int]] | None:
+def product(node: TensorNode) -> tuple[TensorNode, TensorNode, set[int], set[int]] | None:
     """Left and right operand of a product, and the origins of its axes that stem from one of them alone."""
     if node.op in PRODUCTS:
         left, right = node.parents[PRODUCTS[node.op] :][:2]
@@ -118,7 +118,7 @@ def product(node: Node) -> tuple[Node, Node, set[int], set[int]] | None:
     return left, right, _exclusive(times, left, right), _exclusive(times, right, left)
 
 
-def _exclusive(node: Node, one: Node, other: Node) -> set[int]:
+def _exclusive(node: TensorNode, one: TensorNode, other: TensorNode) -> set[int]:
     pad = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (one, other)]
     return {f.origin for axis, a, b in zip(node.axes, *pad, strict=True) if a > 1 and b == 1 for f in axis}
 
@@ -171,28 +171,28 @@ def _fresh(axis: Axis) -> Axis:
     return tuple(factor._replace(origin=next(_origins)) for factor in axis)
 
 
-def _view(node: Node) -> Axes | None:
+def _view(node: TensorNode) -> Axes | None:
     return _regrouped(node.parents[0].axes, node.shape) if math.prod(node.shape) else None
 
 
-def _permute(node: Node) -> Axes:
+def _permute(node: TensorNode) -> Axes:
     axes = node.parents[0].axes
     return tuple(axes[i] for i in (node.args[0] if node.op == "permute" else reversed(range(len(axes)))))
 
 
-def _transpose(node: Node) -> Axes:
+def _transpose(node: TensorNode) -> Axes:
     axes = list(node.parents[0].axes)
     i, j = node.args[:2]
     axes[i], axes[j] = axes[j], axes[i]
     return tuple(axes)
 
 
-def _unsqueeze(node: Node) -> Axes:
+def _unsqueeze(node: TensorNode) -> Axes:
     axes, at = node.parents[0].axes, node.args[0] % len(node.shape)
     return (*axes[:at], (), *axes[at:])
 
 
-def _without(node: Node) -> Axes:
+def _without(node: TensorNode) -> Axes:
     """select, unbind: one axis less. squeeze and sums may take several away."""
     dims = node.args[0] if node.args else range(len(node.parents[0].shape))
     rank = len(node.parents[0].shape)
@@ -205,59 +205,60 @@ def _without(node: Node) -> Axes:
     return tuple(axis for d, axis in enumerate(axes) if d not in gone)
 
 
-def _expand(node: Node) -> Axes:
+def _expand(node: TensorNode) -> Axes:
     axes = ((),) * (len(node.shape) - len(node.parents[0].shape)) + node.parents[0].axes
     return tuple(a or new_axes([size], "data")[0] for a, size in zip(axes, node.shape, strict=True))
 
 
-def _same_rank(node: Node) -> Axes | None:
+def _same_rank(node: TensorNode) -> Axes | None:
     """slice, split, cat, pad, roll: each axis of the first operand, with the new size."""
     axes = node.parents[0].axes
     return tuple(map(_resized, axes, node.shape)) if len(axes) == len(node.shape) else None
 
 
-def _matrix_product(node: Node) -> Axes:
+def _matrix_product(node: TensorNode) -> Axes:
     left, right = node.parents[PRODUCTS[node.op] :][:2]
     rows = left.axes[-2]
     columns = right.axes[-1] if len(right.shape) > 1 else ()
     # A linear layer keeps the tokens' axis; a product of data with data begins two new ones.
-    rows, columns = rows if right.raw else _fresh(rows), columns if left.raw else _fresh(columns)
+    rows = rows if right.is_parameter else _fresh(rows)
+    columns = columns if left.is_parameter else _fresh(columns)
     last = (rows, columns) if len(right.shape) > 1 else (rows,)
     if len(node.shape) < 3:
         return last
-    leading = [p.axes[0] for p in ((right, left) if left.raw else (left, right))]
+    leading = [p.axes[0] for p in ((right, left) if left.is_parameter else (left, right))]
     return (max(leading, key=lambda axis: math.prod(f.size for f in axis if f.kind == "learned")), *last)
 
 
-def _embedding(node: Node) -> Axes:
+def _embedding(node: TensorNode) -> Axes:
     return (*node.parents[1].axes, *new_axes(node.shape[-1:], "learned"))
 
 
-def _projection(node: Node) -> Axes:
+def _projection(node: TensorNode) -> Axes:
     return (*node.parents[0].axes[:-1], *new_axes(node.shape[-1:], "learned"))
 
 
-def _convolution(node: Node) -> Axes:
+def _convolution(node: TensorNode) -> Axes:
     axes = list(map(_resized, node.parents[0].axes, node.shape))
     axes[1:2] = new_axes(node.shape[1:2], "learned")
     return tuple(axes)
 
 
-def _complex(node: Node) -> Axes:
+def _complex(node: TensorNode) -> Axes:
     axes = node.parents[0].axes
     return axes[:-1] if node.op == "view_as_complex" else (*axes, *new_axes([2], "unknown"))
 
 
-def _fused(node: Node) -> Axes:
+def _fused(node: TensorNode) -> Axes:
     query, _, value = node.parents[:3]
     return (*query.axes[:-1], value.axes[-1])
 
 
-def _elementwise(node: Node) -> Axes | None:
+def _elementwise(node: TensorNode) -> Axes | None:
     """Broadcast; of several operands the one that stems from a product, and from data, gives its axes."""
     rank = len(node.shape)
     operands = [p for p in node.parents if len(p.shape) <= rank and p.shape]
-    operands.sort(key=lambda p: (p.derived, not p.free, math.prod(p.shape)), reverse=True)
+    operands.sort(key=lambda p: (p.after_product, not p.constant, math.prod(p.shape)), reverse=True)
     padded = [((),) * (rank - len(p.shape)) + p.axes for p in operands]
     own = [{i for i in range(rank) if axes[i]} for axes in padded]
     # An outer product or sum: both sides of one token axis, which are two axes from here on.
@@ -288,7 +289,7 @@ FUSED = {
     for kind in ("flash", "efficient", "cudnn")
     for device in ("", "_for_cpu")
 } | {"_scaled_dot_product_fused_attention_overrideable"}
-_FAMILIES: dict[Callable[[Node], Axes | None], str] = {
+_FAMILIES: dict[Callable[[TensorNode], Axes | None], str] = {
     _leaf: "leaf",
     _view: "view _unsafe_view reshape _reshape_alias",
     _permute: "permute t",

@@ -21,6 +21,7 @@ def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Resul
     data = load_images("digits", seed=run.seed, validation=run.validation)
     folder = Path(out_folder) / "digits"
     result = train(run, folder, log=log, data=data)
+    log("writing its report ...")
     write_report(result, log=log)
     return result, predictions(folder, data)
 

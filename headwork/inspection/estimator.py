@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import to_stderr
+from headwork.data.image_files import as_bytes
 from headwork.data.splits import VALIDATION, hold_out
 from headwork.errors import InputError, unknown
 from headwork.inspection.predictions import image_probabilities, text_probabilities
@@ -73,7 +74,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             data = Texts("texts", named, split.at(kept), split.at(held), lambda: split.at(held))
             run: Any = changed(text(IN_MEMORY, self.model), settings)
         else:
-            pictures = ImageSplit(_bytes(X), labels)
+            pictures = ImageSplit(as_bytes(np.asarray(X), "images", any_channels=True), labels)
             data = Images("images", named, pictures.at(kept), pictures.at(held), lambda: pictures.at(held))
             run = changed(vision(IN_MEMORY, self.model), settings)
         log = to_stderr if self.verbose else quiet
@@ -93,7 +94,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(X) == 0:
             return np.empty((0, len(self.classes_)))
         run = self.run_
-        inputs = X if isinstance(run, TextRun) else _bytes(X)
+        inputs = X if isinstance(run, TextRun) else as_bytes(np.asarray(X), "images", any_channels=True)
         rows = []
         for batch in (inputs[i : i + CHUNK_SIZE] for i in range(0, len(inputs), CHUNK_SIZE)):
             if isinstance(run, TextRun):
@@ -123,21 +124,3 @@ def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any
     if len(classes) < 2:
         raise InputError("fit: every label is the same. A classifier needs at least two classes.")
     return labels.astype(np.int64), classes.tolist()
-
-
-def _bytes(X: Any) -> NDArray[np.uint8]:
-    """Images as bytes with a channel axis; decimals from 0 to 1 are scaled to 0 to 255."""
-    images = np.asarray(X)
-    if images.ndim == 3:
-        images = images[:, None]
-    if images.ndim != 4:
-        raise InputError(
-            f"images have {images.ndim} axes. Give (image, height, width) or (image, channel, height, width)."
-        )
-    if images.dtype == np.uint8:
-        return np.ascontiguousarray(images)
-    # Asked this way round, for NaN is neither below 0 nor above 1.
-    if not np.issubdtype(images.dtype, np.floating) or not (images.min() >= 0 and images.max() <= 1):
-        values = f"{images.dtype} from {images.min()} to {images.max()}"
-        raise InputError(f"images of {values}. Give bytes, or decimals from 0 to 1.")
-    return np.ascontiguousarray(np.rint(images * 255).astype(np.uint8))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwork.documents import tint
+from headwork.documents import new_plot, tint
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
 from headwork.training.loop import schedule
@@ -36,14 +36,15 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
     groups: dict[str, dict[str, tuple[str, list[Mapping[str, Any]]]]] = {}
     for part, (name, lines) in product(("training", "validation"), ended.items()):
         groups.setdefault(part if several else "", {})[name if several else part] = part, lines
-    picture = Figure(figsize=(11, 7) if several else (11, 4.2), layout="constrained")
+    picture, grid = new_plot(
+        11, 7 if several else 4.2, 1 + several, 2, sharey="row" if several else "none", squeeze=False
+    )
     if title:
         picture.suptitle(plain(title, 100))
     if caption:
         picture.supxlabel("\n".join(textwrap.wrap(plain(caption, len(caption)), 170)), fontsize=8)
     # A row per measure, on one scale where there are several runs; a single run has them side by side.
     style = "-" if max(map(len, ended.values())) > 25 else "o-"
-    grid = picture.subplots(1 + several, 2, sharey="row" if several else "none", squeeze=False)
     for panels, measure in zip(grid if several else grid.T, ("loss", "accuracy"), strict=True):
         unit = 100 if measure == "accuracy" else 1
         for axes, (heading, group) in zip(panels, groups.items(), strict=True):
@@ -66,8 +67,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
 
 def schedule_figure(run: RunConfig, steps: int) -> Any:
     """The learning rate by step."""
-    picture = Figure(figsize=(5.5, 2.6), layout="constrained")
-    axes = picture.subplots()
+    picture, axes = new_plot(5.5, 2.6)
     axes.plot([run.learning_rate * schedule(step, steps, run.warm_up) for step in range(steps)])
     axes.set(xlabel="step", ylabel="learning rate")
     axes.grid(alpha=0.3)
@@ -86,7 +86,7 @@ def curves_caption(run: RunConfig) -> str:
     if isinstance(run, VisionRun) and run.augmentation.active:
         words = {"flip": "flipped", "shift": "shifted", "erase": "partly erased"}
         changes = " and ".join(word for name, word in words.items() if getattr(run.augmentation, name))
-        below = "Training accuracy may lie below validation's, and that is no mistake"
+        below = "Training accuracy may lie below validation's, and that is not a mistake"
         harder, as_is = f"on images that are {changes}, which are harder", "on the images as they are"
     elif dropped:
         below, as_is = "Early on training accuracy may lie below validation's", "without dropout"
@@ -100,8 +100,7 @@ def curves_caption(run: RunConfig) -> str:
 def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
     """The confusion matrix: true classes are rows, predicted ones columns."""
     side = max(3.2, 0.55 * len(classes) + 1.6)
-    picture = Figure(figsize=(side + 0.6, side), layout="constrained")
-    axes = picture.subplots()
+    picture, axes = new_plot(side + 0.6, side)
     matrix = np.array(counts)
     shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
     image = axes.imshow(shares, cmap=tint(), vmin=0, vmax=1)
@@ -120,10 +119,10 @@ def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) ->
 def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6) -> Any:
     """Images (image, channel, height, width), each under its caption."""
     rows = -(-len(images) // columns)
-    picture = Figure(figsize=(1.8 * columns, 2.05 * rows), layout="constrained")
-    for axes in picture.subplots(rows, columns, squeeze=False).flat:
+    picture, panels = new_plot(1.8 * columns, 2.05 * rows, rows, columns, squeeze=False)
+    for axes in panels.flat:
         axes.axis("off")
-    for axes, image, caption in zip(picture.axes, images, captions, strict=False):
+    for axes, image, caption in zip(panels.flat, images, captions, strict=False):
         pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
         axes.imshow(pixels, cmap="gray", interpolation="nearest")
         axes.set_title(caption, fontsize=8)

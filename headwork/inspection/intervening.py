@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from headwork.construct import Construction
 from headwork.errors import InputError, sizes_in_words
-from headwork.inspection.attention import Keeping, attention_of, lies_in, watched
+from headwork.inspection.attention import Collector, attention_of, lies_in, run_watched
 from headwork.inspection.operations import tensors_in
-from headwork.inspection.watching import Found
+from headwork.inspection.watching import DetectedAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +102,10 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
             raise InputError(f"intervene: '{path}' has {change!r}. Give, for instance, head(2).off().")
     if not inputs and not kwargs:
         return partial(intervene, module, changes)
-    before = watched(module, inputs, kwargs, Editing({}), stepwise=True)
-    editing = Editing({path: (change, _source(module, path, change)) for path, change in changes.items()})
-    output = watched(module, inputs, kwargs, editing, stepwise=True)
-    editing.check()
+    before = run_watched(module, inputs, kwargs, HeadEditor({}), stepwise=True)
+    editor = HeadEditor({path: (change, _source(module, path, change)) for path, change in changes.items()})
+    output = run_watched(module, inputs, kwargs, editor, stepwise=True)
+    editor.check()
     pair = [next((t for t in tensors_in(o, 4) if t.is_floating_point()), None) for o in (before, output)]
     if pair[0] is None or pair[1] is None:
         raise InputError("intervene: the output of the module holds no decimal numbers to compare.")
@@ -130,30 +130,30 @@ def _source(module: nn.Module, path: str, change: Heads) -> Source:
     return {(record.path, record.call): getattr(record, change.kind) for record in other.records}
 
 
-class Editing(Keeping):
+class HeadEditor(Collector):
     """Replaces the outputs of heads on the way."""
 
     def __init__(self, changes: Mapping[str, tuple[Heads, Source]]) -> None:
         super().__init__(list(changes), (), 0)
         self.changes = changes
 
-    def found(self, found: Found) -> Tensor | None:
-        call = self.calls.get(found.path, 0)
-        self.calls[found.path] = call + 1
-        wanted = [pair for path, pair in self.changes.items() if lies_in(found.path, path)]
+    def on_attention(self, detected: DetectedAttention) -> Tensor | None:
+        call = self.calls.get(detected.path, 0)
+        self.calls[detected.path] = call + 1
+        wanted = [pair for path, pair in self.changes.items() if lies_in(detected.path, path)]
         if not wanted:
             return None
-        where = f"intervene: the attention at '{found.path}'"
-        output, value, weights = found.get("output"), found.get("value"), found.arranged()
-        if found.fixed or output is None or value is None:
-            raise InputError(f"{where} cannot be changed: {found.fixed}.")
+        where = f"intervene: the attention at '{detected.path}'"
+        output, value, weights = detected.get("output"), detected.get("value"), detected.arranged()
+        if detected.fixed or output is None or value is None:
+            raise InputError(f"{where} cannot be changed: {detected.fixed}.")
         output, count = output.clone(), weights.shape[1]
         value = value.repeat_interleave(count // value.shape[1], 1)  # grouped queries
         for change, source in wanted:
             heads = list(change.heads or range(count))
             if not all(0 <= one < count for one in heads):
                 raise InputError(f"{where} has heads 0 to {count - 1}, not {max(heads)}.")
-            given = source.get((found.path, call)) if change.other else change.weights
+            given = source.get((detected.path, call)) if change.other else change.weights
             old = output[:, heads] if change.kind == "output" else weights[:, heads]
             if change.kind in ("weights", "output"):
                 new = _fitting(given, old, heads, where, change.kind)

@@ -10,17 +10,17 @@ from torch import Tensor, nn
 ALIKE = {"unbind": "select", "split_with_sizes": "split", "unsafe_split": "split"}
 
 
-class Operation(NamedTuple):
+class TorchOperation(NamedTuple):
     name: str
     own: bool  # of torch itself
     composite: bool  # made of others: only under torch.inference_mode does it come whole
     written: tuple[tuple[int, str], ...]  # which arguments it writes to
 
 
-_operations: dict[Any, Operation] = {}
+_operations: dict[Any, TorchOperation] = {}
 
 
-def operation(func: Any) -> Operation:
+def operation(func: Any) -> TorchOperation:
     if func not in _operations:
         arguments = enumerate(func._schema.arguments)
         written = tuple(
@@ -30,7 +30,7 @@ def operation(func: Any) -> Operation:
         name = name[:-1] if written and name.endswith("_") else name
         composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         own = func.namespace in ("aten", "prim", "prims")
-        _operations[func] = Operation(ALIKE.get(name, name), own, composite, written)
+        _operations[func] = TorchOperation(ALIKE.get(name, name), own, composite, written)
     return _operations[func]
 
 

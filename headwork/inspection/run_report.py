@@ -3,7 +3,6 @@
 A run can also be evaluated again, on its own or other data.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from headwork.data import CATALOG, Images, Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
-from headwork.files import write_atomic
+from headwork.files import toml_text, write_atomic
 from headwork.inspection import figures
 from headwork.inspection.predictions import with_former_names
 from headwork.inspection.run_examples import calibration, test_images
@@ -69,6 +68,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     model = run.model  # type: ignore[attr-defined]
     kind = type(model).__name__.removesuffix("Config")
     test, counts = record["test"], info.counts
+    epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
     counted = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
@@ -78,7 +78,8 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
         (
             f"A {kind} of {record['parameters']:,} parameters, trained for {run.epochs} epochs. Test "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
-            Code(SETUP.format(folder=json.dumps(folder)), (result_table(result, run),)),
+            Code(SETUP.format(folder=toml_text(folder)), (result_table(result, run),)),
+            *test_images(result, data),
             *_heads(run, result.folder, data),
             Heading("Curves"),
             _shown(
@@ -87,10 +88,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
                 "loss and accuracy by epoch",
             ),
             figures.curves_caption(run),
-            Details(
-                "Every epoch",
-                (_shown("epochs_table(result.metrics)", epochs_table(result.metrics)),),
-            ),
+            Details("Every epoch", (_shown("epochs_table(result.metrics)", epochs),)),
             Heading("Confusion matrix"),
             _shown(
                 "figures.confusion_figure(result.record['confusion'], classes)",
@@ -100,7 +98,6 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             figures.CONFUSION_CAPTION,
             Heading("The most confident mistakes"),
             *_mistakes(result, info.classes, data),
-            *test_images(result, data),
             *calibration(result, run, len(info.classes)),
             Heading("How it is trained"),
             Details(
@@ -116,15 +113,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             ),
             Details("Data", tuple(map(Prose, (counted, *info.notes)))),
             Details("Every field of the run", (_shown("settings_table(run)", settings_table(run)),)),
-            Details(
-                "Every tensor of the model",
-                (
-                    _shown(
-                        "parameters_table(model)",
-                        parameters_table(load_model(result.folder, log=quiet)),
-                    ),
-                ),
-            ),
+            Details("Every tensor of the model", (_shown("parameters_table(model)", tensors),)),
             "The seed decides everything that is random: training.train(run, 'runs/again') repeats the run.",
         ),
         about="How it was trained, how good it is, and where it goes wrong.",

@@ -10,24 +10,24 @@ from typing import Any
 
 from torch import Tensor
 
-from headwork.inspection.axes import PRODUCTS, Axes, Node, origins, product
+from headwork.inspection.axes import PRODUCTS, Axes, TensorNode, origins, product
 
 ROLES = ("batch", "head", "query", "key")
 Roles = list[tuple[int, str]]  # the size and role of each factor of an axis
 
 
 @dataclass(eq=False)
-class Soft:
+class PendingSoftmax:
     """A softmax on its way to the values. ``axis``: the origins of the axis along which it sums to one."""
 
-    scores: Node
+    scores: TensorNode
     path: str
     kind: str
     axis: set[int] | None
-    frozen: tuple[Tensor, Node] | None = None  # as it was before dropout, or before heads were mixed
+    frozen: tuple[Tensor, TensorNode] | None = None  # as it was before dropout, or before heads were mixed
     mixed: bool = False
     read: bool = False
-    others: list["Soft"] = field(default_factory=list)  # of a difference or sum of several
+    others: list["PendingSoftmax"] = field(default_factory=list)  # of a difference or sum of several
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Layout:
 class Scores:
     """The product of queries and keys behind a softmax; ``query`` and ``key``: the origins of their axes."""
 
-    node: Node
+    node: TensorNode
     query: set[int]
     key: set[int]
     query_first: bool
@@ -100,8 +100,8 @@ class Scores:
         return dict(zip(("query", "key") if self.query_first else ("key", "query"), pairs, strict=True))
 
 
-def find_scores(soft: Soft) -> Scores | str:
-    """The scores of a softmax, or why it is no attention."""
+def find_scores(soft: PendingSoftmax) -> Scores | str:
+    """The scores of a softmax, or why it is not attention."""
     queue, seen = [soft.scores], set[int]()
     reason = "its scores could not be followed back to a product of queries and keys"
     key = soft.axis or set()
@@ -118,9 +118,11 @@ def find_scores(soft: Soft) -> Scores | str:
         left, right, rows, columns = parts
         keys_left = bool(key & rows) if key else node.shape[-1:] != (1,)
         of_query, of_key, query = (right, left, columns) if keys_left else (left, right, rows)
-        if of_key.free and not of_query.free:
+        if of_key.constant and not of_query.constant:
             reason = "softmax over a learned axis: a gate, a classifier or a learned memory"
-        elif of_query.raw and (keys_left or of_key.raw or node.op not in ("bmm", "baddbmm")):
+        elif of_query.is_parameter and (
+            keys_left or of_key.is_parameter or node.op not in ("bmm", "baddbmm")
+        ):
             reason = (
                 "its scores are a product with a parameter (pooling, additive attention), not with queries"
             )
@@ -130,7 +132,7 @@ def find_scores(soft: Soft) -> Scores | str:
     return reason
 
 
-def noise(node: Node) -> bool:
+def noise(node: TensorNode) -> bool:
     """Whether this is a mask drawn at random: dropout."""
     for _ in range(4):
         if node.op in ("bernoulli", "rand", "rand_like"):
@@ -141,7 +143,7 @@ def noise(node: Node) -> bool:
     return False
 
 
-def logarithm(node: Node) -> set[int]:
+def logarithm(node: TensorNode) -> set[int]:
     """The axis of a logarithm of summed exponentials: less by it, exponentials sum to one."""
     for _ in range(6):
         if node.op == "logsumexp":

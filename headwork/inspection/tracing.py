@@ -85,7 +85,7 @@ def trace(
         {},
         exact=False,
         title=recording.title,
-        again=partial(trace, model, only=only, budget=budget, **named),
+        rerun=partial(trace, model, only=only, budget=budget, **named),
         result=result,
         noted=recording.noted,
     )

@@ -1,8 +1,9 @@
 """A forward pass watched operation by operation, below autograd: where softmax stands between two products.
 
-``Watch`` lets every operation run unchanged, so the output is the module's own, and keeps a ``Node`` per
-tensor. A softmax (or exponentials over their sum) is followed element by element to the product of its axis
-with the values, and back to its scores (``inspection/scores.py``). The rest is listed with reasons.
+``AttentionWatcher`` lets every operation run unchanged, so the output is the module's own, and keeps a
+``TensorNode`` per tensor. A softmax (or exponentials over their sum) is followed element by element to the
+product of its axis with the values, and back to its scores (``inspection/scores.py``). The rest is listed
+with reasons.
 """
 
 import sys
@@ -16,10 +17,10 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headwork.errors import HeadworkError
-from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, Node, leaf, origins, product
+from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, TensorNode, leaf, origins, product
 from headwork.inspection.fused_weights import fused_attention, fused_layer
 from headwork.inspection.operations import (
-    Operation,
+    TorchOperation,
     by_name,
     common,
     identity,
@@ -27,7 +28,7 @@ from headwork.inspection.operations import (
     storage,
     tensors_in,
 )
-from headwork.inspection.scores import Layout, Soft, find_scores, logarithm, noise
+from headwork.inspection.scores import Layout, PendingSoftmax, find_scores, logarithm, noise
 
 SOFTMAX = {"_softmax": "softmax", "softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention"}
 SOFTMAX |= {"_log_softmax": "log", "log_softmax": "log"}
@@ -47,7 +48,7 @@ OUTSIDE = "a tensor comes from outside of torch: what made it is not visible"
 
 
 @dataclass(eq=False)
-class Found:
+class DetectedAttention:
     """One attention as it is met; tensors as they entered the products, with their layouts (None: 4 axes)."""
 
     path: str
@@ -71,8 +72,8 @@ def roles_of(name: str) -> tuple[str, ...]:
     return ("batch", "head", "query" if name in ("query", "output") else "key", "width")
 
 
-class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs a forward pass and calls ``found`` for each attention; what that returns replaces its output."""
+class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs a pass and calls ``on_attention`` for each attention; what that returns replaces its output."""
 
     supports_higher_order_operators = True
 
@@ -80,21 +81,22 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self,
         parts: list[tuple[str, nn.Module]],
         inputs: Any,
-        found: Callable[[Found], Tensor | None],
+        on_attention: Callable[[DetectedAttention], Tensor | None],
         unread: Callable[[str, str], None],
         operands: bool = False,
         gradients: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found, self.unread, self.operands, self.gradients = found, unread, operands, gradients
+        self.on_attention, self.unread = on_attention, unread
+        self.operands, self.gradients = operands, gradients
         self.names = {id(part): path for path, part in parts}
         self.known = {storage(tensor) for tensor in tensors_in(inputs, 7)}
         own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
         own += [v for _, part in parts for v in (part._parameters, part._buffers)]
         self.learned = {storage(tensor) for tensor in tensors_in(own, 2)}
-        self.nodes: dict[Any, Node] = {}
-        self.softs: list[Soft] = []
-        self.exponentials: dict[int, Soft] = {}  # by what they are exponentials of
+        self.nodes: dict[Any, TensorNode] = {}
+        self.softs: list[PendingSoftmax] = []
+        self.exponentials: dict[int, PendingSoftmax] = {}  # by what they are exponentials of
         self.on_write: dict[int, list[Callable[[], None]]] = {}
 
     @classmethod
@@ -108,7 +110,9 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         op = operation(func)
         # A linear layer stays whole: how torch folds it depends on the parameter, and so do the last bits.
-        if op.composite and not (op.name in LINEAR and args[1].dim() < 3 and self._node(args[1]).raw):
+        if op.composite and not (
+            op.name in LINEAR and args[1].dim() < 3 and self._node(args[1]).is_parameter
+        ):
             with self:
                 return func.decompose(*args, **kwargs)
         for at, name in op.written:
@@ -150,31 +154,31 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Before an operation writes: what is kept from there is copied; a buffer becomes a cache of data."""
         for save in self.on_write.pop(at, ()):
             save()
-        if at in self.learned and not all(self._node(t).free for t in tensors_in((args, kwargs), 3)):
+        if at in self.learned and not all(self._node(t).constant for t in tensors_in((args, kwargs), 3)):
             self.known.add(at)
             self.nodes = {k: n for k, n in self.nodes.items() if n.op != "leaf" or k[0] != at}
 
-    def _node(self, tensor: Tensor) -> Node:
+    def _node(self, tensor: Tensor) -> TensorNode:
         key = identity(tensor)
         node = self.nodes.get(key)
         if node is None:
             at = storage(tensor)
             node = self.nodes[key] = leaf(key[1], at not in self.known)
-            if node.free and at not in self.learned and len(key[1]) > 2 and tensor.is_floating_point():
+            if node.constant and at not in self.learned and len(key[1]) > 2 and tensor.is_floating_point():
                 self.unread(self.path(), COMPILED if compiled_caller() else OUTSIDE)
         return node
 
-    def _note(self, name: str, rest: Any, parents: list[Node], tensors: list[Tensor], out: Any) -> None:
+    def _note(self, name: str, rest: Any, parents: list[TensorNode], tensors: list[Tensor], out: Any) -> None:
         for result in out if isinstance(out, (list, tuple)) else (out,):
             if not isinstance(result, Tensor):
                 continue
             key = identity(result)
-            node = self.nodes[key] = Node(name, parents, rest, key[1])
+            node = self.nodes[key] = TensorNode(name, parents, rest, key[1])
             if not parents:
-                node.free = name not in RANDOM
+                node.constant = name not in RANDOM
             elif name in SOFTMAX:
                 axis = origins(parents[0].axes[rest[0]]) if key[1] else set()
-                self._begin(node, Soft(parents[0], self.path(), SOFTMAX[name], axis), result)
+                self._begin(node, PendingSoftmax(parents[0], self.path(), SOFTMAX[name], axis), result)
             elif name in ("exp", "exp2") or (
                 name == "pow" and isinstance(rest[0], Tensor) and not parents[1:]
             ):
@@ -184,30 +188,30 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif name in PASSING:
                 self._pass(node, parents, tensors)
 
-    def _begin(self, node: Node, soft: Soft, result: Tensor) -> None:
+    def _begin(self, node: TensorNode, soft: PendingSoftmax, result: Tensor) -> None:
         node.soft = soft
         if soft.axis is not None and soft not in self.softs:
             self.softs.append(soft)
         if self.gradients and torch.is_grad_enabled() and result.is_floating_point():
             result.requires_grad_()
 
-    def _exponential(self, node: Node, result: Tensor) -> None:
+    def _exponential(self, node: TensorNode, result: Tensor) -> None:
         scores = node.parents[0]
         soft = self.exponentials.get(id(scores)) or scores.soft
         if soft is None or (soft.kind == "log" and soft is not scores.soft):
             less = scores.parents[1:] if scores.op == "sub" else []
             axis = logarithm(less[0]) if less else None
-            soft = Soft(scores, self.path() if axis else "", "exponentials", axis or None)
+            soft = PendingSoftmax(scores, self.path() if axis else "", "exponentials", axis or None)
         soft.kind = "softmax" if soft.kind == "log" else soft.kind
         self.exponentials[id(scores)] = soft
         self._begin(node, soft, result)
 
-    def _pass(self, node: Node, parents: list[Node], tensors: list[Tensor]) -> None:
+    def _pass(self, node: TensorNode, parents: list[TensorNode], tensors: list[Tensor]) -> None:
         """Weights stay weights; what is divided by its own sum becomes weights."""
         totals = {id(p.total[0]): p.total for p in parents if p.total}
-        drafts = {id(p.draft[0]): p.draft for p in parents if p.draft}
+        drafts = {id(p.unnormalised[0]): p.unnormalised for p in parents if p.unnormalised}
         node.total = totals.popitem()[1] if len(totals) == 1 else None
-        node.draft = drafts.popitem()[1] if len(drafts) == 1 else None
+        node.unnormalised = drafts.popitem()[1] if len(drafts) == 1 else None
         if node.op in ("div", "mul") and len(parents) == 2:
             for top, bottom in (parents, parents[::-1]):
                 if bottom.total and self._divided(node, top, *bottom.total):
@@ -219,22 +223,22 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         soft.others += [p.soft for p in parents if p.soft and p.soft is not soft]
         if node.op == "mul":
             node.operands = tuple(tensors)
-            if soft.axis == set() and len(parents) == 2 and not parents[1 - at].free:
+            if soft.axis == set() and len(parents) == 2 and not parents[1 - at].constant:
                 self._report(soft, parents[at], tensors[at], fixed="a single key")
         random = node.op == "native_dropout" or (node.op == "mul" and any(map(noise, parents)))
         if soft.frozen is None and (random or node.op in MIXING):
             soft.frozen, soft.mixed = (tensors[at], parents[at]), not random
 
-    def _divided(self, node: Node, top: Node, soft: Soft, axis: set[int]) -> bool:
+    def _divided(self, node: TensorNode, top: TensorNode, soft: PendingSoftmax, axis: set[int]) -> bool:
         if top.soft is soft:
             if soft.axis is None:
                 soft.path = self.path()
                 self.softs.append(soft)
             soft.axis, node.soft, node.total = axis, soft, None
             return True
-        if top.draft and top.draft[0] is soft:
-            _, operand, exponentials = top.draft
-            soft.axis, node.draft = axis, None
+        if top.unnormalised and top.unnormalised[0] is soft:
+            _, operand, exponentials = top.unnormalised
+            soft.axis, node.unnormalised = axis, None
             dims = [d for d, a in enumerate(operand.axes) if origins(a) & axis]
             weights = exponentials / exponentials.sum(dims, keepdim=True)
             self._report(
@@ -243,7 +247,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return True
         return False
 
-    def _sum(self, node: Node, rest: Any) -> None:
+    def _sum(self, node: TensorNode, rest: Any) -> None:
         """The sum over a product with values, or a total to divide by."""
         times, soft = node.parents[0], node.parents[0].soft
         rank, dims = len(times.shape), rest[0] if rest else None
@@ -258,13 +262,15 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return
         node.total = soft, {f.origin for d in gone for f in times.axes[d]}
 
-    def _product(self, op: Operation, parents: list[Node], tensors: list[Tensor], out: Tensor) -> Tensor:
+    def _product(
+        self, op: TorchOperation, parents: list[TensorNode], tensors: list[Tensor], out: Tensor
+    ) -> Tensor:
         if op.written and compiled_caller():
             self.unread(self.path(), COMPILED)
             return out
         first = PRODUCTS[op.name]
-        node = Node(op.name, parents, (), out.shape)
-        node.chain = not any(p.free for p in parents[first : first + 2])
+        node = TensorNode(op.name, parents, (), out.shape)
+        node.data_product = not any(p.constant for p in parents[first : first + 2])
         nodes, pair = parents[first : first + 2], tensors[first : first + 2]
         if self.operands:
             node.operands = tuple(pair)
@@ -274,25 +280,25 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue
             dim = -1 if at == 0 or len(operand.shape) == 1 else -2
             if soft.axis is None:
-                node.draft = soft, operand, pair[at]
+                node.unnormalised = soft, operand, pair[at]
                 self.softs += [soft] if soft not in self.softs else []
                 soft.path = soft.path or self.path()
             elif origins(operand.axes[dim]) & soft.axis or (not soft.axis and operand.shape[dim] == 1):
                 fixed = "something is added in the product with values" if first else ""
-                node.chain = False
+                node.data_product = False
                 out = self._report(soft, operand, pair[at], at, pair[1 - at], out, fixed)
                 break
-            elif nodes[1 - at].raw:
+            elif nodes[1 - at].is_parameter:
                 node.soft, soft.frozen, soft.mixed = soft, soft.frozen or (pair[at], operand), True
-        if node.chain and any(n.chain for n in nodes):
+        if node.data_product and any(n.data_product for n in nodes):
             self.unread(self.path(), "two products of data without softmax between them (linear attention?)")
         self.nodes[identity(out)] = node
         return out
 
     def _report(
         self,
-        soft: Soft,
-        operand: Node,
+        soft: PendingSoftmax,
+        operand: TensorNode,
         weights: Tensor,
         at: int = 0,
         value: Tensor | None = None,
@@ -316,9 +322,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kept, node = soft.frozen or (weights, operand)
         layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
         fixed = "its heads are mixed after the softmax" if soft.mixed else fixed
-        replaced = self.found(
-            Found(common(soft.path, self.path()), soft.kind, (kept, layout), tensors, fixed)
-        )
+        path = common(soft.path, self.path())
+        replaced = self.on_attention(DetectedAttention(path, soft.kind, (kept, layout), tensors, fixed))
         return out if replaced is None else Layout(outer).restored(replaced, out, roles_of("output"))
 
     def _fused(self, named: Mapping[str, Any], out: Any) -> Any:
@@ -326,16 +331,17 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread(self.path(), COMPILED)
             return out
         tensors: dict[str, Any] = {name: (named[name], None) for name in ("query", "key", "value")}
-        kind = "scaled_dot_product_attention"
         tensors["output"] = out[0], None
-        replaced = self.found(Found(self.path(), kind, (fused_attention(named), None), tensors))
+        kind, weights = "scaled_dot_product_attention", (fused_attention(named), None)
+        replaced = self.on_attention(DetectedAttention(self.path(), kind, weights, tensors))
         return out if replaced is None else (replaced, *out[1:])
 
-    def _layer(self, op: Operation, named: Mapping[str, Any]) -> None:
+    def _layer(self, op: TorchOperation, named: Mapping[str, Any]) -> None:
         path = f"{self.path()}.self_attn".lstrip(".") if op.name == LAYERS[0] else self.path()
         weights, tensors = fused_layer(named)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}
-        self.found(Found(path, "fast path of torch", (weights, None), pairs, "it is one operation"))
+        kind, fixed = "fast path of torch", "it is one operation"
+        self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, fixed))
 
     def finish(self) -> None:
         """List every softmax that no attention was read from, and forget the pass."""

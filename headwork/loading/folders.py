@@ -16,7 +16,7 @@ from headwork.checkpoint_files import (
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
 from headwork.loading.other_libraries import read_transformers
-from headwork.loading.saved import Saved, fitting
+from headwork.loading.saved import Saved, check_parameters
 from headwork.mechanisms.configs import current_names
 from headwork.mechanisms.definitions import DEFINITIONS, Definition
 from headwork.tokenizer_files import read_tokenizer_json
@@ -35,7 +35,7 @@ def read_saved(folder: str | Path) -> Saved:
     data = parse_json(files[CONFIG], path / CONFIG)
     definition, config = _read_config(data, path / CONFIG, max_layers=len(state))
     tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER) if TOKENIZER in files else None
-    return Saved(definition, config, fitting(definition, config, state, where), tokenizer)
+    return Saved(definition, config, check_parameters(definition, config, state, where), tokenizer)
 
 
 def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[Definition, Any]:

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.checkpoint_files import widened
+from headwork.checkpoint_files import half_as_float32
 from headwork.errors import InputError
 from headwork.loading.saved import Saved
 from headwork.mechanisms.definitions import MASK, TOKENS
 from headwork.mechanisms.parameters import flatten, map_tree, paths
-from headwork.note import READINGS, Note
+from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor
 
-OWN = ("parameters", "config", "ngrams", "kept", "start", *READINGS)  # what nobody gives from outside
+INTERNAL = ("parameters", "config", "ngrams", "kept_positions", "start", *RUN_KEYWORDS)  # never given
 
 
 def forget(name: str, value: Any, /) -> Any:
@@ -45,7 +45,7 @@ class LoadedModel:
 
     def __init__(self, saved: Saved) -> None:
         self.definition, self.config, self.tokenizer = saved.definition, saved.config, saved.tokenizer
-        arrays = {name: widened(values) for name, values in saved.parameters.items()}
+        arrays = {name: half_as_float32(values) for name, values in saved.parameters.items()}
         self.dtype = np.result_type(*arrays.values())
         template = self.definition.parameters(self.config)
         labels = paths(template)
@@ -65,7 +65,9 @@ class LoadedModel:
 
     @property
     def input_names(self) -> list[str]:
-        return [name for name in inspect.signature(self.definition.function).parameters if name not in OWN]
+        return [
+            name for name in inspect.signature(self.definition.function).parameters if name not in INTERNAL
+        ]
 
     def __call__(self, *inputs: Any, **more: Any) -> NDArray[Any]:
         name = self.definition.name
@@ -75,7 +77,7 @@ class LoadedModel:
     def tensors(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs as the body takes them: the numbers of tokens are whole, all others decimals."""
         for parameter in inspect.signature(self.definition.function).parameters.values():
-            if parameter.default is parameter.empty and parameter.name not in (*OWN, *named):
+            if parameter.default is parameter.empty and parameter.name not in (*INTERNAL, *named):
                 raise InputError(f"{self.definition.name}: no {parameter.name}. Give an array.")
         cards = {card.name: card.axes for card in self.definition.inputs}
         numbers = {name for name, axes in cards.items() if axes == TOKENS.axes} - {MASK.name}
@@ -86,7 +88,7 @@ class LoadedModel:
                 whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
                 return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
             except (TypeError, ValueError):
-                raise InputError(f"{self.definition.name}: {name} is no array of numbers.") from None
+                raise InputError(f"{self.definition.name}: {name} is not an array of numbers.") from None
 
         # A mask of attention may be a word.
         return {n: v if isinstance(v, str) and n not in cards else tensor(n, v) for n, v in named.items()}
@@ -97,7 +99,7 @@ class LoadedModel:
         self.definition.check(self.definition.name, self.config, *arrays)
         hashed = {
             name: tuple(map(HandTensor, pair))
-            for name, pair in self.definition.hashed(self.config, *arrays).items()
+            for name, pair in self.definition.hashed_inputs(self.config, *arrays).items()
         }
         result: HandTensor = self.definition.function(self.tree, self.config, **named, **hashed, note=note)
         return result

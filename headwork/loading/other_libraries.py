@@ -18,9 +18,9 @@ from headwork.checkpoint_files import (
     CONFIG,
     PARAMETERS,
     TOKENIZER,
+    half_as_float32,
     read_foreign_folder,
     read_tensors,
-    widened,
 )
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
@@ -151,7 +151,7 @@ def from_theirs(table: NameMap, theirs: State, name: str, config: Any, where: st
 
 # --- the transformers library -----------------------------------------------------------------
 @dataclass(frozen=True)
-class Family:
+class TransformersFamily:
     """One kind of model of the transformers library."""
 
     name: str  # of our model
@@ -202,14 +202,14 @@ def read_transformers(folder: str | Path, *, image: int | None = None, classes: 
     return replace(saved, tokenizer=tokenizer)
 
 
-def _current_names(state: State, family: Family) -> dict[str, Array]:
+def _current_names(state: State, family: TransformersFamily) -> dict[str, Array]:
     """Names without the prefix of the whole model, in the current spelling, without what we do not use."""
     plain = {}
     for name, value in state.items():
         name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name.removeprefix(family.prefix))
         name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
         if not re.match(family.unused, name):
-            plain[name] = widened(value)
+            plain[name] = half_as_float32(value)
     return plain
 
 
@@ -289,8 +289,8 @@ def _write_vit(config: VisionTransformerConfig) -> dict[str, Any]:
 
 BERT_UNUSED = r"embeddings\.position_ids$|pooler\.|cls\.|classifier\."
 FAMILIES = {
-    "bert": Family("TextEncoder", BERT, "bert.", BERT_UNUSED, _read_bert, _write_bert),
-    "vit": Family("VisionTransformer", VIT, "vit.", r"pooler\.", _read_vit, _write_vit),
+    "bert": TransformersFamily("TextEncoder", BERT, "bert.", BERT_UNUSED, _read_bert, _write_bert),
+    "vit": TransformersFamily("VisionTransformer", VIT, "vit.", r"pooler\.", _read_vit, _write_vit),
 }
 
 

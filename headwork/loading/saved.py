@@ -29,7 +29,7 @@ class Saved:
     tokenizer: PlainTokenizer | None = None
 
 
-def fitting(
+def check_parameters(
     definition: Definition, config: Any, state: Mapping[str, Any], where: str | Path, advice: str = ""
 ) -> dict[str, Any]:
     """The parameters under their current names, if they are what the config describes."""

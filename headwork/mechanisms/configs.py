@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from headwork.errors import InputError, unknown
 from headwork.mechanisms.feedforward import Activation
-from headwork.mechanisms.kernels import AttentionKind, Cell
+from headwork.mechanisms.kernels import AttentionKind, CellKind
 from headwork.mechanisms.layers import Placement
 
 MAX_COUNT = 2**31  # what no count of a config reaches
@@ -63,7 +63,7 @@ class Config(metaclass=ConfigMeta):
             if kind is bool and not isinstance(value, bool):
                 raise InputError(f"{field} is {value!r}. Give true or false.")
             if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
-                raise InputError(f"{field} is {value!r}. Give a number from 0 up to, not with, 1.")
+                raise InputError(f"{field} is {value!r}. Give a number from 0 up to but not including 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +222,6 @@ class RecurrentConfig(Config):
     image_size: int = 28
     channels: int = 1
     classes: int = 10
-    cell: Cell = "lstm"
+    cell: CellKind = "lstm"
     bidirectional: bool = False
     width: int = 200

@@ -29,7 +29,7 @@ def pad(values: Tensor, padding: int, dim: int) -> Tensor:
     return cat([zeros, values, zeros], dim)
 
 
-def _positions(name: str, length: int, size: int, stride: int, padding: int) -> int:
+def kernel_positions(name: str, length: int, size: int, stride: int, padding: int) -> int:
     """The number of positions of the kernel, where it fits."""
     if stride < 1 or padding < 0:
         raise InputError(
@@ -38,8 +38,8 @@ def _positions(name: str, length: int, size: int, stride: int, padding: int) -> 
         )
     if size > length + 2 * padding:
         raise InputError(
-            f"{name}: a kernel of {size} does not fit into {length} positions with padding {padding}. "
-            "Use a smaller kernel or more padding."
+            f"{name}: a kernel of {size} does not fit into {length} positions with padding {padding}. Use a "
+            f"kernel of at most {length + 2 * padding}, or a padding of at least {-(-(size - length) // 2)}."
         )
     return (length + 2 * padding - size) // stride + 1
 
@@ -108,7 +108,7 @@ def convolution_1d(
     Step(
         "output",
         "Y",
-        r"\textstyle\sum_{c,a,b} K_{c,a,b}\, I_{c,\, s i + a - p,\, s j + b - p}",
+        r"\textstyle\sum_{c,u,v} K_{c,u,v}\, I_{c,\, s i + u - p,\, s j + v - p}",
         "output_channel output_height output_width",
     ),
 )
@@ -143,7 +143,7 @@ def _convolve(
         kernel = kernel.unsqueeze(0).unsqueeze(0)
     sizes = kernel.shape[2:]
     for axis, size in enumerate(sizes, -axes):
-        _positions(name, values.shape[axis], size, stride, padding)
+        kernel_positions(name, values.shape[axis], size, stride, padding)
         values = pad(values, padding, axis)
     windows = _windows(values, sizes, stride)
     places = windows.shape[-2 * axes : -axes]
@@ -176,7 +176,7 @@ def toeplitz(
     [-1.0, -2.0]
     """
     length = signal.shape[-1]
-    count = _positions("toeplitz", length, kernel.shape[-1], stride, padding)
+    count = kernel_positions("toeplitz", length, kernel.shape[-1], stride, padding)
     rows = [_shifted(kernel, i * stride - padding, length) for i in range(count)]
     return note("output", note("matrix", stack(rows, 0)) @ signal)
 
@@ -207,7 +207,7 @@ def locally_connected(
     [1.0, 8.0]
     """
     length = signal.shape[-1]
-    count = _positions("locally-connected", length, kernels.shape[-1], stride, padding)
+    count = kernel_positions("locally-connected", length, kernels.shape[-1], stride, padding)
     if kernels.shape[-2] != count:
         raise InputError(
             f"locally-connected: {count} outputs need {count} rows of taps; "
@@ -240,7 +240,7 @@ def max_pooling(image: Tensor, *, size: int, stride: int | None = None, note: No
 def _pooled(image: Tensor, size: int, stride: int | None, name: str) -> Tensor:
     stride = size if stride is None else stride
     for length in image.shape[-2:]:
-        _positions(name, length, size, stride, 0)
+        kernel_positions(name, length, size, stride, 0)
     windows = _windows(image, (size, size), stride)
     return windows.reshape(*windows.shape[:-2], size * size)
 

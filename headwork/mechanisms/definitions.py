@@ -39,7 +39,7 @@ class Definition:
     old_parameters: Mapping[str, str] = field(default_factory=dict)  # prefixes of names: earlier -> current
     check: Check  # refuses inputs that do not fit
     # The rest of what the body takes, from a config and arrays of inputs: whole numbers, hashed.
-    hashed: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
+    hashed_inputs: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
 
     def current_parameters(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of a file under their current names."""

@@ -23,7 +23,7 @@ from headwork.mechanisms import fused_linear
 from headwork.mechanisms.attention import Mask, Number, _check, split
 from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
-from headwork.mechanisms.kernels import Cell, Kernels
+from headwork.mechanisms.kernels import CellKind, Kernels
 from headwork.mechanisms.linear import Features, check_chunks
 from headwork.mechanisms.parameters import ConvolutionParameters, RecurrentParameters
 from headwork.note import Note, silent
@@ -238,7 +238,7 @@ def patch_embedding(images: Tensor, filters: Tensor, bias: Tensor) -> Tensor:
     return _affine(rows, filters.flatten(1), bias)
 
 
-def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: Cell) -> Tensor:
+def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: CellKind) -> Tensor:
     """The twin of ``lstm``, ``gru`` and ``recurrence`` (tanh, all states); inputs are batch, time, width.
 
     Not under ``torch.compile``: take the mechanism there, whose unrolled steps the compiler fuses by itself.
@@ -260,7 +260,7 @@ def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: C
 class FusedKernels(Kernels):
     """They leave ``note`` alone: a model refuses it beforehand."""
 
-    only_outputs = True
+    skips_unread_tokens = True
     parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
         "softmax": multi_head_attention,
         "linear": partial(multi_head_attention, kind="linear"),
@@ -272,13 +272,15 @@ class FusedKernels(Kernels):
         "pooling": max_pooling,
     }
 
-    def noted(self, note: Note) -> dict[str, Any]:
+    def note_keyword(self, note: Note) -> dict[str, Any]:
         return {}
 
     def patch_embedding(self, images: Tensor, p: ConvolutionParameters, *, note: Note = silent) -> Tensor:
         return patch_embedding(images, p.filters, p.bias)
 
-    def recurrent(self, inputs: Tensor, p: RecurrentParameters, *, cell: Cell, note: Note = silent) -> Tensor:
+    def recurrent(
+        self, inputs: Tensor, p: RecurrentParameters, *, cell: CellKind, note: Note = silent
+    ) -> Tensor:
         # The compiler takes the unrolled steps, but not torch's own recurrent kernels; an exported graph has
         # one operation for a whole recurrence, but not for the plain one.
         exported = torch.compiler.is_exporting() and cell != "plain"

@@ -14,26 +14,26 @@ from headwork.mechanisms.attention import Tensor
 from headwork.mechanisms.configs import ConvolutionalConfig, RecurrentConfig, VisionTransformerConfig
 from headwork.mechanisms.convolution import convolution_2d, max_pooling
 from headwork.mechanisms.definitions import IMAGES, check_images, model
-from headwork.mechanisms.kernels import PLAIN, Cell, Kernels
-from headwork.mechanisms.layers import encoder_layer
+from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
+from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.parameters import Initial, new, parameter, part
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.mechanisms.transformer import (
-    POSITIONS,
     add_positions,
     encoder,
     encoder_parameters,
     matrix,
     position_parameters,
+    position_steps,
     stack_steps,
     zeros,
 )
 from headwork.note import Note, Step, inside, silent, steps_of
 from headwork.numbers import cat
 
-SCORES = Step("scores", "z", r"W p + b", "class")
-CELLS: dict[str, Cell] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
+SCORES = Step("scores", "z", r"W p + b_z", "class")
+CELLS: dict[str, CellKind] = {"lstm": "lstm", "gru": "gru", "rnn": "plain"}
 GATES = {"plain": 1, "lstm": 4, "gru": 3}
 
 
@@ -76,10 +76,10 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
 
 def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
     return (
-        *steps_of(convolution_2d, scope="patch embedding/convolution"),
-        Step("patch embedding/tokens", "X", r"\text{one row per patch}", "patch width"),
-        *POSITIONS,
-        *stack_steps(encoder_layer, config),
+        *steps_of(convolution_2d, scope="patch embedding/convolution", symbols={"Y": "F"}),
+        Step("patch embedding/tokens", "E", r"\text{one row per patch}", "patch width"),
+        *position_steps(rows="[c; E]" if config.pooling == "class token" else "E"),
+        *stack_steps(encoder_steps, config),
         Step("pooled", "p", r"\text{the class token, or the mean of all}", "width"),
         SCORES,
     )
@@ -111,7 +111,7 @@ def vision_transformer(
         each = first.expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         tokens = cat([each, tokens], -2)
     tokens = kernels.drop(add_positions(tokens, p.positions.table, note=note))
-    only = 1 if first is not None and kernels.only_outputs else None
+    only = 1 if first is not None and kernels.skips_unread_tokens else None
     tokens = encoder(p.transformer, config, tokens, num_outputs=only, note=note, kernels=kernels)
     pooled = note("pooled", tokens.mean(-2) if first is None else tokens[..., 0, :])
     return note("scores", kernels.linear(pooled, p.head.matrix, p.head.bias))
@@ -136,9 +136,9 @@ def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParam
 
 def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
     return (
-        *steps_of(convolution_2d, scope="block */convolution"),
+        *steps_of(convolution_2d, scope="block */convolution", symbols={"I": "{block </pooling/output|I}"}),
         Step("block */output", "F", r"\max(0, Y)", "channel output_height output_width"),
-        *steps_of(max_pooling, scope="block */pooling"),
+        *steps_of(max_pooling, scope="block */pooling", symbols={"Y": "D"}),
         Step("pooled", "p", r"\text{mean over all positions}", "channel"),
         SCORES,
     )
@@ -175,18 +175,18 @@ def convolutional_classifier(
     return note("scores", kernels.linear(pooled, parameters.head.matrix, parameters.head.bias))
 
 
-def recurrent_parameters(inputs: int, width: int, cell: Cell) -> trees.RecurrentParameters:
+def recurrent_parameters(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
     rows = GATES[cell] * width
     biases = {"b_x": zeros(rows), "b_h": zeros(rows)} if cell == "gru" else {"bias": zeros(rows)}
     return trees.RecurrentParameters(matrix(rows, inputs), matrix(rows, width), **biases)
 
 
-def directions_parameters(inputs: int, width: int, cell: Cell, both: bool) -> trees.DirectionsParameters:
+def directions_parameters(inputs: int, width: int, cell: CellKind, both: bool) -> trees.DirectionsParameters:
     one = recurrent_parameters(inputs, width, cell)
     return trees.DirectionsParameters(one, one if both else None)
 
 
-def directions_steps(cell: Cell, both: bool) -> tuple[Step, ...]:
+def directions_steps(cell: CellKind, both: bool) -> tuple[Step, ...]:
     mechanisms: dict[str, Callable[..., Tensor]] = {"plain": recurrence, "lstm": lstm, "gru": gru}
     sides = ("forwards", "backwards") if both else ("forwards",)
     return tuple(step for side in sides for step in steps_of(mechanisms[cell], scope=side))
@@ -197,7 +197,7 @@ def directions(
     inputs: Tensor,
     mask: Tensor = None,
     *,
-    cell: Cell,
+    cell: CellKind,
     note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:

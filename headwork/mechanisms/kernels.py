@@ -18,21 +18,21 @@ from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.note import Note, inside, silent
 from headwork.numbers import stack
 
-Cell = Literal["plain", "lstm", "gru"]
+CellKind = Literal["plain", "lstm", "gru"]
 AttentionKind = Literal["softmax", "linear"]
 Drop = Callable[[Tensor], Tensor]
 Layers = dict[Callable[..., Tensor], Callable[..., Tensor]]
 
 
-def keep(value: Tensor) -> Tensor:
-    """No dropout."""
+def no_dropout(value: Tensor) -> Tensor:
+    """The value as it is: what a kernel does for dropout unless a model trains."""
     return value
 
 
 class Kernels:
     """The mechanisms on nodes of parameters; a subclass may replace them by twins that know no ``note``."""
 
-    only_outputs = False  # whether the last block computes only what is read
+    skips_unread_tokens = False  # whether the last block computes only what is read
     layers: ClassVar[Layers] = {}  # twins of whole layers
     parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
         "softmax": multi_head_attention,
@@ -45,15 +45,15 @@ class Kernels:
         "pooling": max_pooling,
     }
 
-    def __init__(self, kind: AttentionKind = "softmax", drop: Drop = keep) -> None:
+    def __init__(self, kind: AttentionKind = "softmax", drop: Drop = no_dropout) -> None:
         self.kind, self.drop = kind, drop
 
-    def attending(self, kind: AttentionKind) -> "Kernels":
+    def with_attention(self, kind: AttentionKind) -> "Kernels":
         """These kernels, with the attention of a config."""
         return self if kind == self.kind else type(self)(kind, self.drop)
 
-    def noted(self, note: Note) -> dict[str, Any]:
-        """What a mechanism is told of the note."""
+    def note_keyword(self, note: Note) -> dict[str, Any]:
+        """The keyword by which a mechanism gets the note; twins have none."""
         return {"note": note}
 
     def attention(
@@ -66,27 +66,29 @@ class Kernels:
         **options: Any,
     ) -> Tensor:
         matrices, biases = (p.W_q, p.W_k, p.W_v, p.W_o), (p.b_q, p.b_k, p.b_v, p.b_o)
-        return self.parts[self.kind](tokens, *matrices, memory, *biases, **options, **self.noted(note))
+        return self.parts[self.kind](tokens, *matrices, memory, *biases, **options, **self.note_keyword(note))
 
     def feed_forward(
         self, tokens: Tensor, p: trees.FeedForwardParameters, *, note: Note = silent, **options: Any
     ) -> Tensor:
-        return self.parts["feed-forward"](tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options, **self.noted(note))
+        return self.parts["feed-forward"](
+            tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options, **self.note_keyword(note)
+        )
 
     def normalisation(
         self, tokens: Tensor, p: trees.NormalisationParameters, *, note: Note = silent, **options: Any
     ) -> Tensor:
-        return self.parts["normalisation"](tokens, p.scale, p.shift, **options, **self.noted(note))
+        return self.parts["normalisation"](tokens, p.scale, p.shift, **options, **self.note_keyword(note))
 
     def convolution(self, signal: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent) -> Tensor:
         """Along one axis or two, the size kept by padding; then ReLU."""
         convolve = self.parts[f"convolution {len(p.filters.shape) - 2}d"]
-        padding, scoped = p.filters.shape[-1] // 2, self.noted(inside(note, "convolution"))
+        padding, scoped = p.filters.shape[-1] // 2, self.note_keyword(inside(note, "convolution"))
         maps = convolve(signal, p.filters, p.bias, padding=padding, **scoped)
-        return self.parts["relu"](maps, **self.noted(note))
+        return self.parts["relu"](maps, **self.note_keyword(note))
 
     def max_pooling(self, maps: Tensor, *, size: int, note: Note = silent) -> Tensor:
-        return self.parts["pooling"](maps, size=size, **self.noted(note))
+        return self.parts["pooling"](maps, size=size, **self.note_keyword(note))
 
     def patch_embedding(
         self, images: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent
@@ -97,7 +99,7 @@ class Kernels:
         return note("tokens", maps.reshape(*maps.shape[:-2], maps.shape[-2] * maps.shape[-1]).mT)
 
     def recurrent(
-        self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: Cell, note: Note = silent
+        self, inputs: Tensor, p: trees.RecurrentParameters, *, cell: CellKind, note: Note = silent
     ) -> Tensor:
         """The state after each step (batch, time, state)."""
         if cell == "gru":

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from headwork.mechanisms.attention import Convention, Mask, Number, Tensor, multi_head_attention
 from headwork.mechanisms.feedforward import Activation, feed_forward
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import (
     DecoderLayerParameters,
     EncoderLayerParameters,
@@ -36,23 +36,42 @@ def _sublayer_steps(
     What goes into each is the last of what was taken so far.
     """
     rows = f"{{normalisation {k - 1}/output,normalisation {k}/output|X}}"
-    total = f"{{residual {k - 1},residual {k}|X}}"
     stream = f"{{residual {k - 1},normalisation {k - 1}/output|X}}"
-    own = {"X": total, "x": f"({total})", "c": f"(C_{k})", "b": rf"\beta_{k}", "Y": f"L_{k}"}
-    own |= {symbol: f"{symbol}_{k}" for symbol in ("C", "N", r"\mu", r"\sigma", r"\gamma")}
     return (
         *steps(scope=name, memory=memory or rows, symbols={"X": rows, **symbols}),
         Step(f"residual {k}", f"R_{k}", f"{stream} + {symbols['Y']}", "token width"),
-        *steps_of(layer_normalisation, scope=f"normalisation {k}", symbols=own),
+        *normalisation_steps(f"normalisation {k}", str(k), f"{{residual {k - 1},residual {k}|X}}"),
+    )
+
+
+FEED_FORWARD = partial(steps_of, feed_forward, always_x_W=True)
+PRIMED = "Q K V S A H J z W_q W_k W_v W_o b_q b_k b_v b_o"  # of attention to the memory
+
+
+def encoder_steps(attention: Callable[..., Tensor] = multi_head_attention) -> tuple[Step, ...]:
+    """The cards of an encoder layer with this kind of attention."""
+    return (
+        *_sublayer_steps(1, "attention", partial(steps_of, attention), Y="Z"),
+        *_sublayer_steps(2, "feed-forward", FEED_FORWARD, H="G", Y="U"),
+        _output(2),
+    )
+
+
+def decoder_steps(attention: Callable[..., Tensor] = multi_head_attention) -> tuple[Step, ...]:
+    """The cards of a decoder layer with this kind of attention."""
+    attend, primed = partial(steps_of, attention), {symbol: f"{symbol}'" for symbol in PRIMED.split()}
+    symbols = {"S'": "S_m'", **primed, "Y": "Z'"}
+    cross = _sublayer_steps(2, "cross-attention", attend, memory="M", **symbols)
+    return (
+        *_sublayer_steps(1, "attention", attend, **{"S'": "S_m", "Y": "Z"}),
+        *(replace(step, when=step.when and "memory_mask") for step in cross),
+        *_sublayer_steps(3, "feed-forward", FEED_FORWARD, H="G", Y="U"),
+        _output(3),
     )
 
 
 def _output(k: int) -> Step:
     return Step("output", "Y", f"{{residual {k},normalisation {k}/output|L_{k}}}", "token width")
-
-
-ATTENTION = partial(steps_of, multi_head_attention)
-FEED_FORWARD = partial(steps_of, feed_forward, always_x_W=True)
 
 
 def _by_hand(beta: Number, convention: Convention) -> dict[str, Any]:
@@ -92,9 +111,7 @@ def _residual(
 @mechanism(
     Input("tokens", "X", "token width", "one row per token"),
     *input_cards(EncoderLayerParameters),
-    *_sublayer_steps(1, "attention", ATTENTION, Y="Z"),
-    *_sublayer_steps(2, "feed-forward", FEED_FORWARD, H="G", Y="U"),
-    _output(2),
+    *encoder_steps(),
     gather=partial(gather, EncoderLayerParameters),
 )
 def encoder_layer(
@@ -127,13 +144,7 @@ def encoder_layer(
     Input("tokens", "X", "token width", "one row per token"),
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
     *input_cards(DecoderLayerParameters),
-    *_sublayer_steps(1, "attention", ATTENTION, Y="Z"),
-    *(
-        replace(step, when=step.when and "memory_mask")
-        for step in _sublayer_steps(2, "cross-attention", ATTENTION, memory="M", Y="Z'")
-    ),
-    *_sublayer_steps(3, "feed-forward", FEED_FORWARD, H="G", Y="U"),
-    _output(3),
+    *decoder_steps(),
     gather=partial(gather, DecoderLayerParameters),
 )
 def decoder_layer(

@@ -7,7 +7,7 @@ models use 1e-5.
 """
 
 from headwork.mechanisms.attention import Number, Tensor
-from headwork.note import Input, Note, Step, mechanism, silent
+from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 
 
 @mechanism(
@@ -54,3 +54,10 @@ def rms_normalisation(
     size = note("size", ((tokens * tokens).mean(-1, keepdim=True) + epsilon).sqrt())
     normalised = note("normalised", tokens / size)
     return note("output", normalised if scale is None else normalised * scale)
+
+
+def normalisation_steps(scope: str, k: str, rows: str) -> tuple[Step, ...]:
+    """The cards of a normalisation of these rows, its symbols told from others by ``k``."""
+    own = {"X": rows, "x": f"({rows})", "c": f"(C_{k})", "b": rf"\beta_{k}", "Y": f"L_{k}"}
+    own |= {symbol: f"{symbol}_{k}" for symbol in ("C", "N", r"\mu", r"\sigma", r"\gamma")}
+    return steps_of(layer_normalisation, scope=scope, symbols=own)

@@ -247,14 +247,18 @@ def _walk(tree: Any, name: str = "", path: str = "") -> Iterator[tuple[str, str,
             yield here, inner.removesuffix("/"), entry
 
 
+# What is added to the symbols of parameters in these parts of a model, where others have the same.
+MARKS = {"/embedding normalisation/": "_0", "/normalisation/": "_f", "cross-attention/": "'"}
+MARKS |= {"positions/table": "'", "types/table": "''", "head/bias": "_z"}
+
+
 def _card(entry: Field[Any], name: str, prefix: str = "", suffix: str = "") -> Input:
     symbol, axes, about = entry.metadata["card"]
-    if prefix:
-        symbol = rf"{symbol[0]}_{{{prefix[0]}{symbol[-1]}}}"
     about = f"of normalisation {suffix[1:]}; {about}" if suffix else about
-    if numbered := re.search(r"normalisation (\d+)/", name):
-        suffix = f"_{numbered[1]}"
-    return Input(name, symbol + suffix, axes, about, trained=True)
+    numbered = re.search(r"normalisation (\d+)/", name)
+    marks = [mark for scope, mark in MARKS.items() if scope in f"/{name}"]
+    mark = f"_{numbered[1]}" if numbered else "".join(marks[:1])
+    return Input(name, symbol + ("'" if prefix else suffix or mark), axes, about, trained=True)
 
 
 # --- parameters by hand: a layer's, by short names ----------------------------------------------------

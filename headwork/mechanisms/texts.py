@@ -28,17 +28,17 @@ from headwork.mechanisms.images import (
     rows_at,
 )
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.mechanisms.layers import encoder_layer
-from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.layers import encoder_steps
+from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import Initial, new, part
 from headwork.mechanisms.transformer import (
     EMBEDDING,
-    POSITIONS,
     add_positions,
     encoder,
     encoder_parameters,
     key_mask,
     position_parameters,
+    position_steps,
     stack_steps,
     zeros,
 )
@@ -68,10 +68,8 @@ def _text_encoder_parameters(config: TextEncoderConfig) -> TextEncoderParameters
 
 
 def _text_encoder_steps(config: TextEncoderConfig) -> tuple[Step, ...]:
-    steps = (EMBEDDING, *POSITIONS)
-    if config.embedding_normalisation:
-        steps += steps_of(layer_normalisation, scope="embedding normalisation")
-    return steps + stack_steps(encoder_layer, config)
+    normalised = normalisation_steps("embedding normalisation", "0", "X") * config.embedding_normalisation
+    return (EMBEDDING, *position_steps(), *normalised, *stack_steps(encoder_steps, config))
 
 
 def at_positions(values: Tensor, positions: Tensor | None) -> Tensor:
@@ -97,13 +95,13 @@ def text_encoder(
     mask: Tensor = None,
     types: Tensor = None,
     *,
-    kept: Tensor = None,
+    kept_positions: Tensor = None,
     note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Tokens (batch, token) in, one vector per token out.
 
-    ``types`` (batch, token) default to 0; ``kept`` (batch, position) leaves out all other tokens.
+    ``types`` (batch, token) default to 0; ``kept_positions`` (batch, position) leaves out all other tokens.
     """
     p = parameters
     vectors = kernels.look_up(p.embedding.table, tokens)
@@ -114,7 +112,7 @@ def text_encoder(
         scoped = inside(note, "embedding normalisation")
         vectors = kernels.normalisation(vectors, p.normalisation, epsilon=config.epsilon, note=scoped)
     # Only now, so that the tokens that are left have their own positions.
-    vectors, mask = at_positions(vectors, kept), key_mask(at_positions(mask, kept))
+    vectors, mask = at_positions(vectors, kept_positions), key_mask(at_positions(mask, kept_positions))
     return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, note=note, kernels=kernels)
 
 
@@ -182,7 +180,8 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
         steps = _text_encoder_steps(config)
     elif config.encoder == "convolution":
         output = Step("block */output", "F", r"\max(0, Y)", "output_channel output")
-        steps = (EMBEDDING, *steps_of(convolution_1d, scope="block */convolution"), output)
+        symbols = {"x": "{block </output,embedding|x}", "y": "Y", "k": "K"}
+        steps = (EMBEDDING, *steps_of(convolution_1d, scope="block */convolution", symbols=symbols), output)
     else:
         steps = (EMBEDDING, *directions_steps(config.encoder, config.bidirectional))
     pooled = Step("pooled", "p", r"\text{the mean of the tokens, or the first}", "width")
@@ -190,7 +189,7 @@ def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
         return (*steps, pooled, SCORES)
     new = r"v \in \{x_t,\ x_{t-1} x_t,\ x_{t-2} x_{t-1} x_t\} \text{, new}"
     ngrams = Step("n-grams", "U", rf"\sum_{{{new}}} r_v u_v", "token class")
-    total = Step("scores", "z", r"W p + b + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
+    total = Step("scores", "z", r"W p + b_z + \frac{1}{\sqrt{\sum_v r_v^2}} \sum_t U_t", "class")
     return (*steps, pooled, ngrams, total)
 
 
@@ -231,7 +230,7 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
     TOKENS,
     MASK,
     check=check_tokens,
-    hashed=hashed_ngrams,
+    hashed_inputs=hashed_ngrams,
     task="text",
     architectures={
         name: {"encoder": kind}
@@ -246,21 +245,21 @@ def text_classifier(
     mask: Tensor = None,
     *,
     ngrams: tuple[Tensor, Tensor] | None = None,
-    kept: Tensor = None,
+    kept_positions: Tensor = None,
     note: Note = silent,
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """Tokens (batch, token) in, a logit for each class out.
 
     ``ngrams`` are the rows (batch, token, 3) of the n-grams that each token ends, and 1 for those that occur
-    for the first time; ``kept`` (batch, position) leaves out all other tokens.
+    for the first time; ``kept_positions`` (batch, position) leaves out all other tokens.
     """
-    p, real = parameters, at_positions(mask, kept)
+    p, real = parameters, at_positions(mask, kept_positions)
     if config.encoder == "transformer":
-        readings = {"kept": kept, "note": note, "kernels": kernels}
+        readings = {"kept_positions": kept_positions, "note": note, "kernels": kernels}
         vectors = text_encoder(p.encoder, config, tokens, mask, **readings)
     else:
-        rows = kernels.look_up(p.encoder.embedding.table, at_positions(tokens, kept))
+        rows = kernels.look_up(p.encoder.embedding.table, at_positions(tokens, kept_positions))
         vectors = kernels.drop(note("embedding", rows))
         if config.encoder == "convolution":
             vectors = sliding_convolutions(p.encoder.body, vectors, real, note=note, kernels=kernels)
@@ -273,7 +272,7 @@ def text_classifier(
     )
     scores = kernels.linear(kernels.drop(pooled), p.head.matrix, p.head.bias)
     if p.ngrams is not None and ngrams is not None:
-        rows, new = (at_positions(value, kept) for value in ngrams)
+        rows, new = (at_positions(value, kept_positions) for value in ngrams)
         by_token, norm = ngram_logits(p.ngrams, rows, new, kernels)
         scores = scores + note("n-grams", by_token).sum(-2) / norm
     return note("scores", scores)

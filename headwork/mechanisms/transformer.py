@@ -6,14 +6,15 @@ sublayer and once at the end. The base model (width 512, hidden 2048, 8 heads, 6
 parameters and 512 for each word of its vocabulary, which source, target and output share.
 """
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from headwork.errors import InputError
 from headwork.mechanisms import parameters as trees
-from headwork.mechanisms.attention import Mask, Tensor
+from headwork.mechanisms.attention import Mask, Tensor, multi_head_attention
 from headwork.mechanisms.configs import (
     EncoderDecoderConfig,
     LanguageModelConfig,
@@ -22,15 +23,14 @@ from headwork.mechanisms.configs import (
 )
 from headwork.mechanisms.definitions import MASK, TOKENS, VECTORS, check_tokens, check_vectors, model
 from headwork.mechanisms.kernels import PLAIN, Kernels
-from headwork.mechanisms.layers import decoder_layer, encoder_layer
+from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
-from headwork.mechanisms.normalisation import layer_normalisation
+from headwork.mechanisms.normalisation import normalisation_steps
 from headwork.mechanisms.parameters import Initial, new, part
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Note, Step, inside, silent, steps_of
 
 EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
-POSITIONS = steps_of(learned_positions, scope="positions")
 
 
 # --- parameters -------------------------------------------------------------------------------------
@@ -64,17 +64,31 @@ decoder_parameters = partial(stack_parameters, trees.DecoderLayerParameters)
 
 
 # --- cards of the steps -----------------------------------------------------------------------------
-def stack_steps(layer: Callable[..., Any], config: TransformerConfig, scope: str = "") -> tuple[Step, ...]:
+def stack_steps(
+    layer: Callable[..., tuple[Step, ...]], config: TransformerConfig, scope: str = ""
+) -> tuple[Step, ...]:
     """The cards of a stack's steps, with those of linear attention where that is what runs."""
-    steps = steps_of(layer, scope=f"{scope}block *")
-    for name in ("attention", "cross-attention") if config.attention == "linear" else ():
-        within = f"{scope}block */{name}/"
-        if any(step.name.startswith(within) for step in steps):
-            steps = tuple(step for step in steps if not step.name.startswith(within))
-            steps += steps_of(multi_head_linear_attention, scope=within.removesuffix("/"))
-    if config.ends_normalised:
-        steps += steps_of(layer_normalisation, scope=f"{scope}normalisation")
-    return steps
+    attention = multi_head_linear_attention if config.attention == "linear" else multi_head_attention
+
+    def within(step: Step) -> Step:
+        before = ",positions/output,embedding normalisation/output,block </output|X}"
+        formula, columns = (text.replace("|X}", before) for text in (step.formula, step.columns))
+        return replace(step, name=f"{scope}block */{step.name}", formula=formula, columns=columns)
+
+    steps = tuple(map(within, layer(attention)))
+    rows = f"{{block {config.depth - 1}/output|X}}"
+    return steps + normalisation_steps(f"{scope}normalisation", "f", rows) * config.ends_normalised
+
+
+def position_steps(scope: str = "", rows: str = "E") -> tuple[Step, ...]:
+    """The cards of adding positions to these rows: then they are what the first block takes."""
+    symbols = {"X": rows, "Y": "X", "T": "T'"}
+    return steps_of(learned_positions, scope=f"{scope}positions", symbols=symbols)
+
+
+def last_rows(config: TransformerConfig, scope: str = "") -> str:
+    """The symbol of what comes out of a stack, in a formula."""
+    return f"{{{scope}block {config.depth - 1}/output,{scope}normalisation/output|Y}}"
 
 
 # --- stacks -----------------------------------------------------------------------------------------
@@ -90,7 +104,7 @@ def _stack(
     **masks: Mask,
 ) -> Tensor:
     """Blocks one after another, and a normalisation at the end where the config has one."""
-    kernels = kernels.attending(config.attention)
+    kernels = kernels.with_attention(config.attention)
     layer = kernels.layers.get(layer, layer)
     for i, block in enumerate(parameters.blocks):
         last = num_outputs is not None and i == len(parameters.blocks) - 1
@@ -118,7 +132,7 @@ def _stack(
     "encoder",
     TransformerConfig,
     encoder_parameters,
-    partial(stack_steps, encoder_layer),
+    partial(stack_steps, encoder_steps),
     VECTORS,
     check=check_vectors,
 )
@@ -146,7 +160,7 @@ def encoder(
     "decoder",
     TransformerConfig,
     decoder_parameters,
-    partial(stack_steps, decoder_layer),
+    partial(stack_steps, decoder_steps),
     VECTORS,
     Input("memory", "M", "batch key width"),
     check=check_vectors,
@@ -199,8 +213,8 @@ def _language_model_parameters(config: LanguageModelConfig) -> LanguageModelPara
 
 
 def _language_model_steps(config: LanguageModelConfig) -> tuple[Step, ...]:
-    scores = Step("scores", "Z", r"Y T^\top", "token word")
-    return (EMBEDDING, *POSITIONS, *stack_steps(encoder_layer, config), scores)
+    scores = Step("scores", "z", rf"{last_rows(config)} T^\top", "token word")
+    return (EMBEDDING, *position_steps(), *stack_steps(encoder_steps, config), scores)
 
 
 @model(
@@ -247,13 +261,18 @@ def _encoder_decoder_parameters(config: EncoderDecoderConfig) -> EncoderDecoderP
 
 
 def _encoder_decoder_steps(config: EncoderDecoderConfig) -> tuple[Step, ...]:
-    formula, sides = r"\sqrt{d}\, T_{x}", ("encoder", "decoder")
+    words = {"encoder/": "s", "decoder/": "t"}
+    memory = last_rows(config, "encoder/")
+    decoder = stack_steps(decoder_steps, config, "decoder/")
     return (
-        *(Step(f"{side}/embedding", "E", formula, "token width") for side in sides),
-        *(step for side in sides for step in steps_of(learned_positions, scope=f"{side}/positions")),
-        *stack_steps(encoder_layer, config, "encoder/"),
-        *stack_steps(decoder_layer, config, "decoder/"),
-        Step("scores", "Z", r"Y T^\top", "token word"),
+        *(
+            Step(f"{side}embedding", "E", rf"\sqrt{{d}}\, T_{{{x}}}", "token width")
+            for side, x in words.items()
+        ),
+        *(step for side in words for step in position_steps(side)),
+        *stack_steps(encoder_steps, config, "encoder/"),
+        *(replace(step, formula=re.sub(r"\bM\b", lambda _: memory, step.formula)) for step in decoder),
+        Step("scores", "z", rf"{last_rows(config, 'decoder/')} T^\top", "token word"),
     )
 
 

@@ -22,7 +22,7 @@ from headwork.checkpoint_files import (
 )
 from headwork.errors import unknown
 from headwork.loading import Saved, read_saved
-from headwork.loading.saved import fitting
+from headwork.loading.saved import check_parameters
 from headwork.models.model import MODELS, Model
 
 
@@ -40,7 +40,7 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
         raise unknown("model to save", name, MODELS)
     state = model.state_dict()
     advice = "Only what its config describes can be read again."
-    fitting(model.definition, model.config, state, name, advice)
+    check_parameters(model.definition, model.config, state, name, advice)
     config = {"format": FORMAT, "model": name, "config": asdict(model.config)}
     return write_model(folder, config, state, model.tokenizer)
 

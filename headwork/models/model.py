@@ -22,7 +22,7 @@ from headwork.errors import InputError
 from headwork.mechanisms.configs import Backend, Config
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, Task, classifier_definition
 from headwork.mechanisms.fused import FusedKernels
-from headwork.mechanisms.kernels import Kernels, keep
+from headwork.mechanisms.kernels import Kernels, no_dropout
 from headwork.mechanisms.native import NativeKernels
 from headwork.mechanisms.parameters import Initial, is_node
 from headwork.note import Input, Note, Step, silent
@@ -110,7 +110,7 @@ class Model(Parameters):
         native = self.config.backend == "native" and fast is FusedKernels
         kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fast
         rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
-        kernels = kind(drop=partial(functional.dropout, p=rate) if rate else keep)
+        kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout)
         result: Tensor = self.definition.function(
             self.tree(), self.config, *inputs, note=note, kernels=kernels, **options
         )

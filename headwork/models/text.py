@@ -62,7 +62,7 @@ class TextClassifier(Model):
         self.check(tokens, mask, note=note)
         share = self.config.word_dropout if self.training else 0.0
         kept = random_positions(tokens, mask, 1 - share) if share else None
-        return self.run(tokens, mask, ngrams=self.ngrams_of(tokens, mask), kept=kept, note=note)
+        return self.run(tokens, mask, ngrams=self.ngrams_of(tokens, mask), kept_positions=kept, note=note)
 
     def ngrams_of(self, tokens: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         """The rows (batch, token, 3) of each token's n-grams, and whether each is the first of its text."""

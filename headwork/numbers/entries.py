@@ -241,7 +241,9 @@ class ExactNumbers:
             return self.power(text, self.sympy.E, value)
         if name in ("floor", "ceil"):
             if not value.is_Rational:
-                raise unreadable(text, f"{name} of what is no fraction. Leave out --exact for decimals.")
+                raise unreadable(
+                    text, f"{name} of something that is not a fraction. Leave out --exact for decimals."
+                )
             return self.sympy.Integer(getattr(math, name)(Fraction(int(value.p), int(value.q))))
         count = sum(len(v.args) if v.func is self.sympy.Max else 1 for v in values)
         if name == "max" and count > MAX_IN_MAXIMUM:
@@ -251,7 +253,7 @@ class ExactNumbers:
         except ValueError:  # two numbers that are equal, which SymPy cannot tell
             raise unreadable(text, f"{name} of numbers that cannot be compared.") from None
         if result.has(self.sympy.AccumBounds):
-            raise unreadable(text, f"{name} of infinity is no number.")
+            raise unreadable(text, f"{name} of infinity is not a number.")
         return result
 
 
@@ -296,7 +298,7 @@ class DecimalNumbers:
         try:
             return float((functions.get(name) or getattr(math, name))(*values))
         except OverflowError:
-            raise unreadable(text, f"{name} of infinity is no number.") from None
+            raise unreadable(text, f"{name} of infinity is not a number.") from None
         except ValueError:
             raise unreadable(text, f"{name} of a number that is not positive.") from None
 

@@ -76,16 +76,16 @@ class Names:
 
 
 @lru_cache(maxsize=20_000)
-def whole(value: Any) -> Any:
+def expand_names(value: Any) -> Any:
     """The value with the definitions in place of all names; one that becomes too long is refused.
 
     >>> name = NamedNumber("u_1")
     >>> name.definition = sympy.sqrt(2) + 1
-    >>> print(whole(name / 2))
+    >>> print(expand_names(name / 2))
     1/2 + sqrt(2)/2
     """
     names = value.atoms(NamedNumber)
-    value = value.xreplace({name: whole(name.definition) for name in names})
+    value = value.xreplace({name: expand_names(name.definition) for name in names})
     if names and len(exact_text(value)) > LONGEST_WHOLE:
         raise TooLarge(f"an exact number takes more than {LONGEST_WHOLE} characters without names.")
     return value

@@ -27,7 +27,7 @@ Index = tuple[int, ...]
 Axes = int | tuple[int, ...]
 Compute = Callable[..., Any]
 PYTHONS_ERF = np.frompyfunc(math.erf, 1, 1)
-BESIDE_ANY = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
+MIXED_OPERANDS = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
 
 
 class Node(NamedTuple):
@@ -63,7 +63,7 @@ class Rule:
 def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any]) -> NDArray[Any]:
     """The array that the operation gives. What is undefined becomes nan, which is shown."""
     rule, exact = OPERATIONS[name], arrays[0].dtype.kind == "O"
-    if len(arrays) > 1 and name not in BESIDE_ANY and (arrays[1].dtype.kind == "O") != exact:
+    if len(arrays) > 1 and name not in MIXED_OPERANDS and (arrays[1].dtype.kind == "O") != exact:
         raise TypeError("exact and decimal numbers do not mix: make the constant from the input")
     if exact:
         # numpy takes a single exact cell out of its array: this puts it back.
@@ -238,7 +238,8 @@ def _cumsum_cell(tensor: HandTensor, index: Index) -> Tree:
     return operation("sum", *_cells_along(tensor, index)[: index[tensor.node.options["axis"]] + 1])
 
 
-def _softmax(array: NDArray[Any], *, axis: int) -> Any:
+def array_softmax(array: NDArray[Any], *, axis: int = -1) -> Any:
+    """The softmax of decimals, shifted by the largest so that no exponential overflows."""
     powers = np.exp(array - np.max(array, axis=axis, keepdims=True))
     return powers / np.sum(powers, axis=axis, keepdims=True)
 
@@ -350,7 +351,7 @@ OPERATIONS: dict[str, Rule] = {
     "sum": Rule(np.sum, _along("sum")),
     "amax": Rule(np.max, _along("max"), np.frompyfunc(_larger, 2, 1).reduce),
     "cumsum": Rule(np.cumsum, _cumsum_cell),
-    "softmax": Rule(_softmax, _softmax_cell, _exact_softmax),
+    "softmax": Rule(array_softmax, _softmax_cell, _exact_softmax),
     "transpose": Rule(np.swapaxes, _transposed_cell, rearranges=True),
     "reshape": Rule(lambda x, *, shape: x.reshape(shape), _reshaped_cell, rearranges=True),
     "unsqueeze": _rearranging(np.expand_dims),

@@ -250,7 +250,7 @@ class _Latex:
     def environment(self, word: str) -> str:
         named = MATRIX.match(self.text, self.position)
         if named is None:
-            raise unreadable(self.text, f"\\{word} of something that is no matrix.")
+            raise unreadable(self.text, f"\\{word} of something that is not a matrix.")
         self.position = named.end()
         matrix = "matrix" in named[1] or named[1] == "array"
         if named[1] == "array" and word == "begin" and (columns := COLUMNS.match(self.text, self.position)):

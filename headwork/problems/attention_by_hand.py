@@ -52,8 +52,7 @@ def a2(solution: Solution) -> None:
     rounded = [[round(float(x), 4) for x in row] for row in trace["weights"].values.tolist()]
     early = trace.what_if("weights", rounded)["output"].values[0][1:]
     solution.check("output 0 from weights rounded to four digits", early, "0.6621", rounded=4)
-    solution.say("""Note: these matrices are symmetric, so a transposed product (x W for W x, K Q^T for Q K^T)
-    would go unnoticed.""")
+    solution.say("The last two checks below have matrices that tell W x from x W.")
     other: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1", "W_q": "1 2; 0 1", "W_k": "0 1; 2 1", "beta": "1"}
     scores = [
         explain("self-attention", exact=True, convention=convention, **other)["scores"].values

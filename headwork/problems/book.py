@@ -17,7 +17,6 @@ from headwork.documents.writing import cell_text, number_text
 from headwork.errors import unknown
 from headwork.files import own_toml
 from headwork.numbers import HandTensor
-from headwork.numbers.exact import decimal, exact_text, sign, tidy
 from headwork.numbers.typed import read_array
 from headwork.readings import Trace, TraceValue
 from headwork.readings.showing import trace_data
@@ -132,12 +131,23 @@ def _array_text(value: Any) -> str:
 
 
 def _cell_text(value: Any) -> str:
-    return exact_text(tidy(value)) if hasattr(value, "free_symbols") else number_text(value, 4)
+    if not hasattr(value, "free_symbols"):
+        return number_text(value, 4)
+    from headwork.numbers.exact import exact_text, tidy  # when it is needed: SymPy takes a second to import
+
+    return exact_text(tidy(value))
+
+
+def _decimal(value: Any) -> float | None:
+    if not hasattr(value, "free_symbols"):
+        return float(value)
+    from headwork.numbers.exact import decimal
+
+    return decimal(value)
 
 
 def _round_all(value: Any, digits: int) -> list[str]:
-    cells = np.asarray(value, object).flat
-    return [f"{decimal(x) if hasattr(x, 'free_symbols') else float(x):.{digits}f}" for x in cells]
+    return [f"{_decimal(x):.{digits}f}" for x in np.asarray(value, object).flat]
 
 
 def _same(ours: Any, expected: Any) -> bool:
@@ -150,9 +160,11 @@ def _same(ours: Any, expected: Any) -> bool:
 
 def _equal(ours: Any, correct: Any) -> bool:
     if hasattr(ours, "free_symbols") and hasattr(correct, "free_symbols"):
+        from headwork.numbers.exact import sign
+
         difference = (ours - correct).expand()
         return bool(difference == 0 or (not difference.free_symbols and sign(difference) == 0))
-    number = decimal(correct) if hasattr(correct, "free_symbols") else float(correct)
+    number = _decimal(correct)
     return number is not None and bool(abs(float(ours) - number) <= CLOSE * (1 + abs(number)))
 
 

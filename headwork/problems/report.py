@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose, tint
+from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose
 from headwork.documents.blocks import Inline
+from headwork.documents.plots import new_plot, tint
 from headwork.files import new_path, write_atomic
 from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, entries, summary
@@ -27,18 +28,16 @@ ABOUT = (
 
 def weights_figure() -> Any:
     """The weights of A2 for several beta, side by side."""
-    from matplotlib.figure import Figure
-
-    plot = Figure(figsize=(11, 2.3), layout="constrained")
-    for axes, beta in zip(plot.subplots(1, len(BETAS)), BETAS, strict=True):
+    plot, panels = new_plot(11, 2.3, 1, len(BETAS))
+    for axes, beta in zip(panels, BETAS, strict=True):
         weights = explain("self-attention", **{**A2, "beta": beta})["weights"].values
         image = axes.imshow(weights, cmap=tint(), vmin=0, vmax=1)
         for i, j in np.ndindex(weights.shape):
             axes.text(j, i, f"{weights[i, j]:.2f}", ha="center", va="center", fontsize=7)
         title = f"beta = {beta.replace('oo', '∞')}"
         axes.set(title=title, xticks=range(4), yticks=range(4), xlabel="key")
-    plot.axes[0].set_ylabel("query")
-    plot.colorbar(image, ax=plot.axes, label="weight")
+    panels[0].set_ylabel("query")
+    plot.colorbar(image, ax=panels, label="weight")
     return plot
 
 

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from headwork.documents import Table
+from headwork.documents import Table, new_plot
 from headwork.files import own_toml
 from headwork.problems.book import Solution, problem
 
@@ -22,8 +22,6 @@ def kept_runs() -> dict[str, Any]:
 
 def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
     """The figures of these runs, their curves as a table and as a figure."""
-    from matplotlib.figure import Figure
-
     runs = {label: kept_runs()[name] for label, name in names.items()}
     figures = [
         (label, run["command"], f"{run['test_accuracy']:.2%}", f"results/{names[label]}")
@@ -42,15 +40,15 @@ def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
         if any(epoch <= len(curve) for curve in curves.values())
     ]
     solution.show(Table("Curves on validation, by epoch", ("epoch", *curves), rows))
-    plot = Figure(figsize=(10, 4), layout="constrained")
-    for axes, quantity in zip(plot.subplots(1, 2), ("loss", "accuracy"), strict=True):
+    plot, panels = new_plot(10, 4, 1, 2)
+    for axes, quantity in zip(panels, ("loss", "accuracy"), strict=True):
         for colour, (label, run) in zip(("#0072B2", "#D55E00", "#009E73"), runs.items(), strict=True):
             for part, line in (("validation", "o-"), ("training", "--")):
                 curve = run[f"{part} {quantity}"]
                 axes.plot(range(1, len(curve) + 1), curve, line, color=colour, ms=3, label=f"{label}, {part}")
         axes.set(xlabel="epoch", ylabel=quantity, title=quantity)
         axes.grid(alpha=0.25)
-    plot.axes[0].legend(fontsize="small")
+    panels[0].legend(fontsize="small")
     solution.show(plot)
     return list(runs.values())
 

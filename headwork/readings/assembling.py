@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -13,8 +13,11 @@ from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.readings.trace import Trace, TraceValue
 
+# The parts of a model that have the same steps: sides, and blocks.
+PLACE = re.compile(r"^((?:(encoder|decoder|forwards|backwards)/)?(?:block (\d+)/)?)")
+PARAMETERS = r"[Wb]_\w'?|\\(?:gamma|beta)_\w"
 TOKEN_AXES = ("token", "query", "patch")
-TIME_STEP = re.compile(r"(?:^|/)step (\d+)/")
+COUNTED = re.compile(r"(?:^|/)(?:step|chunk|head) (\d+)/")
 # At beta = infinity S stands without beta, which would make it infinite; the weights are the limit.
 SOFTMAX = re.compile(r"\\operatorname\{softmax\}\((.*?)\) \\text\{ over keys\}")
 HARD = (
@@ -47,7 +50,10 @@ def assemble(
     convention = options.get("convention", usual.default if usual else "W x")
     hard = isinstance(options.get("beta"), float) and math.isinf(options["beta"])
 
-    symbols = {path: mechanism.step(path).symbol for path in noted or recorded}
+    cards: dict[str, Input | Step] = {c.name: c for c in mechanism.inputs if c.name in inputs}
+    cards |= {path: mechanism.step(path) for path in noted or recorded}
+    marked = marks(cards)
+    symbols = {path: marked(path, card.symbol) for path, card in cards.items() if isinstance(card, Step)}
 
     def shown(path: str, card: Input | Step, value: Any) -> TraceValue:
         if not isinstance(value, HandTensor):
@@ -55,7 +61,7 @@ def assemble(
         order = list(range(len(value.shape)))
         if (axis := token_axis(card, value)) is not None and columns:
             order.append(order.pop(axis))
-        symbol, formula = card.symbol, ""
+        symbol, formula = marked(path, card.symbol), ""
         if isinstance(card, Step):
             scope = path.removesuffix(path.rpartition("/")[2])
             without = [name.removeprefix(scope) for name in missing]
@@ -63,10 +69,11 @@ def assemble(
             formula = formula_for(
                 card, columns=columns, convention=convention, missing=without, path=path, taken=dict(before)
             )
+            formula = marked(path, formula)
             if hard:
                 formula = SOFTMAX.sub(HARD, formula.replace(r"\beta\, ", ""))
-            if time := TIME_STEP.search(path):
-                symbol = symbol.replace("_t", f"_{{{time[1]}}}")
+            if counted := COUNTED.search(path):
+                symbol = re.sub(r"_[th]\b", f"_{{{counted[1]}}}", symbol)
         return TraceValue(path, card, value, tuple(order), symbol, formula, names=(names or {}).get(path, ()))
 
     return kind(
@@ -77,6 +84,28 @@ def assemble(
         warnings=[],
         **settings,
     )
+
+
+def marks(cards: Mapping[str, Input | Step]) -> Callable[[str, str], str]:
+    """Marks symbols of parts that a model has several times: of a path and a text, Q^{(e0)} for Q."""
+    places = {path: PLACE.findall(path)[0] for path in cards}
+    sides, blocks = (len({place[i] for place in places.values()} - {""}) > 1 for i in (1, 2))
+    own: dict[str, set[str]] = {}
+    for path, card in cards.items():
+        own.setdefault(places[path][0], set()).add(card.symbol)
+
+    def marked(path: str, text: str) -> str:
+        scope, side, block = PLACE.findall(path)[0]
+        mark = f"^{{({side[:1] * sides + block * blocks})}}"
+        names = sorted(map(re.escape, own.get(scope, ())), key=len, reverse=True)
+        known = "|".join([*(re.sub("_t$", r"_(?:[t\\d]|\\{t-1\\})", name) for name in names), PARAMETERS])
+        token = rf"(?<![A-Za-z\\])(?:{known})(?![A-Za-z'])(\^\{{\(\w+\)\}})?"  # marked already, it stays
+        if mark == "^{()}":
+            return text
+        text = re.sub(token, lambda found: found[0] if found[1] else found[0] + mark, text)
+        return re.sub(r"\^\{(\(\w+\))\}\^(\\top|\w)", r"^{\1\2}", text)  # a mark and a power share one place
+
+    return marked
 
 
 def effective_options(mechanism: Mechanism, options: Mapping[str, Any]) -> dict[str, Any]:

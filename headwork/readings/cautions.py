@@ -73,7 +73,8 @@ def _constant_tokens(trace: "Trace") -> Iterator[str]:
 def _causal(trace: "Trace") -> Iterator[str]:
     for path, scores in _numbers(trace, "scores"):
         queries, keys = scores.shape[-2:]
-        if isinstance(trace.options.get("mask"), str) and keys > queries:
+        own = "cross-attention/" not in path  # a decoder's mask is for its own tokens
+        if own and isinstance(trace.options.get("mask"), str) and keys > queries:
             last = f"the queries count as the last {queries} of the {keys} positions"
             yield f"{path}: {last}, so query 0 may attend to keys 0 to {keys - queries}."
 

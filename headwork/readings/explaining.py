@@ -50,15 +50,15 @@ def explain(
     if tokens_as not in ("rows", "columns"):
         raise unknown("tokens_as", tokens_as, ["rows", "columns"])
     settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits, "random": random}
-    again = partial(_again, slug, settings, dict(arguments))
-    work = partial(_work, slug, arguments, replacing or {}, random, tokens_as == "columns", digits, again)
+    rerun = partial(_rerun, slug, settings, dict(arguments))
+    work = partial(_work, slug, arguments, replacing or {}, random, tokens_as == "columns", digits, rerun)
     try:
         return work(exact=exact)
     except SymbolFound:
         return work(exact=True)
 
 
-def _again(slug: str, settings: dict[str, Any], arguments: dict[str, Any], **changes: Any) -> Trace:
+def _rerun(slug: str, settings: dict[str, Any], arguments: dict[str, Any], **changes: Any) -> Trace:
     return explain(slug, **{**settings, **arguments, **changes})
 
 
@@ -84,7 +84,7 @@ def _work(
     random: Any,
     columns: bool,
     digits: int,
-    again: Callable[..., Trace],
+    rerun: Callable[..., Trace],
     *,
     exact: bool,
 ) -> Trace:
@@ -130,7 +130,7 @@ def _work(
         exact=exact,
         digits=digits,
         replaced=replacing,
-        again=again,
+        rerun=rerun,
         names=names,
     )
     trace.warnings.extend(cautions(trace, columns=columns))

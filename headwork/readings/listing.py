@@ -1,15 +1,13 @@
-"""All mechanisms with their inputs, options and steps, from the cards: a list, and a page for the docs."""
+"""All mechanisms with their inputs, options and steps, from the cards."""
 
 from collections.abc import Iterator
-from textwrap import fill
 from typing import Any, Literal, get_args, get_origin
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.documents import Document, Item, Items
-from headwork.documents.formulas import formula_for, plain_formula
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Mechanism
-from headwork.readings.assembling import TOKEN_AXES, effective_options
+from headwork.readings.assembling import TOKEN_AXES
 from headwork.readings.models_by_hand import CONVENTION, by_hand
 
 
@@ -22,7 +20,7 @@ def mechanism_list() -> Document:
 def _item(mechanism: Mechanism) -> Item:
     inputs = (c.name if c.name in mechanism.required else f"[{c.name}]" for c in mechanism.inputs)
     lines = [f"inputs   {', '.join(inputs)}"]
-    if options := list(_options(mechanism)):
+    if options := list(option_texts(mechanism)):
         lines.append(f"options  {', '.join(options)}")
     if mechanism.slug not in MECHANISMS:
         lines.append(f"convention  {CONVENTION}")
@@ -30,7 +28,8 @@ def _item(mechanism: Mechanism) -> Item:
     return Item(mechanism.about, mechanism.slug, more=tuple(lines))
 
 
-def _options(mechanism: Mechanism) -> Iterator[str]:
+def option_texts(mechanism: Mechanism) -> Iterator[str]:
+    """Each option with its type and its default."""
     hints = mechanism.option_types()
     for name, parameter in mechanism.options.items():
         usual = parameter.default
@@ -47,32 +46,3 @@ def _type_text(hint: Any) -> str:
         return "causal | matrix" if "mask" in marks else "number"
     inner = [part for part in get_args(hint) if part is not type(None)]
     return _type_text(inner[0]) if inner else "whole number" if hint is int else "number"
-
-
-def mechanism_table() -> str:
-    """docs/mechanisms.md: every mechanism's inputs, options and steps."""
-    origin = "Made from the cards by `python -m headwork.readings.listing`; do not edit."
-    lines, rule = ["# Mechanisms", "", origin, ""], "|---|---|---|---|"
-    for mechanism in MECHANISMS.values():
-        convention = effective_options(mechanism, {}).get("convention", "W x")
-        about = fill(mechanism.about, 100)
-        lines += [f"## {mechanism.slug}", "", about, "", "| input | symbol | axes | |", rule]
-        for card in mechanism.inputs:
-            need = "" if card.name in mechanism.required else "optional; "
-            axes = card.axes.replace(" ", " x ")
-            lines.append(f"| `{card.name}` | ${card.symbol}$ | {axes} | {need}{card.about} |")
-        if options := ", ".join(f"`{option}`" for option in _options(mechanism)):
-            lines += ["", fill(f"Options: {options}.", 100, break_long_words=False, break_on_hyphens=False)]
-        lines += ["", "| step | symbol | formula | axes |", rule]
-        taken: dict[str, str] = {}
-        for step in mechanism.steps:
-            formula = formula_for(step, columns=False, convention=convention, path=step.name, taken=taken)
-            taken |= {} if step.when else {step.name: step.symbol}
-            only, axes = f" (with {step.when})" if step.when else "", step.axes.replace(" ", " x ")
-            lines.append(f"| `{step.name}`{only} | ${step.symbol}$ | {plain_formula(formula)} | {axes} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(mechanism_table())

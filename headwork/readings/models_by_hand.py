@@ -22,7 +22,7 @@ from headwork.numbers.typed import read_tensor
 CONVENTION = "W x; feed-forward x W, as published"
 SMALL = {"width": 2, "heads": 1, "depth": 1, "classes": 2, "epsilon": 0}
 HIDDEN = ("backend", "dropout", "word_dropout", "ngrams")  # fields that say nothing by hand
-SMALLEST = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to, not with, the second
+SMALLEST = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to but not including the second
 
 
 def find_model(slug: str) -> Definition | None:
@@ -89,7 +89,7 @@ def by_hand(
         *parameters.values(),
         *definition.steps(config),
         gather=lambda trained: build(template, absent | trained, definition.slug),
-        needed=tuple(path for path in parameters if path not in optional and path not in values),
+        required_parameters=tuple(path for path in parameters if path not in optional and path not in values),
     )
     return mechanism, values
 

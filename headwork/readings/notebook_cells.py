@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 88
 MAX_STEPS = 40  # with cells of their own; the trace shows them all
-LIMIT = re.compile(r"limit as (\S+) -> (\S+)")  # the title that Trace.limit gives
 
 
 def notebook_cells(trace: "Trace") -> Iterator[Block]:
@@ -48,7 +46,7 @@ def _prints(expression: str, result: Any, before: str = "") -> Code:
 # --- the problem, typed in again -----------------------------------------------------------------
 def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
     """Code that works the same problem again."""
-    mechanism, settings, passed = trace.again.args  # type: ignore[union-attr]
+    mechanism, settings, passed = trace.rerun.args  # type: ignore[union-attr]
     arguments = {name: _typed(trace, name, value) for name, value in passed.items() if value is not None}
     chosen = {"exact": trace.exact, "tokens_as": settings["tokens_as"], "digits": trace.digits}
     usual = {"exact": False, "tokens_as": "rows", "digits": 4}
@@ -58,17 +56,17 @@ def _problem_code(trace: "Trace", replaced: dict[str, str]) -> str:
         swaps = ", ".join(f"{_literal(path)}: {_literal(text)}" for path, text in replaced.items())
         lines.append(f"replacing = {{{swaps}}}")
         more += ", replacing=replacing"
-    limit = LIMIT.fullmatch(trace.title)
-    then = f".limit({_literal(limit[1])}, {_literal(limit[2].replace('∞', 'oo'))})" if limit else ""
+    limit = trace.limited
+    then = f".limit({', '.join(map(_literal, limit))})" if limit else ""
     lines.append(f"trace = headwork.explain({_literal(mechanism)}, **problem{more}){then}")
-    if not (trace.warnings or limit) and trace.again and trace.again(replacing=replaced).warnings:
+    if not (trace.warnings or limit) and trace.rerun and trace.rerun(replacing=replaced).warnings:
         lines.append("trace.warnings.clear()")
     return "\n".join([*lines, "trace"])
 
 
 def can_be_typed(trace: "Trace") -> bool:
     """Whether the trace holds its problem, so that there is code for it; that of a model does not."""
-    return trace.again is not None and trace.mechanism.slug in MECHANISMS
+    return trace.rerun is not None and trace.mechanism.slug in MECHANISMS
 
 
 def _typed(trace: "Trace", name: str, value: Any) -> Any:
@@ -160,10 +158,10 @@ def _hard_attention(trace: "Trace") -> Iterator[Block]:
     if "beta" not in trace.options or not weights:
         return
     try:
-        result = trace.again(beta="oo")[weights[0]]  # type: ignore[misc]
+        result = trace.rerun(beta="oo")[weights[0]]  # type: ignore[misc]
     except InputError:
         return
-    mechanism, settings, _ = trace.again.args  # type: ignore[union-attr]
+    mechanism, settings, _ = trace.rerun.args  # type: ignore[union-attr]
     more, numbers = (", exact=True", "exact") if trace.exact else ("", "values")
     more += f", tokens_as={_literal(settings['tokens_as'])}" if settings["tokens_as"] != "rows" else ""
     problem = f'{_literal(mechanism)}, **{{**problem, "beta": "oo"}}{more}'

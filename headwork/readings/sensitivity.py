@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwork.documents import Document, Figure, Table
+from headwork.documents import Document, Figure, Table, new_plot
 from headwork.documents.writing import number_text
 from headwork.errors import InputError, sizes_in_words
 from headwork.mechanisms import attention
@@ -105,10 +105,7 @@ class Sensitivity:
 
     def figure(self) -> Any:
         """Output change against beta, each query with its worst case."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7, 4), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = new_plot(7, 4)
         colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
         finite = np.isfinite(self.betas)
         betas = np.array(self.betas)[finite]

@@ -128,10 +128,10 @@ def _entry(value: "TraceValue") -> dict[str, Any]:
 
 def _without_names(number: Any) -> str | None:
     """An exact number as text that can be typed back in; None where that is too long."""
-    from headwork.numbers.naming import whole
+    from headwork.numbers.naming import expand_names
 
     try:
-        return str(exact_texts(np.array(whole(number), object))[()])
+        return str(exact_texts(np.array(expand_names(number), object))[()])
     except TooLarge:
         return None
 

@@ -137,8 +137,9 @@ class Trace(Shown):
     exact: bool
     digits: int = 4
     title: str = ""
+    limited: tuple[str, str] | None = None  # the symbol of a limit, and what it tends to
     replaced: Mapping[str, Any] = field(default_factory=dict)
-    again: "Callable[..., Trace] | None" = field(default=None, repr=False, compare=False)
+    rerun: "Callable[..., Trace] | None" = field(default=None, repr=False, compare=False)
 
     # --- looking things up --------------------------------------------------------------------
 
@@ -211,15 +212,15 @@ class Trace(Shown):
 
     def what_if(self, path: str, value: Any) -> "Trace":
         """The same problem with one step replaced; the later steps follow from it."""
-        assert self.again is not None
+        assert self.rerun is not None
         if path not in self.steps:
             raise unknown(f"step of {self.mechanism.slug}", path, self.steps)
-        return self.again(replacing={**self.replaced, path: value})
+        return self.rerun(replacing={**self.replaced, path: value})
 
     def limit(self, symbol: str, to: Any) -> "Trace":
         """Every step in the limit as one symbol goes to a number, ``oo`` or ``-oo``."""
         from headwork.numbers.limits import limit
-        from headwork.numbers.naming import whole
+        from headwork.numbers.naming import expand_names
         from headwork.numbers.typed import read_number
 
         name = read_number(symbol, exact=True)
@@ -231,18 +232,18 @@ class Trace(Shown):
                 raise InputError(
                     f"limit: no step holds the symbol '{symbol}'. Type it instead of a number first."
                 )
-            assert self.again is not None
-            trace = self.again(exact=True, replacing=self.replaced, **{symbol: symbol})
+            assert self.rerun is not None
+            trace = self.rerun(exact=True, replacing=self.replaced, **{symbol: symbol})
 
         def at_limit(value: TraceValue) -> TraceValue:
-            cells = map_cells(lambda x: limit(whole(x), name, target), value.raw.array)
+            cells = map_cells(lambda x: limit(expand_names(x), name, target), value.raw.array)
             return replace(value, raw=HandTensor(cells), names=())
 
         steps = dict(trace.steps)
         if symbol == "beta" == str(trace.options.get("beta")) and str(target) == "oo" and not trace.replaced:
             # beta S grows without bound: the scores are shown as where beta = oo is typed, without beta.
-            assert trace.again is not None
-            hard = trace.again(exact=True, beta="oo").steps
+            assert trace.rerun is not None
+            hard = trace.rerun(exact=True, beta="oo").steps
             steps = {
                 path: hard[path]
                 if path.endswith(("scores", "masked"))
@@ -250,7 +251,8 @@ class Trace(Shown):
                 for path, step in steps.items()
             }
         steps = {path: at_limit(value) for path, value in steps.items()}
-        return replace(trace, steps=steps, title=with_infinity(f"limit as {symbol} -> {to}"))
+        title = with_infinity(f"limit as {symbol} -> {to}")
+        return replace(trace, steps=steps, title=title, limited=(symbol, str(to)))
 
     # --- showing it -----------------------------------------------------------------------------
 

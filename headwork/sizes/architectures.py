@@ -21,7 +21,7 @@ from headwork.mechanisms.configs import current_names
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
-from headwork.sizes.counting import BIASES, axes_of, check_heads_divide_width, check_sizes, too_large
+from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, too_large
 from headwork.sizes.layers import Size, grid, sides
 from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
 
@@ -94,7 +94,7 @@ def model_rows(
         counted = Row(name=part, **work.take())
         if inside and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
             axes = next(step.axes for step in steps if step.matches(path))
-            row = replace(row, shape=value.shape, axes=axes_of(axes, value.shape))
+            row = replace(row, shape=value.shape, axes=axis_words(axes, value.shape))
         ran[part] = sum_rows(part, [row, counted], shape=row.shape, axes=row.axes)
         return value
 

@@ -55,7 +55,7 @@ def check_heads_divide_width(where: str, width: int, heads: int) -> None:
 
 
 def shapes_of(
-    what: Mechanism, sizes: Mapping[str, int], *, without: Sequence[str] = (), batch: int | None = None
+    mechanism: Mechanism, sizes: Mapping[str, int], *, without: Sequence[str] = (), batch: int | None = None
 ) -> dict[str, tuple[int, ...]]:
     """The shape of each input by the words of its card; what is neither trained nor needed is left out.
 
@@ -64,8 +64,8 @@ def shapes_of(
     (4, 8)
     """
     shapes = {}
-    for entry in what.inputs:
-        optional = entry.name not in what.required
+    for entry in mechanism.inputs:
+        optional = entry.name not in mechanism.required
         if entry.name in without or (optional and not entry.trained and entry.name not in sizes):
             continue
         shape = tuple(sizes[_word(entry, word, sizes)] for word in entry.axes.split())
@@ -97,29 +97,29 @@ def count_rows(
     >>> [(row.name, row.shape, row.multiply_adds) for row in rows if row.multiply_adds]
     [('hidden', (5, 16), 320), ('output', (5, 4), 320)]
     """
-    what = get_mechanism(name)
+    mechanism = get_mechanism(name)
     work = OperationCount()
-    shapes = shapes_of(what, sizes, without=without, batch=batch)
-    rows = [_input_row(entry, shapes[entry.name]) for entry in what.inputs if entry.name in shapes]
-    convention = what.options.get("convention")
+    shapes = shapes_of(mechanism, sizes, without=without, batch=batch)
+    rows = [_input_row(entry, shapes[entry.name]) for entry in mechanism.inputs if entry.name in shapes]
+    convention = mechanism.options.get("convention")
     applied = "x W" if convention is None else options.get("convention", convention.default)
-    missing = [entry.name for entry in what.inputs if entry.name not in shapes]
+    missing = [entry.name for entry in mechanism.inputs if entry.name not in shapes]
 
     def note(path: str, value: Any, /) -> Any:
-        step = what.step(path)
+        step = mechanism.step(path)
         rows.append(
             Row(
                 name=path,
                 shape=value.shape,
-                axes=axes_of(step.axes, value.shape),
+                axes=axis_words(step.axes, value.shape),
                 formula=formula_for(step, columns=columns, convention=applied, missing=missing),
                 **work.take(),
             )
         )
         return value
 
-    with too_large(what.slug):
-        what.run({**{n: ShapeTensor(s, work) for n, s in shapes.items()}, **options}, note)
+    with too_large(mechanism.slug):
+        mechanism.run({**{n: ShapeTensor(s, work) for n, s in shapes.items()}, **options}, note)
     return rows
 
 
@@ -143,13 +143,13 @@ def _input_row(entry: Input, shape: tuple[int, ...]) -> Row:
     return Row(
         name=entry.name,
         shape=shape,
-        axes=axes_of(entry.axes, shape),
+        axes=axis_words(entry.axes, shape),
         weights=prod(shape) if entry.trained and not bias else None,
         biases=prod(shape) if bias else None,
     )
 
 
-def axes_of(axes: str, shape: Sequence[int]) -> str:
+def axis_words(axes: str, shape: Sequence[int]) -> str:
     """The axis words of a shape, with the leading batch that cards leave out."""
     words = axes.split()[-len(shape) :] if shape else []
     return " ".join(["batch"] * (len(shape) - len(words)) + words)

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, Literal
 
 from headwork.errors import InputError, TooLarge, unknown
+from headwork.mechanisms.convolution import kernel_positions
 from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
 from headwork.sizes.ledger import Ledger, Row, sum_rows
 
@@ -25,13 +26,7 @@ def output_size(size: int, kernel: int, stride: int = 1, padding: int = 0, where
     """
     check_sizes(where, size=size, kernel=kernel, stride=stride)
     check_sizes(where, 0, padding=padding)
-    if kernel > size + 2 * padding:
-        needed = -(-(kernel - size) // 2)
-        raise InputError(
-            f"{where}: a kernel of {kernel} does not fit into {size} positions with padding {padding}. "
-            f"Use a kernel of at most {size + 2 * padding}, or a padding of at least {needed}."
-        )
-    return (size + 2 * padding - kernel) // stride + 1
+    return kernel_positions(where, size, kernel, stride, padding)
 
 
 def sides(where: str, name: str, size: Size) -> tuple[int, int]:

@@ -43,17 +43,21 @@ def mechanisms_that_scale() -> tuple[str, ...]:
     >>> "self-attention" in mechanisms_that_scale(), "patches" in mechanisms_that_scale()
     (True, False)
     """
-    return tuple(slug for slug, what in MECHANISMS.items() if _countable(what))
+    return tuple(slug for slug, mechanism in MECHANISMS.items() if _countable(mechanism))
 
 
-def _countable(what: Mechanism) -> bool:
-    words = {word for entry in _inputs(what) for word in entry.axes.split()}
-    known = {"heads", *(card.name for card in what.inputs), *(("size",) if "stride" in what.options else ())}
-    return words <= {*SIZE_OF, "hidden"} and set(what.required) <= known
+def _countable(mechanism: Mechanism) -> bool:
+    words = {word for entry in _inputs(mechanism) for word in entry.axes.split()}
+    known = {
+        "heads",
+        *(card.name for card in mechanism.inputs),
+        *(("size",) if "stride" in mechanism.options else ()),
+    }
+    return words <= {*SIZE_OF, "hidden"} and set(mechanism.required) <= known
 
 
-def _inputs(what: Mechanism) -> list[Input]:
-    return [entry for entry in what.inputs if entry.trained or entry.name in what.required]
+def _inputs(mechanism: Mechanism) -> list[Input]:
+    return [entry for entry in mechanism.inputs if entry.trained or entry.name in mechanism.required]
 
 
 @cache
@@ -68,22 +72,22 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     >>> str(growth("multi-head-attention", heads=2)["multiply-adds"])
     '2 n^2 d + 4 n d^2'
     """
-    what = get_mechanism(mechanism)
+    chosen = get_mechanism(mechanism)
     check_sizes("growth", heads=heads, hidden=hidden)
-    if not _countable(what):
+    if not _countable(chosen):
         raise InputError(
-            f"growth: {what.slug} has sizes that do not grow by themselves. Known: "
+            f"growth: {chosen.slug} has sizes that do not grow by themselves. Known: "
             f"{', '.join(mechanisms_that_scale())}."
         )
-    names = _sizes_of(what)
-    if depthwise and "groups" not in what.options:
+    names = _sizes_of(chosen)
+    if depthwise and "groups" not in chosen.options:
         raise InputError(
-            f"growth: {what.slug} has no groups. Only convolution-1d and convolution-2d can be depthwise."
+            f"growth: {chosen.slug} has no groups. Only convolution-1d and convolution-2d can be depthwise."
         )
 
     @cache
     def counts(values: tuple[int, ...]) -> dict[str, tuple[int, int]]:
-        return _counts(what, dict(zip(names, values, strict=True)), heads, hidden, depthwise)
+        return _counts(chosen, dict(zip(names, values, strict=True)), heads, hidden, depthwise)
 
     scale = {name: heads if name == "d" else 1 for name in names}
     nodes = {name: [x * scale[name] for x in NODES[name]] for name in names}
@@ -105,9 +109,9 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     total = sum_rows("total", rows)
     products, others = total.multiply_adds, total.other_operations
     if not isinstance(products, Polynomial) or not isinstance(others, Polynomial):
-        raise InputError(f"growth: {what.slug} notes no steps that could be counted.")
+        raise InputError(f"growth: {chosen.slug} notes no steps that could be counted.")
     return Ledger(
-        title=f"growth of {what.slug}",
+        title=f"growth of {chosen.slug}",
         rows=rows,
         facts={
             "multiply-adds": products,
@@ -115,56 +119,57 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
             "other operations": others,
             "order": f"O({(products + others).order()})",
         },
-        notes=tuple(_notes(what, names, products, heads, hidden, depthwise)),
+        notes=tuple(_notes(chosen, names, products, heads, hidden, depthwise)),
         summed=True,
     )
 
 
-def _sizes_of(what: Mechanism) -> list[str]:
+def _sizes_of(mechanism: Mechanism) -> list[str]:
     """Which of n, m, d, k, s its inputs are made of."""
-    image = any("height" in entry.axes.split() for entry in what.inputs)
-    words = [word for entry in _inputs(what) for word in entry.axes.split()]
+    image = any("height" in entry.axes.split() for entry in mechanism.inputs)
+    words = [word for entry in _inputs(mechanism) for word in entry.axes.split()]
     used = {"s" if image and word == "width" else SIZE_OF.get(word, "d") for word in words}
-    used |= {"k"} if "size" in what.options else set()
+    used |= {"k"} if "size" in mechanism.options else set()
     return [name for name in NODES if name in used]
 
 
 def _counts(
-    what: Mechanism, at: Mapping[str, int], heads: int, hidden: int, depthwise: bool
+    mechanism: Mechanism, at: Mapping[str, int], heads: int, hidden: int, depthwise: bool
 ) -> dict[str, tuple[int, int]]:
     """Multiply-adds and other operations of each step's card; the steps of a recurrence are one."""
     sizes = {word: at[size] for word, size in SIZE_OF.items() if size in at}
     sizes["hidden"] = hidden * at.get("d", 1)
     if "s" in at:
         sizes["width"] = at["s"]
-    if what.slug.startswith("recurrence"):
+    if mechanism.slug.startswith("recurrence"):
         sizes["output"] = at["d"]
-    options: dict[str, Any] = {"heads": heads} if "heads" in what.options else {}
-    if "padding" in what.options:
+    options: dict[str, Any] = {"heads": heads} if "heads" in mechanism.options else {}
+    if "padding" in mechanism.options:
         options["padding"] = at["k"] // 2
-    if "size" in what.options:
+    if "size" in mechanism.options:
         options |= {"size": at["k"], "stride": 1}
     if depthwise:
         options["groups"] = at["d"]
         sizes["group_channel"] = 1
     totals: dict[str, tuple[int, int]] = {}
-    for row in count_rows(what.slug, sizes, **options):
+    for row in count_rows(mechanism.slug, sizes, **options):
         if not isinstance(row.multiply_adds, int) or not isinstance(row.other_operations, int):
             continue
-        name = what.step(row.name).name
+        name = mechanism.step(row.name).name
         before = totals.get(name, (0, 0))
         totals[name] = (before[0] + row.multiply_adds, before[1] + row.other_operations)
     return totals
 
 
 def _notes(
-    what: Mechanism, names: list[str], products: Polynomial, heads: int, hidden: int, depthwise: bool
+    mechanism: Mechanism, names: list[str], products: Polynomial, heads: int, hidden: int, depthwise: bool
 ) -> list[str]:
     settings = {
-        f"{heads} heads." if heads > 1 else "1 head.": "heads" in what.options,
-        f"The hidden width is {hidden} d.": any("hidden" in entry.axes.split() for entry in what.inputs),
-        "Stride 1, padded so that the output has as many positions as the input.": "padding" in what.options,
-        "Stride 1.": "size" in what.options,
+        f"{heads} heads." if heads > 1 else "1 head.": "heads" in mechanism.options,
+        f"The hidden width is {hidden} d.": any("hidden" in entry.axes.split() for entry in mechanism.inputs),
+        "Stride 1, padded so that the output has as many positions as the input.": "padding"
+        in mechanism.options,
+        "Stride 1.": "size" in mechanism.options,
         "As many groups as channels (depthwise).": depthwise,
     }
     notes = ["; ".join(f"{name}: {MEANING[name]}" for name in names) + "."]

@@ -50,4 +50,4 @@ def _fit(split: TextSplit) -> Any:
             warnings.simplefilter("ignore")  # one that has not quite converged is still something to beat
             return make_pipeline(counts, LinearSVC(random_state=0)).fit(split.texts, split.labels)
     except ValueError:
-        return "no word stands in two texts"
+        return "no word occurs in two texts"

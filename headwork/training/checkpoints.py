@@ -99,7 +99,7 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
             log(f"! the checkpoint of step {step_of(newest):,} is damaged and not used: {error}{moved}")
     if damaged:
         raise InputError(
-            f"{run_folder}: none of its {len(damaged)} checkpoints is whole (see above). "
+            f"{run_folder}: none of its {len(damaged)} checkpoints is intact (see above). "
             "Train again into another folder."
         )
     return None

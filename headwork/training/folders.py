@@ -27,7 +27,7 @@ from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
 from headwork.files import new_path, parse_json, read_bytes, refuse_links
 from headwork.loading import LoadedModel, Saved, read_saved
-from headwork.loading.saved import fitting
+from headwork.loading.saved import check_parameters
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints
@@ -277,7 +277,7 @@ def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files)
     """The parameters of a checkpoint; a run that asks for others, or for many more, is refused."""
     definition, where = classifier_definition(run.model), step_folder / PARAMETERS
     state = read_tensors(files[PARAMETERS], where)
-    return Saved(definition, run.model, fitting(definition, run.model, state, where))
+    return Saved(definition, run.model, check_parameters(definition, run.model, state, where))
 
 
 def new_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:

@@ -292,7 +292,7 @@ def _check_open(run: RunConfig, path: str) -> None:
     if encoder and path.startswith("model.") and path not in SETTABLE_WITH_ENCODER:
         raise InputError(
             f"--set {path}: the pretrained encoder '{encoder}' decides that. "
-            f"Open are {', '.join(sorted(SETTABLE_WITH_ENCODER))}."
+            f"These can be set: {', '.join(sorted(SETTABLE_WITH_ENCODER))}."
         )
 
 

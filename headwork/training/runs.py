@@ -59,7 +59,7 @@ def train(run: RunConfig, folder: str | Path, *, log: Log = to_stderr, data: Dat
             log(f"restarted by torchrun: resuming {path}")
             return _resume(path, processes, log, data, other_processes=False)
         if processes.is_main:
-            check_new(path, processes.world_size)
+            check_new_folder(path, processes.world_size)
         prepared = _settle_backend(_prepare_in_turn(processes, run, None, log, data), processes)
         with locked(path, processes):
             return run_to_end(prepared, path, processes, log)
@@ -94,7 +94,7 @@ def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_p
             return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
         state = json.loads(files[checkpoints.STATE])
         with as_written(folder / checkpoints.STATE):
-            check_same(folder, state, run.threads, processes, other_processes, log)
+            check_same_setup(folder, state, run.threads, processes, other_processes, log)
             before = DataInfo.read(state["facts"], folder / DATA)
         prepared = _prepare_in_turn(processes, run, start_files.get(TOKENIZER), log, data)
         check_data(folder, before, prepared.info)
@@ -343,7 +343,7 @@ def locked(folder: Path, processes: Group) -> Iterator[None]:
 
 
 # --- checks -------------------------------------------------------------------------------------
-def check_new(folder: Path, processes: int) -> None:
+def check_new_folder(folder: Path, processes: int) -> None:
     if (folder / CONFIG).exists():
         kept = checkpoints.step_folders(folder)
         step = f" (step {checkpoints.step_of(kept[-1]):,})" if kept else ""
@@ -357,7 +357,7 @@ def check_new(folder: Path, processes: int) -> None:
         raise InputError(f"{folder} is not empty and holds no run. Choose another folder with --out.")
 
 
-def check_same(
+def check_same_setup(
     folder: Path, state: Any, threads: int, processes: Group, other_processes: bool, log: Log
 ) -> None:
     """The checkpoint is of as many processes; what else may change the bits is told."""

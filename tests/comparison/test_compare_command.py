@@ -104,8 +104,8 @@ def test_a_stopped_comparison_is_resumed(tmp_path):
     with pytest.raises(
         StoppedError, match=r"1 of 3 measurements are saved in .* Resume with the same command"
     ):
-        measurements.run_measurements(three(ran, stop_at="b"), tmp_path, say=messages.append)
-    results = measurements.run_measurements(three(ran), tmp_path, say=messages.append)
+        measurements.run_measurements(three(ran, stop_at="b"), tmp_path, log=messages.append)
+    results = measurements.run_measurements(three(ran), tmp_path, log=messages.append)
     assert ran == ["a", "b", "c"]
     assert list(results) == ["a", "b", "c"]
     assert (
@@ -130,12 +130,12 @@ def test_a_stopped_comparison_is_resumed(tmp_path):
 )
 def test_a_damaged_or_foreign_file_is_reported_and_measured_again(tmp_path, damage):
     ran, messages = [], []
-    measurements.run_measurements(three(ran), tmp_path, say=messages.append)
+    measurements.run_measurements(three(ran), tmp_path, log=messages.append)
     path = measurements.path_of(tmp_path, three([])[0])
     damaged = damage(path.read_text())
     path.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
     ran.clear()
-    results = measurements.run_measurements(three(ran), tmp_path, say=messages.append)
+    results = measurements.run_measurements(three(ran), tmp_path, log=messages.append)
     assert ran == ["a"]
     assert results["a"]["value"] == "a"
     assert messages[0] == f"! {path} is damaged or from another program: measured again."
@@ -144,14 +144,14 @@ def test_a_damaged_or_foreign_file_is_reported_and_measured_again(tmp_path, dama
 def test_other_settings_have_other_files(tmp_path):
     both = [Measurement("a", {"seed": seed}, lambda seed=seed: {"seed": seed}, 1) for seed in (0, 1)]
     for one in both:
-        measurements.run_measurements([one], tmp_path, say=lambda line: None)
+        measurements.run_measurements([one], tmp_path, log=lambda line: None)
     assert [measurements.load(tmp_path, one)["seed"] for one in both] == [0, 1]
 
 
 def test_foreign_files_stay(tmp_path):
     (tmp_path / "measurements").mkdir()
     (tmp_path / "measurements" / "notes.json").write_text("mine")
-    measurements.run_measurements(three([]), tmp_path, say=lambda line: None)
+    measurements.run_measurements(three([]), tmp_path, log=lambda line: None)
     assert (tmp_path / "measurements" / "notes.json").read_text() == "mine"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -21,6 +23,7 @@ from pypdf import PdfReader
 from headwork import explain
 from headwork.cli.app import app, register
 from headwork.cli.output import Output
+from headwork.courses.sheets import Sheet, key_text, read_course, read_key, sheet_for
 from headwork.documents import (
     Arithmetic,
     Attention,
@@ -49,6 +52,8 @@ from headwork.documents import (
 )
 from headwork.documents.formats import find_format, format_names
 from headwork.errors import InputError
+from headwork.exercises import generate
+from headwork.exercises.questions import answer_sheet, build_question
 
 register()
 TOKENS = '--set tokens="1 2; 2 0; 0 1"'
@@ -90,6 +95,9 @@ MORE = {  # further ways of some commands
     "problems check": "problems A1 --check",
     "build list": "build --list",
     "course find": "course --find permutation",
+    "course hand-out": "course task2",
+    "predict own images": "predict digits",
+    "grade class": "grade CLASS --key KEY",
     "equal list": "equal --list",
 }
 ACTS = {
@@ -185,7 +193,14 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "answer.toml").write_text('[answers.mine]\nweights = "1/2 1/2"\n')
     handin = '[[section]]\ntitle = "One"\ntext = "The *sum* is $\\\\frac{1}{2}$."\nproblems = "A1"\n'
     (tmp_path / "handin.toml").write_text(handin)
-    return {"OWN": "exercise.toml", "ANSWER": "answer.toml", "HANDIN": "handin.toml"}
+    (tmp_path / "course.toml").write_text('secret = "a course secret"\n[[exercise]]\nkind = "output-size"\n')
+    sheet = sheet_for(read_course("course.toml"), "ada", "Ada")
+    for folder in ("class", "key"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "key" / "ada.toml").write_text(key_text(sheet))
+    (tmp_path / "class" / "ada.toml").write_text(answer_sheet(sheet.exercises, student="ada", origin=False))
+    files = {"OWN": "exercise.toml", "ANSWER": "answer.toml", "HANDIN": "handin.toml"}
+    return files | {"CLASS": "class", "KEY": "key"}
 
 
 @pytest.mark.parametrize("call", [c for n, c in (CALLS | MORE).items() if n not in SLOW])
@@ -198,6 +213,14 @@ def test_a_command_in_every_format(call, files, headwork_command):
 
 
 @pytest.mark.soak
+def test_the_book_in_every_format(headwork_command):
+    for name in set(format_names()) - {"text"}:  # without a format, it is only listed
+        code, out, err = headwork_command("problems", "--as", name)
+        assert code == 0, err
+        check_format(name, out)
+
+
+@pytest.mark.soak
 def test_commands_on_a_run_in_every_format(tmp_path, monkeypatch, headwork_command):
     from PIL import Image
 
@@ -206,7 +229,7 @@ def test_commands_on_a_run_in_every_format(tmp_path, monkeypatch, headwork_comma
     settings = ("--data", "digits", "--epochs", "1", "--set", "model.depth=1", "--out", "run")
     assert headwork_command("train", "vision", *settings)[0] == 0
     files = {"RUN": "run", "IMAGE": "black.png"}
-    for call in (CALLS[name] for name in sorted(SLOW)):
+    for call in [*(CALLS[name] for name in sorted(SLOW)), f"{CALLS['predict']} --why"]:
         for name in format_names():
             arguments = [files.get(word, word) for word in shlex.split(call)]
             code, out, err = headwork_command(*arguments, "--as", name)
@@ -223,7 +246,23 @@ HOSTILE = [
     "[x](javascript:alert(1)) ![y](data:z)",
     "**bold** `code` | cell\n# heading",
     "字 é β ∞ 😀",
+    '#eval("1+1") *b* @ref <lab> // c ] [ ${ {{7*7}} {% raw %}',
+    "'\"\"\"+__import__('os').system('true')+\"",
 ]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_title_goes_into_files_and_code_as_it_is(name, tmp_path):
+    """An exercise as TOML and in a notebook's code; emoji are no pairs of surrogates there."""
+    made = replace(generate("output-size", 1), title=name, question=name + "\x07")
+    sheet = Sheet(name, {"1": made}, "ada", name)
+    (tmp_path / "key.toml").write_text(key_text(sheet))
+    assert read_key(tmp_path / "key.toml") == sheet
+    assert tomllib.loads(answer_sheet({"1": made}, student=name, sheet=name))["sheet"] == name
+    cells = json.loads(build_question(made).to_notebook())["cells"]
+    code = next(cell["source"] for cell in cells if "exercise_from" in "".join(cell["source"]))
+    tree = ast.parse("".join(code))
+    assert name in [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
 
 
 def hostile_document(name):

@@ -174,6 +174,12 @@ def test_the_keyboard_reaches_every_cell_with_one_stop_a_table(opened: Any) -> N
     assert not panel.is_visible()
 
 
+def test_code_that_scrolls_is_a_stop_of_the_keyboard(opened: Any) -> None:
+    page = opened(Document("", (Code("x " * 200), Code("short"))).to_html(), width=390)
+    page.wait_for_function("document.querySelector('pre').tabIndex === 0")
+    assert page.locator("pre").nth(1).get_attribute("tabindex") == "-1"
+
+
 def test_a_tap_shows_the_arithmetic_and_a_tap_elsewhere_puts_it_away(opened: Any) -> None:
     page = opened(explain("self-attention", **A2, beta=1, exact=True).to_html(), width=390, touch=True)
     _cell(page, "output", 0, 1).tap()

@@ -518,7 +518,7 @@ def test_paths_limit_and_what_is_kept() -> None:
         headwork.attention_of(encoder, x, limit=400)
     with pytest.raises(InputError, match=r"unknown tensor to keep 'keys'\. Did you mean 'key'"):
         headwork.attention_of(encoder, x, keep=("keys",))
-    with pytest.raises(InputError, match="function is no torch module"):
+    with pytest.raises(InputError, match="function is not a torch module"):
         headwork.attention_of(lambda x: x, x)
 
 

@@ -100,12 +100,12 @@ def test_a_head_is_taken_along_its_axis(language: LanguageModel) -> None:
 
 def test_formulas_are_those_that_ran(language: LanguageModel) -> None:
     steps = trace(language, TOKENS)
-    assert steps["block 0/attention/joined"].symbol == "J"
-    assert "W_o^" in steps["block 0/attention/output"].formula
-    assert "W_1^" not in steps["block 0/feed-forward/hidden"].formula
+    assert steps["block 0/attention/joined"].symbol == "J^{(0)}"
+    assert r"W_o^{(0)\top}" in steps["block 0/attention/output"].formula
+    assert r"\top" not in steps["block 0/feed-forward/hidden"].formula
     assert "M" not in steps["block 0/attention/key"].formula
     pair = EncoderDecoder(EncoderDecoderConfig(vocabulary=11, width=8, hidden=16, heads=2, depth=1))
-    assert "M" in trace(pair, TOKENS, TOKENS)["decoder/block 0/cross-attention/key"].formula
+    assert "Y^{(e)} W_k'" in trace(pair, TOKENS, TOKENS)["decoder/block 0/cross-attention/key"].formula
 
 
 def test_filters_by_path(language: LanguageModel) -> None:

@@ -57,6 +57,12 @@ def test_recorded_names_are_the_cards(working: Any, example: Any) -> None:
         assert met == (not card.when or effective(what, example, card.when) is not None), card.name
 
 
+def test_each_value_has_a_symbol_of_its_own(example: Any) -> None:
+    trace = explain(example.slug, **example.inputs, **example.options)
+    symbols = [value.symbol for value in trace.everything()]
+    assert len(set(symbols)) == len(symbols)
+
+
 def test_recorded_shapes_are_the_cards(working: Any, example: Any, given: Any) -> None:
     what = MECHANISMS[example.slug]
     values = given(example, "decimal")

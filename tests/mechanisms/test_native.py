@@ -27,6 +27,8 @@ SMALL = {"tokens": 5, "width": 32, "heads": 2, "hidden": 48}
 OTHERS = [  # odd numbers of tokens, one token, wide and narrow
     {"tokens": 1, "width": 32, "heads": 1, "hidden": 16},
     {"tokens": 17, "width": 96, "heads": 3, "hidden": 192},
+    {"tokens": 19, "width": 96, "heads": 4, "hidden": 192},  # heads of 24, padded
+    {"tokens": 7, "width": 48, "heads": 6, "hidden": 32},
     {"tokens": 33, "width": 64, "heads": 1, "hidden": 64},
     {"tokens": 50, "width": 64, "heads": 4, "hidden": 128},
     {"tokens": 50, "width": 128, "heads": 8, "hidden": 512},
@@ -172,7 +174,7 @@ def test_what_does_not_fit_goes_to_the_fused_kernels(monkeypatch):
     changes = [
         {"normalisation": "post"},
         {"mask": "causal"},
-        {"kernels": FUSED.attending("linear")},
+        {"kernels": FUSED.with_attention("linear")},
         {"kernels": dropping},
     ]
     for change in changes:
@@ -189,7 +191,7 @@ def test_what_does_not_fit_goes_to_the_fused_kernels(monkeypatch):
     [
         (SMALL, {"CXX": "no-such-compiler"}, "no C++ compiler (g++) was found"),
         (SMALL, {"CXX": "false"}, "the C++ compiler failed"),
-        ({**SMALL, "heads": 4}, {}, "a multiple of 16"),
+        ({**SMALL, "hidden": 40}, {}, "multiples of 16"),
     ],
 )
 def test_without_a_kernel_the_fused_one_is_used_and_that_is_said_once(

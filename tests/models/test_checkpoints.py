@@ -189,7 +189,7 @@ def test_tensors_that_do_not_fit_are_named(read: Any, saved: Path) -> None:
         with pytest.raises(InputError, match=f"model.safetensors: {told}"):
             read(saved)
     with_manifest(saved, parameters=b"no tensors at all")
-    with pytest.raises(InputError, match=r"model.safetensors: not a whole safetensors file"):
+    with pytest.raises(InputError, match=r"model.safetensors: not a complete safetensors file"):
         read(saved)
 
 

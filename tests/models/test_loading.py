@@ -201,7 +201,7 @@ def test_no_words_beyond_the_vocabulary(cases: dict[str, Any], tmp_path: Path) -
     with pytest.raises(InputError, match="token 13 is beyond the vocabulary of 13"):
         loaded(arrays[0] * 0 + 13)
     for given in ("words", [[1, 2], [3]]):
-        with pytest.raises(InputError, match="tokens is no array of numbers"):
+        with pytest.raises(InputError, match="tokens is not an array of numbers"):
             loaded(given)
     with pytest.raises(InputError, match="Give whole numbers"):
         loaded(arrays[0] * 1.0)

@@ -124,5 +124,5 @@ def test_remaining_tokens_have_their_own_positions() -> None:
         return value
 
     for kept in (None, torch.tensor([[0, 3, 5]])):
-        text_encoder(model.encoder.tree(), model.config, tokens, kept=kept, note=collect)
+        text_encoder(model.encoder.tree(), model.config, tokens, kept_positions=kept, note=collect)
     assert torch.equal(vectors[1], vectors[0][:, [0, 3, 5]])

@@ -378,7 +378,7 @@ def test_files_that_are_no_model(read: Any, bert: Any, tmp_path: Path) -> None:
         read(tmp_path)
     (tmp_path / "model.safetensors.index.json").unlink()
     (tmp_path / "model.safetensors").write_bytes((bert[1] / "model.safetensors").read_bytes()[:-5])
-    with pytest.raises(InputError, match=r"model.safetensors: not a whole safetensors file"):
+    with pytest.raises(InputError, match=r"model.safetensors: not a complete safetensors file"):
         read(tmp_path)
     with pytest.raises(InputError, match=r"it has no manifest.json.*not replaced"):
         to_transformers(from_transformers(bert[1]), tmp_path)

@@ -250,11 +250,11 @@ ERRORS = [
     ("1/2sqrt(2)", r"Write 1/\(2\*sqrt\(2\)\) or \(1/2\)\*sqrt\(2\)"),
     (r"2\frac{3}{2}", "write \\+ between for a sum"),
     (r"\foo{2}", r"the LaTeX command \\foo is not known"),
-    (r"\begin{tabular}{c}1\end{tabular}", "no matrix"),
+    (r"\begin{tabular}{c}1\end{tabular}", "not a matrix"),
     ("{1, 2}", "braces make no list"),
     ("1 == 1", "unexpected character '='"),
     ("1e", "not expected there"),
-    ("floor(oo)", "no number|no fraction"),
+    ("floor(oo)", "not a number|not a fraction"),
     ("| 1 | 2 |\n| 3 |", "ragged"),
     ("(1", r"'\)' is missing"),
     ("1)", "not expected"),
@@ -309,7 +309,7 @@ def test_errors_in_words(text: str, words: str) -> None:
 
 
 EXACT_ERRORS = [
-    ("sin(oo)", "no number"),
+    ("sin(oo)", "not a number"),
     ("x*oo", "Infinity stands alone"),
     ("0^x", "zero to a power"),
     ("0^(-x)", "zero to a power"),

@@ -55,7 +55,7 @@ FACTS = {
     "coursework1/2.2": "(1) Machine translation | (2) Images | (3) Speech",
     "coursework1/2.3": "Global view | depend on the input | NOT an advantage: parallelism",
     "coursework1/3.1": "[1, 5, 768] | [1, 5, 12, 64] | [1, 12, 5, 5]",
-    "coursework1/3.2": "91.90% | 93.43% | 93.81% | Curves on validation",
+    "coursework1/3.2": "91.78% | 93.12% | 93.53% | Curves on validation",
     "discussion/1a": "7 outputs | k_1 x_1 + k_2 x_2 + k_3 x_3 | k_1 x_7 + k_2 x_8 + k_3 x_9",
     "discussion/1b": "5 outputs | k_2 x_1 + k_3 x_2 | k_1 x_2 + k_2 x_3 + k_3 x_4",
     "discussion/1c": "7 x 9 Toeplitz | 0 k1 k2 k3 0",
@@ -74,7 +74,7 @@ FACTS = {
     "hw2/2b": "y1 ≈ x1, y2 ≈ x2, y3 ≈ x3",
     "hw2/2c": "weight is near 1 | align the query",
     "hw2/3": "O(T d^2) | do not depend on i | associativity",
-    "hw2/4": "91.90% | 93.81% | 6 pre-norm layers | Curves on validation",
+    "hw2/4": "91.78% | 93.53% | 6 pre-norm layers | Curves on validation",
     "hw2/5": "88.11% | 91.58% | Curves on validation",
     "hw2/hand-in": "headwork handin",
 }
@@ -163,7 +163,7 @@ def test_the_measured_table_is_that_of_the_kept_comparison():
         for cell in row[1:]:
             figures = re.findall(r"-?\d+\.\d+%?|\d+%", cell.replace("0.63", "0.628").replace("1.00", "0.999"))
             assert figures or "chain" in cell, cell
-            missing = [figure for figure in figures if figure not in every and figure != "93.81%"]
+            missing = [figure for figure in figures if figure not in every and figure != "93.53%"]
             assert [f for f in missing if f"{f[:-1]}." not in every] == [], cell
 
 

@@ -106,6 +106,9 @@ def test_a_causal_mask_over_more_keys_than_queries() -> None:
     given = {"query": "1 2; 0 3", "key": "1 2; 4 -1; 1 1", "value": "1; 2; 3", "mask": "causal"}
     (found,) = warnings("attention", **given)
     assert "the queries count as the last 2 of the 3 positions" in found
+    # A decoder's mask is for its own tokens, not for a longer memory.
+    layer = {"tokens": "1 2; 2 0", "memory": "1 1; 0 1; 2 0", "heads": 1}
+    assert not any("the last 2" in w for w in warnings("decoder-layer", **layer))
     assert "query 0 may attend to keys 0 to 1" in found
     weights = explain("attention", **given)["weights"].values
     assert (weights[0, :2] > 0).all()

@@ -235,7 +235,32 @@ def test_a_layer_has_a_symbol_for_each_step_and_a_group_for_each_sublayer(
     assert groups["Steps: feed-forward"][-1].name == "output"
     # Also where only some steps are kept, each formula says what was really taken.
     model = headwork.trace(headwork.load("digits"), np.zeros((1, 1, 8, 8)), only="block 0/residual 2")
-    assert model["block 0/residual 2"].formula == "R_1 + U"
+    assert model["block 0/residual 2"].formula == "R_1^{(0)} + U^{(0)}"
+
+
+@pytest.mark.parametrize("slug", ["decoder-layer", *GIVEN])
+def test_every_value_of_a_model_has_a_symbol_of_its_own(slug: str) -> None:
+    layer = {"tokens": "1 2; 2 0", "memory": "1 1; 0 1", "heads": 1, "memory_mask": "1 0; 1 1"}
+    deep = {"depth": 2} if slug not in ("decoder-layer", *PLAIN) else {}
+    trace = headwork.explain(slug, **layer) if slug == "decoder-layer" else explained(slug, **deep)
+    symbols = [value.symbol for value in trace.everything()]
+    assert len(set(symbols)) == len(symbols)
+
+
+def test_a_model_says_which_block_a_symbol_is_of() -> None:
+    pair = explained("encoder-decoder", depth=2)
+    formulas = {
+        "encoder/block 0/attention/query": r"\operatorname{split}(X^{(e)} W_q^{(e0)\top} + b_q^{(e0)})",
+        "encoder/block 1/residual 1": "Y^{(e0)} + Z^{(e1)}",
+        "decoder/block 1/cross-attention/scores": r"\beta\, Q'^{(d1)} K'^{(d1)\top}",
+        "decoder/block 1/attention/weights": r"\operatorname{softmax}(S_m^{(d1)}) \text{ over keys}",
+        "scores": r"Y^{(d1)} T^\top",
+    }
+    assert {path: pair[path].formula for path in formulas} == formulas
+    assert "Y^{(e1)} W_k'^{(d1)" in pair["decoder/block 1/cross-attention/key"].formula
+    assert pair.cell("encoder/block 0/attention/scores", 0, 0, 1).name == "S^(e0)[0,0,1]"
+    # Where there is one block, nothing has to be told apart.
+    assert explained("language")["block 0/attention/query"].symbol == "Q"
 
 
 def test_parameters_come_just_before_the_step_that_uses_them() -> None:

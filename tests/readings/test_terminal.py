@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -77,3 +79,13 @@ def test_infinity_is_a_sign_on_screen_and_typed_as_oo():
     assert limit.title == "limit as x -> ∞"
     assert "limit as x -> oo" in limit.to_json()
     assert '.limit(\\"x\\", \\"oo\\")' in limit.to_notebook()
+
+
+def test_decimals_are_shown_without_sympy():
+    program = (
+        "import sys, headwork; trace = headwork.explain('softmax', scores='0 1 2'); "
+        "[trace.render(name) for name in ('text', 'markdown', 'json', 'latex', 'html')]; "
+        "print('sympy' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "False"

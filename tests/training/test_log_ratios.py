@@ -108,7 +108,7 @@ def test_where_there_is_no_baseline_a_word_says_why(monkeypatch):
     lines = []
     unlike = TextSplit(["one", "two", "three", "four"], np.array([0, 1, 0, 1]))
     assert baseline(Texts("words", ("a", "b"), unlike, unlike, lambda: unlike), lines.append) is None
-    assert "no word stands in two texts" in lines[-1]
+    assert "no word occurs in two texts" in lines[-1]
     before = builtins.__import__
 
     def without(name, *rest):

@@ -241,7 +241,7 @@ def test_a_missing_file_and_a_missing_manifest(copied):
 def test_when_none_is_whole_it_says_so(copied):
     for place in step_folders(copied):
         (place / "state.json").write_bytes(b"{}")
-    with pytest.raises(InputError, match="none of its 3 checkpoints is whole"):
+    with pytest.raises(InputError, match="none of its 3 checkpoints is intact"):
         latest(copied, quiet)
 
 

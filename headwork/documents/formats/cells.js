@@ -211,7 +211,7 @@
   const scrolling = new ResizeObserver((places) => {
     for (const { target } of places) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
   });
-  for (const place of document.querySelectorAll(".scroll")) {
+  for (const place of document.querySelectorAll(".scroll, pre")) {
     if (place.querySelector("[tabindex]")) continue;
     Object.assign(place, { role: "region", ariaLabel: "scrolls sideways" });
     scrolling.observe(place);

@@ -6,30 +6,22 @@ tables into columns of text that wrap.
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from html.entities import codepoint2name
+from itertools import accumulate, groupby
 from math import ceil, sqrt
 from typing import Any
 
-import numpy as np
-
 from headwork.documents import blocks
-from headwork.documents.blocks import Document, Formula, matrix_of
-from headwork.documents.formulas import plain_formula
+from headwork.documents.blocks import Document, Formula
+from headwork.documents.matrices import EM
 from headwork.documents.pandoc import write_tree
 from headwork.documents.plots import draw
-from headwork.documents.renderer import Renderer
+from headwork.documents.renderer import Typeset
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import (
-    LONGEST_EXACT,
     cell_text,
-    column_blocks,
-    definition_formulas,
-    number_latex,
     short_lines,
-    visible_indices,
 )
-from headwork.numbers.operations import map_cells
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath}
@@ -53,10 +45,8 @@ PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,array,calc,hyperref}
 \setkeys{Gin}{width=0.7\linewidth,height=0.4\textheight,keepaspectratio}
 """
 LINE = 345.0  # points: the line of an article
-EM = 5.3  # points: a letter, roughly
 LONG = 130.0  # a column of a table that wraps
-WIDEST = 1.4 * LINE  # as estimated at full size; \fit may halve it
-ROWS = 40  # lines of a table, which does not break over pages
+ROWS = 36  # lines of a table, roughly, which does not break over pages
 TIMES = r" \times "
 CHARACTERS = 76  # of a line of code
 LONGEST_WORD = 24  # a longer one may be broken anywhere
@@ -114,54 +104,9 @@ def _ensure_math(sign: re.Match[str]) -> str:
     return re.sub(r"^\$(.*)\$$", r"\\ensuremath{\1}", _escape_word(sign[0]))
 
 
-def width(latex: str) -> float:
-    """Roughly how wide a formula is, in points, and rather more.
-
-    >>> width("x_0") < width("a + b") < 200
-    True
-    """
-    return EM * len(plain_formula(latex))
-
-
-def _number(value: Any, decimal: Any, digits: int) -> str:
-    """An exact number, by its decimals where it is too long for a cell."""
-    from headwork.numbers.exact import exact_text
-
-    too_long = decimal is not None and len(exact_text(value)) > LONGEST_EXACT
-    return number_latex(decimal if too_long else value, digits)
-
-
-def _parts(value: blocks.Value, index: tuple[int | None, ...]) -> list[Any]:
-    """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
-    decimals, written = (
-        np.atleast_2d(matrix_of(value.values, index)),
-        partial(number_latex, digits=value.digits),
-    )
-    if value.exact is None:
-        return [map_cells(written, decimals)]
-    exact = np.atleast_2d(matrix_of(value.exact, index))
-    first = np.vectorize(partial(_number, digits=value.digits), [object])(exact, decimals)
-    if any(x is None for x in decimals.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
-        return [first]
-    return [first, map_cells(written, decimals)]
-
-
-def matrix_latex(value: blocks.Value, index: tuple[int | None, ...], whole: bool = False) -> str:
-    """One matrix; exact with its decimals behind it where the two differ."""
-    return r" \approx ".join(_bmatrix(_visible(cells, whole)) for cells in _parts(value, index))
-
-
-def _visible(cells: Any, whole: bool) -> list[list[str]]:
-    rows, columns = (range(n) if whole else visible_indices(n) for n in cells.shape)
-    return [[r"\cdots" if i is None or j is None else cells[i, j] for j in columns] for i in rows]
-
-
-def _bmatrix(cells: Sequence[Sequence[str]]) -> str:
-    return "\\begin{bmatrix}\n" + " \\\\\n".join(" & ".join(row) for row in cells) + "\n\\end{bmatrix}"
-
-
-class Latex(Renderer):
+class Latex(Typeset):
     pandoc_format = "latex"
+    widest = 1.4 * LINE  # as estimated at full size; \fit may halve it
 
     def __init__(self) -> None:
         self.pictures: dict[str, Any] = {}
@@ -185,7 +130,7 @@ class Latex(Renderer):
     def note(self, block: blocks.Note) -> Iterator[str]:
         yield rf"\emph{{Note:}} {escape_latex(block.text)}"
 
-    def _display(self, latex: str) -> str:
+    def display(self, latex: str) -> str:
         return f"\\[\n\\fit{{$\\displaystyle {latex}$}}\n\\]"
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
@@ -224,7 +169,7 @@ class Latex(Renderer):
             return f"${TIMES.join(map(str, cell))}$"
         return f"${cell.latex}$" if isinstance(cell, Formula) else escape_latex(cell_text(cell), longest)
 
-    def table(self, table: blocks.Table) -> Iterator[str]:
+    def grid(self, table: blocks.Table) -> Iterator[str]:
         texts = [list(table.columns), *([cell_text(cell) for cell in row] for row in table.rows)]
         natural = [EM * max(len(row[j]) for row in texts) for j in range(len(table.columns))]
         shares = _shares(natural)
@@ -249,53 +194,21 @@ class Latex(Renderer):
             max([1, *(ceil(EM * len(t) / (0.9 * s * LINE)) for t, s in zip(row, shares, strict=True) if s)])
             for row in texts[1:]
         ]
-        if table.title:
-            yield rf"\paragraph{{{escape_latex(table.title)}}}\mbox{{}}\par"
-        for part in _pages(rows, heights):
+        ends = accumulate(heights)
+        pages = groupby(zip(rows, ends, strict=True), key=lambda row: row[1] // ROWS)
+        for part in [[row for row, _ in page] for _, page in pages] or [[]]:
             inner = "\n".join([rf"\begin{{tabular}}{{{''.join(sides)}}}", *head, *part, r"\end{tabular}"])
             yield rf"\fit{{{inner}}}"
-        for note in table.notes:
-            yield escape_latex(note)
 
     # --- values ---------------------------------------------------------------------------------
 
     def strong(self, words: str) -> str:
-        return rf"\paragraph{{{escape_latex(words)}}}"
+        return rf"\paragraph{{{escape_latex(words)}}}\mbox{{}}\par"
 
-    def value(self, value: blocks.Value, block: blocks.Values) -> Iterator[str]:
+    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
         numbers, _, words = value.size.partition(" (")
         size = f"${numbers.replace(' x ', TIMES)}$ ({escape_latex(words)}" if words else numbers
-        yield rf"{self.strong(value.name)} {self.math(value.equation)} \quad {size}"
-        for caption, index in value.matrices():
-            yield from map(self._display, matrix_lines(value, caption, index, block.whole))
-        yield from map(self._display, definition_formulas(value))
-
-
-def matrix_lines(
-    value: blocks.Value, caption: str, index: tuple[int | None, ...], whole: bool, widest: float = WIDEST
-) -> Iterator[str]:
-    """One matrix in as many formulas as it takes: exact and decimals on a line, or blocks of columns."""
-    name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
-    parts = [_visible(cells, whole) for cells in _parts(value, index)]
-    if sum(sum(_widths(cells)) for cells in parts) <= widest:
-        yield name + r" \approx ".join(map(_bmatrix, parts))
-        return
-    for number, cells in enumerate(parts):
-        relation = r"\approx " if number else ""
-        for columns, block in _blocks(cells, widest):
-            yield name + relation + columns + _bmatrix(block)
-
-
-def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
-    return [2 * EM + max(map(width, column)) for column in zip(*cells, strict=True)]
-
-
-def _blocks(cells: list[list[str]], widest: float) -> Iterator[tuple[str, list[list[str]]]]:
-    """The matrix in blocks of columns that fit a line, each with the columns it holds."""
-    parts = list(column_blocks(_widths(cells), widest))
-    for part in parts:
-        name = rf"\text{{columns {part.start} to {part.stop - 1}: }} " if len(parts) > 1 else ""
-        yield name, [row[part] for row in cells]
+        yield rf"\paragraph{{{escape_latex(value.name)}}} {self.math(value.equation)} \quad {size}"
 
 
 def _shares(natural: list[float]) -> list[float]:
@@ -307,16 +220,3 @@ def _shares(natural: list[float]) -> list[float]:
     left = min(0.85, sum(wide) / LINE, max(0.95 - kept, 0.8 - 0.5 * kept, 0.1))
     weights = [sqrt(size) for size in wide]
     return [left * weight / (sum(weights) or 1.0) for weight in weights]
-
-
-def _pages(rows: list[str], heights: list[int]) -> Iterator[list[str]]:
-    """The rows in parts that fit a page."""
-    part: list[str] = []
-    lines = 0
-    for row, height in zip(rows, heights, strict=True):
-        if part and lines + height > ROWS:
-            yield part
-            part, lines = [], 0
-        part.append(row)
-        lines += height
-    yield part

@@ -6,10 +6,9 @@ from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula
-from headwork.documents.formats.latex import escape_latex, matrix_latex
-from headwork.documents.renderer import Renderer
+from headwork.documents.renderer import Typeset
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import cell_text, definition_formulas
+from headwork.documents.writing import cell_text
 
 # What would become markup: emphasis (_ within a word does not), code, formulas, strike-through; tags and
 # entities; links; headings, lists, quotes and rules at the start of a line.
@@ -48,7 +47,7 @@ def escape_markdown(text: str) -> str:
     return SIGNS.sub(lambda match: entities.get(match[0], f"\\{match[0]}"), text)
 
 
-class Markdown(Renderer):
+class Markdown(Typeset):
     pandoc_format = "gfm"
 
     def text(self, words: str) -> str:
@@ -59,7 +58,7 @@ class Markdown(Renderer):
 
     def cell(self, cell: Any) -> str:
         if isinstance(cell, Formula):
-            return self.math(cell.latex)
+            return self.math(re.sub(r"(?<!\\)\|", r"\\vert ", cell.latex))  # a bar would end the cell
         if isinstance(cell, (tuple, list)):
             return " × ".join(map(str, cell))
         return self.text(" ".join(cell_text(cell).split()))
@@ -86,23 +85,18 @@ class Markdown(Renderer):
             lines += [f"  - {self.text(line)}" for line in item.more]
         yield "\n".join(lines)
 
-    def table(self, table: blocks.Table) -> Iterator[str]:
+    def grid(self, table: blocks.Table) -> Iterator[str]:
         rule = "|" + "".join("---:|" if right else "---|" for right in table.numeric())
         rows = [[self.cell(cell) for cell in row] for row in table.rows]
         lines = [f"| {' | '.join(row)} |" for row in ([self.cell(name) for name in table.columns], *rows)]
-        if table.title:
-            yield self.strong(table.title)
         yield "\n".join([lines[0], rule, *lines[1:]])
-        for note in table.notes:
-            yield self.text(note)
 
     def strong(self, words: str) -> str:
         return f"**{self.text(words)}**"
 
-    def value(self, value: blocks.Value, block: blocks.Values) -> Iterator[str]:
-        yield from self.heading(blocks.Heading(value.name, block.level))
+    def display(self, latex: str) -> str:
+        return f"$$\n{latex}\n$$"
+
+    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
+        yield from self.heading(blocks.Heading(value.name, level))
         yield f"{self.math(value.equation)}: {self.text(value.size.replace(' x ', ' × '))}"
-        for caption, index in value.matrices():
-            name = rf"\text{{{escape_latex(caption)}: }} " if caption else ""
-            yield f"$$\n{name}{matrix_latex(value, index, block.whole)}\n$$"
-        yield from (f"$$\n{formula}\n$$" for formula in definition_formulas(value))

@@ -13,20 +13,18 @@ from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula
-from headwork.documents.formats.latex import matrix_lines
 from headwork.documents.pandoc import typst_formulas, write_tree
 from headwork.documents.plots import draw
-from headwork.documents.renderer import Renderer
+from headwork.documents.renderer import Typeset
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.templates import read_asset
-from headwork.documents.writing import cell_text, definition_formulas, short_lines
+from headwork.documents.writing import cell_text, short_lines
 from headwork.errors import InputError
 
 SUFFIX = ".pdf"
 NEEDS = ("typst", "pypandoc")
 CHARACTERS = 100  # of a line of code
 LONGEST_WORD = 40  # a longer one may be broken anywhere
-WIDEST = 1.4 * 482  # points of a matrix as estimated: on a line of 17 cm it may be set smaller
 
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> bytes:
@@ -78,10 +76,11 @@ def _breakable(word: re.Match[str]) -> str:
     return "\u200b".join(word[0])
 
 
-class Typst(Renderer):
+class Typst(Typeset):
     """The blocks in Typst; formulas by the names f0, f1 ..., because pandoc reads all of them at once."""
 
     pandoc_format = "typst"
+    widest = 1.4 * 482  # on a line of 17 cm, as estimated: it may be set smaller
 
     def __init__(self) -> None:
         self.formulas: dict[str, int] = {}
@@ -115,7 +114,7 @@ class Typst(Renderer):
 
     def details(self, block: blocks.Details) -> Iterator[str]:
         anchor = f"#label({string(block.anchor)})" if block.anchor else ""
-        yield f"#block(sticky: true)[*{self.text(block.summary)}*]{anchor}"
+        yield self.strong(block.summary) + anchor
         yield from self.pieces(block.blocks)
 
     def figure(self, block: blocks.Figure) -> Iterator[str]:
@@ -151,7 +150,7 @@ class Typst(Renderer):
             cell_text(cell).replace(" x ", " × ") if isinstance(cell, tuple) else cell_text(cell)
         )
 
-    def table(self, table: blocks.Table) -> Iterator[str]:
+    def grid(self, table: blocks.Table) -> Iterator[str]:
         columns = len(table.columns)
         sides = ", ".join("right" if right else "left" for right in table.numeric())
         head = [f"table.header({self._cells(f'*{self.cell(name)}*' for name in table.columns)})"]
@@ -161,12 +160,8 @@ class Typst(Renderer):
             rows.insert(-1, "table.hline(stroke: 0.5pt)")
         inner = ",\n".join([*(head if any(table.columns) else []), *rows])
         widths = ", ".join(_widths(table))
-        if table.title:
-            yield f"#block(sticky: true)[*{self.text(table.title)}*]"
         size = 9 if columns < 6 else 8 if columns < 9 else 7
         yield f"#text(size: {size}pt, table(columns: ({widths},), align: ({sides},),\n{inner}))"
-        for note in table.notes:
-            yield self.text(note)
 
     def _cells(self, cells: Iterable[str]) -> str:
         return ", ".join(f"[{cell}]" for cell in cells)
@@ -174,17 +169,14 @@ class Typst(Renderer):
     # --- values ---------------------------------------------------------------------------------
 
     def strong(self, words: str) -> str:
-        return f"*{self.text(words)}*"
+        return f"#block(sticky: true)[*{self.text(words)}*]"
 
-    def value(self, value: blocks.Value, block: blocks.Values) -> Iterator[str]:
+    def opening(self, value: blocks.Value, level: int) -> Iterator[str]:
         size = self.text(value.size.replace(" x ", " × "))
         yield (
-            f"#block(sticky: true, above: 1.3em)[{self.strong(value.name)} #h(0.6em) "
+            f"#block(sticky: true, above: 1.3em)[*{self.text(value.name)}* #h(0.6em) "
             f"{self.math(value.equation)} #h(0.6em) #text(fill: luma(90))[{size}]]"
         )
-        for caption, index in value.matrices():
-            yield from map(self.display, matrix_lines(value, caption, index, block.whole, WIDEST))
-        yield from map(self.display, definition_formulas(value))
 
 
 def _widths(table: blocks.Table) -> list[str]:

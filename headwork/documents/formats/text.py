@@ -15,7 +15,7 @@ from headwork.documents.style import PLAIN, Style
 from headwork.documents.writing import (
     cell_text,
     column_blocks,
-    definition_texts,
+    definitions,
     exact_texts,
     number_texts,
     visible_indices,
@@ -149,7 +149,7 @@ class Text(Renderer):
                     place = ",".join(str(next(inner) if at is None else at) for at in index)
                     line = f"{plain_formula(value.symbol)}[{place}] = {strings[cell]}"
                     yield from self.wrapped(line, "  ", "      ")
-        for line in definition_texts(value):
+        for line in definitions(value):
             yield from self.wrapped(line, "  ", "      ")
 
     def _fits(self, strings: Any) -> bool:

@@ -1,6 +1,6 @@
 // A line of arithmetic such as S[0,1] = (1*2 + 0)/sqrt(2) as MathML; null where it is not understood.
 const typeset = (() => {
-  const TOKEN = /\s*(\.\.\.|…|\d+(?:\.\d+)?(?:e[-+]\d+)?|[^\W\d](?:\w|'|_\([^()]*\))*|[∞≈αβγδεθλμσφωΦΣ]|[-+*/^()[\],=<>])/uy;
+  const TOKEN = /\s*(\.\.\.|…|\d+(?:\.\d+)?(?:e[-+]\d+)?|[^\W\d](?:\w|'|_\([^()]*\)|\^\(\w+\)(?=\[))*|[∞≈αβγδεθλμσφωΦΣ]|[-+*/^()[\],=<>])/uy;
 
   function tokens(line) {
     const found = [];
@@ -68,7 +68,8 @@ const typeset = (() => {
       if (text === undefined || /^[-+*/^)[\],=<>]$/.test(text)) throw new SyntaxError(text);
       if (/^\d/.test(text)) return node("mn", text);
       if (text === "..." || text === "…") return sign(text);
-      const [letter, ...below] = text.replace(/[()]/g, "").split("_");
+      const [name, above] = text.split(/\^(\(.*\))/); // Q^(0) is of block 0
+      const [letter, ...below] = name.replace(/[()]/g, "").split("_");
       if (this.next === "(") {
         const argument = this.bracket();
         if (letter === "sqrt") return node("msqrt", argument.inner);
@@ -79,6 +80,7 @@ const typeset = (() => {
         while (this.next !== "]" && this.next !== undefined) below.push(this.take());
         this.take("]");
       }
+      if (above) return node("msubsup", node("mi", letter), node("mtext", below.join("")), node("mtext", above));
       return below.length ? node("msub", node("mi", letter), node("mtext", below.join(""))) : node("mi", letter);
     }
   }

@@ -19,7 +19,7 @@ from torch import Tensor
 from headwork.mechanisms import layers
 from headwork.mechanisms.configs import VisionTransformerConfig
 from headwork.mechanisms.fused import FUSED, FusedKernels
-from headwork.mechanisms.kernels import Layers, keep
+from headwork.mechanisms.kernels import Layers, no_dropout
 from headwork.mechanisms.native.compiling import Sizes, UnavailableError, library
 from headwork.mechanisms.parameters import EncoderLayerParameters, map_tree, new
 
@@ -68,7 +68,9 @@ def _sizes(
     alike = all(
         each is not None and (each.dtype, each.device) == (tokens.dtype, tokens.device) for each in weights
     )
-    plain = mask is None and normalisation == "pre" and kernels.kind == "softmax" and kernels.drop is keep
+    plain = (
+        mask is None and normalisation == "pre" and kernels.kind == "softmax" and kernels.drop is no_dropout
+    )
     if not (plain and alike and tokens.dim() == 3 and tokens.device.type == "cpu" and tokens.dtype in REALS):
         return None
     if torch.compiler.is_exporting():  # an exported graph goes to other programs
@@ -110,7 +112,9 @@ def is_faster(config: VisionTransformerConfig) -> bool:
     block = map_tree(lambda _, leaf: torch.randn(leaf.shape, generator=draw).requires_grad_(), template)
     rows = torch.randn(CHECKED_IMAGES, tokens, config.width, generator=draw)
     names = ("heads", "normalisation", "activation", "epsilon")
-    options = {name: getattr(config, name) for name in names} | {"kernels": FUSED.attending(config.attention)}
+    options = {name: getattr(config, name) for name in names} | {
+        "kernels": FUSED.with_attention(config.attention)
+    }
     sizes = _sizes(rows, block, **options)
     if sizes is None or config.dropout or not usable(*sizes):
         return False

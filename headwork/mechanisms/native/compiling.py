@@ -50,18 +50,18 @@ class Sizes(NamedTuple):
     @property
     def kept(self) -> int:
         """How many numbers of an image the backward pass needs (``Kept`` in the source)."""
-        keys = -(-self.tokens // PANEL) * PANEL
-        every, some = self.tokens * 4 * self.width, 2 * self.width + 2 * self.hidden + self.heads * keys
-        return every + self.outputs * some + 2 * keys
+        keys, head = (-(-each // PANEL) * PANEL for each in (self.tokens, self.width // self.heads))
+        inner = self.heads * head
+        every, some = self.width + 3 * inner, inner + self.width + 2 * self.hidden + self.heads * keys
+        return self.tokens * every + self.outputs * some + 2 * keys
 
 
 @cache
 def library(sizes: Sizes) -> ctypes.CDLL:
     """The compiled kernel; ``UnavailableError`` says why there is none."""
-    if sizes.width % sizes.heads or sizes.width // sizes.heads % PANEL or sizes.hidden % PANEL:
+    if sizes.width % sizes.heads or sizes.width % PANEL or sizes.hidden % PANEL:
         raise UnavailableError(
-            f"width {sizes.width} in {sizes.heads} heads, hidden {sizes.hidden}: the native kernel takes "
-            f"heads and hidden layers of a multiple of {PANEL}"
+            f"width {sizes.width}, hidden {sizes.hidden}: the native kernel takes multiples of {PANEL}"
         )
     if max(sizes.tokens, sizes.width, sizes.hidden // 4) > MOST_WIDTH:
         raise UnavailableError(f"the native kernel takes at most {MOST_TOKENS} tokens of width {MOST_WIDTH}")

@@ -11,11 +11,13 @@
 namespace {
 
 typedef REAL Real;
-constexpr int T = TOKENS, R = OUTPUTS, D = WIDTH, F = HIDDEN, PANEL = 16, HEAD = WIDTH / HEADS;
+constexpr int T = TOKENS, R = OUTPUTS, D = WIDTH, F = HIDDEN, PANEL = 16;
+constexpr int USED = WIDTH / HEADS, HEAD = (USED + PANEL - 1) / PANEL * PANEL;  // a head, padded with zeros
+constexpr int INNER = HEADS * HEAD;                                             // all heads
 constexpr int KEYS = (T + PANEL - 1) / PANEL * PANEL;  // a row of attention weights, padded with zeros
 constexpr int LANES = VECTOR_BYTES / sizeof(Real), PARTS = PANEL / LANES;  // vectors per panel
 constexpr int REGISTERS = VECTOR_BYTES == 64 ? 32 : 16;
-static_assert(HEAD % PANEL == 0 && F % PANEL == 0 && R <= T, "these sizes do not fit the panels");
+static_assert(D % PANEL == 0 && F % PANEL == 0 && R <= T, "these sizes do not fit the panels");
 
 typedef Real Vector __attribute__((vector_size(VECTOR_BYTES)));
 typedef Real Loose __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(Real)), may_alias));

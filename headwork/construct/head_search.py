@@ -48,14 +48,14 @@ class HeadSearch:
         head_sets = [heads, joined] if len(joined) < len(heads) else [heads]
         if self.target.spreads and self.positions == "one-hot":
             head_sets.reverse()
-        yield from (partial(self._realise_all, one) for one in head_sets)
+        yield from (partial(self._find_heads, one) for one in head_sets)
         if self.positions not in ("one-hot", "none"):
-            yield lambda: self._realise_all([part for head in joined for part in self._split(head)])
+            yield lambda: self._find_heads([part for head in joined for part in self._split(head)])
             yield from (partial(self._mix, cut) for cut in fitting.CUTS[:2])
 
-    def _realise_all(self, heads: Sequence[Head]) -> list[ScoredHead]:
+    def _find_heads(self, heads: Sequence[Head]) -> list[ScoredHead]:
         scale = 2 * self.norm * sum(abs(head.coefficient) for head in heads)
-        return [self._realise(head, scale) for head in heads]
+        return [self._find_head(head, scale) for head in heads]
 
     def score(self, head: Head, W_q: Array, W_k: Array) -> ScoredHead:
         """The scores that these projections really give, in float64."""
@@ -73,7 +73,7 @@ class HeadSearch:
         gamma = 4 * terms * UNIT_ROUNDOFF
         return ScoredHead(head, query @ key.T, no_shares, size, gamma, lambda beta: (W_q, W_k))
 
-    def _realise(self, head: Head, scale: float) -> ScoredHead:
+    def _find_head(self, head: Head, scale: float) -> ScoredHead:
         """The simplest projections whose weights survive rounding, or else those that lose least.
 
         ``scale`` is by how much an error of the weights changes the output.
@@ -172,15 +172,15 @@ class HeadSearch:
     def _narrow_searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
         (head,), width = self.target.heads, self.target.head_width or 1
         rank = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
-        yield lambda: [replace(self._realise(head, 1.0), remark=f"{rank}reduced to it by truncated SVD")]
+        yield lambda: [replace(self._find_head(head, 1.0), remark=f"{rank}reduced to it by truncated SVD")]
         if head.picks is not None and (pair := fitting.keys_apart(head.picks, self.target.tokens, width)):
             remark = f"{rank}keys lie apart, on axes or on a circle, and each query points at its own"
-            yield partial(self._placed, pair, True, remark)
+            yield partial(self._head_of_pair, pair, True, remark)
         if self.M.size * width <= fitting.MAX_NARROW:
             for pair in fitting.narrow(head.weights, width, self.allowed / (4 * self.norm)):
-                yield partial(self._placed, pair, False, f"{rank}found by search")
+                yield partial(self._head_of_pair, pair, False, f"{rank}found by search")
 
-    def _placed(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[ScoredHead]:
+    def _head_of_pair(self, pair: tuple[Array, Array], sharp: bool, remark: str) -> list[ScoredHead]:
         """A head with these queries and keys, over one-hot codes."""
         query, key = pair
         W_q = np.zeros((query.shape[1], self.target.tokens))
@@ -195,12 +195,13 @@ class HeadSearch:
         if excess is None:
             return []
         try:
-            return [self._reader(excess, 1)]
+            return [self._read_content(excess, 1)]
         except NotFound:
             rows = np.flatnonzero(excess)
-            return [self._reader(np.where(np.arange(len(excess)) == i, excess, 0), len(rows)) for i in rows]
+            own = np.arange(len(excess))
+            return [self._read_content(np.where(own == i, excess, 0), len(rows)) for i in rows]
 
-    def _reader(self, amounts: Array, parts: int) -> ContentHeads:
+    def _read_content(self, amounts: Array, parts: int) -> ContentHeads:
         """Two keys with values 1 and -1 at least, whose scores move apart with the query's content."""
         top, tokens, r = float(amounts.max()), self.target.tokens, self.norm
         share, budget = amounts / top, self.allowed / (16 * parts)
@@ -228,7 +229,7 @@ class HeadSearch:
             if size * lost > budget:
                 continue
             try:
-                base = self._realise(Head(c, weights), abs(c) * z if cancelled else 4 * size)
+                base = self._find_head(Head(c, weights), abs(c) * z if cancelled else 4 * size)
             except NotFound:
                 continue
             return ContentHeads(base, functional, values, slope, self.width, cancelled, lost)
