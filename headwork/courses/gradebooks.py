@@ -126,9 +126,7 @@ def _column(header: Sequence[str], column: str, title: str, path: str | Path) ->
         matches = [header.index(GRADE)]
     if len(matches) > 1:
         listed = ", ".join(header[i] for i in matches[:5])
-        raise InputError(
-            f"{path}: several columns for '{column or title}' ({listed}). Name one with --column."
-        )
+        raise InputError(f"{path}: several columns '{column or title}' ({listed}). Name one with --column.")
     return matches[0] if matches else len(header)
 
 

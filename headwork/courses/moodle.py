@@ -116,8 +116,7 @@ def _gap(exercise: Exercise, right: float, weight: int, causes: Sequence[tuple[f
     if not np.isfinite(right):
         words = ("-oo", "-inf", "-∞") if right < 0 else ("oo", "inf", "∞")
         return f"{{{weight}:SHORTANSWER:{'~'.join(f'={word}' for word in words)}}}"
-    digits = exercise.digits
-    off = f"{10.0**-digits:.{digits}f}"
+    off = f"{10.0 ** -(digits := exercise.digits):.{digits}f}"
     if exercise.counts and exercise.about and abs(right) >= 100:  # two digits are enough
         off = f"5{'0' * (len(f'{abs(right):.0f}') - 3)}"
     others = [f"~%0%{_number(value, digits)}:{off}{_feedback(sentence)}" for value, sentence in causes]

@@ -17,8 +17,7 @@ from headwork.errors import InputError
 Tree = list[Any]  # the blocks of a text
 VERSION = [1, 23, 1]
 SECONDS, HEAP_OVERFLOW = 300, 251  # by the clock; what pandoc ends with
-# Processor time and memory: for what somebody wrote, and for trees and formulas of ours.
-WRITTEN, OURS = (4, "250M"), (60, "2000M")
+WRITTEN, OURS = (4, "250M"), (60, "2000M")  # processor time and memory, by whose text it is
 # Markdown in which nothing is raw: no HTML, no LaTeX but formulas.
 READERS = {"latex": "latex", "markdown": "markdown-raw_html-raw_tex-raw_attribute-yaml_metadata_block"}
 SPLIT = "\u2063split\u2063"
