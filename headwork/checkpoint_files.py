@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, cut, unknown
-from headwork.files import open_file, parse_json, read_text, write_atomic
+from headwork.files import MAX_JSON, open_file, parse_json, read_text, write_atomic
 from headwork.libc import swap_directories
 
 FORMAT = "headwork checkpoint 1"
@@ -263,7 +263,7 @@ def _sync(folder: Path) -> None:
 def is_foreign(path: Path) -> bool:
     """Whether the config is one of the transformers library."""
     try:
-        return "model_type" in json.loads(read_text(path / CONFIG))
+        return "model_type" in json.loads(read_text(path / CONFIG, max_bytes=MAX_JSON))
     except (HeadworkError, ValueError, TypeError, RecursionError):
         return False
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from headwork.errors import InputError, cut
 
-MAX_TEXT, MAX_TOML, MAX_NAME = 10_000_000, 300_000, 64
+MAX_TEXT, MAX_JSON, MAX_TOML, MAX_NAME = 10_000_000, 3_000_000, 300_000, 64
 MAX_KEY_DEPTH = 16  # of a.b.c = 1 in TOML, whose reader takes time and memory by its square
 DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)  # on Windows
 _PART = r"""(?:[\w-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\n]*+')[ \t]*+"""
@@ -149,8 +149,10 @@ def toml_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def parse_json(text: str | bytes, where: str | Path) -> Any:
-    """What a JSON text holds."""
+def parse_json(text: str | bytes, where: str | Path, *, max_bytes: int = MAX_JSON) -> Any:
+    """What a JSON text holds; its parts may take ten times the memory of a text, which is bounded before."""
+    if len(text) > max_bytes:
+        raise InputError(f"{where}: {len(text):,} bytes of JSON; at most {max_bytes:,} are read.")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -110,6 +110,12 @@ def test_json_that_cannot_be_read_is_refused(text: str | bytes) -> None:
         parse_json(text, "here")
 
 
+def test_json_is_refused_by_its_size_before_it_is_read() -> None:
+    with pytest.raises(InputError, match=r"here: 3,300,000 bytes of JSON; at most 3,000,000 are read"):
+        parse_json(b"[]," * 1_100_000, "here")
+    assert parse_json("[1]", "here", max_bytes=3) == [1]
+
+
 def test_whatever_a_name_is_it_stays_one_plain_file_in_its_folder() -> None:
     plain = ("a", "ada", "s1234567", "ada.lovelace@uni.org", "A_b-c", "a" * 64, "console")
     assert [file_name(name) for name in plain] == list(plain)

@@ -45,6 +45,8 @@ def json_texts(size: int) -> dict[str, bytes]:
         "not a number": "[" + "NaN," * (size // 4) + "Infinity]",
         "empty": "",
         "nothing at all": "null",
+        "lines of lists": "[]\n" * (size // 3),
+        "lines of tables": "{}\n" * (size // 3),
     }
     encoded = {name: text.encode() for name, text in texts.items()}
     return encoded | {
@@ -355,6 +357,16 @@ def test_a_hostile_file_is_read_or_refused_in_words(reader: str, tmp_path: Path)
     for name, content in readers()[reader][0](3_000).items():
         outcome = attempt(reader, content, tmp_path)
         assert len(outcome) <= 4_000, name
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"), [(b"[]\n", "a table in every line"), (b"{}\n" * 8_001, "8,001 lines")]
+)
+def test_metrics_are_tables_and_not_too_many(lines: bytes, told: str, tmp_path: Path) -> None:
+    from headwork import training
+
+    with pytest.raises(HeadworkError, match=told):
+        training.load_metrics(run_folder(tmp_path, "metrics.jsonl", lines))
 
 
 def measure(reader: str, folder: Path) -> None:

@@ -293,7 +293,7 @@ def _grade_cohort(
         results = write_marks(results, out, hint=hint)
         missing = write_gradebooks(results, out, gradebook, column)
         if missing:
-            print(f"{gradebook} does not list: {', '.join(missing)}", file=sys.stderr)
+            print(f"no mark in {gradebook}: {', '.join(missing)}", file=sys.stderr)
         print(f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr)
     output.show(class_document(results))
     states = {graded.state for graded in results}

@@ -209,9 +209,8 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
         marks = {number: no_marks(exercise, "missing") for number, exercise in sheet.exercises.items()}
         return _results(_tests(marks, 0), f"Unreadable: {reason}", started)
     total, full = sum(mark.points for mark in marks.values()), sum(mark.max_points for mark in marks.values())
-    return _results(
-        _tests(marks, hint), f"{points_text(total)} of {points_text(full)} points{remark}", started
-    )
+    output = f"{points_text(total)} of {points_text(full)} points{remark}"
+    return _results(_tests(marks, hint), output, started)
 
 
 class _UnknownStudent(InputError):
@@ -224,9 +223,7 @@ def _own_sheet(folder: Path) -> tuple[Sheet, str]:
     known = {student.casefold(): student for student in listed}
     emails = {email.casefold(): student for student, email in listed.items() if email}
     metadata = folder / "submission_metadata.json"
-    users = (
-        parse_json(read_text(metadata, max_bytes=LARGEST_NOTEBOOK), metadata) if metadata.is_file() else {}
-    )
+    users = parse_json(read_text(metadata), metadata) if metadata.is_file() else {}
     people = users.get("users") if isinstance(users, dict) else None
     addresses = [str(user.get("email", "")).casefold() for user in people or [] if isinstance(user, dict)]
     submitted = [emails[address] for address in addresses if address in emails]
@@ -239,10 +236,8 @@ def _own_sheet(folder: Path) -> tuple[Sheet, str]:
             "on the list. Type your ID, as on your sheet, and submit again."
         )
     other = f". The file names {named}; the numbers are those of {student}, who submitted it"
-    return read_key(folder / "source" / "keys" / f"{student}.toml"), other if named not in (
-        None,
-        student,
-    ) else ""
+    key = read_key(folder / "source" / "keys" / f"{student}.toml")
+    return key, "" if named in (None, student) else other
 
 
 def _typed_student(folder: Path) -> str:

@@ -47,16 +47,8 @@ def class_causes(results: Sequence[StudentMarks]) -> list[Row]:
         if step.state == "wrong" and step.causes:
             cause = named_causes(step.causes)[0]
             who[number, step.path, cause.slug][graded.student] = cause.sentence
-    causes = [
-        dict(
-            zip(
-                CAUSE_COLUMNS,
-                (*at, len(students), list(students), _commonest(students.values())),
-                strict=True,
-            )
-        )
-        for at, students in who.items()
-    ]
+    rows = ((*at, len(found), list(found), _commonest(found.values())) for at, found in who.items())
+    causes = [dict(zip(CAUSE_COLUMNS, row, strict=True)) for row in rows]
     return sorted(causes, key=lambda cause: -cause["students"])
 
 
@@ -104,6 +96,7 @@ def class_document(results: Sequence[StudentMarks], pages: Mapping[str, str] | N
         _step_table(steps),
         *_cause_details(causes, links),
         Heading("Students"),
+        LEGEND,
         _grid(results, links),
     ]
     return Document(data["title"] or "Marks", tuple(parts), _about(students), data=lambda: data)
@@ -119,9 +112,7 @@ def _about(students: Sequence[StudentMarks]) -> str:
     states = Counter(graded.state for graded in students)
     marked = [graded for graded in students if graded.file and not graded.problem]
     words = [f"{len(students)} students, {len(marked)} marked"]
-    words += [
-        f"{states[state]} {state}" for state in ("all correct", "unreadable", "no answer") if states[state]
-    ]
+    words += [f"{states[s]} {s}" for s in ("all correct", "unreadable", "no answer") if states[s]]
     if marked:
         points, full = [graded.points for graded in marked], max(g.max_points for g in marked)
         middle = f"median {points_text(median(points))}, mean {points_text(mean(points))}"
@@ -209,7 +200,7 @@ def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> T
         who = links.get(graded.student, graded.student) if graded.student else Path(graded.file).name
         rows.append((who, points, *strips, graded.state))
     full = max((graded.max_points for graded in results), default=0.0)
-    return Table("", ("student", f"of {points_text(full)}", *numbers, "state"), rows, [LEGEND])
+    return Table("", ("student", f"of {points_text(full)}", *numbers, "state"), rows)
 
 
 def _strip(graded: StudentMarks, number: str, names: Sequence[str]) -> Strip:

@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ UNEXPECTED = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeErro
 # How likely an entry is that of a neighbour by chance: a small number, or one of three digits and more; and
 # how many such chances there may be among all neighbours before a flag would say too little.
 CHANCES, RARE = (0.3, 0.02), 0.01
+HIDDEN = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but no answer
 OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
 # [[override]]
 # student = "ada"
@@ -145,8 +147,15 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
         problem = str(error)
     except UNEXPECTED as error:
         problem = cut(f"{path}: cannot be marked ({type(error).__name__}: {error})")
+    return _unreadable(Path(path), problem, key, owner)
+
+
+def _unreadable(path: Path, problem: str, key: str | Path | None, owner: Sheet | None = None) -> StudentMarks:
+    """No marks for a file; whose it is says its name, or else a word of that."""
+    with suppress(HeadworkError):
+        owner = owner or (None if key is None else _owner(path, AnswerFile({"": {}}), Path(key)))
     if owner is None or not owner.student:
-        return StudentMarks(str(path), Path(path).stem, problem=problem)
+        return StudentMarks(str(path), path.stem, problem=problem)
     return _unmarked(owner, str(path), problem, "unreadable")
 
 
@@ -216,11 +225,11 @@ def check_origin(name: str, exercise: Exercise, entry: Any, where: str = "") -> 
 
 # --- a whole folder -----------------------------------------------------------------------------------
 def answer_files(folder: str | Path) -> list[Path]:
-    """The submitted files of the folder and of the folders in it."""
-    root = Path(folder)
-    folders = [root, *(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())]
-    paths = [path for folder in folders for path in folder.iterdir() if not path.name.startswith(".")]
-    return sorted(path for path in paths if path.is_symlink() or not path.is_dir())
+    """The submitted files of the folder and of the folders in it; what lies deeper is told as a folder."""
+    entries = [path for path in Path(folder).iterdir() if not HIDDEN.match(path.name)]
+    inner = {p for p in entries if p.is_dir() and not p.is_symlink() and p.suffix.lower() != ".toml"}
+    below = [path for place in inner for path in place.iterdir() if not HIDDEN.match(path.name)]
+    return sorted([path for path in entries if path not in inner] + below)
 
 
 def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
@@ -232,8 +241,7 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
         raise InputError(f"{folder}: no answer files.")
     results: list[StudentMarks] = []
     for path, graded in zip(files, limited(partial(grade_file, key=str(key)), files), strict=True):
-        killed = StudentMarks(str(path), path.stem, problem=f"{path}: {TOO_LONG}")
-        results.append(graded or killed)
+        results.append(graded or _unreadable(path, f"{path}: {TOO_LONG}", key))
         progress(len(results), len(files), "marked")
     results = _count_one(results)
     if keys.is_dir():

@@ -6,6 +6,8 @@ the class. Canvas matches students by SIS User ID or SIS Login ID, Moodle by ID 
 
 import csv
 import io
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,27 +17,21 @@ from headwork.errors import InputError
 from headwork.files import read_bytes, read_text, write_atomic
 from headwork.grading.wording import points_text
 
-MAX_BYTES = 10_000_000
+MAX_BYTES = 3_000_000
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("ID number", "Full name", "Email address")
 # The columns that say who a row is about, the surest first.
-IDENTITIES: tuple[str, ...] = (
-    "sis user id",
-    "sis login id",
-    "id number",
-    "username",
-    "email address",
-    "email",
-)
-IDENTITIES += ("integration id", "id", "student id", "student", "full name")
+IDENTITIES: tuple[str, ...] = ("sis user id", "sis login id", "id number", "username", "email address")
+IDENTITIES += ("email", "integration id", "id", "student id", "student", "full name")
 POSSIBLE = "points possible"  # how the second or third row of Canvas's export begins
 GRADE = "grade"  # the column of Moodle's worksheet for one assignment
+KEPT = ("EX", "N/A")  # Canvas: who is excused, and who need not hand it in
 
 
 def write_gradebooks(
     results: Sequence[StudentMarks], out: str | Path, gradebook: str | Path | None = None, column: str = ""
 ) -> list[str]:
-    """Write canvas.csv and moodle.csv, or a filled copy of an export; says whom that does not list."""
+    """Write canvas.csv and moodle.csv, or a filled copy of an export; says who has no mark in that."""
     title = next((graded.title for graded in results if graded.title), "") or "Marks"
     if gradebook is None:
         write_atomic(Path(out) / "canvas.csv", canvas_csv(results, column or title))
@@ -69,18 +65,26 @@ def _mark(graded: StudentMarks) -> str | None:
 def fill_gradebook(
     path: str | Path, results: Sequence[StudentMarks], title: str, column: str = ""
 ) -> tuple[str, list[str]]:
-    """A system's own export with the marks filled in, and the students that it does not list."""
+    """A system's own export with the marks filled in, and who has none there, with the reason."""
     data, text = read_bytes(path, max_bytes=MAX_BYTES), read_text(path, max_bytes=MAX_BYTES)
     first = text.splitlines()[0] if text.strip() else ""
     delimiter = max(",;\t", key=first.count)
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV file ({error}).") from None
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     if not set(header) & set(IDENTITIES):
         raise InputError(
             f"{path}: no column that says who a row is about. Expected an export of Canvas "
             f"({', '.join(CANVAS)}) or of Moodle ({', '.join(MOODLE)})."
         )
-    missing = _fill(rows, results, _column(header, column, title, path), column or title, delimiter == ";")
+    at = _column(header, column, title, path)
+    if any(_possible(row) and "read only" in row[at].lower() for row in rows[:3] if at < len(row)):
+        raise InputError(f"{path}: the column '{rows[0][at]}' is read only. Name another with --column.")
+    # A semicolon often comes with a decimal comma, but not where the file has decimal points.
+    comma = delimiter == ";" and not re.search(r'[;"][0-9]+\.[0-9]+[;"\r\n]', text)
+    missing = _fill(rows, results, at, column or title, comma)
     buffer = io.StringIO(newline="")
     ending = "\r\n" if b"\r\n" in data else "\n"
     csv.writer(buffer, delimiter=delimiter, lineterminator=ending).writerows(rows)
@@ -90,43 +94,55 @@ def fill_gradebook(
 def _fill(
     rows: list[list[str]], results: Sequence[StudentMarks], at: int, title: str, comma: bool = False
 ) -> list[str]:
-    """Write the marks into a column, which may be a new one; says which students have no row."""
+    """Write the marks into a column, which may be a new one; says which students have none, and why."""
     if at == len(rows[0]):
         full = points_text(max((graded.max_points for graded in results), default=0.0))
         rows[0].append(title)
-        for row in rows[1:]:
-            row.append(full if row and row[0].strip().lower() == POSSIBLE else "")
-    header = [cell.strip().lower() for cell in rows[0]]
-    identities = [header.index(name) for name in IDENTITIES if name in header]
-    missing = []
+        for line in filter(None, rows[1:]):
+            line += [""] * (at - len(line)) + [full if _possible(line) else ""]
+    own, missing = _rows(rows, results), []
     for graded in (graded for graded in results if graded.student):
-        own, mark = _row(rows[1:], identities, graded), _mark(graded)
-        if own is None:
-            missing.append(graded.student)
-        elif mark is not None and at < len(own):
-            own[at] = mark.replace(".", ",") if comma else mark
+        row, mark = own.get(graded.student), _mark(graded)
+        if row is None:
+            missing.append(f"{graded.student} (no row)")
+        elif mark is not None:
+            row += [""] * (at + 1 - len(row))
+            if row[at].strip() in KEPT:
+                missing.append(f"{graded.student} ({row[at].strip()})")
+            else:
+                row[at] = mark.replace(".", ",") if comma else mark
     return missing
+
+
+def _possible(row: Sequence[str]) -> bool:
+    return bool(row) and row[0].strip().lower() == POSSIBLE
 
 
 def _column(header: Sequence[str], column: str, title: str, path: str | Path) -> int:
     """Where the marks go: the column of that name, with or without the system's number; else a new one."""
-    wanted = (column or title).lower()
-    matches = [i for i, name in enumerate(header) if name == wanted or name.startswith(f"{wanted} (")]
+    wanted = re.compile(re.escape((column or title).lower()) + r"(?: \((?:[0-9]+|real)\))?")
+    matches = [i for i, name in enumerate(header) if wanted.fullmatch(name)]
     if not matches and not column and GRADE in header:
         matches = [header.index(GRADE)]
     if len(matches) > 1:
-        listed = ", ".join(header[i] for i in matches)
-        raise InputError(
-            f"{path}: several columns for '{column or title}' ({listed}). Name one with --column."
-        )
+        listed = ", ".join(header[i] for i in matches[:5])
+        raise InputError(f"{path}: several columns '{column or title}' ({listed}). Name one with --column.")
     return matches[0] if matches else len(header)
 
 
-def _row(rows: list[list[str]], identities: Sequence[int], graded: StudentMarks) -> list[str] | None:
-    """The one row about a student, by the surest column that names them."""
-    who = {text.casefold() for text in (graded.student, graded.email, graded.name) if text}
-    for at in identities:
-        same = [row for row in rows if at < len(row) and row[at].strip().casefold() in who]
-        if len(same) == 1:
-            return same[0]
-    return None
+def _rows(rows: list[list[str]], results: Sequence[StudentMarks]) -> dict[str, list[str]]:
+    """The one row about each student, by the surest column that names them."""
+    header = [cell.strip().lower() for cell in rows[0]]
+    words = {g.student: {w.casefold() for w in (g.student, g.email, g.name) if w} for g in results}
+    everybody = set().union(*words.values())
+    found: dict[str, list[str]] = {}
+    for at in (header.index(name) for name in IDENTITIES if name in header):
+        named = defaultdict(list)
+        for row in rows[1:]:
+            if at < len(row) and (name := row[at].strip().casefold()) in everybody:
+                named[name].append(row)
+        for student, own in words.items():
+            same = [row for name in own for row in named.get(name, ())]
+            if len(same) == 1:
+                found.setdefault(student, same[0])
+    return found

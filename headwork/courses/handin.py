@@ -37,6 +37,7 @@ FIELDS = ("title", "names", "collaborators", "section")
 SECTION = ("title", "text", "file", "problems", "trace", "notebook", "picture")
 SYNTAXES = {".tex": "latex", ".md": "markdown", ".txt": "markdown"}
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
+MAX_NOTEBOOK, MAX_CELLS = 50_000_000, 500  # bytes with its pictures; cells
 MAX_LINES = 60  # of what a cell prints
 NO_ATTRIBUTES: list[Any] = ["", [], []]
 # Skipped by pandoc, and nothing is lost: layout, and the frame of an environment whose contents stay.
@@ -196,11 +197,13 @@ class HandIn(Shown):
     # --- notebooks --------------------------------------------------------------------------------
     def _add_notebook(self, name: str) -> Iterator[Block]:
         """Every cell with its outputs; one that was not run, stopped or left blank is a complaint."""
-        text = read_text(self.folder / name, max_bytes=50_000_000, root=self.folder)
-        data = parse_json(text, name)
+        text = read_text(self.folder / name, max_bytes=MAX_NOTEBOOK, root=self.folder)
+        data = parse_json(text, name, max_bytes=MAX_NOTEBOOK)
         cells = data.get("cells") if isinstance(data, dict) else None
         if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
             raise InputError("not a notebook of nbformat 4.")
+        if len(cells) > MAX_CELLS:
+            raise InputError(f"{len(cells):,} cells; at most {MAX_CELLS:,} are read.")
         place, tree, attached, idle = self.place, [], {}, []
         for number, cell in enumerate(cells, 1):
             self.place = f"{place}, cell {number}"

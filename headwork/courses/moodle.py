@@ -1,11 +1,12 @@
 """Questions as Moodle XML: Cloze, one gap per cell, with feedback for the mistakes that are known.
 
-A gap is ``{weight:NUMERICAL:=value:tolerance~%0%other:tolerance#feedback}``. Moodle marks each gap by the
-key: it does not follow a student's own numbers. With a sheet for every student there is one question per
+A gap is ``{weight:NUMERICAL:=value:tolerance~%0%other:tolerance#feedback}``. A shape is one gap, because how
+many sizes it has is part of the question; it may be typed in many ways. Moodle marks each gap by the key: it
+does not follow a student's own numbers. With a sheet for every student there is one question per
 student, all in one category, from which a quiz may draw.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from html import escape
 from math import gcd, lcm
@@ -22,14 +23,16 @@ from headwork.documents.writing import number_text
 from headwork.errors import InputError
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
-from headwork.exercises.questions import FORMS, SEPARATORS, build_question
+from headwork.exercises.questions import COUNTS, FORMS, SEPARATORS, build_question
 from headwork.grading.wording import points_text
 from headwork.readings.showing import shown_value
 
 MAX_CAUSES = 4  # of one gap
 # What would end a gap or begin one, by its number, which Moodle reads as the sign itself.
 SIGNS = {ord(sign): f"&#{ord(sign)};" for sign in "{}~\\"}
-Causes = Mapping[tuple[str, tuple[int, ...]], list[tuple[float, str]]]
+# How a shape may be typed: 2 x 3, (2, 3), ... A star would be a wildcard of Moodle's.
+SHAPES = (("{}", (" x ", "x", " × ", "×", ", ", ",", " ")), ("({})", (", ", ",")), ("[{}]", (", ", ",")))
+Causes = dict[tuple[str, tuple[int, ...]], list[tuple[Any, str]]]  # by step and cell; () is a whole shape
 
 
 def moodle_files(parts: Sequence[AssignmentPart], slug: str) -> dict[str, str | bytes]:
@@ -63,9 +66,9 @@ def _question(part: AssignmentPart, exercise: Exercise, student: str) -> Element
 def _html(exercise: Exercise, hint: int) -> Iterator[str]:
     """The question: its words, the numbers that are given, and a table of gaps for every step."""
     question = build_question(exercise)
-    forms = FORMS.format(digits=exercise.digits)
     gaps = f"One number per gap, in decimals to {exercise.digits} digits after the point."
-    paragraphs = (gaps if words == forms else words for words in question.paragraphs if words != SEPARATORS)
+    instead = {FORMS.format(digits=exercise.digits): gaps, COUNTS: "Counts are exact: write every digit."}
+    paragraphs = (instead.get(words, words) for words in question.paragraphs if words != SEPARATORS)
     yield from (f"<p>{_words(paragraph)}</p>" for paragraph in paragraphs)
     for given in map(shown_value, question.inputs):
         yield from _tables(given, lambda at, given=given: _words(number_text(given.values[at], 12)))
@@ -76,13 +79,11 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
         value = shown_value(step)
         yield f"<p>{_named(value)} ({points_text(points)})</p>"
         if step.card.axes == "axis":
-            sizes = [number_text(size, 0) for size in value.values.flat]
-            typed = "~".join(f"={separator.join(sizes)}" for separator in (" x ", ", ", " "))
-            yield f"<p>{{{weights[path]}:SHORTANSWER:{typed}}}</p>"
+            yield f"<p>{_shape_gap(exercise, path, weights[path], causes.get((path, ()), []))}</p>"
             continue
 
         def gap(at: tuple[int, ...], value: Value = value, path: str = path) -> str:
-            return _gap(float(value.values[at]), weights[path], exercise.digits, causes.get((path, at), []))
+            return _gap(exercise, float(value.values[at]), weights[path], causes.get((path, at), []))
 
         yield from _tables(value, gap, named=False)
 
@@ -110,18 +111,37 @@ def _words(text: str) -> str:
     return escape(text, quote=False).translate(SIGNS)
 
 
-def _gap(right: float, weight: int, digits: int, causes: Sequence[tuple[float, str]]) -> str:
+def _gap(exercise: Exercise, right: float, weight: int, causes: Sequence[tuple[float, str]]) -> str:
     """One gap; a number that is not finite is typed as a word."""
     if not np.isfinite(right):
         words = ("-oo", "-inf", "-∞") if right < 0 else ("oo", "inf", "∞")
         return f"{{{weight}:SHORTANSWER:{'~'.join(f'={word}' for word in words)}}}"
-    off = f"{10.0**-digits:.{digits}f}"
-    others = [
-        # Moodle decodes a feedback once before it takes it for HTML, so that it is escaped twice.
-        f"~%0%{_number(value, digits)}:{off}#{_words(escape(sentence, quote=False))}"
-        for value, sentence in causes
-    ]
+    off = f"{10.0 ** -(digits := exercise.digits):.{digits}f}"
+    if exercise.counts and exercise.about and abs(right) >= 100:  # two digits are enough
+        off = f"5{'0' * (len(f'{abs(right):.0f}') - 3)}"
+    others = [f"~%0%{_number(value, digits)}:{off}{_feedback(sentence)}" for value, sentence in causes]
     return f"{{{weight}:NUMERICAL:={_number(right, digits)}:{off}{''.join(others)}}}"
+
+
+def _shape_gap(exercise: Exercise, path: str, weight: int, causes: Sequence[tuple[Any, str]]) -> str:
+    """A shape in all ways in which it may be typed; heads may stand before tokens, as in marking."""
+    right = [sizes := exercise.key[path]]
+    if exercise.mechanism == "head-shapes" and path in ("query", "per head"):
+        right.append(sizes[[0, 2, 1, 3]])
+    alternatives = [("=", sizes, "") for sizes in right]
+    alternatives += [("%0%", sizes, _feedback(sentence)) for sizes, sentence in causes]
+    typed = [
+        f"{fraction}{form.format(mark.join(number_text(size, 0) for size in sizes))}{feedback}"
+        for fraction, sizes, feedback in alternatives
+        for form, marks in SHAPES
+        for mark in marks
+    ]
+    return f"{{{weight}:SHORTANSWER:{'~'.join(typed)}}}"
+
+
+def _feedback(sentence: str) -> str:
+    """Feedback; Moodle decodes it once before it takes it for HTML, so that it is escaped twice."""
+    return f"#{_words(escape(sentence, quote=False))}"
 
 
 def _number(value: float, digits: int) -> str:
@@ -140,20 +160,22 @@ def _weights(exercise: Exercise) -> dict[str, int]:
     return {path: weight // common for path, weight in whole.items()}
 
 
-def _causes(exercise: Exercise) -> dict[tuple[str, tuple[int, ...]], list[tuple[float, str]]]:
+def _causes(exercise: Exercise) -> Causes:
     """What known mistakes give, cell by cell, at the first step that each changes."""
-    causes: dict[tuple[str, tuple[int, ...]], list[tuple[float, str]]] = {}
+    causes: Causes = {}
     unit = 2 * 10.0**-exercise.digits
     for mistake in applicable(exercise.case, exercise.key):
         steps = run_with_mistakes(exercise.case, mistake) or {}
         for path in exercise.asked:
-            wrong, right = steps.get(path), exercise.key[path]
+            wrong, right, step = steps.get(path), exercise.key[path], exercise.trace.steps[path]
+            if wrong is not None and step.card.axes == "axis" and not np.array_equal(wrong, right):
+                causes.setdefault((path, ()), []).append((wrong, mistake.sentence))  # a shape, as a whole
             if wrong is None or wrong.shape != right.shape:
                 break
             with np.errstate(invalid="ignore"):
                 off = np.isfinite(wrong) & np.isfinite(right) & (np.abs(wrong - right) > unit)
             for cell in map(tuple, np.argwhere(off)):
-                at = exercise.trace.steps[path].full_index(cell)
+                at = step.full_index(cell)
                 known = causes.setdefault((path, at), [])
                 new = all(abs(wrong[cell] - value) > unit for value, _ in known)
                 if new and len(known) < MAX_CAUSES:

@@ -113,10 +113,13 @@ def _npz_heads(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     heads: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
     known = {"classes", *(name for pairs in ARRAY_NAMES.values() for pair in pairs for name in pair)}
     with open_file(path, max_bytes=None) as file, _damaged_npz(path), zipfile.ZipFile(file) as archive:
-        for name in (member[:-4] for member in archive.namelist() if member.endswith(".npy")):
-            heads[name] = ((), np.dtype("u1"))
+        for entry in (entry for entry in archive.infolist() if entry.filename.endswith(".npy")):
+            heads[name := entry.filename[:-4]] = ((), np.dtype("u1"))
+            if name in known and entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # Of bzip2 zipfile unpacks 4 kB at a time, which may be a gigabyte.
+                raise InputError(f"{path}: {name} is packed in a way that numpy never does. Use np.savez.")
             if name in known:
-                with archive.open(f"{name}.npy") as member:
+                with archive.open(entry) as member:
                     heads[name] = _npy_head(BytesIO(member.read(MAX_NPY_HEAD)))
     return heads
 

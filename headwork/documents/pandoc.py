@@ -6,6 +6,7 @@ lists and dictionaries, ``{"t": "Para", "c": [...]}``; what it could not read is
 
 import base64
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,8 @@ from headwork.errors import InputError
 
 Tree = list[Any]  # the blocks of a text
 VERSION = [1, 23, 1]
-SECONDS = 60
+SECONDS, HEAP_OVERFLOW = 300, 251  # by the clock; what pandoc ends with
+WRITTEN, OURS = (4, "250M"), (60, "2000M")  # processor time and memory, by whose text it is
 # Markdown in which nothing is raw: no HTML, no LaTeX but formulas.
 READERS = {"latex": "latex", "markdown": "markdown-raw_html-raw_tex-raw_attribute-yaml_metadata_block"}
 SPLIT = "\u2063split\u2063"
@@ -25,14 +27,19 @@ def convert(text: str, reader: str, writer: str, *options: str) -> tuple[str, li
     """A text in another format, and what pandoc says of parts that it could not read or write."""
     import pypandoc
 
+    seconds, memory = WRITTEN if reader in READERS.values() else OURS
     command = [pypandoc.get_pandoc_path(), "--sandbox", "--verbose", "--wrap=none", *options]
-    command += ["--from", reader, "--to", writer]
+    command += ["--from", reader, "--to", writer, "+RTS", f"-M{memory}", "-RTS"]
+    if os.name == "posix":
+        command = ["sh", "-c", f'ulimit -t {seconds}; exec "$0" "$@"', *command]
     try:
         run = subprocess.run(
             command, input=text, capture_output=True, text=True, encoding="utf-8", timeout=SECONDS
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"this text takes pandoc more than {SECONDS} seconds. Make it shorter.") from None
+    if run.returncode < 0 or run.returncode == HEAP_OVERFLOW:
+        raise InputError(f"this text takes pandoc more than {seconds} s or {memory}. Make it shorter.")
     if run.returncode:
         raise InputError(" ".join(run.stderr.split()))
     messages = re.split(r"^\[(?:INFO|WARNING)\] ", run.stderr, flags=re.M)

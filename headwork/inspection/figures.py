@@ -31,7 +31,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
     ended = {plain(name, 60): epochs_of(metrics) for name, metrics in runs.items()}
     for name, lines in ended.items():
         if not lines:
-            raise InputError(f"{name}: no epoch is finished, so there are no curves yet.")
+            raise InputError(f"{name or 'the run'}: no epoch is finished, so there are no curves yet.")
     several = len(runs) > 1
     groups: dict[str, dict[str, tuple[str, list[Mapping[str, Any]]]]] = {}
     for part, (name, lines) in product(("training", "validation"), ended.items()):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headwork.models import Model
 
 STATE, OPTIMISER = "state.json", "optimiser.safetensors"
+MAX_STATE = 100_000_000  # bytes: it holds the metrics so far
 FOLDER = "checkpoints"
 Files = dict[str, bytes]
 
@@ -57,7 +58,7 @@ def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict
             raise InputError(f"{where / OPTIMISER}: '{name}' is of no parameter of this model.")
         entries.setdefault(int(number), {})[moment] = value
     optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
-    state: dict[str, Any] = parse_json(files[STATE], where / STATE)
+    state: dict[str, Any] = parse_json(files[STATE], where / STATE, max_bytes=MAX_STATE)
     return state
 
 
@@ -108,7 +109,9 @@ def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
     """The state.json of the newest checkpoint in which it is whole; None also for a run that is finished."""
     for folder in () if (run_folder / "result.json").exists() else reversed(step_folders(run_folder)):
         with suppress(HeadworkError, OSError):
-            state: dict[str, Any] = parse_json(_read(folder, STATE)[STATE], folder / STATE)
+            state: dict[str, Any] = parse_json(
+                _read(folder, STATE)[STATE], folder / STATE, max_bytes=MAX_STATE
+            )
             return state
     return None
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
 MODEL, TOKENIZER = "model", "tokenizer.json"
-MAX_SIDE = 4096  # pixels
+MAX_SIDE, MAX_METRICS = 4096, 8_000  # pixels; lines, of which a report draws each epoch
 TRAINED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
 TRAINED_NAMES = tuple(sorted(path.parent.name for path in TRAINED.glob(f"*/{CONFIG}")))
 IMAGES = "images"
@@ -164,7 +164,13 @@ def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
         raise InputError(
             f"{path}: no {METRICS} yet: no epoch is finished. Resume with: headwork resume {path}"
         )
-    return [parse_json(line, path / METRICS) for line in _content(path, METRICS).splitlines()]
+    data = _content(path, METRICS)
+    if (count := data.count(b"\n")) > MAX_METRICS:
+        raise InputError(f"{path / METRICS}: {count:,} lines; at most {MAX_METRICS:,} are read.")
+    lines = [parse_json(line, path / METRICS) for line in data.splitlines()]
+    if not all(isinstance(line, dict) for line in lines):
+        raise InputError(f"{path / METRICS}: not what a run writes there. Expected a table in every line.")
+    return lines
 
 
 def load_data_info(folder: str | Path) -> DataInfo:

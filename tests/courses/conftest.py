@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headwork.courses.sheets import Course, sheet_for
+from tests.courses.answering import WAYS, marks
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,3 +31,30 @@ def course_system(tmp_path):
         subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def variants():
+    """Three sheets with numbers of their own; the exercises hold what the answers above are made of."""
+    course = Course(
+        "Sheet",
+        "0123456789abcdef",
+        {
+            "1": {"kind": "self-attention", "points": {"scores": 1, "weights": 2, "output": 1.5}},
+            "2": {"kind": "self-attention", "points": 4, "difficulty": 2},
+        },
+        {"hints": 2},
+        Path(),
+    )
+    return {who: sheet_for(course, who, who.title(), f"{who}@x.org") for who in ("ada", "bob", "cem")}
+
+
+@pytest.fixture(scope="session")
+def handed_in(variants):
+    """Every student in every way: the ID, the way, the answers, and what ``headwork grade`` gives."""
+    found = []
+    for who, sheet in variants.items():
+        for how, way in WAYS.items():
+            answers = {name: way(exercise) for name, exercise in sheet.exercises.items()}
+            found.append((who, how, answers, marks(sheet.exercises, answers)))
+    return found

@@ -1,4 +1,4 @@
-"""The class page and its files, and twenty-four odd files of which each is told by name and harms nobody."""
+"""The class page and its files, and twenty-nine odd files of which each is told by name and harms nobody."""
 
 from __future__ import annotations
 
@@ -179,7 +179,8 @@ def test_all_correct_only_when_it_is(results: list[StudentMarks]) -> None:
 
 
 # --- odd files ----------------------------------------------------------------------------------------
-STUDENTS = [f"t{number:02}" for number in range(1, 31)]
+STUDENTS = [f"t{number:02}" for number in range(1, 34)]
+PLAIN = STUDENTS[24:30]
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +239,12 @@ def plant(folder: Path, sheets: dict[str, Sheet]) -> dict[str, str]:
     write("t23/a.toml", own("t23"))
     write("t23/b.toml", own("t23"))
     write("t24.toml", b'student = "t24"\nanswers = 3\n')
+    (folder / "t31.toml").mkdir()
+    write("t32/answer.toml", b"?")
+    (folder / "t32" / "more").mkdir()
+    write("Name_t33_7.toml", b"I am sorry.")
+    write("..t01.toml", own("t01"))
+    write("._t01.toml", b"of the system")
     return {
         "t02-again.toml": "not counted: t02 also has t02.toml",
         "t03.toml": "not UTF-8",
@@ -263,6 +270,11 @@ def plant(folder: Path, sheets: dict[str, Sheet]) -> dict[str, str]:
         "t22.docx": "not UTF-8|not valid TOML",
         "b.toml": "not counted: t23 also has a.toml",
         "t24.toml": "no table [answers.NAME]",
+        "t31.toml": "not a plain file. Give a file, not a folder",
+        "answer.toml": "not valid TOML",
+        "more": "not a plain file",
+        "..t01.toml": "not counted: t01 also has t01.toml",
+        "Name_t33_7.toml": "not valid TOML",
     }
 
 
@@ -272,7 +284,7 @@ def test_odd_files_are_told_by_name_and_change_nobody_elses_marks(
     folder, every = sheets
     place = folder / "answers"
     place.mkdir()
-    for student in ("t01", "t02", *STUDENTS[24:]):
+    for student in ("t01", "t02", *PLAIN):
         (place / f"{student}.toml").write_bytes(answers(every[student]))
     said = plant(place, every)
     results = grade_cohort(place, folder / "key")
@@ -283,11 +295,14 @@ def test_odd_files_are_told_by_name_and_change_nobody_elses_marks(
         graded = files[name]
         told = " ".join([graded.problem, *graded.flags])
         assert any(word in told for word in words.split("|")), (name, told)
-        assert graded.student in ("", Path(name).stem) or name == "stranger.toml", name
+        owners = ("", Path(name).stem, {"answer.toml": "t32", "Name_t33_7.toml": "t33"}.get(name))
+        assert graded.student in owners, name
+    assert "._t01.toml" not in files
     students = by_student(results)
-    for student in ("t01", "t02", "t05", "t06", "t20", "t21", "t23", *STUDENTS[24:]):
+    for student in ("t01", "t02", "t05", "t06", "t20", "t21", "t23", *PLAIN):
         assert (students[student].state, students[student].points) == ("all correct", students["t01"].points)
     assert students["t07"].points < students["t01"].points
+    assert [students[student].state for student in STUDENTS[30:]] == ["unreadable"] * 3
     assert all(students[student].max_points == students["t01"].max_points for student in STUDENTS)
-    assert {graded.student for graded in results if graded.flags} & set(STUDENTS[24:]) == set()
+    assert {graded.student for graded in results if graded.flags} & set(PLAIN) == set()
     assert "fit the numbers of t08" in page

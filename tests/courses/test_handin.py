@@ -14,6 +14,7 @@ from pypdf import PdfReader
 
 from headwork.cli.app import register
 from headwork.courses.handin import read_handin
+from headwork.documents import pandoc
 from headwork.documents.formats.pdf import typst_source
 from headwork.errors import InputError
 
@@ -203,6 +204,10 @@ BAD = {
         'title = "Q"\nnotebook = "n.ipynb"',
         {"n_ipynb": notebook(cell("code", "1", execution_count=1, outputs=[1]))},
     ),
+    "section 1 (Q), n.ipynb: 501 cells; at most 500": (
+        'title = "Q"\nnotebook = "n.ipynb"',
+        {"n_ipynb": notebook(*[cell("markdown", "a")] * 501)},
+    ),
     "section 1 (Q), n.ipynb: not a notebook": ('title = "Q"\nnotebook = "n.ipynb"', {"n_ipynb": "[1]"}),
 }
 
@@ -320,3 +325,9 @@ def test_the_sample(tmp_path):
     assert equations(handin.document(), tmp_path / "all") == formulas + rest
     assert not ink_in_margins(handin.document(), tmp_path / "all")
     compile_latex(SAMPLE, tmp_path / "hw2.tex")
+
+
+def test_a_text_that_takes_pandoc_too_much_is_refused(monkeypatch):
+    monkeypatch.setattr(pandoc, "WRITTEN", (4, "4M"))
+    with pytest.raises(InputError, match="takes pandoc more than 4 s or 4M"):
+        pandoc.read_tree("word " * 20_000, "markdown")

@@ -6,7 +6,9 @@ import csv
 import html
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,6 +21,7 @@ from headwork.courses.gradebooks import CANVAS, canvas_csv, fill_gradebook, mood
 from headwork.errors import InputError
 from headwork.exercises import Exercise, generate
 from headwork.exercises.generation import KINDS
+from headwork.grading import grade
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "class"
 # The grammar of a gap, as Moodle's documentation and its reader have it.
@@ -27,7 +30,10 @@ GAP = re.compile(r"\{([0-9]*):(NUMERICAL|SHORTANSWER):(~?.+?(?<!\\))\}", re.DOTA
 NUMBER = re.compile(r"(-?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?)(?::([0-9.]+))?")
 
 
-def gaps(text: str) -> list[tuple[int, str, list[tuple[str, str, str]]]]:
+Gap = tuple[int, str, list[tuple[str, str, str]]]
+
+
+def gaps(text: str) -> list[Gap]:
     """Weight, type and alternatives (fraction, answer, feedback) of every gap of a question's text."""
     found = []
     for weight, kind, inner in GAP.findall(text):
@@ -47,46 +53,81 @@ def read(path: Path) -> list[tuple[str, str]]:
     return [(q.findtext("name/text") or "", q.findtext("questiontext/text") or "") for q in questions]
 
 
-def shown(exercise: Exercise) -> list[float]:
-    """The right numbers in the order in which the tables show them."""
-    numbers: list[float] = []
-    for path in exercise.asked:
-        value = np.transpose(exercise.key[path], exercise.trace.steps[path].order)
-        axes = exercise.trace.steps[path].axes
-        if value.ndim == 3 and "head" in axes:
-            value = np.moveaxis(value, axes.index("head"), 0)
-        numbers += [float(number) for number in value.flat]
-    return numbers
+def shown(exercise: Exercise, path: str) -> list[Any]:
+    """What each gap of a step asks for, in the order of its tables; a shape is one gap."""
+    step, value = exercise.trace.steps[path], exercise.key[path]
+    if step.card.axes == "axis":
+        return [value]
+    value = np.transpose(value, step.order)
+    if value.ndim == 3 and "head" in step.axes:
+        value = np.moveaxis(value, step.axes.index("head"), 0)
+    return list(value.flat)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "head-shapes"])
+def check_number(exercise: Exercise, number: float, gap: Gap) -> None:
+    _, kind, ((fraction, answer, _), *others) = gap
+    assert fraction == "="
+    if kind == "SHORTANSWER":
+        assert not np.isfinite(number)
+        return
+    value, tolerance = NUMBER.fullmatch(answer).groups()  # type: ignore[union-attr]
+    assert float(value) == pytest.approx(number, abs=10.0 ** -(exercise.digits + 3))
+    assert float(tolerance) == 10.0**-exercise.digits
+    for other, wrong, feedback in others:
+        assert other == "%0%"
+        assert abs(float(wrong.partition(":")[0]) - number) > float(tolerance)
+        assert feedback
+
+
+def check_shape(exercise: Exercise, path: str, gap: Gap) -> None:
+    """Every way of typing it is marked as ``headwork grade`` marks it."""
+    _, kind, alternatives = gap
+    assert kind == "SHORTANSWER"
+    sizes = " x ".join(f"{size:.0f}" for size in exercise.key[path])
+    assert {f"({sizes.replace(' x ', ', ')})", sizes.replace(" ", ""), sizes} <= {
+        a for _, a, _ in alternatives
+    }
+    assert not any("*" in answer for _, answer, _ in alternatives)
+    for fraction, answer, feedback in alternatives:
+        right = grade(exercise, {path: answer}).step(path).state == "right"
+        assert (right, bool(feedback)) == ((True, False) if fraction == "=" else (False, True)), answer
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_gap_is_a_cell_of_the_exercise(kind: str, tmp_path: Path) -> None:
-    exercise = generate(kind, 4, 2)
-    export({kind: exercise}, "moodle", tmp_path / "hw")
-    ((name, text),) = read(tmp_path / "hw" / "hw.xml")
-    assert name == exercise.name
-    found = gaps(text)
-    right = shown(exercise)
-    assert len(found) == len(right)
-    total = sum(weight for weight, _, _ in found)
-    at = 0
-    for path, points in exercise.asked.items():
-        cells = found[at : at + exercise.key[path].size]
-        at += len(cells)
-        assert sum(weight for weight, _, _ in cells) / total == pytest.approx(points / exercise.max_points)
-    for (_, type_, alternatives), number in zip(found, right, strict=True):
-        fraction, answer, _ = alternatives[0]
-        assert fraction == "="
-        if type_ == "SHORTANSWER":
-            assert not np.isfinite(number)
-            continue
-        value, tolerance = NUMBER.fullmatch(answer).groups()  # type: ignore[union-attr]
-        assert float(value) == pytest.approx(number, abs=10.0 ** -(exercise.digits + 3))
-        assert float(tolerance) == 10.0**-exercise.digits
-        for other, wrong, feedback in alternatives[1:]:
-            assert other == "%0%"
-            assert abs(float(wrong.partition(":")[0]) - number) > float(tolerance)
-            assert feedback
+    for difficulty in (1, 2, 3):
+        exercise = generate(kind, 4, difficulty)
+        folder = tmp_path / str(difficulty)
+        export({kind: exercise}, "moodle", folder)
+        ((name, text),) = read(folder / f"{difficulty}.xml")
+        assert name == exercise.name
+        found = iter(gaps(text))
+        weights = {}
+        for path in exercise.asked:
+            cells = [(next(found), number) for number in shown(exercise, path)]
+            weights[path] = sum(gap[0] for gap, _ in cells)
+            for gap, number in cells:
+                if np.ndim(number):
+                    check_shape(exercise, path, gap)
+                else:
+                    check_number(exercise, number, gap)
+        assert not list(found)
+        for path, points in exercise.asked.items():
+            share = weights[path] / sum(weights.values())
+            assert share == pytest.approx(points / exercise.max_points)
+
+
+def test_a_rounded_count_is_enough_where_about_how_many_is_asked(tmp_path: Path) -> None:
+    exact = generate("attention-parameters", 4)
+    for question, off in (("", "0.0001"), ("About how many?", "5")):
+        exercise = replace(exact, question=question or exact.question)
+        folder = tmp_path / (question[:5] or "exact")
+        export({"x": exercise}, "moodle", folder)
+        ((_, text),) = read(folder / f"{folder.name}.xml")
+        assert "12*3088" not in text  # a gap takes no product
+        number, tolerance = gaps(text)[-1][2][0][1].split(":")
+        assert tolerance.rstrip("0") == off.rstrip("0")
+        assert len(tolerance) == (len(number) - 2 if question else 6)
 
 
 def test_known_mistakes_have_their_sentence(tmp_path: Path) -> None:
@@ -130,7 +171,7 @@ def test_every_student_has_a_question_and_a_challenge_is_refused(tmp_path: Path)
     assert len(questions) == 90
     exercise = sheets["s07"].exercises["2"]
     numbers = [float(gap[2][0][1].partition(":")[0]) for gap in gaps(questions[f"2. {exercise.name} (s07)"])]
-    assert numbers == pytest.approx(shown(exercise), abs=1e-6)
+    assert numbers == pytest.approx([n for path in exercise.asked for n in shown(exercise, path)], abs=1e-6)
     with pytest.raises(InputError, match="cannot be marked by gaps"):
         export({"x": generate("construct-identity", 1)}, "moodle", tmp_path / "other")
 
@@ -171,6 +212,41 @@ def test_a_canvas_export_keeps_all_but_the_marks(results: list[StudentMarks], tm
     new = rows((tmp_path / "gradebook.csv").read_text(encoding="utf-8"))
     assert [row[:-1] for row in new] == before
     assert [row[-1] for row in new] == ["Homework", "", "15", "12", "12", "", ""]
+
+
+def canvas(path: Path, results: list[StudentMarks], text: str, column: str = "") -> Any:
+    path.write_bytes(text.encode())
+    filled, missing = fill_gradebook(path, results, "Sheet 3", column)
+    delimiter = ";" if ";" in text else ","
+    return rows(text, delimiter), rows(filled, delimiter), missing
+
+
+def test_what_a_canvas_export_may_have_besides(results: list[StudentMarks], tmp_path: Path) -> None:
+    """Two columns of names, IDs of other kinds, semicolons, custom and read-only columns, short rows."""
+    text = (
+        "LastName;FirstName;ID;SIS User ID;SIS Login ID;Integration ID;Root Account;Section;Notes;"
+        "Sheet 3 (draft) (7);Sheet 3 (8);Homework Current Score;Final Score\r\n"
+        ";;;;;;;;;Manual Posting;;;\r\n"
+        '"    Points Possible";;;;;;;;(read only);10.00;15.00;(read only);(read only)\r\n'
+        "Two;Student;1;S02;;x;c.org;A;odd;1.5;EX;9;9\r\n"
+        "Three;Student;2;;S03@example.org;;;A\r\n"
+        "\r\n"
+        "Five;Student;3;s05;;;;A;;N/A;N/A;;\r\n"
+        "Six;Student;4;s06;;;;A;;;3.00;;\r\n"
+    )
+    before, after, missing = canvas(tmp_path / "canvas.csv", results, text)
+    padded = [row + [""] * (len(new) - len(row)) for row, new in zip(before, after, strict=True)]
+    changed = {(i, j) for i, row in enumerate(after) for j, cell in enumerate(row) if padded[i][j] != cell}
+    assert changed == {(4, 10), (7, 10)}
+    marks = {graded.student: f"{round(graded.points, 2):g}" for graded in results}
+    assert (after[4][10], after[7][10]) == (marks["s03"], marks["s06"])  # with a point, as the file has them
+    assert [line for line in missing if "no row" not in line] == ["s02 (EX)", "s05 (N/A)"]
+    _, new, _ = canvas(tmp_path / "canvas.csv", results, text, "Homework")
+    assert [row[13:] for row in new[:5]] == [["Homework"], [""], ["15"], [marks["s02"]], [marks["s03"]]]
+    with pytest.raises(InputError, match="'Final Score' is read only"):
+        canvas(tmp_path / "canvas.csv", results, text, "Final Score")
+    with pytest.raises(InputError, match="not a CSV file"):
+        canvas(tmp_path / "canvas.csv", results, f'Student,ID\n"{"a" * 200_000}"\n')
 
 
 def test_a_moodle_worksheet_is_filled_in(results: list[StudentMarks], tmp_path: Path) -> None:

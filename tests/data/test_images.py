@@ -164,6 +164,10 @@ def bad_npz(path, kind):
                     head, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 28, 28)}
                 )
                 archive.writestr(f"{name}.npy", head.getvalue())
+    elif kind == "bzip2":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+            for name in ("images", "labels"):
+                archive.writestr(f"{name}.npy", bytes(5_000_000))
     elif kind == "range":
         np.savez(path, images=np.full((2, 2, 2), 1000), labels=np.array([0, 1]))
     elif kind == "counts":
@@ -192,6 +196,7 @@ def bad_npz(path, kind):
         ("object", "cannot be read safely"),
         ("names", "holds pixels. Expected one of: train_images with train_labels"),
         ("lies", "unpacks to"),
+        ("bzip2", "images is packed in a way that numpy never does"),
         ("range", "from 1000 to 1000. Expected bytes"),
         ("counts", "3 images but 2 labels"),
         ("one class", "every image is of one class, '0'"),

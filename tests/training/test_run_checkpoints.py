@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import random
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -322,6 +324,16 @@ def test_a_sample_of_kills(script, tmp_path):
 @pytest.mark.soak
 def test_a_hundred_kills(script, tmp_path):
     killed(script, tmp_path, 100, seed=1)
+
+
+@pytest.mark.soak
+def test_a_clock_that_goes_backwards(finished, stopped, tmp_path, monkeypatch):
+    seconds = itertools.count(10**9, -60)
+    for clock in ("time", "monotonic"):
+        monkeypatch.setattr(time, clock, lambda: float(next(seconds)))
+    folder = stopped(tmp_path / "run", 11)
+    training.resume(folder, log=quiet)
+    assert model_bytes(folder) == model_bytes(finished)
 
 
 def test_threads_and_versions_that_differ_are_told(stopped, tmp_path):
