@@ -43,7 +43,7 @@ AVOIDED = {
     "phrases of up to": "n-grams of up to",
     "the phrases do": "the n-grams do",
 }
-LARGEST_PACKAGE = 42_000  # lines; why not 30,000, ARCHITECTURE.md says under 2026-11-18
+LARGEST_PACKAGE = 44_000  # lines; why not 30,000, ARCHITECTURE.md says under 2026-11-18
 FORMER_FIELDS = {"right when said", "time a token", "time a token,", "time a token, {}"}  # of --json, kept
 AVOIDED_WORDS = {r"\bWRONG\b": "incorrect", r"\b[Mm]end(s|ed|ing)?\b": "fix"}
 
