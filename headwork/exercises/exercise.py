@@ -75,12 +75,15 @@ class Exercise:
     def case(self) -> Case:
         """The exercise ready to run on its own numbers."""
         mechanism = self.trace.mechanism
+        mechanism = MECHANISMS.get(mechanism.slug, mechanism)  # where a typed mask is an option
         types = get_type_hints(mechanism.function) if mechanism.slug in FORMULAS else {}
-        inputs = {
+        given = {
             name: int(value.raw.array) if types.get(name) is int else value.raw
             for name, value in self.trace.inputs.items()
         }
-        return Case(mechanism, inputs, {name: _plain(value) for name, value in self.trace.options.items()})
+        options = {name: _plain(value) for name, value in self.trace.options.items()}
+        options |= {name: given.pop(name) for name in mechanism.options if name in given}
+        return Case(mechanism, given, options)
 
     @cached_property
     def key(self) -> Steps:

@@ -18,7 +18,6 @@ from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import KINDS
 from headwork.files import toml_text
 from headwork.note import Input
-from headwork.numbers import HandTensor
 from headwork.readings import explain
 from headwork.readings.showing import shown_value
 from headwork.readings.trace import TraceValue
@@ -118,17 +117,10 @@ def build_question(exercise: Exercise) -> Question:
         paragraphs.append("Every token is a column, and so is everything that has one entry per token.")
     forms = (ABOUT if exercise.about else COUNTS) if exercise.counts else FORMS.format(digits=exercise.digits)
     paragraphs += [forms, SEPARATORS]
-    masks = [
-        TraceValue(name, Input(name, "M", "query key"), value, (0, 1), "M")
-        for name, value in trace.options.items()
-        if isinstance(value, HandTensor) and len(value.shape) == 2
-    ]
-    for mask in masks:
-        options.pop(mask.path, None)
     if options:
         paragraphs.append(", ".join(f"{k.replace('_', ' ')} = {value}" for k, value in options.items()))
     blanks = tuple(_blank(exercise, path, points) for path, points in exercise.asked.items())
-    return Question(exercise, tuple(paragraphs), (*trace.inputs.values(), *masks), blanks)
+    return Question(exercise, tuple(paragraphs), tuple(trace.inputs.values()), blanks)
 
 
 def _blank(exercise: Exercise, path: str, points: float) -> Blank:

@@ -94,7 +94,7 @@ def agreeing(steps: list[StepMark]) -> list[StepMark]:
             shared[step.path] = tuple(cause for cause in step.causes if cause.charge == best)
             del left[step.path]
     return [
-        replace(step, causes=shared.get(step.path) or tuple(c for c in step.causes if c.told))
+        replace(step, causes=shared.get(step.path) or tuple(c for c in step.causes if c.is_named))
         for step in steps
     ]
 
@@ -106,7 +106,7 @@ def _gain(charge: str, steps: list[StepMark]) -> float:
     thin = all(cause.doubt == "thin" for found in causes for cause in found)
     if thin and sum(found[0].shown for found in causes) - once < JOINTLY:
         return -1.0
-    apart = [min((c.bits or OTHER for c in step.causes if c.told), default=OTHER) for step in steps]
+    apart = [min((c.bits or OTHER for c in step.causes if c.is_named), default=OTHER) for step in steps]
     return sum(apart) + APART * (len(steps) - 1) - once
 
 

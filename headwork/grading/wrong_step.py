@@ -33,7 +33,7 @@ class Cause:
     shown: float = 0.0
 
     @property
-    def told(self) -> bool:
+    def is_named(self) -> bool:
         """Whether it is told although no other step shows it."""
         return self.doubt not in ("thin", "beside")
 

@@ -58,7 +58,7 @@ SELF: list[tuple[str, str, dict[str, Any]]] = [
     ("matrix-transposed", "query", attention(q=X @ Q, k=X @ K, v=X @ V)),
     ("matrix-transposed", "key", attention(k=X @ K)),
     ("keys-and-values-swapped", "key", attention(k=X @ V.T, v=X @ K.T)),
-    ("keys-and-values-change-places", "scores", attention(scores=RIGHT["query"] @ RIGHT["value"].T / ROOT)),
+    ("value-for-key", "scores", attention(scores=RIGHT["query"] @ RIGHT["value"].T / ROOT)),
     ("queries-and-keys-swapped", "query", attention(q=X @ K.T, k=X @ Q.T)),
 ]
 MASKED: list[tuple[str, str, dict[str, Any]]] = [

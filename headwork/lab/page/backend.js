@@ -19,14 +19,15 @@ const { make } = elements;
 const LATER = Object.fromEntries(["models", "model", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
 
 class ServerBackend {
-  static most = 256_000; // bytes of one request, as the server takes them
+  static most = (name) => (name === "open_model" ? 33_000_000 : 256_000); // bytes of one request, as the server takes them
   constructor(token) { this.token = token; }
   ready = Promise.resolve();
   async call(name, request) {
     let response;
     const body = JSON.stringify(request);
     const bytes = new Blob([body]).size;
-    if (bytes > ServerBackend.most) return { error: { message: `That is ${bytes.toLocaleString("en")} bytes; at most ${ServerBackend.most.toLocaleString("en")} are read at once.`, kind: "too large" } };
+    const most = ServerBackend.most(name);
+    if (bytes > most) return { error: { message: `That is ${bytes.toLocaleString("en")} bytes; at most ${most.toLocaleString("en")} are read at once.`, kind: "too large" } };
     try {
       response = await fetch(`call/${name}`, {
         method: "POST",
