@@ -64,7 +64,7 @@ def problems(
     """
     from headwork.problems import book, find, listing, summary
 
-    if not (slug or check) and output.is_usual:
+    if not (slug or check) and output.is_default:
         output.show(listing())
         return
     results = {find(slug).slug: find(slug).solve()} if slug else solve_all()

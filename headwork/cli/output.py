@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
 
 from typer import Exit, Option
 
-from headwork.documents.formats import USUAL, find_format, format_names, format_of
+from headwork.documents.formats import DEFAULT_FORMAT, find_format, format_names, format_of
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
-    from headwork.documents import Document, Shown
+    from headwork.documents import Document, Renderable
 
 # Our own sequences, or else signs that command a terminal or turn the direction of reading.
 CONTROLS = re.compile(
     r"(\A\r(?:\x1b\[K)?|\x1b\[(?:[012]|3[12])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 # For an encoding that lacks them: what can be typed instead.
-PLAINER = str.maketrans(
+ASCII_FALLBACK = str.maketrans(
     {"β": "beta", "π": "pi", "∞": "oo", "×": "x", "·": "*", "−": "-", "→": "->", "…": "..."}
 )
 
@@ -42,16 +42,16 @@ Hint = Annotated[int, Option("--hint", min=0, max=3, help="0 marks, 1 where, 2 w
 class Output:
     """Where a result goes and in which format."""
 
-    format: str = USUAL
+    format: str = DEFAULT_FORMAT
     path: Path | None = None
     fragment: bool = False
 
     @property
-    def is_usual(self) -> bool:
+    def is_default(self) -> bool:
         """Whether no other format was asked for."""
-        return self.format == USUAL
+        return self.format == DEFAULT_FORMAT
 
-    def show(self, shown: "Shown", *, good: bool = True) -> None:
+    def show(self, shown: "Renderable", *, good: bool = True) -> None:
         """Write a document to the screen, or whole into the file; what is not good ends with exit code 1."""
         from headwork.documents.style import style_for
 
@@ -157,7 +157,7 @@ class Screen:
         try:
             text.encode(encoding)
         except UnicodeEncodeError:
-            text = text.translate(PLAINER).encode(encoding, "backslashreplace").decode(encoding)
+            text = text.translate(ASCII_FALLBACK).encode(encoding, "backslashreplace").decode(encoding)
         return self.stream.write(text)
 
 

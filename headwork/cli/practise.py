@@ -187,7 +187,7 @@ def show(
     elif question:
         output.show(handouts.answers(handouts.look_up(question)))
     else:
-        output.show(handouts.listing() if output.is_usual else handouts.answers())
+        output.show(handouts.listing() if output.is_default else handouts.answers())
 
 
 @command(*NOTEBOOKS, to=course, name="new")

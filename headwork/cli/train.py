@@ -86,7 +86,7 @@ def show(
 
     path = output.path
     picture = path is not None and path.suffix.lower() in (".png", ".svg")
-    if picture and not output.is_usual:
+    if picture and not output.is_default:
         raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
     data = load(name, from_folder=from_, seed=seed, columns=names(columns) if columns else None, size=size)
     if path is not None and picture:

@@ -9,7 +9,7 @@ from headwork.comparison.families import FAMILIES
 from headwork.comparison.measurements import run_measurements
 from headwork.comparison.row import Results, Section, join_names
 from headwork.comparison.training import ROWS, Settings
-from headwork.documents import Document, Heading, Shown, Table
+from headwork.documents import Document, Heading, Renderable, Table
 from headwork.errors import InputError
 from headwork.files import write_atomic
 
@@ -33,7 +33,7 @@ def compare(settings: Settings, folder: str | Path) -> "Comparison":
 
 
 @dataclass(frozen=True)
-class Comparison(Shown):
+class Comparison(Renderable):
     """The settings, the report on each row, and all results by the names of their measurements."""
 
     settings: Settings

@@ -9,7 +9,7 @@ import numpy as np
 from headwork.construct.certificate import Perturbation
 from headwork.construct.position_codes import BASE, rotate
 from headwork.construct.targets import Array
-from headwork.documents import Document, Shown, Table
+from headwork.documents import Document, Renderable, Table
 from headwork.errors import InputError
 from headwork.mechanisms import attention, multi_head_attention
 from headwork.numbers import HandTensor
@@ -23,7 +23,7 @@ CERTIFICATE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Construction(Shown):
+class Construction(Renderable):
     """Heads to order. Row i of the input is ``[content | positions]``; matrices apply as W x, one per head.
 
     Where ``possible`` is false, ``reason`` proves it; where it is None, none were found, and ``reason`` says

@@ -15,7 +15,7 @@ import numpy as np
 
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.construct.targets import whole_number
-from headwork.documents import Document, Item, Items, Shown, Table
+from headwork.documents import Document, Item, Items, Renderable, Table
 from headwork.errors import unknown
 from headwork.files import own_toml
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
@@ -137,7 +137,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Equality(Shown):
+class Equality(Renderable):
     """The result: costs, the largest difference, and whether the small case is exactly equal."""
 
     equivalence: Equivalence

@@ -15,7 +15,7 @@ from statistics import mean, median
 from typing import Any
 
 from headwork.courses.cohort import OVERRIDES, StudentMarks, apply_overrides, read_overrides
-from headwork.courses.parallel import limited, progress
+from headwork.courses.parallel import map_limited, progress
 from headwork.documents import Bar, Details, Document, Heading, Item, Items, Link, Marked, Prose, Strip, Table
 from headwork.errors import InputError
 from headwork.files import file_name, write_atomic
@@ -257,7 +257,7 @@ def _write_feedback(results: Sequence[StudentMarks], folder: Path, hint: int) ->
         taken.add(stem.lower())
         pages[graded.file] = f"feedback/{stem}.html"
     work = partial(_write_one, folder=folder, pages=pages, hint=hint)
-    for done, (graded, page) in enumerate(zip(handed_in, limited(work, handed_in), strict=True), 1):
+    for done, (graded, page) in enumerate(zip(handed_in, map_limited(work, handed_in), strict=True), 1):
         if not page:
             raise InputError(f"{graded.file}: writing its feedback took too long or was killed.")
         progress(done, len(handed_in), "pages")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.courses.notebooks import ANSWER
-from headwork.documents import Block, Document, Heading, Passage, Shown
+from headwork.documents import Block, Document, Heading, Passage, Renderable
 from headwork.documents.formats.pdf import CHARACTERS, typeset
 from headwork.documents.pandoc import Tree, change_tree, read_tree, typst_formulas
 from headwork.documents.writing import short_lines
@@ -51,7 +51,7 @@ BLANK = re.compile(r"^\s*(?:[\w, ]+ = |return )?\.\.\.$", re.M)
 
 
 @dataclass
-class HandIn(Shown):
+class HandIn(Renderable):
     """What a hand-in holds, and what was not as it should be."""
 
     title: str

@@ -1,6 +1,6 @@
 """Work shared among processes, with progress on stderr: one line on a screen, a few in a log.
 
-``limited`` gives each item a limit of processor time and memory where the system has them (not Windows).
+``map_limited`` gives each item a limit of processor time and memory where the system has them (not Windows).
 """
 
 import os
@@ -16,7 +16,7 @@ MAX_SECONDS = 20  # of processor time for one item: a busy machine takes nothing
 MAX_BYTES = 2_000_000_000  # that a process may hold
 
 
-def limited(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+def map_limited(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
     """The results in order; None for an item whose process went beyond a limit or was killed."""
     workers = max(1, min(os.cpu_count() or 1, len(items)))
     with ProcessPoolExecutor(workers, initializer=_limit_memory) as executor:
@@ -25,10 +25,10 @@ def limited(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[An
             try:
                 yield future.result()
             except BrokenProcessPool:  # one process was killed, and with it the pool: now each item by itself
-                yield _alone(function, item)
+                yield _run_alone(function, item)
 
 
-def _alone(function: Callable[[Any], Any], item: Any) -> Any:
+def _run_alone(function: Callable[[Any], Any], item: Any) -> Any:
     with ProcessPoolExecutor(1, initializer=_limit_memory) as executor:
         try:
             return executor.submit(_within_time, function, item).result()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.courses.answer_page import answer_page
-from headwork.courses.parallel import limited, progress
+from headwork.courses.parallel import map_limited, progress
 from headwork.documents import Document, Heading, Values
 from headwork.documents.formats import find_format
 from headwork.errors import InputError
@@ -180,7 +180,7 @@ def write_sheets(course: Course, roster: Mapping[str, Mapping[str, str]], out: s
     folder = Path(out)
     students = list(roster)
     scheme = marking_scheme(course, sheet_for(course, students[0]))
-    for done, written in enumerate(limited(partial(_write_one, course, roster, folder), students), 1):
+    for done, written in enumerate(map_limited(partial(_write_one, course, roster, folder), students), 1):
         if not written:
             raise InputError(f"student {students[done - 1]}: writing the sheet took too long or was killed.")
         progress(done, len(students), "sheets")

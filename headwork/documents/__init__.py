@@ -18,7 +18,7 @@ from headwork.documents.blocks import (
     Note,
     Passage,
     Prose,
-    Shown,
+    Renderable,
     Slider,
     Strip,
     Table,

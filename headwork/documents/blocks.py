@@ -164,7 +164,7 @@ class Value:
     axes: tuple[str, ...] = ()
     digits: int = 4
     names: tuple[Any, ...] = ()  # that stand for its long exact numbers, each with its ``definition``
-    beside: bool = False  # a parameter of the next value
+    shown_with_step: bool = False  # a parameter of the next value
 
     @property
     def equation(self) -> str:
@@ -245,7 +245,7 @@ class Slider:
             yield replace(frame, level=3)
 
 
-class Shown(ABC):
+class Renderable(ABC):
     """Anything that has a document, and so every format."""
 
     @abstractmethod
@@ -280,7 +280,7 @@ class Shown(ABC):
 
 
 @dataclass(frozen=True)
-class Table(Shown):
+class Table(Renderable):
     """Rows under named columns, with notes below. Whole numbers are shown with thousands separators.
 
     >>> print(Table("Sizes", ("what", "weights"), [("filter", 2400)]))
@@ -310,12 +310,12 @@ class Table(Shown):
         return {"title": self.title, "rows": rows, "notes": list(self.notes), **self.more}
 
 
-Written = Heading | Prose | Note | Items | Code | Passage | Details | Card
-Block = Written | Values | Slider | Table | Figure | Tints | Attention
+TextBlock = Heading | Prose | Note | Items | Code | Passage | Details | Card
+Block = TextBlock | Values | Slider | Table | Figure | Tints | Attention
 
 
 @dataclass(frozen=True)
-class Document(Shown):
+class Document(Renderable):
     """A title, a line about it, and parts.
 
     ``data`` gives the JSON; without it the JSON is made from the blocks. ``cells`` gives the blocks for a
@@ -348,7 +348,7 @@ def as_blocks(part: Any) -> Iterator[Block]:
         yield Prose(part)
     elif isinstance(part, Block):
         yield part
-    elif isinstance(part, Shown):
+    elif isinstance(part, Renderable):
         inner = part.document()
         if inner.title:
             yield Heading(inner.title, 3)

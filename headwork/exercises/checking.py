@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import Document, Item, Items, Shown
+from headwork.documents import Document, Item, Items, Renderable
 from headwork.errors import HeadworkError
 from headwork.exercises.case import Steps
 from headwork.exercises.exercise import Exercise
@@ -85,7 +85,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Check(Shown):
+class Check(Renderable):
     """What an exercise's numbers reveal, and the change of one entry that reveals most."""
 
     exercise: Exercise

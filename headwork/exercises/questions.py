@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import Block, Code, Document, Formula, Item, Items, Prose, Shown, Table, Values
+from headwork.documents import Block, Code, Document, Formula, Item, Items, Prose, Renderable, Table, Values
 from headwork.errors import sizes_in_words
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise, toml_lines
@@ -63,7 +63,7 @@ class Blank:
 
 
 @dataclass(frozen=True)
-class Question(Shown):
+class Question(Renderable):
     """The question of an exercise."""
 
     exercise: Exercise

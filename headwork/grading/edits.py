@@ -40,7 +40,7 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     for number, edits in enumerate(made):
         yield from (_rarer(edit) for edit in edits) if number in single else edits
     yield from _other_operands(graph)
-    yield from _beyond(graph)
+    yield from _extra_operations(graph)
     yield from _scaled(graph)
     made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
     places = {label: place for place, label in enumerate(graph.leaves)}
@@ -218,12 +218,12 @@ def _orders(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     outer, says = tensor.node, "two operations are done in the other order"
     for place, operand in enumerate(outer.operands):
         for steps in (1, 2, 3, 4) if outer.operation == "sqrt" else (1, 2):
-            for part in _sunk(outer, place, operand, steps):
+            for part in _moved_inwards(outer, place, operand, steps):
                 words, cost = {"a": tensor, "b": operand}, 1 if outer.operation == "sqrt" else 1 + steps
                 yield StepEdit("order-exchanged", says, {number: part}, words, cost)
 
 
-def _sunk(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
+def _moved_inwards(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[Node]:
     """The operands of an operation with ``outer`` done to one of them, that many operations further down."""
     inner = operand.node
     if operand.label or not inner.operands or OPERATIONS[inner.operation].rearranges:
@@ -232,7 +232,7 @@ def _sunk(outer: Node, place: int, operand: HandTensor, steps: int) -> Iterator[
         moved = tuple(below if i == place else i for i in range(len(outer.operands)))
         parts: Iterable[Any] = [Node(outer.operation, moved, outer.options)]
         if steps > 1:
-            parts = _sunk(outer, place, below, steps - 1)
+            parts = _moved_inwards(outer, place, below, steps - 1)
         for part in parts:
             operands = (*inner.operands[:within], part, *inner.operands[within + 1 :])
             yield Node(inner.operation, operands, inner.options)
@@ -318,7 +318,7 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
                 yield StepEdit(cause, says, {number: part}, {"a": text}, cost, charge)
 
 
-def _beyond(graph: StepGraph) -> Iterator[StepEdit]:
+def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or step taken for the result, or added to it, multiplied with it, and so on."""
     number, result = len(graph.operations) - 1, graph.result
     it = itself(result)

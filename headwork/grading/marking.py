@@ -28,7 +28,7 @@ from headwork.grading.answers import (
 )
 from headwork.grading.challenges import grade_challenge
 from headwork.grading.diagnosis import find_causes, rounding_digits
-from headwork.grading.marks import Mark, StepMark, agreeing, count_once
+from headwork.grading.marks import Mark, StepMark, count_once, keep_agreeing_causes
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.readings.assembling import token_axis
 from headwork.readings.trace import TraceValue
@@ -55,7 +55,7 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
     steps = marker.steps()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]
-    return Mark(exercise, tuple(count_once(agreeing(narrowed))), marker.own, marker.entries)
+    return Mark(exercise, tuple(count_once(keep_agreeing_causes(narrowed))), marker.own, marker.entries)
 
 
 class Marker:
@@ -199,12 +199,12 @@ class Marker:
 
     def _followed(self, path: str, early: bool, remark: str) -> tuple[bool, str] | None:
         """The verdict on what follows from own numbers: none where that takes no work any more."""
-        if not any(self._idle(path, step) for step in self.unexplained if step in self.own):
+        if not any(self._needs_no_work(path, step) for step in self.unexplained if step in self.own):
             return early, remark
         self.needs_no_work.add(path)
         return None
 
-    def _idle(self, path: str, wrong: str) -> bool:
+    def _needs_no_work(self, path: str, wrong: str) -> bool:
         """Whether a step needs no work after an unexplained wrong one from which it follows.
 
         From zeros, or from one number throughout, it is such again, or all its rows are one. From 10^9 it is

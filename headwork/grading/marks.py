@@ -9,7 +9,7 @@ from headwork.exercises.exercise import Exercise
 from headwork.grading.answers import Entries
 from headwork.grading.wrong_step import Cause
 
-JOINTLY = 1.0  # bits by which several steps must show what none of them shows by itself
+MIN_JOINT_BITS = 1.0  # bits by which several steps must show what none of them shows by itself
 AGAIN, APART, OTHER = 0.5, -1.0, 8.0  # bits of a mistake made again, of a second one, of one not known
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
 VERDICTS = {"right": "correct", "wrong": "incorrect", "again": "as before"}  # others are their own words
@@ -74,7 +74,7 @@ class Mark:
 
 
 # --- one mistake over several steps ---------------------------------------------------------------
-def agreeing(steps: list[StepMark]) -> list[StepMark]:
+def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
     """Of the causes of each step those that explain several steps as one mistake, charged once.
 
     One step must show it, or all together; and it must be likelier than as many mistakes apart.
@@ -104,7 +104,7 @@ def _gain(charge: str, steps: list[StepMark]) -> float:
     causes = [[cause for cause in step.causes if cause.charge == charge] for step in steps]
     once = max(min(cause.bits for cause in found) for found in causes) + AGAIN * (len(steps) - 1)
     thin = all(cause.doubt == "thin" for found in causes for cause in found)
-    if thin and sum(found[0].shown for found in causes) - once < JOINTLY:
+    if thin and sum(found[0].shown for found in causes) - once < MIN_JOINT_BITS:
         return -1.0
     apart = [min((c.bits or OTHER for c in step.causes if c.is_named), default=OTHER) for step in steps]
     return sum(apart) + APART * (len(steps) - 1) - once

@@ -18,7 +18,7 @@ from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
 from headwork.grading.edits import edits_of
-from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, said, step_graph
+from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, describe_edit, step_graph
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, WrongStep
 from headwork.numbers import HandTensor
@@ -28,8 +28,8 @@ from headwork.numbers.operations import Node
 # number among many mostly is.
 BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 1.0
 TYPICAL = 5.0  # a slip by one, by the sign; by more it is rarer
-ANEW = 3.0  # to work a step out from the inputs, not from the steps before it
-CLOSE, CLOSE_IF_LITTLE, LITTLE = 3.0, 4.5, 6.0  # what is rarer than the likeliest by that many bits is told
+RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
+CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
 # beside it, and more of that where the numbers hold little
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
@@ -114,17 +114,17 @@ def search(
     if not matches and not authored and wrong.bases[1]:
         whole_way = step_graph(case, wrong.path, {})
         found = _single(whole_way, target, False, most=1) if whole_way else []
-        matches = [replace(match, bits=match.bits + ANEW) for match in found]
-        authored = [replace(cause, bits=ANEW) for cause in anew()]
+        matches = [replace(match, bits=match.bits + RERUN_BITS) for match in found]
+        authored = [replace(cause, bits=RERUN_BITS) for cause in anew()]
     found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
     candidates += _causes(case, wrong, found)
     beside = [replace(cause, doubt="beside") for cause in _causes(case, wrong, known)]
     whole = all(isinstance(value, int) for value in case.inputs.values())
-    return _believed(target, candidates, beside, whole)
+    return _likeliest(target, candidates, beside, whole)
 
 
-def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
+def _likeliest(target: Target, candidates: list[Cause], beside: list[Cause], whole: bool) -> list[Cause]:
     """The causes in doubt: how likely they are beside everything else that gives these numbers.
 
     One wrong number among many is mostly a slip, unless sizes are counted.
@@ -135,13 +135,13 @@ def _believed(target: Target, candidates: list[Cause], beside: list[Cause], whol
     if not distinct:
         return []
     least = min(cause.bits for cause in distinct.values())
-    close = CLOSE_IF_LITTLE if target.information < LITTLE or target.empty else CLOSE
+    close = CLOSE_IF_FEW if target.information < FEW_BITS or target.empty else CLOSE
     chosen = [cause for cause in distinct.values() if cause.bits <= least + close][:MAX_TIES]
     one_of_many = target.wrong.cells.sum() == 1 < target.wrong.cells.size and not whole
     shown = target.information + (SLIP if one_of_many else UNLISTED)
     every = sum(2.0**-x.bits for x in distinct.values()) + 2.0**-shown + target.slip
     share = sum(2.0**-x.bits for x in chosen) / every
-    little = target.wrong.cells.sum() == 1 and target.information < LITTLE
+    little = target.wrong.cells.sum() == 1 and target.information < FEW_BITS
     doubtful = share < CERTAIN or one_of_many or little
     zeros = target.empty and not target.values.any()  # much gives zeros
     nothing = zeros and len(distinct) > 1 and all(cause.edit for cause in chosen)
@@ -336,7 +336,7 @@ def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
 def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
     wording, causes = Wording(case.mechanism, case.options), []
     for match in matches:
-        slug, sentence = said(match.edit, match.graph, wording)
+        slug, sentence = describe_edit(match.edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
         kind, charge = match.edit.cause.replace("{", "").replace("}", ""), match.edit.charge or slug
         causes.append(

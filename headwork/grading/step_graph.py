@@ -146,7 +146,7 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     )
 
 
-def said(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
+def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
     """The name and the sentence of an edit: what was done, and the formula beside the right one."""
 
     def word(value: Any, inner: bool) -> str:

@@ -38,7 +38,7 @@ MOMENTS: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its fold
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedSubject:
     """A subject, its layers on further inputs, and the true class where it is known."""
 
     subject: Subject
@@ -52,7 +52,7 @@ class Source:
 
     path: Path
     model: Any = None  # an OwnModel
-    theirs: Any = None  # or a text model of the transformers library
+    transformers_model: Any = None  # or a text model of the transformers library
     classes: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -61,7 +61,7 @@ class Source:
     max_length: int = 0
 
     @property
-    def takes(self) -> str:
+    def input_kind(self) -> str:
         if self.model is None:
             return "texts"
         inputs = {card.name: card.axes for card in self.model.definition.inputs}
@@ -82,30 +82,30 @@ def open_folder(
     text: str | None = None,
     resize: bool = False,
     target: str | int | None = None,
-) -> Opened:
+) -> OpenedSubject:
     options = {"image": image, "index": index, "text": text}
     given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
         which = " and ".join(f"--{name}" for name in given) or "nothing"
         raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
     source = folder if isinstance(folder, Source) else open_source(folder)
-    if not source.takes:
+    if not source.input_kind:
         raise InputError(
             f"{source.path}: a {source.model.definition.name}. A classifier, an encoder of texts or a "
             "language model is inspected from its folder, others in Python: headwork.inspect(model, input)."
         )
-    if given == ["image"] and source.takes != "images":
+    if given == ["image"] and source.input_kind != "images":
         raise InputError(f"{source.path} takes texts: give --text, not --image.")
-    if given == ["text"] and source.takes == "images":
+    if given == ["text"] and source.input_kind == "images":
         raise InputError(f"{source.path} takes images: give --image, not --text.")
     if index is not None:
         opened = _test_example(source, index)
     elif text is not None:
-        opened = Opened(text_of(source, text))
+        opened = OpenedSubject(text_of(source, text))
     else:
         config = source.model.config
         size = (config.image_size, config.image_size)
-        opened = Opened(
+        opened = OpenedSubject(
             source.subject(read_image(str(image), channels=config.channels, size=size, resize=resize))
         )
     return replace(opened, subject=replace(opened.subject, target=find_target(opened.subject, target)))
@@ -127,9 +127,9 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
     if torch is not False and is_foreign(path) and find_spec("torch") is not None:
         from headwork.inspection.torch_subjects import library_model
 
-        theirs = library_model(path, _settings(path, CONFIG))
-        if theirs is not None:
-            return Source(path, theirs=theirs)
+        transformers_model = library_model(path, _settings(path, CONFIG))
+        if transformers_model is not None:
+            return Source(path, transformers_model=transformers_model)
     model = OwnModel(read_saved(path), torch=torch)
     config = model.config
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
@@ -154,18 +154,18 @@ def _moments(values: Any, channels: int) -> tuple[float, ...]:
     return tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers)
 
 
-def _test_example(source: Source, index: int) -> Opened:
+def _test_example(source: Source, index: int) -> OpenedSubject:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
         raise InputError(
             f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
         )
-    if source.takes == "texts":
+    if source.input_kind == "texts":
         texts: Any = load_texts(run.data, columns=run.columns, seed=run.seed, validation=run.validation)
         _check(source, texts, index)
         label = int(texts.test.labels[index])
-        return Opened(text_of(source, str(texts.test.texts[index])), (), source.classes[label])
+        return OpenedSubject(text_of(source, str(texts.test.texts[index])), (), source.classes[label])
     split: Any = None
     if (path / IMAGES).exists():
         split = example_images(path)
@@ -178,7 +178,7 @@ def _test_example(source: Source, index: int) -> Opened:
     others = [number for number in range(len(split.images)) if number != at][:OTHERS]
     inputs = normalise(split.images[others], source.mean, source.std)
     layers = source.model.layers_of({"images": inputs})
-    return Opened(source.subject(split.images[at]), layers, source.classes[int(split.labels[at])])
+    return OpenedSubject(source.subject(split.images[at]), layers, source.classes[int(split.labels[at])])
 
 
 def _check(source: Source, data: Any, index: int) -> None:
@@ -195,7 +195,7 @@ def _check(source: Source, data: Any, index: int) -> None:
 def text_of(source: Source, text: str) -> Subject:
     if not text.strip():
         raise InputError("inspect: an empty text. Give at least one word.")
-    if source.theirs is not None:
+    if source.transformers_model is not None:
         return _their_text(source, text)
     ids = _tokens(
         source.path, source.model.tokenizer, text, source.max_length or source.model.config.max_length
@@ -222,18 +222,18 @@ def _their_text(source: Source, text: str) -> Subject:
 
     from headwork.inspection.torch_subjects import module_subject
 
-    path, config = source.path, source.theirs.config
+    path, config = source.path, source.transformers_model.config
     at = path / TOKENIZER
     known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
     most = getattr(config, "max_position_embeddings", None) or 512
     ids = _tokens(path, known, text, most)
     assert known is not None
     kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL]
-    numbers = range(config.vocab_size if type(source.theirs).__name__.endswith(LANGUAGE) else 0)
+    numbers = range(config.vocab_size if type(source.transformers_model).__name__.endswith(LANGUAGE) else 0)
     words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
     labels = [known.word(n).strip() or known.names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
-    subject = module_subject(source.theirs, (), given, labels=labels, classes=words, kept=kept)
+    subject = module_subject(source.transformers_model, (), given, labels=labels, classes=words, kept=kept)
     return replace(subject, name=path.name)
 
 

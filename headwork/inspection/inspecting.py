@@ -23,7 +23,7 @@ from headwork.documents import (
     Items,
     Note,
     Prose,
-    Shown,
+    Renderable,
     Table,
     TintMap,
     Tints,
@@ -41,7 +41,7 @@ SHOWN_HEADS = 12  # in the table; the others are folded
 
 
 @dataclass(frozen=True, eq=False)
-class Inspection(Shown):
+class Inspection(Renderable):
     """What is known of a model on one input; it shows itself in a notebook."""
 
     subject: Subject

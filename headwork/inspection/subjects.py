@@ -53,7 +53,7 @@ class Subject:
     attend: Callable[[int | None], list[Layer]]
     hidden_as: str
     classes: tuple[str, ...] = ()
-    reads: str = "first"  # what the output is made of: the first token, the last, their mean; or by gradient
+    output_token: str = "first"  # read at: the first token, the last, their mean; or by gradient
     grid: tuple[int, int] | None = None
     pixels: Array | None = None  # bytes: channel, height, width
     without_heads: Callable[[str, int], Array] | None = None
@@ -105,8 +105,8 @@ class Subject:
 
         Where it is not known, only that one has a gradient in the last layer.
         """
-        if self.reads != "gradient":
-            return {"first": 0, "last": len(self.labels) - 1}.get(self.reads)
+        if self.output_token != "gradient":
+            return {"first": 0, "last": len(self.labels) - 1}.get(self.output_token)
         slopes = next((layer.gradient for layer in self.layers[::-1] if layer.gradient is not None), None)
         if slopes is None or slopes.shape[-2] != len(self.labels):
             return None
@@ -256,7 +256,7 @@ def image_subject(
         without_heads=lambda path, heads: model.without_heads(inputs, path, heads),
         hidden_as="Hidden patches are the mean of the training images.",
         classes=classes,
-        reads="first" if first else "mean",
+        output_token="first" if first else "mean",
         grid=(side, side),
         pixels=pixels,
         positions=model.positions if layered else None,
@@ -308,7 +308,7 @@ def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str,
     name_of = read_as.names[padding] if read_as else f"token {padding}"
     how = "masked" if masked else f"replaced by {name_of}"
     first = getattr(model.config, "pooling", "") == "first"
-    reads = "last" if kind == "language" else "first" if first else "mean"
+    output_token = "last" if kind == "language" else "first" if first else "mean"
     return Subject(
         name=name,
         labels=tuple(words),
@@ -318,7 +318,7 @@ def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str,
         without_heads=lambda path, heads: np.asarray(read(model.without_heads(whole, path, heads))),
         hidden_as=f"Hidden tokens are {how}.",
         classes=classes,
-        reads=reads,
+        output_token=output_token,
         inputs=whole,
     )
 

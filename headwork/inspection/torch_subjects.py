@@ -89,7 +89,7 @@ def module_subject(
         attend=attend,
         hidden_as=call.hidden_as,
         classes=tuple(map(str, known)),
-        reads="gradient",
+        output_token="gradient",
         grid=grid,
         pixels=pixels,
         remarks=tuple(remarks),

@@ -24,7 +24,7 @@ from headwork.errors import HeadworkError, InputError, TooLarge, unknown
 from headwork.lab import practising
 from headwork.lab import states as changes
 from headwork.lab.sentences import of_cell
-from headwork.lab.states import MASKS, CellError, State, Worked, cell_index, read_state, work
+from headwork.lab.states import MASKS, CellError, State, WorkedState, cell_index, read_state, work
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
@@ -222,7 +222,7 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
     }
 
 
-def _number(worked: Worked, path: str, index: str) -> float | None:
+def _number(worked: WorkedState, path: str, index: str) -> float | None:
     value = worked.trace[path]
     number = value.values[cell_index(index, value.shape, path)]
     return None if number is None or number != number else float(number)

@@ -57,7 +57,7 @@ def _looked(model: str, given: str, changes: str) -> "Looked":
 
     if not all(isinstance(text, str) for text in (model, given, changes)):
         raise InputError("The request is not readable. Expected texts.")
-    texts = find_source(model).takes == "texts"
+    texts = find_source(model).input_kind == "texts"
     return (looking.look_at_text if texts else looking.look_at)(model, given, changes)
 
 
@@ -116,7 +116,7 @@ def _about(name: str) -> dict[str, Any]:
         "title": title,
         "hint": hint,
         "about": f"{config.depth} blocks of {config.heads} heads, {count:,} parameters",
-        "takes": source.takes,
+        "takes": source.input_kind,
         "query": "0" if getattr(config, "pooling", "") in ("class token", "first") else "all",
         "blocks": config.depth,
         "heads": config.heads,

@@ -211,7 +211,7 @@ class Looked:
 def look_at(model: str, picture: str, changes: str = "") -> Looked:
     """The model on a picture: base64 of bytes (channel, height, width), or of a finer drawing."""
     source = find_source(model)
-    if source.takes != "images":
+    if source.input_kind != "images":
         raise InputError(f"{model} takes texts.")
     config = source.model.config
     data = decoded(picture, "the picture", 3 * MAX_SIDE**2)
@@ -232,7 +232,7 @@ def look_at(model: str, picture: str, changes: str = "") -> Looked:
 def look_at_text(model: str, text: str, changes: str = "") -> Looked:
     """The model on a text."""
     source = find_source(model)
-    if source.takes != "texts":
+    if source.input_kind != "texts":
         raise InputError(f"{model} takes pictures.")
     return _looked(source, changes, lambda changed: text_of(changed, text), [])
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from headwork.lab.states import MASKS, Worked
+from headwork.lab.states import MASKS, WorkedState
 from headwork.readings import Trace, TraceValue
 
 EVEN = 1e-9  # weights closer than this are called even
 PARTS = ("query", "key", "value")
 
 
-def overview(worked: Worked) -> str:
+def overview(worked: WorkedState) -> str:
     """One line about the whole: of attention, where the weight goes."""
     trace = worked.trace
     weights = _weights(trace)
@@ -84,7 +84,7 @@ def share(weight: float) -> str:
     return "none" if weight < EVEN else f"{percent}%" if percent else "under 1%"
 
 
-def of_cell(worked: Worked, path: str, index: tuple[int, ...]) -> str:
+def of_cell(worked: WorkedState, path: str, index: tuple[int, ...]) -> str:
     """One cell in words."""
     trace = worked.trace
     value = trace[path]

@@ -61,7 +61,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Worked:
+class WorkedState:
     """A state and its trace; of each edited step also the trace before the edit."""
 
     state: State
@@ -135,7 +135,7 @@ def entries(nested: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[in
         yield index, nested
 
 
-def work(state: State) -> Worked:
+def work(state: State) -> WorkedState:
     """The trace of a state; an error says at which cell it lies."""
     try:
         return _worked(json.dumps(asdict(state)))
@@ -144,7 +144,7 @@ def work(state: State) -> Worked:
 
 
 @lru_cache(maxsize=KEPT)
-def _worked(key: str) -> Worked:
+def _worked(key: str) -> WorkedState:
     state = State(**json.loads(key))
     try:
         return _with_edits(state)
@@ -152,7 +152,7 @@ def _worked(key: str) -> Worked:
         return _with_edits(replace(state, exact=True))
 
 
-def _with_edits(state: State) -> Worked:
+def _with_edits(state: State) -> WorkedState:
     trace = explain(
         state.mechanism,
         exact=state.exact,
@@ -172,7 +172,7 @@ def _with_edits(state: State) -> Worked:
         raise CellError(
             f"{trace.mechanism.slug} has no step '{strange[0]}' here. Undo that edit.", strange[0]
         )
-    return Worked(state, trace, before)
+    return WorkedState(state, trace, before)
 
 
 def cell_index(key: Any, shape: tuple[int, ...], path: str) -> tuple[int, ...]:

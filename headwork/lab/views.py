@@ -8,7 +8,7 @@ from headwork.documents.formats.html import Card, Frame
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.writing import with_infinity
 from headwork.lab.sentences import overview
-from headwork.lab.states import MASKS, State, Worked, axis_words
+from headwork.lab.states import MASKS, State, WorkedState, axis_words
 from headwork.note import Mechanism
 from headwork.numbers.graph import operations_between
 from headwork.numbers.options import literal_choices
@@ -24,7 +24,7 @@ BETAS = (
 )
 
 
-def view(worked: Worked) -> dict[str, Any]:
+def view(worked: WorkedState) -> dict[str, Any]:
     """The whole canvas of a worked state, as JSON."""
     trace, state = worked.trace, worked.state
     block = trace_values(trace)

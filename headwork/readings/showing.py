@@ -51,7 +51,7 @@ def trace_values(trace: "Trace") -> Values:
         cell = trace.cell(path, *(0 for _ in trace[path].shape)) if left else None
         for name in dict.fromkeys(name for name, _ in cell.sources) if cell else ():
             if name in left:  # beside the first step that uses it
-                values.append(replace(shown_value(left.pop(name), trace.digits), beside=True))
+                values.append(replace(shown_value(left.pop(name), trace.digits), shown_with_step=True))
         values.append(shown_value(trace[path], trace.digits))
     first += [shown_value(value, trace.digits) for value in left.values()]
     return Values(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwork.documents import Document, Shown
+from headwork.documents import Document, Renderable
 from headwork.documents.formulas import plain_formula
 from headwork.documents.writing import number_latex, number_text, with_infinity
 from headwork.errors import InputError, sizes_in_words, unknown
@@ -126,7 +126,7 @@ class CellArithmetic:
 
 
 @dataclass(frozen=True, repr=False)
-class Trace(Shown):
+class Trace(Renderable):
     """Every step of one problem, as ``headwork.explain`` returns it."""
 
     mechanism: Mechanism

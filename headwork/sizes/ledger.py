@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from headwork.documents import Document, Formula, Note, Shown, Table
+from headwork.documents import Document, Formula, Note, Renderable, Table
 from headwork.errors import unknown
 from headwork.sizes.polynomial import Polynomial
 
@@ -69,7 +69,7 @@ def _sum(counts: Iterable[Count | None]) -> Count | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ledger(Shown):
+class Ledger(Renderable):
     """Rows, the facts that answer the question, notes on what is counted, and warnings.
 
     >>> rows = (Row(name="a", weights=1), Row(name="b", weights=2, biases=1))

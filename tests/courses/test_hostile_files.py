@@ -98,8 +98,8 @@ def takes_memory(item: int) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits")
 def test_an_item_beyond_a_limit_stops_none_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "MAX_SECONDS", 1)
-    assert list(parallel.limited(spins, range(9))) == [0, 1, 2, None, 4, 5, 6, 7, 8]
-    assert list(parallel.limited(takes_memory, range(5))) == ["1", "1", "1", "refused", "1"]
+    assert list(parallel.map_limited(spins, range(9))) == [0, 1, 2, None, 4, 5, 6, 7, 8]
+    assert list(parallel.map_limited(takes_memory, range(5))) == ["1", "1", "1", "refused", "1"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits")

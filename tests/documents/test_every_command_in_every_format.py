@@ -268,7 +268,7 @@ def test_a_title_goes_into_files_and_code_as_it_is(name, tmp_path):
 def hostile_document(name):
     plot = Plot(figsize=(1, 1))
     value = Value(name, "A", np.array([[1.0, 2.0]]), axes=("query", "key"))
-    groups = ((name, (replace(value, name=name + "W", beside=True), value)),)
+    groups = ((name, (replace(value, name=name + "W", shown_with_step=True), value)),)
     shown = Values(groups, {name: name}, name, (name,), lambda *_: Arithmetic(name, name, ()))
     return Document(
         name,

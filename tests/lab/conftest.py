@@ -159,5 +159,5 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_bytes(page.one_file())
     finally:
         page.answer = whole  # type: ignore[attr-defined]
-        page.baked.cache_clear()
+        page.precomputed_answers.cache_clear()
     return path

@@ -21,7 +21,7 @@ A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": 
 random = np.random.default_rng(0)
 
 
-class Shown(HTMLParser):
+class Renderable(HTMLParser):
     """The cells of a page in order (options first), and the data of its script."""
 
     def __init__(self, page: str) -> None:
@@ -87,7 +87,7 @@ TRACES = {
 
 @pytest.mark.parametrize("name", TRACES)
 def test_the_numbering_of_cells_is_that_of_the_page(name: str) -> None:
-    shown = Shown(TRACES[name]().to_html())
+    shown = Renderable(TRACES[name]().to_html())
     records = shown.records()
     assert len(shown.cells) == len(records)
     for cell, record in zip(shown.cells, records, strict=True):
@@ -97,7 +97,7 @@ def test_the_numbering_of_cells_is_that_of_the_page(name: str) -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_each_source_is_the_cell_that_the_arithmetic_names(name: str) -> None:
     trace = TRACES[name]()
-    records = Shown(trace.to_html()).records()
+    records = Renderable(trace.to_html()).records()
     shown = {record[3].split(" = ")[0]: record for record in records if record[3]}
     cells = {
         (n.path, place): trace.cell(n.path, *place)
@@ -128,9 +128,9 @@ def test_a_page_says_what_each_step_is() -> None:
     assert "W_k, W_v are symmetric" in page
     assert "<mfrac>" in page
     assert '<span class="decimal">0.5344</span>' in page
-    told = [record[3] for record in Shown(page).records()]
+    told = [record[3] for record in Renderable(page).records()]
     assert "A[0,1] = e^2/(e + e^2 + 1 + e) = e^2/(e + 1)^2 = 0.5344" in told
-    names = [record[4] for record in Shown(page).records()]
+    names = [record[4] for record in Renderable(page).records()]
     assert "A[0,1] = e^S[0,1]/(e^S[0,0] + e^S[0,1] + e^S[0,2] + e^S[0,3])" in names
 
 
@@ -141,7 +141,7 @@ def test_exact_and_decimal_are_offered_where_both_are_there() -> None:
 
 
 def test_beta_among_the_sources_lights_the_option() -> None:
-    shown = Shown(explain("self-attention", tokens="1 2; 2 0", beta="1/2", exact=True).to_html())
+    shown = Renderable(explain("self-attention", tokens="1 2; 2 0", beta="1/2", exact=True).to_html())
     scores = next(record for record in shown.records() if record[3].startswith("S[0,1] = "))
     assert shown.cells[scores[5][0]] == "1/2"
 
@@ -159,7 +159,7 @@ def test_a_long_exact_form_stays_out_of_its_cell_but_in_the_page() -> None:
     value = trace["output"].exact[2, 1]  # type: ignore[index]
     text = trace.exact_text(value)
     assert len(text) > 60
-    shown = Shown(trace.to_html())
+    shown = Renderable(trace.to_html())
     record = next(r for r in shown.records() if r[3].startswith("Y[2,1] = "))
     assert not record[1]
     assert text in record[3]
@@ -172,7 +172,7 @@ def test_a_large_trace_stays_small_and_shows_every_cell() -> None:
     assert len(page.encode()) < 2_000_000
     assert "the whole is in the JSON" not in page
     # Some cells of every value have their arithmetic; the others are stored by their decimals.
-    records = [record for record in Shown(page).records() if isinstance(record, list)]
+    records = [record for record in Renderable(page).records() if isinstance(record, list)]
     for symbol in ("Q", "K", "V", "S", "A", "H", "J", "Y"):
         assert any(record[4].startswith(f"{symbol}[") for record in records)
 
@@ -214,9 +214,9 @@ def test_two_traces_on_one_page_have_their_own_data() -> None:
 
 def _frames(
     slide: str, given: dict[str, Any], mechanism: str = "self-attention", **settings: Any
-) -> tuple[Shown, str]:
+) -> tuple[Renderable, str]:
     page = slider(mechanism, slide, settings, given).to_html()
-    return Shown(page), page
+    return Renderable(page), page
 
 
 def test_a_slider_of_beta_goes_from_the_mean_to_the_winner() -> None:
@@ -268,7 +268,7 @@ def test_a_slider_of_a_symbol_with_tokens_as_columns() -> None:
     given = {"tokens": "1 x 3; 4 5 6", "tokens_as": "columns"}
     shown, _ = _frames("x=2,7", given)
     expected = explain("self-attention", tokens="1 7 3; 4 5 6", tokens_as="columns").to_html()
-    assert [r[0] for r in shown.records(1)] == [r[0] for r in Shown(expected).records()]
+    assert [r[0] for r in shown.records(1)] == [r[0] for r in Renderable(expected).records()]
 
 
 def test_usual_values_that_cannot_be_are_left_out_and_told() -> None:

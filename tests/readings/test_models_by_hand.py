@@ -266,7 +266,7 @@ def test_a_model_says_which_block_a_symbol_is_of() -> None:
 def test_parameters_come_just_before_the_step_that_uses_them() -> None:
     groups = dict(trace_values(tiny(exact=False)).groups)
     assert [value.name for value in groups["Inputs"]] == ["tokens"]
-    names = [(value.symbol, value.beside) for value in groups["Steps: block 0, attention"]][:4]
+    names = [(value.symbol, value.shown_with_step) for value in groups["Steps: block 0, attention"]][:4]
     assert names == [("W_q", True), ("b_q", True), ("Q", False), ("W_k", True)]
     few = dict(trace_values(headwork.explain("self-attention", tokens="1 2; 2 0", W_q="1 0; 0 1")).groups)
     assert [value.name for value in few["Inputs"]] == ["tokens", "W_q"]

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from headwork.documents.blocks import Document
     from headwork.documents.style import Style
 
-USUAL = "text"  # where none is asked for
+DEFAULT_FORMAT = "text"  # where none is asked for
 
 
 @cache
 def format_names() -> tuple[str, ...]:
     """The formats there are, the usual one first."""
-    return tuple(sorted((module.name for module in iter_modules(__path__)), key=lambda n: (n != USUAL, n)))
+    return tuple(
+        sorted((module.name for module in iter_modules(__path__)), key=lambda n: (n != DEFAULT_FORMAT, n))
+    )
 
 
 class Format(Protocol):
@@ -52,4 +54,4 @@ def installed_formats() -> tuple[str, ...]:
 def format_of(path: "Path | None") -> str:
     """The format that the name of a file asks for; the usual one where it asks for none."""
     suffixes = {find_format(name).SUFFIX: name for name in format_names()} if path else {}
-    return suffixes.get(path.suffix.lower(), USUAL) if path else USUAL
+    return suffixes.get(path.suffix.lower(), DEFAULT_FORMAT) if path else DEFAULT_FORMAT

@@ -362,7 +362,7 @@ class Records:
                 tint = "odd" if entry.odd else entry.heat
                 record = (entry.decimal, str(entry.exact), tint, arithmetic, names, sources)
                 cells.append(self._number(record))
-        own = [card.value.name for card in self.cards if not card.value.beside]
+        own = [card.value.name for card in self.cards if not card.value.shown_with_step]
         formulas = [mathml(frame.values[name].equation) for name in own]
         stored = b64encode(np.array(numbers, "<f8").tobytes()).decode()
         words = {"formulas": formulas, "warnings": block.warnings, "title": block.title}

@@ -5,7 +5,17 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from headwork.documents.blocks import Block, Code, Details, Document, Figure, Heading, Prose, Shown, as_blocks
+from headwork.documents.blocks import (
+    Block,
+    Code,
+    Details,
+    Document,
+    Figure,
+    Heading,
+    Prose,
+    Renderable,
+    as_blocks,
+)
 from headwork.documents.formats.markdown import escape_markdown, markdown_text
 from headwork.documents.plots import draw
 from headwork.documents.style import PLAIN, Style
@@ -34,7 +44,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
 def _blocks(parts: Iterable[Any]) -> Iterator[Block]:
     """The parts of a document; one that has code by the first of it, which works it again."""
     for part in parts:
-        inner = part.document() if isinstance(part, Shown) else None
+        inner = part.document() if isinstance(part, Renderable) else None
         if inner is not None and inner.cells:
             yield Heading(inner.title, 3)
             yield next(iter(inner.cells()))
@@ -79,7 +89,7 @@ def _png(figure: Figure) -> str:
     return base64.b64encode(draw(figure.plot, "png")).decode()
 
 
-def _output(output: Shown | Figure | str) -> dict[str, Any]:
+def _output(output: Renderable | Figure | str) -> dict[str, Any]:
     """An output as a kernel writes it below a cell: printed text, a picture, or what shows itself."""
     if isinstance(output, str):
         return {"output_type": "stream", "name": "stdout", "text": output.splitlines(True)}
