@@ -156,7 +156,7 @@ def one_file() -> bytes:
     page = fill(
         policy=_policy(f"{digest(js)} blob:", digest(css), "'none'"),
         styles=Markup("<style>{}</style>").format(Markup(css)),
-        data=lab_data(served=False, precomputed_answers=precomputed_answers()),
+        data=lab_data(served=False, precomputed=precomputed_answers()),
         # The numbers are read while the rest of the file still loads.
         scripts=Markup("").join(
             [_data_element('id="worker-code"', worker), *files, Markup(f"<script>{js}</script>")]
@@ -172,7 +172,7 @@ def site() -> dict[str, bytes]:
     page = fill(
         policy=_policy("'self'", "'self'", "'self'"),
         styles=Markup('<link rel="stylesheet" href="lab.css">'),
-        data=lab_data(served=False, precomputed_answers=precomputed_answers()),
+        data=lab_data(served=False, precomputed=precomputed_answers()),
         scripts=Markup('<script src="lab.js"></script>'),
     )
     texts = {"index.html": page, "lab.css": style(), "lab.js": script(), "worker.js": asset("worker.js")}

@@ -280,7 +280,7 @@ def test_as_a_site_for_any_web_host(opened: Any, tmp_path: Path, monkeypatch: py
 
     from headwork.lab import page as pages
 
-    monkeypatch.setattr(pages, "baked", functools.partial(_first_only, pages))
+    monkeypatch.setattr(pages, "precomputed_answers", functools.partial(_first_only, pages))
     for name, data in pages.site().items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)

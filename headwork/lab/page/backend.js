@@ -44,10 +44,10 @@ class ServerBackend {
   }
 }
 
-// Python inside the page, in a worker. What was baked into the page is answered at once, also before Python is ready.
+// Python inside the page, in a worker. What was worked out when the page was written is answered at once, also before Python is ready.
 class PageBackend {
-  constructor(baked, progress) {
-    this.baked = baked;
+  constructor(precomputed, progress) {
+    this.precomputed = precomputed;
     this.waiting = new Map();
     this.count = 0;
     this.ready = new Promise((resolve) => { this.resolve = resolve; });
@@ -71,7 +71,7 @@ class PageBackend {
   }
 
   async call(name, request) {
-    const known = this.baked[this.key(name, request)];
+    const known = this.precomputed[this.key(name, request)];
     if (known) return structuredClone(known);
     await this.ready;
     const id = ++this.count;
@@ -92,7 +92,7 @@ class PageBackend {
   }
 
   key(name, { state, ...rest }) {
-    const same = state && PageBackend.plain(state) === PageBackend.plain(this.baked["explain first"].state);
+    const same = state && PageBackend.plain(state) === PageBackend.plain(this.precomputed["explain first"].state);
     return `${name}${state ? (same ? " first" : " other") : ""}${Object.values(rest).map((part) => ` ${part}`).join("")}`;
   }
 

@@ -16,7 +16,7 @@ class Lab {
     for (const [name, [title]] of Object.entries(ROOMS)) if (title) nav.append(make("a", { href: `#/${name}`, "data-room": name }, title));
     if (this.served) this.backend = new ServerBackend(new URLSearchParams(location.search).get("token") || "");
     else {
-      this.backend = new PageBackend(data.baked, (share, words) => this.progress(share, words));
+      this.backend = new PageBackend(data.precomputed, (share, words) => this.progress(share, words));
       this.backend.ready.then(() => { this.isReady = true; });
       startPython(this.backend);
     }
