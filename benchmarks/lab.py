@@ -100,7 +100,7 @@ def build_report() -> Report:
     empty_start = median(e["ready"] for e, _ in runs)
     served_detail = "4 tokens, from the event to the changed cell, median"
     rows = [
-        Row("one file", len(text.encode()) / 1e6, 22, "MB"),
+        Row("one file", len(text.encode()) / 1e6, 25, "MB"),
         Row("an empty Pyodide's start", empty_start, None, "s", "in turn with the page, the same browser"),
         Row("first live decimal / empty start", median(p["decimal"] / e["ready"] for e, p in runs), 2),
         Row("first exact answer / empty start", median(p["exact"] / e["ready"] for e, p in runs), 2.5),

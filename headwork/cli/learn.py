@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run(
     out: Annotated[Path | None, Option(help="The folder for the report; a new one by default.")] = None,
     book_only: Annotated[bool, Option("--book-only", help="Train no model.")] = False,
-    lab: Annotated[bool, Option("--lab", help="Write the lab (21 MB) beside it, linked.")] = False,
+    lab: Annotated[bool, Option("--lab", help="Write the lab (24 MB) beside it, linked.")] = False,
 ) -> None:
     """Solve the whole problem book and write a report.
 
