@@ -18,6 +18,7 @@ from headwork.lab.practising import FIRST_EXERCISE
 
 HERE = Path(__file__).parent / "page"
 STYLES = ("page.css", "trace.css", "grid.css", "lab.css", "inside.css", "practise.css")
+MAX_BODY = {"": 256_000, "open_model": 33_000_000}  # bytes of a request, by call: a model of 24 MB, in base64
 LATER = ("inside.zip",)  # files that are unpacked when they are first needed
 SCRIPTS = (
     *("flow.js", "typeset.js", "copy.js", "grid.js"),  # of the pages that other commands write
@@ -84,7 +85,7 @@ def served_page() -> str:
     return fill(
         policy="",
         styles=Markup('<link rel="stylesheet" href="lab.css">'),
-        data=lab_data(served=True),
+        data=lab_data(served=True, limits=MAX_BODY),
         scripts=Markup('<script src="lab.js"></script>'),
     )
 

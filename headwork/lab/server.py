@@ -27,10 +27,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headwork.errors import InputError
 from headwork.lab.calls import CALLS, FIRST, answer, example_state
-from headwork.lab.page import SERVED_POLICY, script, served_page, style
+from headwork.lab.page import MAX_BODY, SERVED_POLICY, script, served_page, style
 
-MAX_BODY = 256_000  # bytes of one request
-LARGER_BODIES = {"/call/open_model": 33_000_000}  # a model of 24 MB, in base64
 BODY_SECONDS = 10  # for the whole of it
 IDLE_SECONDS = 30  # of a connection without a whole request, or with an answer that is not read
 MAX_CONNECTIONS = 200
@@ -147,7 +145,7 @@ class Connection(H11Protocol):
 
 def max_body(request: Request) -> int:
     """How many bytes a request may have."""
-    return LARGER_BODIES.get(request.url.path, MAX_BODY)
+    return MAX_BODY.get(request.url.path.removeprefix("/call/"), MAX_BODY[""])
 
 
 async def read_body(request: Request) -> bytes | None:

@@ -97,7 +97,7 @@ def check_shown(source: Source) -> None:
     """Refuse a model that this room cannot show."""
     config: Any = source.model.config if source.model is not None else None
     if source.input_kind not in ("images", "texts") or config is None:
-        raise InputError("Here are shown classifiers of images and of texts. Use: headwork inspect FOLDER")
+        raise InputError("This room shows classifiers of images and of texts. Use: headwork inspect FOLDER")
     of_patches = source.input_kind == "texts" or hasattr(config, "patch_size")
     if not of_patches or not hasattr(config, "heads") or getattr(config, "attention", "") == "linear":
         name = source.model.definition.name

@@ -19,14 +19,13 @@ const { make } = elements;
 const LATER = Object.fromEntries(["models", "model", "look", "head", "descend", "relevance", "open_model"].map((name) => [name, "inside.zip"]));
 
 class ServerBackend {
-  static most = (name) => (name === "open_model" ? 33_000_000 : 256_000); // bytes of one request, as the server takes them
-  constructor(token) { this.token = token; }
+  constructor(token, limits) { Object.assign(this, { token, limits }); } // bytes of one request, by call
   ready = Promise.resolve();
   async call(name, request) {
     let response;
     const body = JSON.stringify(request);
     const bytes = new Blob([body]).size;
-    const most = ServerBackend.most(name);
+    const most = this.limits[name] ?? this.limits[""];
     if (bytes > most) return { error: { message: `That is ${bytes.toLocaleString("en")} bytes; at most ${most.toLocaleString("en")} are read at once.`, kind: "too large" } };
     try {
       response = await fetch(`call/${name}`, {

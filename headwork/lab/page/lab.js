@@ -14,7 +14,7 @@ class Lab {
     this.progressLine = document.getElementById("ready");
     const nav = document.getElementById("rooms");
     for (const [name, [title]] of Object.entries(ROOMS)) if (title) nav.append(make("a", { href: `#/${name}`, "data-room": name }, title));
-    if (this.served) this.backend = new ServerBackend(new URLSearchParams(location.search).get("token") || "");
+    if (this.served) this.backend = new ServerBackend(new URLSearchParams(location.search).get("token") || "", data.limits);
     else {
       this.backend = new PageBackend(data.precomputed, (share, words) => this.progress(share, words));
       this.backend.ready.then(() => { this.isReady = true; });
