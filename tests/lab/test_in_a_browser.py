@@ -193,6 +193,7 @@ def test_a_mask_is_typed_cell_by_cell(opened: Any, served: Any) -> None:
     page.get_by_text("More", exact=True).click()
     choice = page.locator(".options-menu label", has_text="mask").locator("select")
     choice.select_option("matrix")
+    expect(page.locator("td[data-path='mask']")).to_have_count(16)
     assert set(page.locator("td[data-path='mask']").all_inner_texts()) == {"1"}
     page.keyboard.press("Escape")
     type_in(page, "mask", "0,1", "0")
