@@ -42,10 +42,7 @@ def gather(value: Tensor, *, picks: tuple[int, ...], note: Note = silent) -> Ten
     return note("output", stack([value[k] for k in picks], 0))
 
 
-@equivalence(
-    left=one_hot_attention,
-    right=gather,
-)
+@equivalence(one_hot_attention, gather)
 def one_hot_attention_gather(rng: Random) -> dict[str, Any]:
     count, queries, width = integers(rng, 1, 9, 3)
     picks = integers(rng, 0, count, queries)
@@ -57,19 +54,13 @@ def attention_case(rng: Random) -> dict[str, Any]:
     return normals(rng, query=(tokens, width), key=(tokens, width), value=(tokens, value_width))
 
 
-@equivalence(
-    left=registered_side("linear-attention"),
-    right=registered_side("linear-attention-recurrent"),
-)
+@equivalence(registered_side("linear-attention"), registered_side("linear-attention-recurrent"))
 def linear_attention_recurrence(rng: Random) -> dict[str, Any]:
     mask = "causal" if rng.integers(2) else None
     return {**attention_case(rng), "features": "elu+1", "mask": mask}
 
 
-@equivalence(
-    left=registered_side("linear-attention-chunked"),
-    right=registered_side("linear-attention-recurrent"),
-)
+@equivalence(registered_side("linear-attention-chunked"), registered_side("linear-attention-recurrent"))
 def linear_attention_chunks(rng: Random) -> dict[str, Any]:
     case = {**attention_case(rng), "features": "elu+1", "mask": "causal"}
     return {**case, "chunk": int(rng.integers(1, 6))}
@@ -95,10 +86,7 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
     return note("output", normalised * scale + shift)
 
 
-@equivalence(
-    left=registered_side("layer-normalisation", stored="scale shift"),
-    right=projection_and_scaling,
-)
+@equivalence(registered_side("layer-normalisation", stored="scale shift"), projection_and_scaling)
 def layer_normalisation_projection(rng: Random) -> dict[str, Any]:
     tokens, width = int(rng.integers(1, 9)), int(rng.integers(2, 12))
     return normals(rng, tokens=(tokens, width), scale=width, shift=width)
@@ -144,10 +132,7 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
     return note("output", codes @ rotation.mT)
 
 
-@equivalence(
-    left=positions_of_shifted_places,
-    right=rotated_positions,
-)
+@equivalence(positions_of_shifted_places, rotated_positions)
 def sinusoidal_rotation(rng: Random) -> dict[str, Any]:
     count = int(rng.integers(1, 30))
     return {
@@ -177,11 +162,7 @@ def argmax(scores: Tensor, *, note: Note = silent) -> Tensor:
     return note("weights", hardmax(scores))
 
 
-@equivalence(
-    left=softmax_of_beta,
-    right=argmax,
-    limit=("beta", "oo"),
-)
+@equivalence(softmax_of_beta, argmax, limit=("beta", "oo"))
 def softmax_argmax(rng: Random) -> dict[str, Any]:
     rows, columns = integers(rng, 1, 9, 2)
     return {"scores": rng.integers(-5, 6, size=(rows, columns)).astype(float), "beta": np.array(100.0)}
@@ -214,10 +195,7 @@ def kernel_smoothing(
     return note("output", (kernel @ value) / kernel.sum(-1, keepdim=True))
 
 
-@equivalence(
-    left=dot_product_attention,
-    right=kernel_smoothing,
-)
+@equivalence(dot_product_attention, kernel_smoothing)
 def attention_kernel_smoothing(rng: Random) -> dict[str, Any]:
     case = attention_case(rng)
     case["key"] /= np.linalg.norm(case["key"], axis=-1, keepdims=True)
@@ -255,10 +233,7 @@ def permutation_then_attention(
     return self_attention(permuted, W_q, W_k, W_v, note=note)
 
 
-@equivalence(
-    left=attention_then_permutation,
-    right=permutation_then_attention,
-)
+@equivalence(attention_then_permutation, permutation_then_attention)
 def attention_permutation(rng: Random) -> dict[str, Any]:
     tokens, width, key_width = integers(rng, 1, 9, 3)
     matrices = normals(rng, **dict.fromkeys(("W_q", "W_k", "W_v"), (key_width, width)))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
-from headwork.numbers.typed import nested_array, read_array
+from headwork.numbers.typed import read_tensor
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -111,15 +111,7 @@ def numbers(value: Any, name: str, axes: str) -> Array:
     """Typed text or nested lists as an array with these axes."""
     if value is None:
         raise InputError(f"{name} missing. Expected {axes.replace(' ', ' x ')}.")
-    try:
-        array = (
-            read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())
-        ).array
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}. Expected numbers, all rows of one length.") from None
-    count = len(axes.split())
+    array, count = read_tensor(value, where=name).array, len(axes.split())
     array = array[(None,) * (count - array.ndim)]
     if array.ndim != count or not np.all(np.isfinite(array)):
         shape = sizes_in_words(array.shape, "")

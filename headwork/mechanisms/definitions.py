@@ -33,13 +33,17 @@ class Definition:
     parameters: Callable[[Any], Any]  # a config -> its tree of ``Initial``
     steps: Callable[[Any], tuple[Step, ...]]  # a config -> the cards of its steps; ``block *`` is each block
     inputs: tuple[Input, ...]
-    task: Task | None = None  # what it classifies, if it is a classifier
     # A classifier's: the name of an architecture -> the fields of its config.
     architectures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     old_parameters: Mapping[str, str] = field(default_factory=dict)  # prefixes of names: earlier -> current
     check: Check  # refuses inputs that do not fit
     # The rest of what the body takes, from a config and arrays of inputs: whole numbers, hashed.
     hashed_inputs: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
+
+    @property
+    def task(self) -> Task | None:
+        """What it classifies, if it is a classifier."""
+        return None if not self.architectures else "vision" if IMAGES in self.inputs else "text"
 
     def current_parameters(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of a file under their current names."""
@@ -53,12 +57,14 @@ class Definition:
 DEFINITIONS: dict[str, Definition] = {}  # by name
 
 
-def model(
-    name: str, slug: str, config_class: type[Config], parameters: Any, steps: Any, *inputs: Input, **more: Any
-) -> Callable[[Any], Any]:
-    """Register the body of a model, beside what it needs, and return it unchanged."""
+def model(slug: str, parameters: Any, steps: Any, *inputs: Input, **more: Any) -> Callable[[Any], Any]:
+    """Register the body of a model, beside what it needs, and return it unchanged.
+
+    The function says the rest: ``vision_transformer`` is a VisionTransformer, of the config that it takes.
+    """
 
     def register(function: Any) -> Any:
+        name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
         entries: dict[str, Any] = {"parameters": parameters, "steps": steps, "inputs": inputs, **more}
         DEFINITIONS[name] = Definition(
             name=name, slug=slug, config_class=config_class, function=function, **entries

@@ -14,7 +14,7 @@ from headwork.mechanisms.convolution import convolution_1d, convolution_2d, max_
 from headwork.mechanisms.feedforward import feed_forward, relu
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import layer_normalisation
-from headwork.mechanisms.recurrence import gru, lstm, recurrence
+from headwork.mechanisms.recurrence import gru, lstm, recurrent_states
 from headwork.note import Note, inside, silent
 from headwork.numbers import stack
 
@@ -106,17 +106,8 @@ class Kernels:
             return gru(inputs, p.W_x, p.W_h, p.b_x, p.b_h, note=note)
         if cell == "lstm":
             return lstm(inputs, p.W_x, p.W_h, p.bias, note=note)
-        states = []
-
-        def collect(name: str, value: Any, /) -> Any:
-            # The mechanism gives its last state; the others are in its notes.
-            value = note(name, value)
-            if name.endswith("/state"):
-                states.append(value)
-            return value
-
-        last = recurrence(inputs, p.W_x, p.W_h, bias=p.bias, activation="tanh", note=collect)
-        return stack([*states[:-1], last], -2)
+        *states, last = recurrent_states(inputs, p.W_x, p.W_h, p.bias, None, "tanh", note)
+        return stack([*states, note("output", last)], -2)
 
     def linear(self, rows: Tensor, matrix: Tensor, bias: Tensor = None) -> Tensor:
         """W x + b for each row."""
