@@ -109,7 +109,7 @@ class Mechanism:
             inputs=tuple(c for c in cards if isinstance(c, Input)),
             steps=tuple(c for c in cards if isinstance(c, Step)),
             options=options,
-            option_types={name: hints[name] for name in options},
+            option_types={name: hints.get(name, Any) for name in options},
             required=tuple(name for name, p in named.items() if p.default is p.empty),
             **more,
         )

@@ -111,7 +111,7 @@ def equivalence(left: Side, right: Side, **more: Any) -> Callable[[Sample], Equi
         words = dict(texts()[slug])
         large = {n: tuple(v) if isinstance(v, list) else v for n, v in words.pop("large", {}).items()}
         words["why"] = " ".join(words["why"].split())
-        sides = {"left": left, "right": right}
+        sides: dict[str, Any] = {"left": left, "right": right}
         EQUIVALENCES[slug] = Equivalence(slug, **words, **sides, sample=sample, large=large, **more)
         return EQUIVALENCES[slug]
 

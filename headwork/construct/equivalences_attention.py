@@ -120,15 +120,12 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
     """The codes of the positions t, each pair rotated by the angle s w_k: one matrix for all."""
     codes = note("codes", sinusoidal_positions(places, width=width))
     angles = (by * frequencies(places, width, 10000)).unsqueeze(0)
-    pairs = range(width // 2)
-    same = [[[int(i == j and i // 2 == k) for j in range(width)] for i in range(width)] for k in pairs]
-
-    def entry(i: int, j: int, k: int) -> int:
-        return (i // 2 == j // 2 == k) * ((j == i + 1) - (i == j + 1))
-
-    across = [[[entry(i, j, k) for j in range(width)] for i in range(width)] for k in pairs]
-    flat = [places.new_tensor(part).reshape(width // 2, width * width) for part in (same, across)]
-    rotation = note("rotation", (angles.cos() @ flat[0] + angles.sin() @ flat[1]).reshape(width, width))
+    pair = np.eye(width // 2, dtype=int)
+    same, across = (
+        places.new_tensor(np.einsum("kp,kq,ij->kpiqj", pair, pair, block).reshape(width // 2, -1))
+        for block in ([[1, 0], [0, 1]], [[0, 1], [-1, 0]])
+    )
+    rotation = note("rotation", (angles.cos() @ same + angles.sin() @ across).reshape(width, width))
     return note("output", codes @ rotation.mT)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
+from headwork.errors import HeadworkError, InputError, TooLarge, check_known, sizes_in_words
 from headwork.numbers.typed import read_tensor
 
 Array = NDArray[np.float64]
@@ -224,8 +224,7 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
             f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller "
             "one."
         )
-    if ends not in (known := ("clamp", "wrap", "zero")):
-        raise unknown("ends", ends, known)
+    check_known("ends", ends, ("clamp", "wrap", "zero"))
     middle = taps.shape[0] // 2, taps.shape[1] // 2
     tap_keys = []
     for a, b in np.argwhere(taps):
@@ -317,8 +316,7 @@ def _slide(
     name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = END_MODES
 ) -> Target:
     """One row of taps along the tokens."""
-    if ends not in known:
-        raise unknown("ends", ends, known)
+    check_known("ends", ends, known)
     title = f"{name}; ends: {END_TEXTS[ends]}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)

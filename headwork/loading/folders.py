@@ -25,7 +25,7 @@ from headwork.checkpoint_files import (
     read_foreign_folder,
     read_tensors,
 )
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, check_known
 from headwork.files import own_toml, parse_json
 from headwork.loading.model import Saved, check_parameters, check_tensors, expected_shapes
 from headwork.mechanisms.configs import (
@@ -62,14 +62,12 @@ def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[Definition
     """The definition and the config of a config.json."""
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("config"), dict):
         raise InputError(f"{where}: not the config of a Headwork model ('format' is not '{FORMAT}').")
-    if str(data.get("model")) not in DEFINITIONS:
-        raise unknown(f"model in {where}", data.get("model"), DEFINITIONS)
+    check_known(f"model in {where}", str(data.get("model")), DEFINITIONS)
     definition = DEFINITIONS[data["model"]]
     known = [entry.name for entry in fields(definition.config_class)]
     settings = current_names(definition.config_class, data["config"])
     for name in settings:
-        if name not in known:
-            raise unknown(f"field of {definition.config_class.__name__} in {where}", name, known)
+        check_known(f"field of {definition.config_class.__name__} in {where}", name, known)
     depth = settings.get("depth", 1)
     if isinstance(depth, int) and depth > min(max_layers, MAX_DEPTH):
         raise InputError(f"{where}: depth {depth:,}, but {PARAMETERS} holds only {max_layers} tensors.")
@@ -153,9 +151,8 @@ def read_transformers(folder: str | Path, *, image: int | None = None, classes: 
     path = Path(folder)
     files = read_foreign_folder(path)
     theirs = parse_json(files[CONFIG], path / CONFIG)
-    kind = theirs.get("model_type") if isinstance(theirs, dict) else None
-    if kind not in FAMILIES:
-        raise unknown(f"model_type in {path / CONFIG}", kind, FAMILIES)
+    kind = str(theirs.get("model_type") if isinstance(theirs, dict) else None)
+    check_known(f"model_type in {path / CONFIG}", kind, FAMILIES)
     family = FAMILIES[kind]
     config = family.read_config(theirs, str(path / CONFIG))
     where = str(path / PARAMETERS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.errors import InputError, check_known, sizes_in_words
 from headwork.mechanisms.configs import Config
 from headwork.note import Input, Step
 
@@ -81,8 +81,7 @@ def find_definition(slug: str) -> Definition:
     'VisionTransformer'
     """
     known = {entry.slug: entry for entry in DEFINITIONS.values() if entry.slug}
-    if slug not in known:
-        raise unknown("model", slug, known)
+    check_known("model", slug, known)
     return known[slug]
 
 
@@ -109,8 +108,7 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
     settings = {
         name: (entry, own) for entry in _classifiers(task) for name, own in entry.architectures.items()
     }
-    if architecture not in settings:
-        raise unknown({"vision": "image model", "text": "text model"}[task], architecture, settings)
+    check_known({"vision": "image model", "text": "text model"}[task], architecture, settings)
     entry, own = settings[architecture]
     config: Config = entry.config_class(**{**own, **fields})
     return config

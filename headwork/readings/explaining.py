@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
 from headwork.documents import Document, Item, Items
-from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
+from headwork.errors import InputError, TooLarge, check_known, sizes_in_words, unknown
 from headwork.files import read_toml
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
@@ -49,8 +49,7 @@ def explain(
     S[0,1] = 1*2 + 2*0 = 2
     """
     arguments |= parameters or {}
-    if tokens_as not in ("rows", "columns"):
-        raise unknown("tokens_as", tokens_as, ["rows", "columns"])
+    check_known("tokens_as", tokens_as, ("rows", "columns"))
     settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits, "random": random}
     rerun = partial(_rerun, slug, settings, dict(arguments))
     try:
@@ -144,8 +143,7 @@ def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequen
     """Refuse an argument that the mechanism does not have, and a call that lacks one it needs."""
     known = [*(c.name for c in mechanism.inputs), *mechanism.options, *also]
     for name in arguments:
-        if name not in known:
-            raise unknown(f"input of {mechanism.slug}", name, known)
+        check_known(f"input of {mechanism.slug}", name, known)
     missing = [name for name in mechanism.required if arguments.get(name) is None]
     if missing:
         expected = "; ".join(

@@ -76,7 +76,7 @@ def by_hand(
         options={n: one(n, one.KEYWORD_ONLY, default=getattr(config, n, None)) for n in (*hints, *masks)},
         option_types=hints | dict.fromkeys(masks, Mask),
         required=(*needed, *(path for path in parameters if path not in optional and path not in values)),
-        gather=lambda trained: build(template, absent | trained, definition.slug),
+        gather=lambda trained: build(template, {**absent, **trained}, definition.slug),
     )
     return mechanism, values
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headwork.documents import Document, Renderable
 from headwork.documents.formulas import plain_formula
 from headwork.documents.writing import number_latex, number_text, with_infinity
-from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.errors import InputError, check_known, sizes_in_words, unknown
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
@@ -219,8 +219,7 @@ class Trace(Renderable):
     def what_if(self, path: str, value: Any) -> "Trace":
         """The same problem with one step replaced; the later steps follow from it."""
         assert self.rerun is not None
-        if path not in self.steps:
-            raise unknown(f"step of {self.mechanism.slug}", path, self.steps)
+        check_known(f"step of {self.mechanism.slug}", path, self.steps)
         return self.rerun(replacing={**self.replaced, path: value})
 
     def limit(self, symbol: str, to: Any) -> "Trace":

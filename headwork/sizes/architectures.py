@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from math import prod
 from typing import Any, Literal, get_type_hints
 
-from headwork.errors import TooLarge, unknown
+from headwork.errors import TooLarge, check_known
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.configs import current_names
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
@@ -46,8 +46,7 @@ def named_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[
     hints, known = get_type_hints(kind), [entry.name for entry in fields(kind)]
     chosen: dict[str, Any] = {}
     for field, value in current_names(kind, settings or {}).items():
-        if field not in known:
-            raise unknown(f"field of {kind.__name__}", field, known)
+        check_known(f"field of {kind.__name__}", field, known)
         chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
     config: Any = kind(**chosen)
     if getattr(config, "depth", 1) > MAX_LAYERS:
@@ -161,8 +160,7 @@ def transformer(
     check_sizes("transformer", depth=depth, hidden=hidden, tokens=tokens, target_tokens=targets)
     check_sizes("transformer", 0, vocabulary=vocabulary)
     check_heads_divide_width("transformer", width, heads)
-    if architecture not in DEFINITION_OF:
-        raise unknown("architecture", architecture, DEFINITION_OF)
+    check_known("architecture", architecture, DEFINITION_OF)
     pair = architecture == "encoder-decoder"
     model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
     rows = _transformer_rows(architecture, model, vocabulary, tokens, targets)
