@@ -97,10 +97,10 @@ def _stack(
 ) -> Tensor:
     """Blocks one after another, and a normalisation at the end where the config has one."""
     kernels = kernels.with_attention(config.attention)
-    layer = kernels.layers.get(layer, layer)
     for i, block in enumerate(parameters.blocks):
         last = num_outputs is not None and i == len(parameters.blocks) - 1
-        tokens = layer(
+        tokens = kernels.call(
+            layer,
             tokens,
             *memory,
             block,

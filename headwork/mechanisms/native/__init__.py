@@ -19,7 +19,7 @@ from torch import Tensor
 from headwork.mechanisms import layers
 from headwork.mechanisms.configs import VisionTransformerConfig
 from headwork.mechanisms.fused import FUSED, FusedKernels
-from headwork.mechanisms.kernels import Layers, no_dropout
+from headwork.mechanisms.kernels import Twins, no_dropout
 from headwork.mechanisms.native.compiling import Sizes, UnavailableError, library
 from headwork.mechanisms.parameters import EncoderLayerParameters, map_tree, new
 
@@ -45,7 +45,7 @@ def encoder_layer(tokens: Tensor, parameters: EncoderLayerParameters, **options:
 class NativeKernels(FusedKernels):
     """The fused kernels, with blocks of an encoder in C++ where they fit."""
 
-    layers: ClassVar[Layers] = {layers.encoder_layer: encoder_layer}
+    twins: ClassVar[Twins] = {**FusedKernels.twins, layers.encoder_layer: encoder_layer}
 
 
 def _weights(p: EncoderLayerParameters) -> list[Tensor]:
