@@ -1,12 +1,12 @@
 """The folder of a model, every byte verified: ours, or the transformers library's, whose models become ours.
 
-Each other library has a table from its names to ours (``names.toml``). A tensor that no table lists is
-refused, except what our models have no use for (a pooler, a head for pretraining); so is what ours cannot
+Each other library has a table from its names to ours (``other_libraries.toml``). A tensor that no table lists
+is refused, except what our models have no use for (a pooler, a head for pretraining); so is what ours cannot
 express.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,6 @@ from headwork.errors import InputError, check_known
 from headwork.files import own_toml, parse_json
 from headwork.loading.model import Saved, check_parameters, check_tensors, expected_shapes
 from headwork.mechanisms.configs import (
-    TextEncoderConfig,
-    TransformerConfig,
     VisionTransformerConfig,
     current_names,
 )
@@ -40,7 +38,7 @@ from headwork.tokenizer_files import read_tokenizer_json
 
 MAX_DEPTH = 1000  # even shapes alone take time to lay out
 Array = NDArray[Any]
-NameMap = Mapping[str, tuple[str, ...]]
+NameMap = Mapping[str, str]  # their name for a parameter, and ours
 State = Mapping[str, Array]
 
 
@@ -75,10 +73,6 @@ def _read_config(data: Any, where: Path, *, max_layers: int) -> tuple[Definition
 
 
 # --- other libraries' names for our parameters ----------------------------------------------------
-NAMES: dict[str, NameMap] = {
-    library: {theirs: tuple(ours.split()) for theirs, ours in names.items()}
-    for library, names in own_toml(__file__, "names.toml").items()
-}
 TRANSPOSED = (".W_1", ".W_2")  # ours are applied as x W, everybody else's as W x
 # The number of axes of size 1 that theirs put first.
 LEADING_SINGLETON_AXES = {"embeddings.cls_token": 2, "embeddings.position_embeddings": 1}
@@ -90,7 +84,7 @@ def rows_of(table: NameMap, ours: Mapping[str, Any]) -> list[tuple[str, tuple[st
     rows = []
     for theirs, names in table.items():
         for layer in range(1 + max(layers, default=-1)) if "*" in theirs else (0,):
-            here = tuple(name.replace("*", str(layer)) for name in names)
+            here = tuple(names.replace("*", str(layer)).split())
             if here[0] in ours:
                 rows.append((theirs.replace("*", str(layer)), here))
     return rows
@@ -121,26 +115,24 @@ def from_theirs(table: NameMap, theirs: State, name: str, config: Any, where: st
 
 
 # --- the transformers library -----------------------------------------------------------------
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TransformersFamily:
-    """One kind of model of the transformers library."""
+    """One kind of model of the transformers library, as ``other_libraries.toml`` describes it."""
 
-    name: str  # of our model
-    table: NameMap
+    kind: str
+    name: str
+    architecture: str
     prefix: str
     unused: str
-    read_config: Callable[[Mapping[str, Any], str], Any]
-    write_config: Callable[[Any], dict[str, Any]]
+    sizes: Mapping[str, str]
+    theirs: Mapping[str, Any]
+    ours: Mapping[str, Any]
+    names: NameMap
 
 
-SIZES = {
-    "width": "hidden_size",
-    "hidden": "intermediate_size",
-    "heads": "num_attention_heads",
-    "depth": "num_hidden_layers",
-}
-BERT_SIZES = {**SIZES, "vocabulary": "vocab_size", "max_length": "max_position_embeddings"}
-VIT_SIZES = {**SIZES, "image_size": "image_size", "patch_size": "patch_size", "channels": "num_channels"}
+LIBRARIES = own_toml(__file__, "other_libraries.toml")
+TORCH: NameMap = LIBRARIES["torch"]
+FAMILIES = {kind: TransformersFamily(kind=kind, **data) for kind, data in LIBRARIES["transformers"].items()}
 
 
 def read_transformers(folder: str | Path, *, image: int | None = None, classes: int | None = None) -> Saved:
@@ -154,7 +146,7 @@ def read_transformers(folder: str | Path, *, image: int | None = None, classes: 
     kind = str(theirs.get("model_type") if isinstance(theirs, dict) else None)
     check_known(f"model_type in {path / CONFIG}", kind, FAMILIES)
     family = FAMILIES[kind]
-    config = family.read_config(theirs, str(path / CONFIG))
+    config = from_their_config(family, theirs, str(path / CONFIG))
     where = str(path / PARAMETERS)
     state = _current_names(read_tensors(files[PARAMETERS], where), family)
     if isinstance(config, VisionTransformerConfig):
@@ -163,7 +155,7 @@ def read_transformers(folder: str | Path, *, image: int | None = None, classes: 
         raise InputError(
             f"{path}: a text encoder takes neither image nor classes. For a head: TextClassifier.on(it)."
         )
-    saved = from_theirs(family.table, state, family.name, config, where)
+    saved = from_theirs(family.names, state, family.name, config, where)
     if TOKENIZER not in files:
         return saved
     tokenizer = read_tokenizer_json(files[TOKENIZER], path / TOKENIZER)
@@ -183,11 +175,9 @@ def _current_names(state: State, family: TransformersFamily) -> dict[str, Array]
     return plain
 
 
-def _read_fields(
-    theirs: Mapping[str, Any], sizes: Mapping[str, str], where: str, **needed: Any
-) -> dict[str, Any]:
-    """The fields that both families have, after what ours cannot do was refused."""
-    for name in sizes.values():
+def from_their_config(family: TransformersFamily, theirs: Mapping[str, Any], where: str) -> Any:
+    """Our config for theirs, after what ours cannot do was refused."""
+    for name in family.sizes.values():
         value = theirs.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{where}: {name} is {value!r}. Expected a whole number, at least 1.")
@@ -197,71 +187,47 @@ def _read_fields(
             f"{where}: hidden_act is '{activation}'. Ours are 'gelu' (the exact one, with erf, not its tanh "
             "approximation) and 'relu': another one would give other numbers."
         )
-    for name, value in {"is_decoder": False, "add_cross_attention": False, **needed}.items():
+    for name, value in {"is_decoder": False, "add_cross_attention": False, **family.theirs}.items():
         if theirs.get(name, value) != value:
             raise InputError(f"{where}: {name} is {theirs[name]!r}. Only {value!r} is read.")
-    return {
-        **{ours: theirs[name] for ours, name in sizes.items()},
-        "activation": activation,
-        "epsilon": theirs.get("layer_norm_eps", 1e-12),
-        "dropout": theirs.get("hidden_dropout_prob", 0.0),
-    }
+    settings = {ours: theirs[name] for ours, name in family.sizes.items()}
+    settings |= {"activation": activation, "epsilon": theirs.get("layer_norm_eps", 1e-12)}
+    settings |= {"dropout": theirs.get("hidden_dropout_prob", 0.0), **family.ours}
+    settings |= {"token_types": theirs.get("type_vocab_size", 2)}
+    config_class = DEFINITIONS[family.name].config_class
+    known = {entry.name for entry in fields(config_class)}
+    return config_class(**{n: v for n, v in settings.items() if n in known})
 
 
-def _read_bert(theirs: Mapping[str, Any], where: str) -> TextEncoderConfig:
-    return TextEncoderConfig(
-        **_read_fields(theirs, BERT_SIZES, where, position_embedding_type="absolute"),
-        token_types=theirs.get("type_vocab_size", 2),
-        embedding_normalisation=True,
-        normalisation="post",
-    )
-
-
-def _read_vit(theirs: Mapping[str, Any], where: str) -> VisionTransformerConfig:
-    return VisionTransformerConfig(**_read_fields(theirs, VIT_SIZES, where, qkv_bias=True))
-
-
-def _write_fields(config: TransformerConfig, sizes: Mapping[str, str], **needed: Any) -> dict[str, Any]:
-    """The fields that both families have, if ours has what theirs always has."""
-    for name, value in {"attention": "softmax", "positions": "learned", **needed}.items():
+def to_their_config(family: TransformersFamily, config: Any) -> dict[str, Any]:
+    """Their config for ours, if ours has what theirs always has."""
+    for name, value in {"attention": "softmax", "positions": "learned", **family.ours}.items():
         if getattr(config, name) != value:
             raise InputError(
                 f"{type(config).__name__}: {name} is {getattr(config, name)!r}, but this model of the "
                 f"transformers library always has {value!r}."
             )
+    more: dict[str, Any]
+    if isinstance(config, VisionTransformerConfig):
+        labels = {str(k): f"LABEL_{k}" for k in range(config.classes)}
+        more = {"id2label": labels, "label2id": {name: int(k) for k, name in labels.items()}}
+    elif config.token_types:
+        more = {"type_vocab_size": config.token_types}
+    else:
+        raise InputError(
+            "TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2."
+        )
     return {
-        **{theirs: getattr(config, ours) for ours, theirs in sizes.items()},
+        "model_type": family.kind,
+        "architectures": [family.architecture],
+        **family.theirs,
+        **{theirs: getattr(config, ours) for ours, theirs in family.sizes.items()},
         "hidden_act": config.activation,
         "layer_norm_eps": config.epsilon,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": 0.0,
+        **more,
     }
-
-
-def _write_bert(config: TextEncoderConfig) -> dict[str, Any]:
-    if not config.token_types:
-        raise InputError(
-            "TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2."
-        )
-    needed = {"normalisation": "post", "ends_normalised": False, "embedding_normalisation": True}
-    fields = _write_fields(config, BERT_SIZES, **needed)
-    kind = {"model_type": "bert", "architectures": ["BertModel"], "position_embedding_type": "absolute"}
-    return {**kind, **fields, "type_vocab_size": config.token_types}
-
-
-def _write_vit(config: VisionTransformerConfig) -> dict[str, Any]:
-    needed = {"normalisation": "pre", "ends_normalised": True, "pooling": "class token"}
-    fields = _write_fields(config, VIT_SIZES, **needed)
-    labels = {str(k): f"LABEL_{k}" for k in range(config.classes)}
-    kind = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "qkv_bias": True}
-    return {**kind, **fields, "id2label": labels, "label2id": {name: int(k) for k, name in labels.items()}}
-
-
-BERT_UNUSED = r"embeddings\.position_ids$|pooler\.|cls\.|classifier\."
-FAMILIES = {
-    "bert": TransformersFamily("TextEncoder", NAMES["bert"], "bert.", BERT_UNUSED, _read_bert, _write_bert),
-    "vit": TransformersFamily("VisionTransformer", NAMES["vit"], "vit.", r"pooler\.", _read_vit, _write_vit),
-}
 
 
 def _for_images(

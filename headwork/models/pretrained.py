@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headwork.errors import InputError
-from headwork.loading.folders import FAMILIES, NAMES, from_theirs, read_transformers, to_theirs
+from headwork.loading.folders import (
+    FAMILIES,
+    TORCH,
+    from_theirs,
+    read_transformers,
+    to_their_config,
+    to_theirs,
+)
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models.checkpoints import torch_model, write_model
@@ -44,8 +51,8 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
         raise InputError(
             f"{type(model).__name__}: the transformers library has no such model. Expected a {known}."
         )
-    config = family.write_config(model.config)
-    state = to_theirs(family.table, model.state_dict())
+    config = to_their_config(family, model.config)
+    state = to_theirs(family.names, model.state_dict())
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
     return write_model(folder, config, prefixed, model.tokenizer)
 
@@ -109,7 +116,7 @@ def from_torch(
         name: (value if value.dtype == torch.float64 else value.float()).detach().cpu().numpy()
         for name, value in state.items()
     }
-    return torch_model(from_theirs(NAMES["torch"], arrays, kind, config, "torch's state"))  # type: ignore[return-value]
+    return torch_model(from_theirs(TORCH, arrays, kind, config, "torch's state"))  # type: ignore[return-value]
 
 
 def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Module:
@@ -119,8 +126,8 @@ def to_torch(model: Encoder | Decoder, decoder: Decoder | None = None) -> nn.Mod
         sizes, second = (model.config.width, model.config.heads), _torch_module(decoder)
         result = nn.Transformer(*sizes, custom_encoder=first, custom_decoder=second, batch_first=True)
         # It draws all parameters anew, also those of stacks that it is given: fill them afterwards.
-        second.load_state_dict(to_theirs(NAMES["torch"], decoder.state_dict()))
-    first.load_state_dict(to_theirs(NAMES["torch"], model.state_dict()))
+        second.load_state_dict(to_theirs(TORCH, decoder.state_dict()))
+    first.load_state_dict(to_theirs(TORCH, model.state_dict()))
     return result.eval()
 
 
