@@ -129,6 +129,59 @@ class TransformersFamily:
     ours: Mapping[str, Any]
     names: NameMap
 
+    def read_config(self, theirs: Mapping[str, Any], where: str) -> Any:
+        """Our config for theirs, after what ours cannot do was refused."""
+        for name in self.sizes.values():
+            value = theirs.get(name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{where}: {name} is {value!r}. Expected a whole number, at least 1.")
+        activation = theirs.get("hidden_act", "gelu")
+        if activation not in ("gelu", "relu"):
+            raise InputError(
+                f"{where}: hidden_act is '{activation}'. Ours are 'gelu' (the exact one, with erf, not its "
+                "tanh approximation) and 'relu': another one would give other numbers."
+            )
+        for name, value in {"is_decoder": False, "add_cross_attention": False, **self.theirs}.items():
+            if theirs.get(name, value) != value:
+                raise InputError(f"{where}: {name} is {theirs[name]!r}. Only {value!r} is read.")
+        settings = {ours: theirs[name] for ours, name in self.sizes.items()}
+        settings |= {"activation": activation, "epsilon": theirs.get("layer_norm_eps", 1e-12)}
+        settings |= {"dropout": theirs.get("hidden_dropout_prob", 0.0), **self.ours}
+        settings |= {"token_types": theirs.get("type_vocab_size", 2)}
+        config_class = DEFINITIONS[self.name].config_class
+        known = {entry.name for entry in fields(config_class)}
+        return config_class(**{n: v for n, v in settings.items() if n in known})
+
+    def write_config(self, config: Any) -> dict[str, Any]:
+        """Their config for ours, if ours has what theirs always has."""
+        for name, value in {"attention": "softmax", "positions": "learned", **self.ours}.items():
+            if getattr(config, name) != value:
+                raise InputError(
+                    f"{type(config).__name__}: {name} is {getattr(config, name)!r}, but this model of the "
+                    f"transformers library always has {value!r}."
+                )
+        more: dict[str, Any]
+        if isinstance(config, VisionTransformerConfig):
+            labels = {str(k): f"LABEL_{k}" for k in range(config.classes)}
+            more = {"id2label": labels, "label2id": {name: int(k) for k, name in labels.items()}}
+        elif config.token_types:
+            more = {"type_vocab_size": config.token_types}
+        else:
+            raise InputError(
+                "TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2."
+            )
+        return {
+            "model_type": self.kind,
+            "architectures": [self.architecture],
+            **self.theirs,
+            **{theirs: getattr(config, ours) for ours, theirs in self.sizes.items()},
+            "hidden_act": config.activation,
+            "layer_norm_eps": config.epsilon,
+            "hidden_dropout_prob": config.dropout,
+            "attention_probs_dropout_prob": 0.0,
+            **more,
+        }
+
 
 LIBRARIES = own_toml(__file__, "other_libraries.toml")
 TORCH: NameMap = LIBRARIES["torch"]
@@ -146,7 +199,7 @@ def read_transformers(folder: str | Path, *, image: int | None = None, classes: 
     kind = str(theirs.get("model_type") if isinstance(theirs, dict) else None)
     check_known(f"model_type in {path / CONFIG}", kind, FAMILIES)
     family = FAMILIES[kind]
-    config = from_their_config(family, theirs, str(path / CONFIG))
+    config = family.read_config(theirs, str(path / CONFIG))
     where = str(path / PARAMETERS)
     state = _current_names(read_tensors(files[PARAMETERS], where), family)
     if isinstance(config, VisionTransformerConfig):
@@ -173,61 +226,6 @@ def _current_names(state: State, family: TransformersFamily) -> dict[str, Array]
         if not re.match(family.unused, name):
             plain[name] = half_as_float32(value)
     return plain
-
-
-def from_their_config(family: TransformersFamily, theirs: Mapping[str, Any], where: str) -> Any:
-    """Our config for theirs, after what ours cannot do was refused."""
-    for name in family.sizes.values():
-        value = theirs.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{where}: {name} is {value!r}. Expected a whole number, at least 1.")
-    activation = theirs.get("hidden_act", "gelu")
-    if activation not in ("gelu", "relu"):
-        raise InputError(
-            f"{where}: hidden_act is '{activation}'. Ours are 'gelu' (the exact one, with erf, not its tanh "
-            "approximation) and 'relu': another one would give other numbers."
-        )
-    for name, value in {"is_decoder": False, "add_cross_attention": False, **family.theirs}.items():
-        if theirs.get(name, value) != value:
-            raise InputError(f"{where}: {name} is {theirs[name]!r}. Only {value!r} is read.")
-    settings = {ours: theirs[name] for ours, name in family.sizes.items()}
-    settings |= {"activation": activation, "epsilon": theirs.get("layer_norm_eps", 1e-12)}
-    settings |= {"dropout": theirs.get("hidden_dropout_prob", 0.0), **family.ours}
-    settings |= {"token_types": theirs.get("type_vocab_size", 2)}
-    config_class = DEFINITIONS[family.name].config_class
-    known = {entry.name for entry in fields(config_class)}
-    return config_class(**{n: v for n, v in settings.items() if n in known})
-
-
-def to_their_config(family: TransformersFamily, config: Any) -> dict[str, Any]:
-    """Their config for ours, if ours has what theirs always has."""
-    for name, value in {"attention": "softmax", "positions": "learned", **family.ours}.items():
-        if getattr(config, name) != value:
-            raise InputError(
-                f"{type(config).__name__}: {name} is {getattr(config, name)!r}, but this model of the "
-                f"transformers library always has {value!r}."
-            )
-    more: dict[str, Any]
-    if isinstance(config, VisionTransformerConfig):
-        labels = {str(k): f"LABEL_{k}" for k in range(config.classes)}
-        more = {"id2label": labels, "label2id": {name: int(k) for k, name in labels.items()}}
-    elif config.token_types:
-        more = {"type_vocab_size": config.token_types}
-    else:
-        raise InputError(
-            "TextEncoderConfig: token_types is 0, but a BERT has at least one. Build it with 1 or 2."
-        )
-    return {
-        "model_type": family.kind,
-        "architectures": [family.architecture],
-        **family.theirs,
-        **{theirs: getattr(config, ours) for ours, theirs in family.sizes.items()},
-        "hidden_act": config.activation,
-        "layer_norm_eps": config.epsilon,
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": 0.0,
-        **more,
-    }
 
 
 def _for_images(
