@@ -14,21 +14,14 @@ from headwork.data.catalog import known_entry
 from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
-from headwork.mechanisms.configs import (
-    ConfigMeta,
-    ConvolutionalConfig,
-    RecurrentConfig,
-    TextClassifierConfig,
-    TransformerConfig,
-    VisionTransformerConfig,
-    current_names,
-)
+from headwork.mechanisms import configs
+from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig, current_names
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
 from headwork.mechanisms.images import CELLS
 from headwork.numbers.options import literal_choices, read_option
 
 FORMAT = "headwork run 1"
-ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
+ImageModel = VisionTransformerConfig | configs.ConvolutionalConfig | configs.RecurrentConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +67,7 @@ POSITIVE = ("learning_rate", "max_grad_norm")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(metaclass=ConfigMeta):
+class RunConfig(metaclass=configs.ConfigMeta):
     """What training needs to know.
 
     ``warm_up`` is a share of all steps; ``validation`` a share of the training examples, 0 trains on all of
@@ -116,8 +109,8 @@ class RunConfig(metaclass=ConfigMeta):
             if (choices := literal_choices(hint)) and value not in choices:
                 raise unknown(f"run: {name}", value, choices)
         model = getattr(self, "model", None)
-        blocks = isinstance(model, TransformerConfig) and getattr(model, "encoder", "") in ("", "transformer")
-        if self.optimiser == "muon" and not blocks:
+        of_blocks = getattr(model, "encoder", "transformer") == "transformer"
+        if self.optimiser == "muon" and not (isinstance(model, configs.TransformerConfig) and of_blocks):
             raise InputError(
                 "run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw."
             )
@@ -320,11 +313,10 @@ def read_run(text: str | bytes, where: str) -> RunConfig:
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise InputError(f"{where}: not the config of a run ('format' is not '{FORMAT}').")
     kind = RUNS.get(str(data.pop("task", None)))
-    model = data.get("model")
-    configs = classifier_configs()
-    if kind is None or not isinstance(model, dict) or str(model.get("kind")) not in configs:
+    model, known = data.get("model"), classifier_configs()
+    if kind is None or not isinstance(model, dict) or str(model.get("kind")) not in known:
         raise InputError(f"{where}: its task or its model is unknown.")
-    data["model"] = _build(configs[model.pop("kind")], model, f"{where}: model")
+    data["model"] = _build(known[model.pop("kind")], model, f"{where}: model")
     if "augmentation" in data:
         data["augmentation"] = _build(Augmentation, data["augmentation"], f"{where}: augmentation")
     if isinstance(data.get("columns"), list):
