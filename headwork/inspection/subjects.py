@@ -61,6 +61,8 @@ class Subject:
     target: int | None = None  # the class to explain; None for the most probable one
     positions: Array | None = None  # how alike learned positions are (token, token)
     inputs: Mapping[str, Array] | None = None  # what the model takes, where it is one of ours
+    others: tuple[list[Layer], ...] = ()  # the layers on further inputs, for the roles of heads
+    truth: str = ""  # the true class, where it is known
 
     @cached_property
     def output(self) -> Array:
@@ -228,6 +230,11 @@ def _array(tensor: Any) -> Array:
     )
 
 
+def cells(rows: int, columns: int) -> list[str]:
+    """The labels of the patches on a grid."""
+    return [f"{row}, {column}" for row, column in np.ndindex(rows, columns)]
+
+
 def image_subject(
     model: OwnModel, name: str, pixels: Array, values: Array, classes: tuple[str, ...], *, fill: float = 0.0
 ) -> Subject:
@@ -246,11 +253,10 @@ def image_subject(
         return model({"images": np.where(hidden[:, None, squares], np.float32(fill), values)})
 
     inputs, layered = {"images": values[None]}, hasattr(config, "patch_size")
-    patches = tuple(f"{row}, {column}" for row in range(side) for column in range(side))
     return Subject(
         name=name,
-        labels=(*("class token",) * first, *patches),
-        parts=tuple(range(first, first + len(patches))),
+        labels=(*("class token",) * first, *cells(side, side)),
+        parts=tuple(range(first, first + side * side)),
         run=run,
         attend=lambda target: model.layers(inputs, lambda logits: logits, target),
         without_heads=lambda path, heads: model.without_heads(inputs, path, heads),
