@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwork.data.summaries import plain
 from headwork.documents import new_plot, tint
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
@@ -128,12 +129,6 @@ def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6
         axes.imshow(pixels, cmap="gray", interpolation="nearest")
         axes.set_title(caption, fontsize=8)
     return picture
-
-
-def plain(name: str, max_length: int) -> str:
-    """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
-    cut = name if len(name) <= max_length else name[: max_length - 1] + "…"
-    return f"{' ' if cut.startswith('_') else ''}{cut}".replace("$", r"\$")
 
 
 REACH = 3  # patches up, down, left and right

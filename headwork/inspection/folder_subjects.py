@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import CONFIG, TOKENIZER, is_foreign
-from headwork.data import load_images, load_texts, read_image
+from headwork.data import read_image
 from headwork.data.datasets import normalise
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json, read_bytes
@@ -129,22 +129,19 @@ def _test_example(source: Source, index: int) -> Subject:
         raise InputError(
             f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
         )
-    if source.input_kind == "texts":
-        texts: Any = load_texts(run.data, columns=run.columns, seed=run.seed, validation=run.validation)
-        _check(source, texts, index)
-        truth = source.classes[int(texts.test.labels[index])]
-        return replace(text_of(source, str(texts.test.texts[index])), truth=truth)
     split: Any = folders.example_images(path) if (path / folders.IMAGES).exists() else None
     if split is not None and index in split.places:
         at = split.places.index(index)
     else:
-        data = load_images(run.data, size=run.image_size or None, seed=run.seed, validation=run.validation)
+        data = folders.load_data(run)
         _check(source, data, index)
         split, at = data.test, index
+    truth = source.classes[int(split.labels[at])]
+    if source.input_kind == "texts":
+        return replace(text_of(source, str(split.texts[at])), truth=truth)
     others = [number for number in range(len(split.images)) if number != at][:OTHERS]
     inputs = normalise(split.images[others], source.mean, source.std)
     layers = source.model.layers_of({"images": inputs})
-    truth = source.classes[int(split.labels[at])]
     return replace(source.subject(split.images[at]), others=layers, truth=truth)
 
 

@@ -228,7 +228,7 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     return Document("", (*parts, shown[0].explained()), data=lambda: {**table.as_data(), "why": why})
 
 
-def look_at_tests(result: Result, data: Images | Texts | None) -> list[Any]:
+def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any]:
     """What the predictions for some test images rest on: the first three right ones and wrong ones."""
     if not isinstance(data, Images):
         return []

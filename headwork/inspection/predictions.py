@@ -55,11 +55,10 @@ def predict(
 def prediction_table(inputs: Sequence[str], probabilities: Array, classes: tuple[str, ...]) -> Table:
     """The most probable class of each input, and the runners-up."""
     rows: list[tuple[Any, ...]] = []
-    for item, row in zip(map(printable, inputs), probabilities, strict=True):
+    for item, row in zip(inputs, probabilities, strict=True):
         best = (-row).argsort(kind="stable")[:3].tolist()
         others = ", ".join(f"{printable(classes[i])} {row[i]:.1%}" for i in best[1:])
-        short = item if len(item) <= 60 else item[:59] + "…"
-        rows.append((short, printable(classes[best[0]]), f"{row[best[0]]:.1%}", others))
+        rows.append((printable(item, 60), printable(classes[best[0]]), f"{row[best[0]]:.1%}", others))
     columns, former = ("input", "prediction", "probability", "runners-up"), ("given", "said", "sure", "next")
     more = {
         "rows": with_former_names(columns, former, rows),

@@ -10,13 +10,15 @@ from typing import Any
 
 import torch
 
-from headwork.data import CATALOG, Images, Texts
+from headwork.data import Images, Texts
+from headwork.data.catalog import known_entry
 from headwork.data.fetching import Log, to_stderr
+from headwork.data.summaries import plain
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
 from headwork.files import toml_text, write_atomic
 from headwork.inspection import figures
-from headwork.inspection.inspecting import look_at_tests
+from headwork.inspection.inspecting import inspect_test_images
 from headwork.inspection.predictions import with_former_names
 from headwork.models import Model, VisionTransformerConfig
 from headwork.training import folders
@@ -70,7 +72,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             f"A {kind} of {record['parameters']:,} parameters, trained for {run.epochs} epochs. Test "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
             Code(SETUP.format(folder=toml_text(folder)), (result_table(result, run),)),
-            *look_at_tests(result, data),
+            *inspect_test_images(result, data),
             *_heads(run, result.folder, data),
             Heading("Curves"),
             _shown(
@@ -243,7 +245,7 @@ def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | N
         return [_shown("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
-        true, predicted = (figures.plain(classes[mistake[name]], 12) for name in ("label", "said"))
+        true, predicted = (plain(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
     picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
     return [Figure(picture, "mistakes", "The true class, and the prediction with its probability.")]
@@ -317,7 +319,7 @@ def evaluate_run(
 
 def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]) -> RunConfig:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
-    known = data.replace("_", "-").lower() in CATALOG
+    known = known_entry(data) is not None
     changes: dict[str, Any] = {"data": data}
     if isinstance(run, TextRun):
         changes["columns"] = tuple(columns) or (None if known else run.columns)

@@ -39,8 +39,8 @@ def module_subject(
     ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
     ``kept`` tokens are never hidden.
     """
-    every: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by place or name
-    at = _place_of_tensor(every)
+    every: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
+    at = _find_tensor(every)
     given = every[at]
     with evaluating(module):
         result = attention_of(module, *inputs, **named, gradients=True)
@@ -101,7 +101,7 @@ def module_subject(
     )
 
 
-def _place_of_tensor(every: Mapping[int | str, Any]) -> int | str:
+def _find_tensor(every: Mapping[int | str, Any]) -> int | str:
     """Where the tensor whose parts are hidden stands among the inputs."""
     at = next((at for at, value in every.items() if isinstance(value, Tensor)), None)
     if at is None:
@@ -121,7 +121,7 @@ class _Call:
     """The module on its input with parts hidden: (case, part) in, outputs (case, number) out."""
 
     module: nn.Module
-    every: Mapping[int | str, Any]  # its inputs, by place or name
+    every: Mapping[int | str, Any]  # its inputs, by position or name
     at: int | str  # of the input whose parts are hidden
     hidden: float  # what stands for a hidden part
     grid: tuple[int, int] | None
