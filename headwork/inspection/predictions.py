@@ -1,11 +1,10 @@
 """The labels that a trained run predicts for new images and texts, without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwork.data import Tokenizer, read_image
 from headwork.data.datasets import normalise
@@ -13,13 +12,12 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
 from headwork.documents import Table
 from headwork.errors import InputError, cut
+from headwork.inspection.subjects import Array, OwnModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
 from headwork.training import folders
 from headwork.training.folders import DataInfo
 from headwork.training.recipes import TextRun
-
-Array = NDArray[Any]
 
 
 def predict(
@@ -78,7 +76,7 @@ def with_former_names(
 def image_probabilities(model: Any, images: Array, info: DataInfo, names: Sequence[Any] = ()) -> Array:
     """Probabilities (image, class) of images as bytes (image, channel, height, width)."""
     names = names or [f"image {number}" for number in range(len(images))]
-    return _probabilities(model, [normalise(images, info.mean, info.std)], names)
+    return _probabilities(model, {"images": normalise(images, info.mean, info.std)}, names)
 
 
 def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
@@ -87,19 +85,12 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
         if not text.strip():
             raise InputError("predict: an empty text. Give at least one word.")
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
-    inputs = encoded.pad(np.arange(len(texts)))
-    return _probabilities(model, inputs, [repr(cut(text, 60)) for text in texts])
+    tokens, mask = encoded.pad(np.arange(len(texts)))
+    return _probabilities(model, {"tokens": tokens, "mask": mask}, [repr(cut(text, 60)) for text in texts])
 
 
-def _probabilities(model: Any, inputs: Sequence[Array], names: Sequence[Any]) -> Array:
+def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:
     """The probabilities that a model, on numpy or on torch, gives the classes."""
-    if isinstance(model, LoadedModel):
-        logits = model(*inputs)
-    else:
-        import torch
-
-        kind = next(model.parameters()).dtype
-        given = [torch.from_numpy(array) for array in inputs]
-        with torch.no_grad():
-            logits = model(*(t.to(kind) if t.is_floating_point() else t for t in given)).double().numpy()
-    return probabilities_of(logits, names)
+    own = OwnModel(model)
+    logits = own(inputs)
+    return probabilities_of(logits.astype(np.float64) if own.torch else logits, names)

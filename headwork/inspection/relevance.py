@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwork.inspection.subjects import Layer, Subject
+from headwork.inspection.subjects import Array, Layer, Subject
 
-Array = NDArray[Any]
 RANDOM_ORDERS = 19  # so that the one furthest from 0, with both signs, is a 95% interval
 STEPS = 10  # of a curve, at most
 OCCLUSION, ROLLOUT, GRADIENT = "occlusion", "attention rollout", "gradient x attention"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import InputError, sizes_in_words
+from headwork.inspection.tracing import evaluating, recorded
 from headwork.loading import LoadedModel, Saved
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
@@ -148,13 +149,15 @@ class OwnModel:
             from headwork.models.checkpoints import torch_model
 
             self.torch, self.model = True, torch_model(saved) if isinstance(saved, Saved) else saved
-            self.plain = self.model.with_backend("plain").eval()
+
+    @cached_property
+    def plain(self) -> Any:
+        """The same module, whose steps can be noted."""
+        return self.model.with_backend("plain").eval()
 
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
         if not self.torch:
             return np.asarray(self.model(**inputs))
-        from headwork.inspection.tracing import evaluating
-
         with evaluating(self.model):
             return _array(self.model(**self.tensors(inputs)))
 
@@ -225,9 +228,7 @@ class OwnModel:
 
 
 def _array(tensor: Any) -> Array:
-    return np.asarray(
-        tensor.array if isinstance(tensor, HandTensor) else tensor.detach().float().cpu().numpy()
-    )
+    return np.asarray(tensor.array if isinstance(tensor, HandTensor) else recorded(tensor))
 
 
 def cells(rows: int, columns: int) -> list[str]:
