@@ -125,10 +125,9 @@ class Subject:
                 whole - self.score_of(self.without_heads(layer.path, len(layer.weights)))
                 for layer in self.layers
             ]
-        gradients = [np.zeros(1) if layer.gradient is None else layer.gradient for layer in self.layers]
         return [
-            (gradient * layer.weights).sum((1, 2))
-            for gradient, layer in zip(gradients, self.layers, strict=True)
+            (layer.weights * (0 if layer.gradient is None else layer.gradient)).sum((1, 2))
+            for layer in self.layers
         ]
 
 

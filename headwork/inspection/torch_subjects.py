@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
 from headwork.errors import InputError, cut, sizes_in_words
 from headwork.inspection.attention import attention_of
+from headwork.inspection.operations import tensors_in
 from headwork.inspection.subjects import Array, Layer, Subject, as_pixels, cells
 from headwork.inspection.tracing import evaluating
 
@@ -171,16 +172,10 @@ def _repeated(value: Any, count: int) -> Any:
 def _read(output: Any) -> tuple[Tensor, bool]:
     """The numbers (batch, number) that an output is judged by, and whether they are logits."""
     logits = getattr(output, "logits", None)
-    tensor = logits
-    if tensor is None:
-        tensor = getattr(output, "last_hidden_state", None)
-    if tensor is None and isinstance(output, (tuple, list)):
-        tensor = output[0]
-    if tensor is None and isinstance(output, Mapping):
-        tensor = next((value for value in output.values() if isinstance(value, Tensor)), None)
-    tensor = output if tensor is None else tensor
-    if not isinstance(tensor, Tensor) or tensor.dim() not in (2, 3):
-        shape = sizes_in_words(tensor.shape, "") if isinstance(tensor, Tensor) else type(tensor).__name__
+    named = (logits, getattr(output, "last_hidden_state", None), *tensors_in(output, 2))
+    tensor = next((one for one in named if one is not None), None)
+    if tensor is None or tensor.dim() not in (2, 3):
+        shape = type(output).__name__ if tensor is None else sizes_in_words(tensor.shape, "")
         raise InputError(
             f"inspect: the output is {shape}. Expected logits (1, class) or vectors (1, token, width): wrap "
             "the module in one that returns those."

@@ -335,17 +335,13 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def finish(self) -> None:
         """List every softmax that no attention was read from, and forget the pass."""
-        for soft in self.softs:
-            if not soft.read:
-                scores = find_scores(soft)
-                if soft.axis is None:
-                    if not isinstance(scores, str):
-                        self.unread(soft.path, "exponentials of scores meet values, but not their own sum")
-                    continue
-                reason = (
-                    scores if isinstance(scores, str) else "no product with values along its axis follows"
-                )
+        for soft in (soft for soft in self.softs if not soft.read):
+            scores = find_scores(soft)
+            reason = scores if isinstance(scores, str) else "no product with values along its axis follows"
+            if soft.axis is not None:
                 self.unread(soft.path, f"a softmax that is not read as attention: {reason}")
+            elif scores is not reason:
+                self.unread(soft.path, "exponentials of scores meet values, but not their own sum")
         self.nodes.clear()
         self.softs.clear()
         self.exponentials.clear()
