@@ -351,7 +351,7 @@ FAMILIES = [
 def test_onnx_of_every_family(kind, fields, tmp_path):
     from headwork import models
 
-    config = getattr(models, kind).config_class
+    config = getattr(models, kind).definition.config_class
     torch.manual_seed(0)
     model = getattr(models, kind)(config(**fields)).eval()
     assert export.export_onnx(model, tmp_path / "model.onnx") < 1e-4
