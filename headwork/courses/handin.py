@@ -123,7 +123,7 @@ class HandIn(Renderable):
             yield replace(block, level=4) if isinstance(block, Heading) else block
 
     def _add_trace(self, name: str) -> Iterator[Block]:
-        mechanism, inputs = read_problem(self.folder / name)
+        mechanism, inputs = read_problem(self.folder / name, root=self.folder)
         document = explain(mechanism, exact=True, **inputs).document()
         yield Heading(f"{document.title}: {Path(name).stem}", 3)
         yield from document.blocks

@@ -180,7 +180,7 @@ def read_transformers(folder: str | Path, *, image: int | None = None, classes: 
     path = Path(folder)
     files = read_foreign_folder(path)
     theirs = parse_json(files[CONFIG], path / CONFIG)
-    kind = theirs.get("model_type") if isinstance(theirs, dict) else None
+    kind = str(theirs.get("model_type")) if isinstance(theirs, dict) else None
     if kind not in FAMILIES:
         raise unknown(f"model_type in {path / CONFIG}", kind, FAMILIES)
     family = FAMILIES[kind]

@@ -19,6 +19,8 @@ from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
+from headwork.training import forms
+from headwork.training.forms import check_form, check_metrics
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +60,14 @@ def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict
             raise InputError(f"{where / OPTIMISER}: '{name}' is of no parameter of this model.")
         entries.setdefault(int(number), {})[moment] = value
     optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
+    return read_state(files, where)
+
+
+def read_state(files: Files, where: Path) -> dict[str, Any]:
+    """What a checkpoint holds besides tensors."""
     state: dict[str, Any] = parse_json(files[STATE], where / STATE, max_bytes=MAX_STATE)
+    check_form(state, forms.STATE, where / STATE)
+    check_metrics(state["metrics"], where / STATE)
     return state
 
 
@@ -109,10 +118,7 @@ def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
     """The state.json of the newest checkpoint in which it is whole; None also for a run that is finished."""
     for folder in () if (run_folder / "result.json").exists() else reversed(step_folders(run_folder)):
         with suppress(HeadworkError, OSError):
-            state: dict[str, Any] = parse_json(
-                _read(folder, STATE)[STATE], folder / STATE, max_bytes=MAX_STATE
-            )
-            return state
+            return read_state(_read(folder, STATE), folder)
     return None
 
 

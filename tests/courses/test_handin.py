@@ -243,9 +243,13 @@ def test_files_outside_of_the_folder_are_not_read(write, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link.md").symlink_to(tmp_path / "secret.md")
     path = tmp_path / "in" / "hw.toml"
-    path.write_text('names = ["A"]\n[[section]]\ntitle = "Q"\nfile = ["../secret.md", "link.md"]\n')
+    (tmp_path / "secret.toml").write_text('mechanism = "softmax"\n[inputs]\nscores = "0 1"\n')
+    traces = f'trace = ["../secret.toml", "{tmp_path / "secret.toml"}"]'
+    files = f'file = ["../secret.md", "link.md", "{tmp_path / "secret.md"}"]'
+    path.write_text(f'names = ["A"]\n[[section]]\ntitle = "Q"\n{files}\n{traces}\n')
     handin = read_handin(path)
-    assert len(handin.complaints) == 2
+    assert len(handin.complaints) == 5
+    assert not any("notebook" in complaint for complaint in handin.complaints)
     assert "secret" not in "".join(pages(handin.render("pdf"))).replace("secret.md", "")
 
 
