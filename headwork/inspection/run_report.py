@@ -70,9 +70,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     test, counts = record["test"], info.counts
     epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
     if isinstance(data, Images) and len(data.test.labels) != test["count"]:
-        raise InputError(
-            f"{result.folder / RESULT}: {test['count']} test images, not {len(data.test.labels)}."
-        )
+        raise InputError(f"{result.folder / RESULT}: {test['count']} test images are not those of the data.")
     counted = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
@@ -196,14 +194,11 @@ def epochs_table(metrics: figures.Metrics) -> Table:
 
 def result_table(result: Result, run: RunConfig) -> Table:
     record = result.record
-    test = record["test"]
+    test, valid = record["test"], record.get("validation")
     rows: list[tuple[Any, ...]] = [
         ("test accuracy", format_accuracy(test["accuracy"], test["count"])),
         ("test loss", f"{test['loss']:.4f}"),
-        (
-            "validation accuracy",
-            f"{valid['accuracy']:.2%}" if (valid := record.get("validation")) else "none",
-        ),
+        ("validation accuracy", f"{valid['accuracy']:.2%}" if valid else "none"),
         ("parameters", record["parameters"]),
         ("steps", record["steps"]),
         ("time", format_duration(record["seconds"])),
@@ -219,12 +214,7 @@ def result_table(result: Result, run: RunConfig) -> Table:
 def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
     """The most confident wrong predictions; a test image by its index."""
     rows = [
-        (
-            m["place"] if m.get("text") is None else m["text"],
-            classes[m["label"]],
-            classes[m["said"]],
-            f"{m['probability']:.0%}",
-        )
+        (m.get("text") or m["place"], classes[m["label"]], classes[m["said"]], f"{m['probability']:.0%}")
         for m in result.record["mistakes"]
     ]
     first = "text" if rows and isinstance(rows[0][0], str) else "test image"

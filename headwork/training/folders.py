@@ -101,14 +101,10 @@ class Result:
             raise InputError(f"{path}: not finished yet. Resume with: headwork resume {path}")
         record, where = parse_json(_content(path, RESULT), path / RESULT), path / RESULT
         check_form(record, forms.RESULT, where)
-        classes, mistakes, count = (
-            len(load_data_info(path).classes),
-            record["mistakes"],
-            record["test"]["count"],
-        )
+        classes, count = len(load_data_info(path).classes), record["test"]["count"]
         if {len(record["confusion"]), *map(len, record["confusion"])} != {classes}:
             raise InputError(f"{where}: confusion is not of {classes} classes, as {DATA} is.")
-        if any(max(m["label"], m["said"]) >= classes or m["place"] >= count for m in mistakes):
+        if any(max(m["label"], m["said"]) >= classes or m["place"] >= count for m in record["mistakes"]):
             raise InputError(f"{where}: a mistake is of no class, or of no test example.")
         return cls(path, record, load_metrics(path))
 
@@ -266,11 +262,8 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> Saved:
 def _fitting(saved: Saved, path: Path) -> Saved:
     """The model of a run, if its data is of as many classes, pixels and channels."""
     info = load_data_info(path)
-    for name, size in (
-        ("classes", len(info.classes)),
-        ("image_size", info.size),
-        ("channels", info.channels),
-    ):
+    sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
+    for name, size in sizes.items():
         if (found := getattr(saved.config, name, size)) != size:
             raise InputError(f"{path / DATA}: {name} is {size}, but the model has {found}.")
     return saved

@@ -10,7 +10,7 @@ from typing import Any
 from headwork.errors import InputError, cut
 
 LONGEST_TEXT = 10_000
-WORDS = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
+WORDS = {str: "text, not too long", bool: "true or false", dict: "a table", list: "a list"}
 WHOLE, COUNT, NUMBER, SHARE = (0, 2**53), (1, 2**53), (-1e12, 1e12), (0.0, 1.0)
 MEASURED = {"loss": NUMBER, "accuracy": SHARE}
 LINE = {"step": WHOLE, "epoch?": NUMBER, "training?": MEASURED, "ended?": bool}
@@ -23,15 +23,8 @@ BIN = {"from": SHARE, "to": SHARE, "count": COUNT, "confidence": SHARE, "accurac
 RESULT = {"test": {**MEASURED, "count": COUNT}, "validation?": MEASURED, "confusion": [[WHOLE]]}
 RESULT |= {"steps": WHOLE, "seconds": NUMBER, "parameters": WHOLE, "threads": WHOLE, "mistakes": [MISTAKE]}
 RESULT |= {"calibration?": [BIN], "baseline?": {"name": str, "accuracy": SHARE}}
-STATE = {
-    "step": WHOLE,
-    "seconds": NUMBER,
-    "loss": NUMBER,
-    "correct": NUMBER,
-    "seen": WHOLE,
-    "metrics": [dict],
-}
-STATE |= {"config": dict, "facts": DATA, "processes": COUNT, "threads": COUNT, "torch": str}
+STATE = {"step": WHOLE, "seconds": NUMBER, "loss": NUMBER, "correct": NUMBER, "seen": WHOLE, "torch": str}
+STATE |= {"config": dict, "facts": DATA, "processes": COUNT, "threads": COUNT, "metrics": [dict]}
 
 
 def check_form(value: Any, form: Any, where: str | Path) -> None:
@@ -49,16 +42,16 @@ def check_form(value: Any, form: Any, where: str | Path) -> None:
     elif isinstance(form, list) and isinstance(value, list):
         for part in value:
             check_form(part, form[0], where)
-    else:
-        if isinstance(form, tuple):
-            fits = type(value) in (int, type(form[0])) and form[0] <= value <= form[1]
-        else:
-            fits = type(value) is form and (form is not str or len(value) <= LONGEST_TEXT)
-        if not fits:
-            found = WORDS[type(value)] if isinstance(value, dict | list) else cut(repr(value), 60)
-            kind = form if isinstance(form, type) else type(form)
-            expected = WORDS.get(kind) or f"a number from {form[0]} to {form[1]}"
-            raise InputError(f"{where} is {found}. Expected {expected}.")
+    elif isinstance(form, tuple):
+        if type(value) not in (int, type(form[0])) or not form[0] <= value <= form[1]:
+            raise _refusal(value, f"a number from {form[0]} to {form[1]}", where)
+    elif type(value) is not form or (form is str and len(value) > LONGEST_TEXT):
+        raise _refusal(value, WORDS[form if isinstance(form, type) else type(form)], where)
+
+
+def _refusal(value: Any, expected: str, where: str | Path) -> InputError:
+    found = WORDS[type(value)] if isinstance(value, dict | list) else cut(repr(value), 60)
+    return InputError(f"{where} is {found}. Expected {expected}.")
 
 
 def check_metrics(lines: list[Any], where: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""Every field of every file of a run set to what no run writes, its digest renewed: used or refused in words."""
+"""Every field of the files of a run set to what no run writes, digests renewed: used or refused in words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import math
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,16 +113,16 @@ TESTED |= {"manifest.json": training.Result.read}
 @pytest.mark.parametrize("name", FINISHED)
 def test_a_field_of_another_kind_is_refused_where_it_is_read(name: str, run: Path) -> None:
     read = TESTED.get(name, training.load_model)
-    refused = 0
+    told = {}
     for place, value in edited(run, name):
         try:
             read(run)
         except InputError as error:
-            refused += 1
-            assert len(str(error)) < 5_000, (place, value)
-            assert str(run) in str(error), (place, value, error)
-            assert "model" in name or "manifest" in name or name in str(error), (place, value, error)
-    assert refused > 100
+            told[place, str(value)[:60]] = str(error)
+    assert len(told) > 100
+    assert all(len(words) < 5_000 and str(run) in words for words in told.values()), told
+    if name in TESTED and name != "manifest.json":
+        assert all(name in words for words in told.values()), told
 
 
 def commands(run: Path, unfinished: bool) -> dict[str, list[Any]]:
@@ -175,10 +176,8 @@ def attacked(run: Path, name: str, call: Any, share: float, draw: random.Random)
                 if path.suffix in (".json", ".jsonl", ".safetensors") and "checkpoints" not in path.parts
             }
             count += 1
-            try:
+            with suppress(HeadworkError):
                 open_files(sent, [])
-            except HeadworkError as error:
-                assert str(error), (name, place, value)
     shutil.rmtree(whole)
     return count
 
