@@ -231,7 +231,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         if found is None:
             return Response(status_code=499)
         content = json.dumps(found, ensure_ascii=False, allow_nan=False)
-        return Response(content, media_type="application/json")
+        return Response(content.encode(errors="replace"), media_type="application/json")
 
     routes = [
         Route("/", partial(give, page, "text/html")),

@@ -66,8 +66,9 @@ class DataInfo:
         for name in data:
             if name not in known:
                 raise unknown(f"field of {where}", name, known)
-        given = {name: part for name, part in data.items() if part is not None}
-        info = cls(**{name: tuple(part) if isinstance(part, list) else part for name, part in given.items()})
+        given: Any = {name: part for name, part in data.items() if part is not None}
+        lists = {name: tuple(part) for name, part in given.items() if isinstance(part, list)}
+        info = cls(**{**given, **lists})
         if not info.channels == len(info.mean) == len(info.std):
             raise InputError(f"{where}: channels, mean and std do not belong together.")
         return info

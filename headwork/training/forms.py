@@ -15,12 +15,21 @@ WHOLE, COUNT, NUMBER, SHARE = (0, 2**53), (1, 2**53), (-1e12, 1e12), (0.0, 1.0)
 MEASURED = {"loss": NUMBER, "accuracy": SHARE}
 LINE = {"step": WHOLE, "epoch?": NUMBER, "training?": MEASURED, "ended?": bool}
 EPOCH = {"step": WHOLE, "epoch": NUMBER, "seconds": NUMBER, "training": MEASURED, "validation?": MEASURED}
-DATA = {"name": str, "classes": [str], "digest": str, "counts": {"training": WHOLE, "validation": WHOLE}}
+DATA: dict[str, Any] = {
+    "name": str,
+    "classes": [str],
+    "digest": str,
+    "counts": {"training": WHOLE, "validation": WHOLE},
+}
 DATA |= {"notes?": [str], "tokenizer?": str, "channels?": (0, 3), "size?": (0, 4096)}
 DATA |= {"mean?": [NUMBER], "std?": [(0.0, 1e12)]}
 MISTAKE = {"place": WHOLE, "label": WHOLE, "said": WHOLE, "probability": SHARE, "text?": str}
 BIN = {"from": SHARE, "to": SHARE, "count": COUNT, "confidence": SHARE, "accuracy": SHARE}
-RESULT = {"test": {**MEASURED, "count": COUNT}, "validation?": MEASURED, "confusion": [[WHOLE]]}
+RESULT: dict[str, Any] = {
+    "test": {**MEASURED, "count": COUNT},
+    "validation?": MEASURED,
+    "confusion": [[WHOLE]],
+}
 RESULT |= {"steps": WHOLE, "seconds": NUMBER, "parameters": WHOLE, "threads": WHOLE, "mistakes": [MISTAKE]}
 RESULT |= {"calibration?": [BIN], "baseline?": {"name": str, "accuracy": SHARE}}
 STATE = {"step": WHOLE, "seconds": NUMBER, "loss": NUMBER, "correct": NUMBER, "seen": WHOLE, "torch": str}
