@@ -335,3 +335,14 @@ def test_a_text_that_takes_pandoc_too_much_is_refused(monkeypatch):
     monkeypatch.setattr(pandoc, "WRITTEN", (4, "4M"))
     with pytest.raises(InputError, match="takes pandoc more than 4 s or 4M"):
         pandoc.read_tree("word " * 20_000, "markdown")
+
+
+def test_deep_pictures_many_formulas_and_scripts_in_links_are_told(write, tmp_path):
+    (tmp_path / "deep.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg">' + "<g>" * 50_000)
+    (tmp_path / "many.tex").write_text("$x$ " * 5_001)
+    section = 'title = "Q"\npicture = "deep.svg"\nfile = "many.tex"\ntext = "[x](javascript:alert(1))"\n'
+    (tmp_path / "hw.toml").write_text(f'names = ["A"]\n[[section]]\n{section}')
+    handin = read_handin(tmp_path / "hw.toml")
+    assert "200 deep" in handin.complaints[0]
+    assert "5,001 formulas" in handin.complaints[1]
+    assert 'href="javascript' not in handin.render("html")
