@@ -101,7 +101,7 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
         try:
             return newest, _read(newest)
         except (HeadworkError, OSError) as error:
-            if not newest.exists():
+            if not os.path.lexists(newest):
                 continue  # dropped meanwhile by the process that trains: there are newer ones
             damaged.append(newest)
             moved = f" It is now {set_aside(newest).name}." if repair else ""
