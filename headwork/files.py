@@ -41,6 +41,8 @@ def file_name(name: str) -> str:
 def refuse_links(path: str | Path, root: str | Path) -> None:
     """Refuse a link, and ``..``, anywhere below the folder ``root``: it might lead out of it."""
     place = Path(root)
+    if not Path(path).is_relative_to(place):
+        raise InputError(f"{path}: not in the folder {place}, and nothing else is read here.")
     for part in Path(path).relative_to(place).parts:
         place /= part
         if part == ".." or os.path.islink(place):

@@ -360,7 +360,7 @@ def test_a_hostile_file_is_read_or_refused_in_words(reader: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"), [(b"[]\n", "a table in every line"), (b"{}\n" * 8_001, "8,001 lines")]
+    ("lines", "told"), [(b"[]\n", "is a list. Expected a table"), (b"{}\n" * 8_001, "8,001 lines")]
 )
 def test_metrics_are_tables_and_not_too_many(lines: bytes, told: str, tmp_path: Path) -> None:
     from headwork import training

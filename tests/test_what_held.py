@@ -1,7 +1,8 @@
-"""What held under abuse and must go on: broken images, calls from many threads, odd surroundings."""
+"""What held under abuse and must go on: broken images, calls from many threads, odd surroundings, no eval."""
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import random
@@ -86,6 +87,43 @@ def run_in_odd_surroundings(folder: Path, *commands: str) -> None:
         assert done.returncode in (0, 1), (command, said)
         assert "Traceback" not in said
         assert "unexpected" not in said
+
+
+# What runs code that a file holds, or writes wherever an archive says; and where our own code needs one.
+RUNS_CODE = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "pickle", "marshal", "shelve"}
+RUNS_CODE |= {"dill", "joblib", "runpy", "yaml", "torch.load", "numpy.load", "np.load", "pandas.read_pickle"}
+OUR_OWN = {
+    ("courses/notebooks.py", "exec"),  # the cells of the package's own notebooks, with a mistake put in
+    ("lab/packing.py", "compile"),  # the package's own modules, for the page
+}
+
+
+def what_runs_code(source: str) -> set[str]:
+    """The names by which a module could run what it reads."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            found |= {name, name.split(".")[0]} & RUNS_CODE
+            found |= {name.split(".")[-1]} & {"extractall", "extract"}
+            given = [word.arg for word in node.keywords if ast.unparse(word.value) != "False"]
+            found |= {word for word in given if word in ("allow_pickle", "shell")}
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [name.name for name in node.names] + [getattr(node, "module", None) or ""]
+            found |= {module.split(".")[0] for module in modules} & RUNS_CODE
+    return found
+
+
+def test_nothing_that_is_read_is_run() -> None:
+    package = Path(headwork.__file__).parent
+    found = {
+        (path.relative_to(package).as_posix(), name)
+        for path in package.rglob("*.py")
+        for name in what_runs_code(path.read_text("utf-8"))
+    }
+    assert found == OUR_OWN
+    bad = "import pickle\nnp.load(f, allow_pickle=True)\narchive.extractall()\nrun(x, shell=True)\neval(x)"
+    assert what_runs_code(bad) == {"pickle", "np.load", "allow_pickle", "extractall", "shell", "eval"}
 
 
 def test_a_few_of_each(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ What a section names stands in that order. What is missing or cannot be read is 
 """
 
 import base64
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,7 @@ SECTION = ("title", "text", "file", "problems", "trace", "notebook", "picture")
 SYNTAXES = {".tex": "latex", ".md": "markdown", ".txt": "markdown"}
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
 MAX_NOTEBOOK, MAX_CELLS = 50_000_000, 500  # bytes with its pictures; cells
-MAX_LINES = 60  # of what a cell prints
+MAX_LINES, MAX_FORMULAS, MAX_DEPTH = 60, 5_000, 200  # of what a cell prints; of a text; of tags in an SVG
 NO_ATTRIBUTES: list[Any] = ["", [], []]
 # Skipped by pandoc, and nothing is lost: layout, and the frame of an environment whose contents stay.
 LAYOUT = re.compile(
@@ -123,7 +124,7 @@ class HandIn(Renderable):
             yield replace(block, level=4) if isinstance(block, Heading) else block
 
     def _add_trace(self, name: str) -> Iterator[Block]:
-        mechanism, inputs = read_problem(self.folder / name)
+        mechanism, inputs = read_problem(self.folder / name, root=self.folder)
         document = explain(mechanism, exact=True, **inputs).document()
         yield Heading(f"{document.title}: {Path(name).stem}", 3)
         yield from document.blocks
@@ -145,7 +146,7 @@ class HandIn(Renderable):
                 return None
             if kind == "Cite":
                 return {"t": "Str", "c": f"[{', '.join(entry['citationId'] for entry in content[0])}]"}
-            if kind == "Link" and content[2][0].startswith("#"):
+            if kind == "Link" and not re.match(r"https?://|mailto:", content[2][0]):
                 return {"t": "Span", "c": [NO_ATTRIBUTES, content[1]]}
             if kind == "Header":
                 return {"t": kind, "c": [content[0] + 2, ["", ["unnumbered"], []], content[2]]}
@@ -164,6 +165,8 @@ class HandIn(Renderable):
             return {"t": "Code", "c": [NO_ATTRIBUTES, part["c"][1]]} if wrong else part
 
         cleaned = change_tree(tree, clean)
+        if len(formulas) > MAX_FORMULAS:
+            raise InputError(f"{len(formulas):,} formulas; at most {MAX_FORMULAS:,} are set.")
         written, unread = typst_formulas(formulas)
         if not _can_set("\n\n".join(written)):
             unread += [latex for latex, one in zip(formulas, written, strict=True) if not _can_set(one)]
@@ -184,6 +187,8 @@ class HandIn(Renderable):
             if "://" in target or ending not in PICTURES:
                 raise InputError(f"a picture must be a file beside the hand-in: {', '.join(PICTURES)}.")
             content = attached.get(target) or read_bytes(self.folder / target, root=self.folder)
+            if ending == ".svg" and _depth(content) > MAX_DEPTH:  # Typst would end the process
+                raise InputError(f"tags inside each other more than {MAX_DEPTH} deep.")
             typeset(f'#image("picture{ending}")', {f"picture{ending}": content})
         except InputError as error:
             self.complain(f"the picture {target}: {str(error).removeprefix(f'{self.folder / target}: ')}")
@@ -242,6 +247,12 @@ class HandIn(Renderable):
         if len(lines) > MAX_LINES:
             lines[MAX_LINES:] = [f"... and {len(lines) - MAX_LINES} more lines"]
         return [_code("\n".join(lines))] if lines else []
+
+
+def _depth(svg: bytes) -> int:
+    """How deep tags stand inside each other, at most."""
+    steps = (-1 if end else not whole for end, whole in re.findall(rb"<(/?)\w[^>]*?(/?)>", svg))
+    return max(itertools.accumulate(steps), default=0)
 
 
 def _can_set(source: str) -> bool:

@@ -1,6 +1,7 @@
 """``load``: a set of the catalog by its name, or the user's own by its path, in memory."""
 
 import csv
+import os
 import re
 import tarfile
 from collections import Counter
@@ -59,7 +60,7 @@ def load(
         raise InputError(
             f"--from is for a set of the catalog ({', '.join(CATALOG)}); {path} is a path already."
         )
-    if not path.exists():
+    if not os.path.exists(path):  # False for a name that is too long, too
         raise InputError(
             f"{unknown('data set', name, CATALOG)} And there is no file or folder of that name: "
             "a folder of images by class, an .npz, .csv, .tsv or .jsonl file."

@@ -20,6 +20,7 @@ from headwork.training.loop import schedule
 from headwork.training.recipes import RunConfig, VisionRun
 
 Metrics = Sequence[Mapping[str, Any]]
+MAX_POINTS, MAX_INCHES = 30_000, 40  # of a curve; of a side of a picture
 CONFUSION_CAPTION = "Rows are the true classes, columns the predicted ones, on the test set."
 
 
@@ -51,7 +52,7 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
         unit = 100 if measure == "accuracy" else 1
         for axes, (heading, group) in zip(panels, groups.items(), strict=True):
             for label, (part, lines) in group.items():
-                points = [(line["epoch"], unit * line[part][measure]) for line in lines if part in line]
+                points = [(line["epoch"], unit * line[part][measure]) for line in lines if line.get(part)]
                 label += f": {points[-1][1]:.4g} at the end" if points else ": none"
                 axes.plot(*np.array(points).reshape(-1, 2).T, style, markersize=3, label=label)
             axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
@@ -70,7 +71,8 @@ def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> A
 def schedule_figure(run: RunConfig, steps: int) -> Any:
     """The learning rate by step."""
     picture, axes = new_plot(5.5, 2.6)
-    axes.plot([run.learning_rate * schedule(step, steps, run.warm_up) for step in range(steps)])
+    shown = range(0, steps, 1 + steps // MAX_POINTS)
+    axes.plot(shown, [run.learning_rate * schedule(step, steps, run.warm_up) for step in shown])
     axes.set(xlabel="step", ylabel="learning rate")
     axes.grid(alpha=0.3)
     return picture
@@ -101,7 +103,7 @@ def curves_caption(run: RunConfig) -> str:
 
 def confusion_figure(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Any:
     """The confusion matrix: true classes are rows, predicted ones columns."""
-    side = max(3.2, 0.55 * len(classes) + 1.6)
+    side = min(MAX_INCHES, max(3.2, 0.55 * len(classes) + 1.6))
     picture, axes = new_plot(side + 0.6, side)
     matrix = np.array(counts)
     shares = matrix / np.maximum(1, matrix.sum(1, keepdims=True))

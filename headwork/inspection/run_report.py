@@ -62,6 +62,10 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     kind = type(model).__name__.removesuffix("Config")
     test, counts = record["test"], info.counts
     epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
+    if isinstance(data, Images) and len(data.test.labels) != test["count"]:
+        raise InputError(
+            f"{result.folder / folders.RESULT}: {test['count']} test images are not those of the data."
+        )
     counted = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
@@ -175,7 +179,7 @@ def parameters_table(model: Model) -> Table:
 def epochs_table(metrics: figures.Metrics) -> Table:
     """Loss and accuracy of training and validation, epoch by epoch."""
     rows, lines = [], figures.epochs_of(metrics)
-    parts = [part for part in ("training", "validation") if part in lines[-1]]
+    parts = [part for part in ("training", "validation") if all(line.get(part) for line in lines)]
     for line in lines:
         cells = [text for p in parts for text in (f"{line[p]['loss']:.4f}", f"{line[p]['accuracy']:.2%}")]
         rows.append((line["epoch"], *cells, format_duration(line["seconds"])))
@@ -185,19 +189,18 @@ def epochs_table(metrics: figures.Metrics) -> Table:
 
 def result_table(result: Result, run: RunConfig) -> Table:
     record = result.record
-    test = record["test"]
+    test, valid = record["test"], record.get("validation")
     rows: list[tuple[Any, ...]] = [
         ("test accuracy", format_accuracy(test["accuracy"], test["count"])),
         ("test loss", f"{test['loss']:.4f}"),
-        ("validation accuracy", f"{valid['accuracy']:.2%}" if (valid := record["validation"]) else "none"),
+        ("validation accuracy", f"{valid['accuracy']:.2%}" if valid else "none"),
         ("parameters", record["parameters"]),
         ("steps", record["steps"]),
         ("time", format_duration(record["seconds"])),
         ("threads", record["threads"]),
         ("seed", run.seed),
     ]
-    if "baseline" in record:
-        other = record["baseline"]
+    if other := record.get("baseline"):
         rows.insert(1, (other["name"], f"{other['accuracy']:.2%}, fitted on the same texts"))
     note = "The model after the last epoch. The test set was used once, at the end, and chose no epoch."
     return Table("Result", ("quantity", "value"), rows, [note])
@@ -206,7 +209,7 @@ def result_table(result: Result, run: RunConfig) -> Table:
 def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
     """The most confident wrong predictions; a test image by its index."""
     rows = [
-        (m.get("text", m["place"]), classes[m["label"]], classes[m["said"]], f"{m['probability']:.0%}")
+        (m.get("text") or m["place"], classes[m["label"]], classes[m["said"]], f"{m['probability']:.0%}")
         for m in result.record["mistakes"]
     ]
     first = "text" if rows and isinstance(rows[0][0], str) else "test image"

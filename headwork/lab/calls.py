@@ -64,7 +64,7 @@ def answer(name: str, request: Any) -> dict[str, Any]:
         where = {"path": error.path, "index": error.index} if isinstance(error, CellError) else {}
         large = isinstance(error, TooLarge) or getattr(error, "too_large", False)
         return {"error": {"message": str(error), "kind": "too large" if large else "input", **where}}
-    except (TypeError, ValueError, RecursionError, OverflowError, KeyError, IndexError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         message = f"{name}: the request does not fit ({type(error).__name__})."
         return {"error": {"message": message, "kind": "input"}}
 

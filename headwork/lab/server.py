@@ -30,6 +30,7 @@ from headwork.lab.calls import CALLS, FIRST, answer, example_state
 from headwork.lab.page import MAX_BODY, SERVED_POLICY, script, served_page, style
 
 BODY_SECONDS = 10  # for the whole of it
+CALL_SECONDS = 20  # for its answer; the longest that the page asks for takes three
 IDLE_SECONDS = 30  # of a connection without a whole request, or with an answer that is not read
 MAX_CONNECTIONS = 200
 THREADS = 4
@@ -50,7 +51,7 @@ def refuse(words: str, status: int) -> Response:
 
 
 class GivenUp(BaseException):
-    """Raised inside a call whose client has gone away."""
+    """Raised inside a call that takes too long, or whose client has gone away."""
 
 
 class Guard:
@@ -163,7 +164,7 @@ async def read_body(request: Request) -> bytes | None:
 
 
 class Worker:
-    """Works calls out in threads, and gives up those whose clients have gone."""
+    """Works calls out in threads, and gives up those that take too long or whose clients have gone."""
 
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="lab")
@@ -185,7 +186,7 @@ class Worker:
         gone = asyncio.ensure_future(_gone(request))
         try:
             both: set[asyncio.Future[Any]] = {waiting, gone}
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, timeout=CALL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
             if not future.cancel():
@@ -193,7 +194,8 @@ class Worker:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(
                         ctypes.c_ulong(thread), ctypes.py_object(GivenUp)
                     )
-            return None
+            words = f"This takes more than {CALL_SECONDS} s. Take fewer or simpler numbers, or decimals."
+            return None if gone.done() else {"error": {"message": words, "kind": "too large"}}
         finally:
             gone.cancel()
 
@@ -229,7 +231,7 @@ def application(token: str, hosts: frozenset[str]) -> ASGIApp:
         if found is None:
             return Response(status_code=499)
         content = json.dumps(found, ensure_ascii=False, allow_nan=False)
-        return Response(content, media_type="application/json")
+        return Response(content.encode(errors="replace"), media_type="application/json")
 
     routes = [
         Route("/", partial(give, page, "text/html")),

@@ -71,14 +71,14 @@ class SkipInitialisation(TorchFunctionMode):
 
 
 def torch_model(saved: Saved) -> Model:
-    """A saved model as a module, in its own precision, in eval mode."""
+    """A saved model as a module, in its own precision (of several: single), in eval mode."""
     with SkipInitialisation():
         model = MODELS[saved.definition.name](saved.config)
     state = as_tensors(saved.parameters)
     model.load_state_dict(state, assign=True)
     model.tokenizer = saved.tokenizer
     kinds = {value.dtype for value in state.values()}
-    return model.to(kinds.pop()).eval() if len(kinds) == 1 else model.eval()
+    return model.to(kinds.pop() if len(kinds) == 1 else torch.float32).eval()
 
 
 def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:

@@ -127,6 +127,7 @@ def tidy(value: Any) -> Any:
     if (
         value.is_Atom
         or value.is_Rational
+        or _length(value) > 4 * MAX_OPERATIONS_TO_TIDY  # which takes less time to find out
         or value.count_ops() > MAX_OPERATIONS_TO_TIDY
         or _has_root_of_exponentials(value)
     ):
@@ -147,6 +148,11 @@ def tidy(value: Any) -> Any:
     # A sum of names says more than its fraction, if that is not shorter.
     named = any(hasattr(symbol, "definition") for symbol in value.atoms(sympy.Dummy))
     return value if named and tidied.count_ops() >= value.count_ops() else tidied
+
+
+@lru_cache(maxsize=20_000)
+def _length(value: Any) -> int:
+    return 1 + sum(map(_length, value.args))
 
 
 def _has_root_of_exponentials(value: Any) -> bool:
@@ -299,14 +305,11 @@ def decimal(value: Any) -> float | None:
     >>> decimal(sympy.exp(2) / (sympy.E + 1) ** 2)
     0.534446645388523
     """
+    if (number := _decimal_if_certain(value)) is not None:
+        return float(number)
     if value.free_symbols:
         return None
-    if value in (sympy.nan, sympy.zoo):
-        return float("nan")
-    if value in (sympy.oo, -sympy.oo):
-        return float(value)
-    number = _decimal_if_certain(value)
-    return float(sympy.N(value, 20) if number is None else number)
+    return float("nan" if value in (sympy.nan, sympy.zoo) else sympy.N(value, 20))
 
 
 LOW, HIGH = mpmath.MPContext(), mpmath.MPContext()

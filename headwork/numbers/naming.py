@@ -14,6 +14,7 @@ from headwork.numbers.exact import decimal, exact_text, sign, tidy
 
 LONGEST_CELL = 40  # characters
 LONGEST_DEFINITION = 200
+MAX_PARTS = 64  # that are named one by one
 LONGEST_WHOLE = 1000  # characters of what is written without names: as long as an entry that is typed
 
 
@@ -69,7 +70,7 @@ class Names:
         """The value with as many of its parts named as make it short enough for a definition."""
         while len(exact_text(value)) > LONGEST_DEFINITION and value.args:
             parts = sorted(value.args, key=lambda part: -len(exact_text(part)))
-            if parts[0].is_Atom:  # many short ones: half of them together
+            if parts[0].is_Atom or len(parts) > MAX_PARTS:  # half of them together
                 half = len(parts) // 2
                 value = value.func(self._name(value.func(*parts[:half])), *parts[half:])
             else:

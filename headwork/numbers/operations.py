@@ -180,17 +180,24 @@ def _tril_cell(tensor: HandTensor, index: Index) -> Tree:
 # --- products and sums --------------------------------------------------------------------------
 
 
-def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> Any:
+def _exact_sum(array: NDArray[Any], *, axis: Axes, keepdims: bool = False) -> Any:
+    """All terms at once: SymPy would sort the sum anew with each of them."""
     import sympy
 
+    axes = axes_of(axis, array.ndim)
+    last = np.moveaxis(array, axes, range(-len(axes), 0)).reshape(*np.delete(array.shape, axes), -1)
+    result = np.empty(last.shape[:-1], object)
+    for index in np.ndindex(result.shape):
+        result[index] = sympy.Add(*last[index])
+    return np.expand_dims(result, tuple(axes)) if keepdims else result
+
+
+def _exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> Any:
     rows, columns = a if a.ndim > 1 else a[None, :], b if b.ndim > 1 else b[:, None]
     if rows.shape[-1] != columns.shape[-2]:
         (n, k), (m, p) = rows.shape[-2:], columns.shape[-2:]
         raise InputError(f"product of {n} x {k} and {m} x {p}: widths differ.")
-    products = rows[..., :, None, :] * np.swapaxes(columns, -1, -2)[..., None, :, :]
-    result = np.empty(products.shape[:-1], object)
-    for index in np.ndindex(result.shape):
-        result[index] = sympy.Add(*products[index])
+    result = _exact_sum(rows[..., :, None, :] * np.swapaxes(columns, -1, -2)[..., None, :, :], axis=-1)
     return result[(..., slice(None) if a.ndim > 1 else 0, slice(None) if b.ndim > 1 else 0)]
 
 
@@ -245,7 +252,7 @@ def array_softmax(array: NDArray[Any], *, axis: int = -1) -> Any:
 
 def _exact_softmax(array: NDArray[Any], *, axis: int) -> Any:
     powers = _exactly("exponential")(array)
-    return powers / np.sum(powers, axis=axis, keepdims=True)
+    return powers / _exact_sum(powers, axis=axis, keepdims=True)
 
 
 def _softmax_cell(tensor: HandTensor, index: Index) -> Tree:
@@ -347,7 +354,7 @@ OPERATIONS: dict[str, Rule] = {
     "masked_fill": Rule(_filled, _filled_cell),
     "tril": Rule(_tril, _tril_cell),
     "matmul": Rule(np.matmul, _matmul_cell, _exact_matmul),
-    "sum": Rule(np.sum, _along("sum")),
+    "sum": Rule(np.sum, _along("sum"), _exact_sum),
     "amax": Rule(np.max, _along("max"), np.frompyfunc(_larger, 2, 1).reduce),
     "cumsum": Rule(np.cumsum, _cumsum_cell),
     "softmax": Rule(array_softmax, _softmax_cell, _exact_softmax),

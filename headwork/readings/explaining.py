@@ -232,9 +232,9 @@ def _size_error(mechanism: Mechanism, inputs: Mapping[str, HandTensor]) -> Input
     )
 
 
-def read_problem(path: str | Path) -> tuple[str, dict[str, Any]]:
+def read_problem(path: str | Path, *, root: str | Path | None = None) -> tuple[str, dict[str, Any]]:
     """The mechanism's name (it may be missing) and the inputs and options, decimals kept as typed."""
-    content = read_toml(path)
+    content = read_toml(path, root=root)
     for key in content:
         if key not in ("mechanism", *TABLES):
             raise InputError(f"{path}: {unknown('entry', key, ['mechanism', *TABLES])}")

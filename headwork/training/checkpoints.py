@@ -19,6 +19,8 @@ from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
+from headwork.training import forms
+from headwork.training.forms import check_form, check_metrics
 
 if TYPE_CHECKING:
     import torch
@@ -55,11 +57,14 @@ def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict
             raise InputError(f"{where / OPTIMISER}: '{name}' is of no parameter of this model.")
         entries.setdefault(int(number), {})[moment] = value
     optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
-    return _state(files, where)
+    return read_state(files, where)
 
 
-def _state(files: Files, where: Path) -> dict[str, Any]:
+def read_state(files: Files, where: Path) -> dict[str, Any]:
+    """What a checkpoint holds besides tensors."""
     state: dict[str, Any] = parse_json(files[STATE], where / STATE, max_bytes=MAX_STATE)
+    check_form(state, forms.STATE, where / STATE)
+    check_metrics(state["metrics"], where / STATE)
     return state
 
 
@@ -93,7 +98,7 @@ def latest(run_folder: Path, log: Log, *, repair: bool = False) -> tuple[Path, F
         try:
             return newest, _read(newest)
         except (HeadworkError, OSError) as error:
-            if not newest.exists():
+            if not os.path.lexists(newest):
                 continue  # dropped meanwhile by the process that trains: there are newer ones
             damaged.append(newest)
             moved = f" It is now {set_aside(newest).name}." if repair else ""
@@ -110,7 +115,7 @@ def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
     """The state.json of the newest checkpoint in which it is whole; None also for a run that is finished."""
     for folder in () if (run_folder / "result.json").exists() else reversed(step_folders(run_folder)):
         with suppress(HeadworkError, OSError):
-            return _state(_read(folder, STATE), folder)
+            return read_state(_read(folder, STATE), folder)
     return None
 
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +23,14 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import read_image
 from headwork.data.loading import load_images, load_texts
 from headwork.data.tokens import parse_tokenizer
-from headwork.errors import InputError
+from headwork.errors import InputError, unknown
 from headwork.files import new_path, parse_json, read_bytes, refuse_links
 from headwork.loading import LoadedModel, Saved, read_saved
 from headwork.loading.model import check_parameters
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
-from headwork.training import checkpoints
+from headwork.training import checkpoints, forms
+from headwork.training.forms import check_form, check_metrics
 from headwork.training.recipes import RunConfig, TextRun, as_text, read_run
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 CONFIG, DATA, METRICS, RESULT = "config.json", "data.json", "metrics.jsonl", "result.json"
 MODEL, TOKENIZER = "model", "tokenizer.json"
-MAX_SIDE, MAX_METRICS = 4096, 8_000  # pixels; lines, of which a report draws each epoch
+MAX_METRICS = 8_000  # lines, of which a report draws each epoch
 TRAINED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
 TRAINED_NAMES = tuple(sorted(path.parent.name for path in TRAINED.glob(f"*/{CONFIG}")))
 IMAGES = "images"
@@ -64,26 +63,17 @@ class DataInfo:
     @classmethod
     def read(cls, data: Any, where: str | Path) -> DataInfo:
         """The content of a data.json."""
-        with as_written(where):
-            kinds: dict[str, Any] = {"classes": str, "notes": str, "mean": float, "std": float}
-            lists: Any = {name: tuple(map(kind, data.get(name, ()))) for name, kind in kinds.items()}
-            info = cls(**{**data, **lists})
-            if not (0 <= info.size <= MAX_SIDE and info.channels == len(info.mean) == len(info.std) <= 3):
-                raise ValueError("channels, size, mean and std do not belong together")
+        check_form(data, forms.DATA, where)
+        known = [entry.name for entry in fields(cls)]
+        for name in data:
+            if name not in known:
+                raise unknown(f"field of {where}", name, known)
+        given: Any = {name: part for name, part in data.items() if part is not None}
+        lists = {name: tuple(part) for name, part in given.items() if isinstance(part, list)}
+        info = cls(**{**given, **lists})
+        if not info.channels == len(info.mean) == len(info.std):
+            raise InputError(f"{where}: channels, mean and std do not belong together.")
         return info
-
-
-@contextmanager
-def as_written(where: str | Path) -> Iterator[None]:
-    """Whoever uses a file of a run finds what a run writes, or this error: anybody may have edited it."""
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{where}: not what a run writes there ({type(error).__name__}: {error})."
-        ) from error
-    except ValueError as error:
-        raise error if isinstance(error, InputError) else InputError(f"{where}: {error}.") from error
 
 
 @dataclass(frozen=True)
@@ -112,7 +102,14 @@ class Result:
         path = check_run(folder)
         if not (path / RESULT).exists():
             raise InputError(f"{path}: not finished yet. Resume with: headwork resume {path}")
-        return cls(path, parse_json(_content(path, RESULT), path / RESULT), load_metrics(path))
+        record, where = parse_json(_content(path, RESULT), path / RESULT), path / RESULT
+        check_form(record, forms.RESULT, where)
+        classes, count = len(load_data_info(path).classes), record["test"]["count"]
+        if {len(record["confusion"]), *map(len, record["confusion"])} != {classes}:
+            raise InputError(f"{where}: confusion is not of {classes} classes, as {DATA} is.")
+        if any(max(m["label"], m["said"]) >= classes or m["place"] >= count for m in record["mistakes"]):
+            raise InputError(f"{where}: a mistake is of no class, or of no test example.")
+        return cls(path, record, load_metrics(path))
 
 
 def find_run(name: str | Path) -> Path:
@@ -169,9 +166,8 @@ def load_metrics(folder: str | Path) -> list[dict[str, Any]]:
     data = _content(path, METRICS)
     if (count := data.count(b"\n")) > MAX_METRICS:
         raise InputError(f"{path / METRICS}: {count:,} lines; at most {MAX_METRICS:,} are read.")
-    lines = [parse_json(line, path / METRICS) for line in data.splitlines()]
-    if not all(isinstance(line, dict) for line in lines):
-        raise InputError(f"{path / METRICS}: not what a run writes there. Expected a table in every line.")
+    lines = [parse_json(line, path / METRICS) for line in data.split(b"\n") if line.strip()]
+    check_metrics(lines, path / METRICS)
     return lines
 
 
@@ -264,7 +260,7 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> Saved:
     refuse_links(path / MODEL, path)
     if (path / MODEL).exists():
         try:
-            return read_saved(path / MODEL)
+            return _fitting(read_saved(path / MODEL), path)
         except InputError as error:
             raise InputError(f"{error} Or rebuild it from its checkpoint: headwork resume {path}") from None
     checkpoint = checkpoints.latest(path, log)
@@ -276,7 +272,17 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> Saved:
         raise InputError(f"{path}: nothing was trained yet. Resume with: headwork resume {path}")
     state = "has lost its model" if (path / RESULT).exists() else "is not finished"
     log(f"! {path} {state}: this is its model at step {checkpoints.step_of(checkpoint[0]):,}.")
-    return saved_checkpoint(path, *checkpoint)
+    return _fitting(saved_checkpoint(path, *checkpoint), path)
+
+
+def _fitting(saved: Saved, path: Path) -> Saved:
+    """The model of a run, if its data is of as many classes, pixels and channels."""
+    info = load_data_info(path)
+    sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
+    for name, size in sizes.items():
+        if (found := getattr(saved.config, name, size)) != size:
+            raise InputError(f"{path / DATA}: {name} is {size}, but the model has {found}.")
+    return saved
 
 
 def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) -> Saved:

@@ -78,10 +78,9 @@ def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_p
         if files is None:
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
             return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
-        state = json.loads(files[checkpoints.STATE])
-        with folders.as_written(folder / checkpoints.STATE):
-            check_same_setup(folder, state, run.threads, processes, other_processes, log)
-            before = DataInfo.read(state["facts"], folder / DATA)
+        state = checkpoints.read_state(files, folder)
+        check_same_setup(folder, state, run.threads, processes, other_processes, log)
+        before = DataInfo.read(state["facts"], folder / DATA)
         prepared = _prepare_in_turn(processes, run, start_files.get(TOKENIZER), log, data)
         check_data(folder, before, prepared.info)
         return run_to_end(prepared, folder, processes, log, files)

@@ -194,7 +194,7 @@ def test_a_broken_run_is_named(run, trained, tmp_path):
     (broken / "manifest.json").unlink()  # as in runs of before, whose files are read without digests
     assert "not valid JSON" in run("curves", broken)[2]
     (broken / "data.json").write_text('{"name": 3}')
-    assert "not what a run writes" in run("predict", broken, "--image", "a.png")[2]
+    assert "data.json: name is 3. Expected text" in run("predict", broken, "--image", "a.png")[2]
     (broken / "config.json").write_text("{}")
     assert "not the config of a run" in run("resume", broken)[2]
 

@@ -243,9 +243,13 @@ def test_files_outside_of_the_folder_are_not_read(write, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link.md").symlink_to(tmp_path / "secret.md")
     path = tmp_path / "in" / "hw.toml"
-    path.write_text('names = ["A"]\n[[section]]\ntitle = "Q"\nfile = ["../secret.md", "link.md"]\n')
+    (tmp_path / "secret.toml").write_text('mechanism = "softmax"\n[inputs]\nscores = "0 1"\n')
+    traces = f'trace = ["../secret.toml", "{tmp_path / "secret.toml"}"]'
+    files = f'file = ["../secret.md", "link.md", "{tmp_path / "secret.md"}"]'
+    path.write_text(f'names = ["A"]\n[[section]]\ntitle = "Q"\n{files}\n{traces}\n')
     handin = read_handin(path)
-    assert len(handin.complaints) == 2
+    assert len(handin.complaints) == 5
+    assert not any("notebook" in complaint for complaint in handin.complaints)
     assert "secret" not in "".join(pages(handin.render("pdf"))).replace("secret.md", "")
 
 
@@ -331,3 +335,14 @@ def test_a_text_that_takes_pandoc_too_much_is_refused(monkeypatch):
     monkeypatch.setattr(pandoc, "WRITTEN", (4, "4M"))
     with pytest.raises(InputError, match="takes pandoc more than 4 s or 4M"):
         pandoc.read_tree("word " * 20_000, "markdown")
+
+
+def test_deep_pictures_many_formulas_and_scripts_in_links_are_told(write, tmp_path):
+    (tmp_path / "deep.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg">' + "<g>" * 50_000)
+    (tmp_path / "many.tex").write_text("$x$ " * 5_001)
+    section = 'title = "Q"\npicture = "deep.svg"\nfile = "many.tex"\ntext = "[x](javascript:alert(1))"\n'
+    (tmp_path / "hw.toml").write_text(f'names = ["A"]\n[[section]]\n{section}')
+    handin = read_handin(tmp_path / "hw.toml")
+    assert "200 deep" in handin.complaints[0]
+    assert "5,001 formulas" in handin.complaints[1]
+    assert 'href="javascript' not in handin.render("html")

@@ -260,3 +260,22 @@ def test_every_call_is_documented() -> None:
 
     page = Path("docs/lab.md").read_text("utf-8")
     assert [name for name in CALLS if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("strange", [None, True, -1, 1.5, [], [[]], {}, {"a": 1}, "", "\ud800", "x" * 9999])
+def test_a_part_of_any_kind_is_answered_in_words(strange: Any) -> None:
+    state = {**FIRST, "exact": False}
+    for name, request in {
+        "problem": {"slug": strange},
+        "cell": {"state": state, "path": strange, "index": strange},
+        "sensitivity": {"state": state, "path": strange, "index": "0", "of": strange},
+        "resized": {"state": state, "name": strange, "axis": strange, "by": strange},
+        "export": {"state": state, "format": strange},
+        "pasted": {"state": state, "name": "tokens", "text": strange},
+        "look": {"model": "digits", "given": strange},
+        "model": {"name": strange},
+        "open_model": {"files": {"model.safetensors": strange}, "others": [strange]},
+        "check": {"answers": strange, "kind": strange, "seed": strange, "difficulty": strange},
+        "read_answer_file": {"text": strange},
+    }.items():
+        assert json.dumps(answer(name, request), allow_nan=False), name

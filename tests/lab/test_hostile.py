@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from headwork.lab import server
-from headwork.lab.calls import example_state
+from headwork.lab.calls import CALLS, example_state
 
 STATE = example_state("self-attention").as_data()
 MEGABYTE = 1_000_000
@@ -66,6 +66,25 @@ def test_a_slow_body_is_refused(served: Any, monkeypatch: pytest.MonkeyPatch) ->
     with connect(served.port) as connection:
         connection.sendall(head(served.port, TOKEN, "Content-Length: 1000") + b"{")
         assert status(connection) == "413"
+
+
+def test_a_call_that_takes_too_long_is_given_up(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    def spin() -> dict[str, Any]:
+        try:
+            while True:
+                time.sleep(0.01)
+        finally:
+            ended.append("spin")
+
+    monkeypatch.setitem(CALLS, "spin", spin)
+    monkeypatch.setattr(server, "CALL_SECONDS", 0.3)
+    told = served.call("spin")["error"]
+    assert told["message"].startswith("This takes more than 0.3 s.")
+    assert told["kind"] == "too large"
+    while not ended:  # the suite's own limit stops a test that waits here for ever
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("length", ["Transfer-Encoding: chunked", "Content-Length: 5"])

@@ -339,6 +339,7 @@ def changed(bert: Any, tmp_path: Path, config: dict[str, Any] | None = None, **t
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"is_decoder": True}, "is_decoder is True"),
+        ({"model_type": ["bert"]}, "unknown model_type in .*config.json"),
         ({"model_type": "gpt2"}, "unknown model_type in .*config.json 'gpt2'. .*Known: bert, vit"),
         ({"hidden_size": "wide"}, "hidden_size is 'wide'"),
         ({"num_attention_heads": 5}, "width 32 cannot be cut into 5 heads"),

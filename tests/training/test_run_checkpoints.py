@@ -345,3 +345,12 @@ def test_threads_and_versions_that_differ_are_told(stopped, tmp_path):
     finally:
         torch.set_num_threads(1)
     assert any("set OMP_NUM_THREADS=1" in line for line in lines)
+
+
+def test_a_checkpoint_that_links_to_nothing_is_damaged(copied):
+    newest = step_folders(copied)[-1]
+    shutil.rmtree(newest)
+    newest.symlink_to(copied / "nowhere")
+    lines = []
+    assert step_of(latest(copied, lines.append)[0]) == 20
+    assert "a link, which is not followed" in lines[0]
