@@ -55,7 +55,8 @@ def _other_sum(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
                     Node("divide", (powers, old), {}),
                 )
                 yield StepEdit("sum-of-{a}-below", says, {number: part}, {"a": other}, 2)
-        for size in sizes - {tensor.shape[-1]}:
+        count = tensor.shape[-1]
+        for size in (sizes | {count - 1, count + 1}) - {count, 0}:
             part = Node("divide", (powers, Node("constant", (0,), {"value": float(size)})), {})
             says = "the exponentials are divided by {a}, another size, not by their sum"
             yield StepEdit("divided-by-another-size", says, {number: part}, {"a": str(size)}, 2)

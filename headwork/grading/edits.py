@@ -15,6 +15,7 @@ import numpy as np
 
 from headwork.grading.borrowed_edits import borrowed
 from headwork.grading.slice_edits import (
+    borders,
     operand_slices,
     parts_side_by_side,
     positions,
@@ -29,13 +30,20 @@ from headwork.numbers.operations import OPERATIONS, Node
 TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("edits.toml").read_text("utf-8")
 )
-OF_ROWS = ("over-its-sum", "softmax-taken", "summed-up", "largest-as-one", "rows-of-{a}-added")
+ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
+ARITHMETIC = ("add", "subtract", "multiply", "divide")
+COMMON = (
+    "term left out",
+    "factor left out",
+    "division left out",
+    "subtracted",
+)  # also of a formula's numbers
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
     made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
-    yield from _at_every_branch([made[number] for number in group] for group in graph.branches)
+    yield from at_every_branch([made[number] for number in group] for group in graph.branches)
     single = {number for group in graph.branches for number in group}
     for number, edits in enumerate(made):
         yield from (_rarer(edit) for edit in edits) if number in single else edits
@@ -44,7 +52,7 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     yield from _scaled(graph)
     made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
     places = {label: place for place, label in enumerate(graph.leaves)}
-    yield from _at_every_branch([made[places[label]] for label in group] for group in graph.roles)
+    yield from at_every_branch([made[places[label]] for label in group] for group in graph.roles)
     for edits in made:
         yield from edits
     yield from result_slices(graph)
@@ -52,6 +60,7 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     yield from powers(graph)
     yield from borrowed(graph)
     yield from _options(graph)
+    yield from borders(graph)
 
 
 def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
@@ -70,7 +79,7 @@ def _rarer(edit: StepEdit) -> StepEdit:
     return edit._replace(cost=min(edit.cost + 1, 3))
 
 
-def _at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
+def at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
     """One edit at every turn or token of a step that is worked out for each in the same way."""
     for branches in groups:
         if len({len(edits) for edits in branches}) > 1:
@@ -80,7 +89,7 @@ def _at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdi
             yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
 
 
-def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
+def tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
     """A row's ``instead`` as nodes."""
     if part == "it":
         return it
@@ -96,10 +105,10 @@ def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float
             key: tuple(value) if isinstance(value, list) else sizes.get(value, value)
             for key, value in operands.pop().items()
         }
-    return Node(name, tuple(_tree(operand, it, same, sizes) for operand in operands), options)
+    return Node(name, tuple(tree(operand, it, same, sizes) for operand in operands), options)
 
 
-def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, int, str]]:
+def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, float, str]]:
     for row in rows:
         yield row["slug"], row["says"], row["instead"], row.get("cost", 1), row.get("charge", "")
 
@@ -111,19 +120,29 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     labels = [operand.label for operand in operands]
+    # A number of a formula that counts, such as 2 p or + 1, is rarely taken for something else.
+    counted = node.operation in ARITHMETIC and not tensor.shape
+    counted = counted and any(not x.label and not x.node.operands for x in operands)
     for cause, says, instead, cost, charge in _rows(rows):
-        if (first.size == 1 and "with-itself" in cause) or (tensor.array.size == 1 and cause in OF_ROWS):
+        if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
         if "-for-{" in cause and all(labels):
             charge = _exchanged(*labels)
-        part = _tree(instead, itself(tensor), node.options, sizes)
+        if counted and charge not in COMMON:
+            cost += 1
+        part = tree(instead, itself(tensor), node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
+
+
+def _uses(instead: Any, names: tuple[str, ...]) -> bool:
+    """Whether one of these operations stands in a row's ``instead``."""
+    return isinstance(instead, list) and (instead[0] in names or any(_uses(x, names) for x in instead[1:]))
 
 
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
     for cause, says, instead, cost, charge in _rows(TABLE["operand"]):
-        yield StepEdit(cause, says, {label: _tree(instead, label, {}, {})}, words, cost, charge)
+        yield StepEdit(cause, says, {label: tree(instead, label, {}, {})}, words, cost, charge)
 
 
 def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
@@ -131,7 +150,7 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
     cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
     for label in graph.leaves:
         right = graph.known[label]
-        if _switch(right) and label in graph.case.options:
+        if is_switch(right) and label in graph.case.options:
             continue
         places = [
             (number, place)
@@ -140,14 +159,16 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             if operand.label == label
         ]
         for other, tensor in graph.known.items():
-            if other == label or _switch(tensor):
+            if other == label or is_switch(tensor):
                 continue
             words, charge = {"a": tensor, "b": right}, _exchanged(other, label)
+            # a stride is rarely taken for a size
+            cost = 1 if (label in graph.case.options) == (other in graph.case.options) else 2
             if tensor.shape == right.shape:
-                yield StepEdit(cause, says, {label: other}, words, 1, charge)
+                yield StepEdit(cause, says, {label: other}, words, cost, charge)
                 for number, place in places if len(places) > 1 else ():
                     part = _with(graph.operations[number], place, other)
-                    yield StepEdit(cause, says, {number: part}, words, 1, charge)
+                    yield StepEdit(cause, says, {number: part}, words, cost, charge)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
                 turned = Node("transpose", (other,), {"axis1": -2, "axis2": -1})
                 yield StepEdit(
@@ -167,12 +188,12 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
                 "{a} and {b} change places",
                 changes,
                 words,
-                1,
+                1.2,
                 _exchanged(first, second),
             )
 
 
-def _switch(tensor: HandTensor) -> bool:
+def is_switch(tensor: HandTensor) -> bool:
     """Whether it is a number such as "with biases: 1", which nobody takes for another."""
     return tensor.shape == () and float(tensor.array) in (0.0, 1.0)
 
@@ -209,7 +230,7 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
             part = _with(tensor, place, Node("constant", (place,), {"value": other}))
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            cost = 2 if other in (*sizes, value - 1, value + 1) else 3
+            cost = 2 if not tensor.shape or other in (*sizes, value - 1, value + 1) else 3
             yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
 
 
@@ -345,7 +366,7 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             twice: Changes = {number: Node("add", (it, inner), {})}
             yield StepEdit("{a}-added", "{a} is added once more", twice, {"a": inner}, 3)
     for label, tensor in graph.known.items():
-        if _switch(tensor):
+        if is_switch(tensor):
             continue
         words = {"a": tensor}
         if tensor.shape == result.shape and len(tensor.shape) > 1:
@@ -366,11 +387,12 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
                 "{a}-given", "the transpose of {a} is given as the result", {number: turned}, words, 3
             )
         for name, cause, says in rows:
-            if name in ("multiply", "divide") and tensor.shape == result.shape != ():
-                continue  # nobody multiplies two matrices entry by entry without need
+            # nobody multiplies two matrices entry by entry without need
+            cost = 3 if name in ("multiply", "divide") and tensor.shape == result.shape != () else 2
             part = Node(name, (it, label), {})
-            yield StepEdit(cause, says, {number: part}, words, 2, f"{name} {_role(label)}")
-            if name == "divide" and result.shape == tensor.shape == ():
+            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {_role(label)}")
+            whole = result.shape != () or tensor.shape != () or float(result.array) % float(tensor.array) == 0
+            if name == "divide" and not whole:
                 rounded = Node("floor", (part,), {})
                 yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
         turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
@@ -386,8 +408,9 @@ def _options(graph: StepGraph) -> Iterator[StepEdit]:
         if isinstance(value, int):
             least = 1 if name in ("stride", "groups", "heads") else 0
             near = {least, value - 1, value + 1, 2 * value}
-            if name == "stride":
-                near |= {graph.known["kernel"].shape[-1]} if "kernel" in graph.known else set()
+            if name in ("stride", "padding") and "kernel" in graph.known:
+                taps = graph.known["kernel"].shape[-1]
+                near |= {taps, taps - 1, taps // 2} - ({taps} if name == "padding" else {taps - 1})
             for other in sorted(near - {value}):
                 left_out = value > least and other == least
                 cause = "{a}-left-out" if left_out else f"{{a}}-{other}-for-{{b}}"

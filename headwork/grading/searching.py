@@ -18,6 +18,7 @@ from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
 from headwork.grading.edits import edits_of
+from headwork.grading.other_formulas import other_formulas
 from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, describe_edit, step_graph
 from headwork.grading.wording import Wording
 from headwork.grading.wrong_step import Cause, WrongStep
@@ -26,15 +27,17 @@ from headwork.numbers.operations import Node
 
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
-BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 1.0
+LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
 TYPICAL = 5.0  # a slip by one, by the sign; by more it is rarer
+PARTLY_BITS = 8.0  # to make a mistake in some rows only
+FOREIGN_BITS = 12.0  # any formula of any numbers
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
 CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
 # beside it, and more of that where the numbers hold little
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
 PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
-MAX_TIES = 4  # told as "either ... or ...", at most
+MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
@@ -61,12 +64,59 @@ class Target:
     def meets(self, value: Array, slack: Any = 0.0) -> bool:
         if value.shape != self.values.shape:
             return value.size == self.values.size and self.wrong.matches(value, slack)
+        return bool(self._near(value, slack).all())
+
+    def _near(self, value: Array, slack: Any = 0.0) -> Array:
         with np.errstate(all="ignore"):
             near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
         near &= np.isfinite(value)
-        hidden = np.isnan(value) & (self.values == 0)  # what is left of a row in which all is hidden
-        hidden &= bool(value.ndim > 1 < value.shape[-1])
-        return bool((near | (value == self.values) | hidden | ~self.written).all())
+        hidden = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
+        hidden &= value.shape[-1:] != (1,)  # what is left of a row in which all is hidden
+        return near | (value == self.values) | hidden | ~self.written
+
+    def which(self, stack: Array) -> Array:
+        """Which values of a stack are these numbers, in the order in which they are written."""
+        if stack[0].size != self.values.size:
+            return np.zeros(len(stack), bool)
+        goal, allowed, written = (
+            x.reshape(stack.shape[1:]) for x in (self.values, self.allowed, self.written)
+        )
+        with np.errstate(all="ignore"):
+            near = (np.abs(goal - stack) <= allowed) | ~written
+        return near.reshape(len(stack), -1).all(-1)
+
+    def partly(self, value: Array) -> str:
+        """In which rows, columns or heads a value gives the wrong numbers, where all others are right."""
+        if not self.places or value.shape != self.values.shape:
+            return ""
+        near = self._near(value)
+        return next((where for where, cells in self.places if near[cells].all()), "")
+
+    @cached_property
+    def places(self) -> list[tuple[str, Array]]:
+        """The sets of rows, columns or heads that hold all wrong numbers and not all of them."""
+        cells, found = self.wrong.cells, list[tuple[str, Array]]()
+        if cells.shape != self.wrong.reference.shape or cells.sum() < 2:
+            return []
+        for axis, size in enumerate(cells.shape):
+            held = cells.any(tuple(i for i in range(cells.ndim) if i != axis))
+            if 0 < held.sum() < size and cells.size > size:
+                inside = np.flatnonzero(held) if held.sum() < max(2, size - 1) else np.flatnonzero(~held)
+                only = "only in" if inside[0] in np.flatnonzero(held) else "not in"
+                shape = [size if i == axis else 1 for i in range(cells.ndim)]
+                mask = np.broadcast_to(held.reshape(shape), cells.shape)
+                found.append((f"{only} {{axis_{axis}}} {' and '.join(map(str, inside))}", mask))
+        if cells.ndim > 1 and cells.shape[-1] == cells.shape[-2]:
+            square = np.ones(cells.shape)
+            for where, kept in (
+                ("on the diagonal", np.tril(np.triu(square))),
+                ("above the diagonal", np.triu(square, 1)),
+                ("below the diagonal", np.tril(square, -1)),
+                ("beside the diagonal", np.triu(square, 1) + np.tril(square, -1)),
+            ):
+                if not (cells & (kept == 0)).any():
+                    found.append((f"only {where}", kept > 0))
+        return found
 
     @cached_property
     def information(self) -> float:
@@ -108,14 +158,19 @@ def search(
     """
     target, matches = Target(wrong), list[Match]()
     for graph in _graphs(case, wrong):
-        matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
+        whole, partly = _single(graph, target, graph.base is wrong.bases[1])
+        matches = whole or [*_misread(graph, target), *partly]
+        if partly and not whole:
+            matches += _formulas(graph, target)
         if matches:
             break
     if not matches and not authored and wrong.bases[1]:
         whole_way = step_graph(case, wrong.path, {})
-        found = _single(whole_way, target, False, most=1) if whole_way else []
+        found = _single(whole_way, target, False, most=1.5)[0] if whole_way else []
         matches = [replace(match, bits=match.bits + RERUN_BITS) for match in found]
         authored = [replace(cause, bits=RERUN_BITS) for cause in anew()]
+    if not matches and not authored:
+        matches = next(filter(None, (_formulas(graph, target) for graph in _graphs(case, wrong))), [])
     found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
     candidates += _causes(case, wrong, found)
@@ -172,21 +227,49 @@ def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
             yield graph
 
 
-def _single(graph: StepGraph, target: Target, own: bool, most: int = 3) -> list[Match]:
-    found: list[StepEdit] = []
-    tried: Counter[tuple[str, int]] = Counter()
+def _bits(cost: float) -> float:
+    """How rare an edit of that cost is, in bits."""
+    return LEAST_BITS + COST_BITS * cost
+
+
+def _single(graph: StepGraph, target: Target, own: bool, most: float = 3) -> tuple[list[Match], list[Match]]:
+    """The edits that give all numbers, and those that give the wrong ones, where some rows are right."""
+    found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
+    tried: Counter[tuple[str, float]] = Counter()
     right = graph.result.array
     for edit in edits_of(graph):
         value = graph.apply(edit) if edit.cost <= most else None
         tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        if target.empty and edit.cost > (1 if not target.values.any() else 2):
+        if target.empty and edit.cost > (1.5 if not target.values.any() else 2):
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
             found.append(edit)
+        elif where := target.partly(value.array):
+            partly.append((edit, where))
     # The more edits of a kind there are, the less likely is each of them.
-    return [Match(x, graph, BITS[x.cost] + math.log2(tried[x.cause, x.cost]) / 2) for x in found]
+    bits = {x: _bits(x[1]) + math.log2(count) / 2 for x, count in tried.items() if count}
+    axes = {f"axis_{axis}": (graph.path, axis) for axis in range(right.ndim)}
+    in_part = [(x, x._replace(says=f"{x.says} ({where})", words={**x.words, **axes})) for x, where in partly]
+    return [Match(x, graph, bits[x.cause, x.cost]) for x in found], [
+        Match(said, graph, bits[x.cause, x.cost] + PARTLY_BITS) for x, said in in_part
+    ]
+
+
+def _formulas(graph: StepGraph, target: Target) -> list[Match]:
+    """Formulas that nobody listed: functions of the step's own numbers, and then whatever gives these."""
+    if target.empty or target.information < FEW_BITS:
+        return []
+    tried, found = [0, 0], list[tuple[StepEdit, bool]]()
+    for edit, foreign in other_formulas(graph, target.which):
+        tried[foreign] += 1
+        value = graph.apply(edit) if not foreign or not found else None
+        if value is not None and target.meets(value.array):
+            found.append((edit, foreign))
+    found = [x for x in found if x[1] == found[0][1]]
+    bits = (_bits(2) + math.log2(1 + tried[0]) / 2, _bits(2) + FOREIGN_BITS)
+    return [Match(edit, graph, bits[foreign]) for edit, foreign in found]
 
 
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
@@ -217,7 +300,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
     """Two common edits at once, at different places."""
     singles: list[StepEdit] = []
     for edit in edits_of(graph):
-        common = edit.cost == 1 and not edit.options and "taken-as" not in edit.cause
+        common = edit.cost < 2 and not edit.options and "taken-as" not in edit.cause
         value = graph.apply(edit) if common else None
         if value is not None and value.shape == graph.result.shape and len(singles) < MAX_SINGLES:
             singles.append(edit)
@@ -270,7 +353,7 @@ def _misread(graph: StepGraph, target: Target) -> list[Match]:
                 found.append(edit)
     # One of the wrong numbers was used to find out what was read.
     spent = target.information / max(2, len({float(x) for x in target.values[wrong.cells]}))
-    return [Match(edit, graph, BITS[2] + math.log2(tried) / 2 + spent) for edit in found]
+    return [Match(edit, graph, _bits(2) + math.log2(tried) / 2 + spent) for edit in found]
 
 
 def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: float) -> StepEdit:

@@ -1,6 +1,7 @@
 """Edits that depend on shapes: rows, columns and heads that are left out, shifted, copied or reordered."""
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import combinations, permutations
 from typing import Any
 
@@ -10,6 +11,26 @@ from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
+SLID = ("signal", "image")  # what a kernel slides over
+# Where it is padded, as multiples of what was asked for, with what, how it is said, and how rare it is.
+BORDERS = (
+    ((1, 1), "edge", "the last numbers are repeated beyond the border, where zeros belong", 2),
+    ((1, 1), "reflect", "the numbers are mirrored beyond the border, where zeros belong", 2),
+    ((1, 1), "wrap", "beyond one end the other end is read, where zeros belong", 2),
+    ((1, 1), "ones", "ones are put beyond the border, where zeros belong", 2),
+    ((1, 1), "constant", "the padding is written as if it belonged to the input", 2),
+    ((1, 0), "constant", "the padding is put only before the first", 1),
+    ((0, 1), "constant", "the padding is put only after the last", 1),
+    ((2, 0), "constant", "all padding is put before the first", 2),
+    ((0, 2), "constant", "all padding is put after the last", 2),
+)
+BORDERS_BEYOND = (
+    ((0, 1), "wrap", "the kernel goes round: beyond the end the beginning is read again", 2),
+    ((0, 1), "constant", "the kernel runs over the end, as if zeros came there", 2),
+    ((1, 0), "constant", "the kernel begins before the first number, as if zeros came there", 2),
+    ((1, 1), "constant", "the kernel runs over both ends, as if zeros came there", 2),
+    ((0, 1), "edge", "the kernel runs over the end, as if the last number came again", 3),
+)
 MANY = 8  # slices of an axis that are changed one by one, at most
 
 
@@ -39,6 +60,11 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
             inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
             shifted = Node("multiply", (shifted, Node("constant", (label,), {"value": inside})), {})
             yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
+        if len(tensor.shape) == 2 and axis == 0 and tensor.shape[0] != tensor.shape[1]:
+            read = Node("transpose", (label,), {"axis1": 0, "axis2": 1})
+            read = Node("reshape", (read,), {"shape": tensor.shape})
+            says = "the numbers of {it} are filled in column by column"
+            yield StepEdit("{it}-by-columns", says, {label: read}, words, 2)
         mean = Node("sum", (label,), {"axis": axis, "keepdims": True})
         mean = Node("divide", (mean, Node("constant", (label,), {"value": float(size)})), {})
         mean = Node("expand", (mean,), {"shape": tensor.shape})
@@ -105,9 +131,12 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
             says = "only equal positions of {a} and {b} are multiplied, not each with each"
         cause = "own-row-alone" if square is left else "equal-positions-alone"
         yield StepEdit(cause, says, {number: own}, words, 2)
+    turn = {"axis1": -2, "axis2": -1}
+    if node.operation == "reshape" and len(node.operands[0].shape) > 1:
+        part = Node("reshape", (Node("transpose", (0,), turn),), node.options)
+        yield StepEdit("read-by-columns", "{a} is read column by column", {number: part}, words, 2)
     if node.operation == "reshape" and heads:
         before, after = node.operands[0].shape, tensor.shape
-        turn = {"axis1": -2, "axis2": -1}
         if len(after) == len(before) + 1 and after[:-2] == before[:-1]:
             wide = Node("reshape", (0,), {"shape": (*after[:-2], after[-1], after[-2])})
             says = "the columns are dealt out in turn; each head takes a block of them"
@@ -148,12 +177,59 @@ def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, words)
 
 
+def borders(graph: StepGraph) -> Iterator[StepEdit]:
+    """What a kernel slides over with another border than was asked for: the mechanism is run again."""
+    names = [name for name in SLID if name in graph.case.inputs and "padding" in graph.case.options]
+    taps = next((graph.known[x].shape for x in ("kernel", "kernels") if x in graph.known), ())[-1:]
+    for name in names:
+        array, wide = graph.known[name].array, graph.case.options["padding"]
+        axes = [-1] if name == "signal" else [-2, -1]
+        for (before, after), mode, says, cost in BORDERS if wide else BORDERS_BEYOND:
+            size = wide or (taps or (1,))[0] - 1
+            for along, words in [(axes, "")] + ([([-1], ""), ([-2], "")] if len(axes) > 1 else []):
+                ends = [(0, 0)] * (array.ndim - len(axes))
+                ends += [(before * size, after * size) if axis in along else (0, 0) for axis in axes]
+                if len(along) < len(axes):
+                    words = (
+                        f", and that only {'to the left and right' if along == [-1] else 'above and below'}"
+                    )
+                options = {"constant_values": 1.0} if mode == "ones" else {}
+                try:
+                    padded = np.pad(array, ends, "constant" if mode == "ones" else mode, **options)
+                except ValueError:
+                    continue
+                changed = {name: padded, "padding": 0}
+                yield StepEdit(f"border-{mode}", says + words, {}, {}, cost + bool(words), "border", changed)
+        for kept, says in (((1, 0), "the first"), ((0, 1), "the last"), ((1, 1), "the first and the last")):
+            for axis in axes:
+                key = (..., slice(kept[0], array.shape[axis] - kept[1]), *[slice(None)] * (-1 - axis))
+                word = "position" if len(axes) == 1 else "column" if axis == -1 else "row"
+                said = f"{says} {word} of {{it}} is left out"
+                cut = {name: array[key]}
+                yield StepEdit("end-of-{it}-left-out", said, {}, {"it": graph.known[name]}, 2, "border", cut)
+        if "kernel" in graph.known:
+            kernel = graph.known["kernel"].array
+            gaps = np.zeros(
+                [n if i < kernel.ndim - len(axes) else 2 * n - 1 for i, n in enumerate(kernel.shape)]
+            )
+            gaps[(..., *[slice(None, None, 2)] * len(axes))] = kernel
+            says = "a position is left out between the taps of the kernel"
+            yield StepEdit("kernel-with-gaps", says, {}, {}, 2, "", {"kernel": gaps})
+
+
 def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     """The first or the last term of a sum left out."""
     operand, options = tensor.node.operands[0], tensor.node.options
     axis = options.get("axis") if tensor.node.operation == "sum" else None
     if not isinstance(axis, int) or operand.shape[axis] < 2:
         return
+    count = operand.shape[axis]
+    if count <= MANY:
+        keys = [_along(axis % len(operand.shape), slice(i, i + 1)) for i in range(count)]
+        terms = [Node("getitem", (0,), {"key": key}) for key in keys]
+        product = reduce(lambda left, right: Node("multiply", (left, right), {}), terms)
+        says, whole = "the terms are multiplied; they must be added", Node("sum", (product,), options)
+        yield StepEdit("product-for-sum", says, {number: whole}, {}, 2)
     for index, word in ((slice(1, None), "first"), (slice(None, -1), "last")):
         key = _along(axis % len(operand.shape), index)
         part = Node("sum", (Node("getitem", (0,), {"key": key}),), options)
@@ -226,6 +302,12 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
         )
         node = Node("cat", kept, tensor.node.options)
         yield StepEdit("{a}-left-out", says, {number: node}, words)
+    for i, j in combinations(places, 2) if operands[0].array.size == 1 else ():
+        joined: Any = Node("multiply", (i, j), {})
+        kept = tuple(joined if x == i else x for x in places if x != j)
+        words = {"a": operands[i], "b": operands[j]}
+        says, node = "{a} and {b} are joined to one", Node("cat", kept, tensor.node.options)
+        yield StepEdit("{a}-and-{b}-joined", says, {number: node}, words, 2)
     for order in permutations(places) if len(operands) <= 4 else (tuple(reversed(places)),):
         if order != tuple(places):
             node = Node("cat", order, tensor.node.options)
@@ -270,6 +352,13 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         for index in range(size):
             every: Changes = {number: Node("getitem", (it,), {"key": _along(axis, [index] * size)})}
             yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 3)
+        total = Node(
+            "expand", (Node("sum", (it,), {"axis": axis, "keepdims": True}),), {"shape": result.shape}
+        )
+        mean = Node("divide", (total, Node("constant", (it,), {"value": float(size)})), {})
+        for part_of, word in ((mean, "mean"), (total, "sum")):
+            says = f"every {{axis}} is the {word} of all"
+            yield StepEdit(f"{word}-repeated", says, {number: part_of}, words, 3)
         for shift in (1, -1):
             kept = [0.0 if i - shift not in range(size) else 1.0 for i in range(size)]
             factor = Node(

@@ -32,7 +32,7 @@ class StepEdit(NamedTuple):
     says: str
     changes: Changes
     words: Mapping[str, Any]
-    cost: int = 1
+    cost: float = 1
     charge: str = ""
     options: Mapping[str, Any] = {}
 
@@ -168,7 +168,12 @@ def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[s
     names = {key: word(value, False).strip("()").replace(" ", "-") for key, value in edit.words.items()}
     cause = edit.cause.format(**names)
     sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
-    whole = set(edit.says) & set(":;") or edit.options or any(isinstance(key, str) for key in edit.changes)
+    whole = (
+        set(edit.says) & set(":;")
+        or edit.cause == "other-formula"
+        or edit.options
+        or any(isinstance(key, str) for key in edit.changes)
+    )
     edited = None if whole else graph.apply(edit)
     if edited is not None:
         wrong, right = wording.formula(edited), wording.formula(graph.result)
