@@ -4,15 +4,14 @@ An edit is data: what stands in place of an operation of the step, or of an oper
 are rows of ``edits.toml``; what depends on shapes and on the other inputs is made here.
 """
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from headwork.files import own_toml
 from headwork.grading.borrowed_edits import borrowed
 from headwork.grading.slice_edits import (
     borders,
@@ -23,21 +22,15 @@ from headwork.grading.slice_edits import (
     result_slices,
     terms_left_out,
 )
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
 
-TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
-    Path(__file__).with_name("edits.toml").read_text("utf-8")
-)
+TABLE: dict[str, list[dict[str, Any]]] = own_toml(__file__, "edits.toml")
 ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
-COMMON = (
-    "term left out",
-    "factor left out",
-    "division left out",
-    "subtracted",
-)  # also of a formula's numbers
+# What is done to the numbers of a formula, too.
+COMMON = ("term left out", "factor left out", "division left out", "subtracted")
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
@@ -60,7 +53,7 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     yield from powers(graph)
     yield from borrowed(graph)
     yield from _options(graph)
-    yield from borders(graph)
+    yield from borders(graph, TABLE["border"])
 
 
 def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
@@ -170,10 +163,8 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
                     part = _with(graph.operations[number], place, other)
                     yield StepEdit(cause, says, {number: part}, words, cost, charge)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
-                turned = Node("transpose", (other,), {"axis1": -2, "axis2": -1})
-                yield StepEdit(
-                    cause, "the transpose of {a} stands where {b} belongs", {label: turned}, words, 2, charge
-                )
+                turned = "the transpose of {a} stands where {b} belongs"
+                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, charge)
     for group in graph.roles:
         for other in (group[0], group[-1]):
             changes: Changes = {label: other for label in group if label != other}
@@ -183,14 +174,8 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
             changes = {first: second, second: first}
-            yield StepEdit(
-                "{a}-and-{b}-swapped",
-                "{a} and {b} change places",
-                changes,
-                words,
-                1.2,
-                _exchanged(first, second),
-            )
+            says, charge = "{a} and {b} change places", _exchanged(first, second)
+            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, charge)
 
 
 def is_switch(tensor: HandTensor) -> bool:
@@ -221,14 +206,14 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
             continue
         if operand.array.size != 1:
             for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
-                moved = Node("add", (place, Node("constant", (place,), {"value": shift})), {})
+                moved = Node("add", (place, constant(place, shift)), {})
                 says, part = f"the numbers of the formula are one too {word}", _with(tensor, place, moved)
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
-            part = _with(tensor, place, Node("constant", (place,), {"value": other}))
+            part = _with(tensor, place, constant(place, other))
             words = {"a": HandTensor(np.array(other)), "b": operand}
             cost = 2 if not tensor.shape or other in (*sizes, value - 1, value + 1) else 3
             yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
@@ -264,7 +249,7 @@ def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     if tensor.node.operation == "matmul" and tensor.node.operands[0].array.ndim > 1:
         weights = tensor.node.operands[0].array
         first = (np.arange(weights.shape[-1]) == weights.argmax(-1)[..., None]).astype(float)
-        part = Node("matmul", (Node("constant", (0,), {"value": first}), 1), {})
+        part = Node("matmul", (constant(0, first), 1), {})
         says = "only the row of {b} with the largest weight in {a} is taken, not the sum of all"
         words = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
         yield StepEdit("largest-alone", says, {number: part}, words, 2)
@@ -282,7 +267,7 @@ def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepE
         rest: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
         words = {"a": items[i], "b": items[j]}
         if name == "multiply" and items[i].label and items[i].label == items[j].label:
-            double = Node("multiply", (items[i], Node("constant", (items[i],), {"value": 2.0})), {})
+            double = Node("multiply", (items[i], constant(items[i], 2.0)), {})
             says, part = "{a} is doubled; it must be squared", _joined(name, [*rest, double])
             yield StepEdit("doubled-for-squared", says, {number: part}, words, 1)
         if rest and name == "add":
@@ -330,7 +315,7 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
         for text, value in scales.items():
             for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
                 it: Any = 0 if inside else itself(tensor)
-                part = Node(name, (it, Node("constant", (it,), {"value": value})), {})
+                part = Node(name, (it, constant(it, value)), {})
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
@@ -343,24 +328,11 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or step taken for the result, or added to it, multiplied with it, and so on."""
     number, result = len(graph.operations) - 1, graph.result
     it = itself(result)
-    rows = (
-        ("add", "{a}-added", "{a} is added, which does not belong there"),
-        ("subtract", "{a}-subtracted", "{a} is subtracted, which does not belong there"),
-        ("multiply", "multiplied-by-{a}", "the result is multiplied by {a}, which does not belong there"),
-        ("divide", "divided-by-{a}", "the result is divided by {a}, which does not belong there"),
-        ("matmul", "{a}-applied-too", "{a} is applied to the result, which does not belong there"),
-    )
     for label, tensor in graph.later.items():
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
-            yield StepEdit(
-                "{a}-given",
-                says,
-                {number: tensor},
-                {"a": tensor},
-                2,
-                f"given {_exchanged(label, graph.path)}",
-            )
+            charge = f"given {_exchanged(label, graph.path)}"
+            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, charge)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
             twice: Changes = {number: Node("add", (it, inner), {})}
@@ -373,20 +345,12 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             taken = Node("softmax", (label,), {"axis": -1})
             yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
-            yield StepEdit(
-                "{a}-given",
-                "{a} is given as the result",
-                {number: label},
-                words,
-                2,
-                f"given {_exchanged(label, graph.path)}",
-            )
+            says, charge = "{a} is given as the result", f"given {_exchanged(label, graph.path)}"
+            yield StepEdit("{a}-given", says, {number: label}, words, 2, charge)
         elif tensor.shape[::-1] == result.shape:
-            turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
-            yield StepEdit(
-                "{a}-given", "the transpose of {a} is given as the result", {number: turned}, words, 3
-            )
-        for name, cause, says in rows:
+            says = "the transpose of {a} is given as the result"
+            yield StepEdit("{a}-given", says, {number: transposed(label)}, words, 3)
+        for name, cause, says in (row.values() for row in TABLE["extra"]):
             # nobody multiplies two matrices entry by entry without need
             cost = 3 if name in ("multiply", "divide") and tensor.shape == result.shape != () else 2
             part = Node(name, (it, label), {})
@@ -395,8 +359,8 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
             if name == "divide" and not whole:
                 rounded = Node("floor", (part,), {})
                 yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
-        turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
-        yield StepEdit(rows[-1][1], rows[-1][2], {number: Node("matmul", (it, turned), {})}, words, 2)
+        applied = Node("matmul", (it, transposed(label)), {})
+        yield StepEdit(cause, says, {number: applied}, words, 2)
 
 
 def _options(graph: StepGraph) -> Iterator[StepEdit]:

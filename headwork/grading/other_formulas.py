@@ -7,7 +7,6 @@ may stand in each other's place, such as norms, activations and means, are the r
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from itertools import islice
@@ -23,24 +22,9 @@ from headwork.numbers.operations import OPERATIONS, Node, compute
 
 Shape = tuple[int, ...]
 AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
-PAIRS = {
-    "{0} + {1}": Node("add", (0, 1), {}),
-    "{0} - {1}": Node("subtract", (0, 1), {}),
-    "{1} - {0}": Node("subtract", (1, 0), {}),
-    "{0} times {1}, entry by entry,": Node("multiply", (0, 1), {}),
-    "{0} / {1}": Node("divide", (0, 1), {}),
-    "{1} / {0}": Node("divide", (1, 0), {}),
-    "{0} {1}": Node("matmul", (0, 1), {}),
-    "{1} {0}": Node("matmul", (1, 0), {}),
-    "the larger of {0} and {1}": Node("add", (0, Node("relu", (Node("subtract", (1, 0), {}),), {})), {}),
-    "the smaller of {0} and {1}": Node(
-        "subtract", (0, Node("relu", (Node("subtract", (0, 1), {}),), {})), {}
-    ),
-}
-TURNS = {
-    "{0}^T": Node("transpose", (0,), {"axis1": -1, "axis2": -2}),
-    "{0} with rows and heads exchanged": Node("transpose", (0,), {"axis1": -2, "axis2": -3}),
-}
+PAIRS, TURNS = (
+    {row["says"]: tree(row["instead"], 0, {}, {}) for row in TABLE[name]} for name in ("pair", "turn")
+)
 MOST_CELLS, MOST_IN_PLACE = 150, 400  # larger steps are not tried; formulas for one part
 MOST_WORK = 12_000  # operations that are worked out, at most
 
@@ -65,24 +49,17 @@ class Part(NamedTuple):
         return set().union(*(part.labels() for part in self.parts)) if self.parts else {self.node}
 
 
-class Parts:
-    """The formulas of a stack, made when they are looked at: each run of them is one function of others."""
-
-    def __init__(self) -> None:
-        self.runs: list[tuple[int, Callable[[int], Part]]] = []
-        self.count = 0
-
-    def extend(self, count: int, made: Callable[[int], Part]) -> None:
-        self.runs.append((self.count, made))
-        self.count += count
-
-    def __getitem__(self, index: int) -> Part:
-        start, made = self.runs[bisect_right(self.runs, index, key=lambda run: run[0]) - 1]
-        return made(index - start)
+Runs = list[tuple[int, Callable[[int], Part]]]  # the formulas of a stack, made when they are looked at: how
+# many are one function of others, and each of them
+Stacks = dict[Shape, tuple[Runs, Array]]
 
 
-Run = tuple[int, Callable[[int], Part], Array]  # how many, each of them, and their values
-Stacks = dict[Shape, tuple[Parts, Array]]
+def _part(runs: Runs, index: int) -> Part:
+    for count, made in runs:
+        if index < count:
+            return made(index)
+        index -= count
+    raise IndexError(index)
 
 
 def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterator[tuple[StepEdit, bool]]:
@@ -109,22 +86,19 @@ def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterato
         return  # sizes are multiplied and added; no function is taken of them
     most = MOST_WORK // len(graph.operations)
     yield from ((edit, False) for edit in islice(_exchanged(graph), most))
-    for level in (
-        [own],
-        [functions, pairs],
-        [_stacked(_pairs(both, functions)), _stacked(_functions(pairs))],
-    ):
+    larger = (_stacked(made) for made in (_pairs(both, functions), _functions(pairs)))
+    for number, level in enumerate(([own], [functions, pairs], larger)):
         found = [part for made in level for stack in made.values() for part in _found(*stack, which)]
-        yield from ((_edit(graph, part, last, graph.result), level[0] is not own) for part in found)
+        yield from ((_edit(graph, part, last, graph.result), number > 0) for part in found)
         if found:
             return
-        if level[0] is functions:
+        if number == 1:
             inside = _in_place(graph, [single, functions, pairs])
             yield from ((edit, True) for edit in islice(inside, most))
 
 
-def _found(parts: Parts, values: Array, which: Callable[[Array], Array]) -> list[Part]:
-    return [parts[int(index)] for index in np.flatnonzero(which(values))]
+def _found(parts: Runs, values: Array, which: Callable[[Array], Array]) -> list[Part]:
+    return [_part(parts, int(index)) for index in np.flatnonzero(which(values))]
 
 
 def _edit(graph: StepGraph, part: Part, place: int | str, right: Any) -> StepEdit:
@@ -142,13 +116,12 @@ def _in_place(graph: StepGraph, pools: list[Stacks]) -> Iterator[StepEdit]:
     """Another formula for a part of the step."""
     places: list[tuple[Any, HandTensor]] = [(label, graph.known[label]) for label in graph.leaves]
     for place, right in [*places, *_inner(graph)]:
+        fitting = {(a, b) for b in right.shape for a in (1, b)}  # sizes that are spread over the others
         for pool in pools if right is not graph.result else ():
             for shape, (parts, _) in pool.items():
-                spread = len(shape) == len(right.shape) and all(
-                    a in (1, b) for a, b in zip(shape, right.shape, strict=True)
-                )
-                for i in range(min(parts.count, MOST_IN_PLACE) if spread else 0):
-                    yield _edit(graph, parts[i], place, right)
+                if len(shape) == len(right.shape) and {*zip(shape, right.shape, strict=True)} <= fitting:
+                    many = min(sum(count for count, _ in parts), MOST_IN_PLACE)
+                    yield from (_edit(graph, _part(parts, i), place, right) for i in range(many))
 
 
 def _exchanged(graph: StepGraph) -> Iterator[StepEdit]:
@@ -171,15 +144,18 @@ def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
             yield StepEdit("other-formula", says, {number: _put(function, [part])}, words, 3)
 
 
+Run = tuple[int, Callable[[int], Part], Array]
+
+
 def _run(leaf: tuple[Part, Array]) -> Run:
     return 1, lambda _: leaf[0], leaf[1][None]
 
 
 def _stacked(runs: Iterable[Run]) -> Stacks:
-    groups: dict[Shape, tuple[Parts, list[Array]]] = {}
+    groups: dict[Shape, tuple[Runs, list[Array]]] = {}
     for count, made, values in runs:
-        parts, arrays = groups.setdefault(values.shape[1:], (Parts(), []))
-        parts.extend(count, made)
+        parts, arrays = groups.setdefault(values.shape[1:], ([], []))
+        parts.append((count, made))
         arrays.append(values)
     return {shape: (parts, np.concatenate(arrays)) for shape, (parts, arrays) in groups.items()}
 
@@ -203,8 +179,8 @@ def _pairs(singles: list[tuple[Part, Array]], stacks: Stacks) -> Iterator[Run]:
                     yield len(values), partial(_of, text, node, (first,), parts), result
 
 
-def _of(text: str, node: Node, before: tuple[Part, ...], parts: Parts, index: int) -> Part:
-    return Part(text, node, (*before, parts[index]))
+def _of(text: str, node: Node, before: tuple[Part, ...], parts: Runs, index: int) -> Part:
+    return Part(text, node, (*before, _part(parts, index)))
 
 
 @cache

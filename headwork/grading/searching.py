@@ -8,9 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -19,16 +17,15 @@ from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
 from headwork.grading.edits import edits_of
 from headwork.grading.other_formulas import other_formulas
-from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, describe_edit, step_graph
+from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, constant, describe_edit, step_graph
 from headwork.grading.wording import Wording
-from headwork.grading.wrong_step import Cause, WrongStep
+from headwork.grading.wrong_step import Cause, Target, WrongStep
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
 LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
-TYPICAL = 5.0  # a slip by one, by the sign; by more it is rarer
 PARTLY_BITS = 8.0  # to make a mistake in some rows only
 FOREIGN_BITS = 12.0  # any formula of any numbers
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
@@ -36,7 +33,6 @@ CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 4.5, 6.0  # what is rarer than the likelies
 # beside it, and more of that where the numbers hold little
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
-PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
 MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
@@ -49,104 +45,6 @@ class Match:
     edit: StepEdit
     graph: StepGraph
     bits: float
-
-
-class Target:
-    """The numbers of a wrong step, ready to be compared with many values."""
-
-    def __init__(self, wrong: WrongStep) -> None:
-        self.wrong = wrong
-        self.values = wrong.entries.values
-        self.allowed = wrong.allowed * (1 + 1e-6)
-        self.written = ~wrong.entries.blank
-        self.empty = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
-
-    def meets(self, value: Array, slack: Any = 0.0) -> bool:
-        if value.shape != self.values.shape:
-            return value.size == self.values.size and self.wrong.matches(value, slack)
-        return bool(self._near(value, slack).all())
-
-    def _near(self, value: Array, slack: Any = 0.0) -> Array:
-        with np.errstate(all="ignore"):
-            near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
-        near &= np.isfinite(value)
-        hidden = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
-        hidden &= value.shape[-1:] != (1,)  # what is left of a row in which all is hidden
-        return near | (value == self.values) | hidden | ~self.written
-
-    def which(self, stack: Array) -> Array:
-        """Which values of a stack are these numbers, in the order in which they are written."""
-        if stack[0].size != self.values.size:
-            return np.zeros(len(stack), bool)
-        goal, allowed, written = (
-            x.reshape(stack.shape[1:]) for x in (self.values, self.allowed, self.written)
-        )
-        with np.errstate(all="ignore"):
-            near = (np.abs(goal - stack) <= allowed) | ~written
-        return near.reshape(len(stack), -1).all(-1)
-
-    def partly(self, value: Array) -> str:
-        """In which rows, columns or heads a value gives the wrong numbers, where all others are right."""
-        if not self.places or value.shape != self.values.shape:
-            return ""
-        near = self._near(value)
-        return next((where for where, cells in self.places if near[cells].all()), "")
-
-    @cached_property
-    def places(self) -> list[tuple[str, Array]]:
-        """The sets of rows, columns or heads that hold all wrong numbers and not all of them."""
-        cells, found = self.wrong.cells, list[tuple[str, Array]]()
-        if cells.shape != self.wrong.reference.shape or cells.sum() < 2:
-            return []
-        for axis, size in enumerate(cells.shape):
-            held = cells.any(tuple(i for i in range(cells.ndim) if i != axis))
-            if 0 < held.sum() < size and cells.size > size:
-                inside = np.flatnonzero(held) if held.sum() < max(2, size - 1) else np.flatnonzero(~held)
-                only = "only in" if inside[0] in np.flatnonzero(held) else "not in"
-                shape = [size if i == axis else 1 for i in range(cells.ndim)]
-                mask = np.broadcast_to(held.reshape(shape), cells.shape)
-                found.append((f"{only} {{axis_{axis}}} {' and '.join(map(str, inside))}", mask))
-        if cells.ndim > 1 and cells.shape[-1] == cells.shape[-2]:
-            square = np.ones(cells.shape)
-            for where, kept in (
-                ("on the diagonal", np.tril(np.triu(square))),
-                ("above the diagonal", np.triu(square, 1)),
-                ("below the diagonal", np.tril(square, -1)),
-                ("beside the diagonal", np.triu(square, 1) + np.tril(square, -1)),
-            ):
-                if not (cells & (kept == 0)).any():
-                    found.append((f"only {where}", kept > 0))
-        return found
-
-    @cached_property
-    def information(self) -> float:
-        """How many bits the wrong numbers hold: each different one, by its range and its digits."""
-        values, right = self.values, self.wrong.reference
-        cells = self.wrong.cells if self.wrong.cells.shape == values.shape else np.ones(values.shape, bool)
-        finite = np.concatenate([x[np.isfinite(x)].ravel() for x in (values, right)])
-        span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
-        unit = 2 * float(np.max(self.wrong.allowed))
-        grid = (
-            1 / parts for parts in PARTS if (np.abs(finite * parts - np.round(finite * parts)) < GRID).all()
-        )
-        unit = max(unit, next(grid, 0.0))  # thirds or quarters say less than their digits
-        numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
-        different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
-        # The place of a number says something too: the same one again, or that a cell stays right.
-        information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
-        return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
-
-    @cached_property
-    def slip(self) -> float:
-        """The probability of a slip: only one number is wrong, by a digit, by its sign or by little."""
-        cells, right = self.wrong.cells, self.wrong.reference
-        if cells.sum() != 1 or cells.shape != right.shape or not np.isfinite(self.values[cells][0]):
-            return 0.0
-        value, meant = float(self.values[cells][0]), float(right[cells][0])
-        if value == -meant or any(abs(abs(value - meant) - 10.0**k) < 1e-9 for k in range(-3, 4)):
-            return float(2.0**-TYPICAL)
-        near = float(2.0 ** -(TYPICAL - 2) / (1 + abs(value - meant)) ** 2)
-        return near if value == round(value) else 0.0
 
 
 def search(
@@ -359,7 +257,7 @@ def _misread(graph: StepGraph, target: Target) -> list[Match]:
 def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: float) -> StepEdit:
     moved = np.zeros(tensor.shape)
     moved[index] = change
-    part = Node("add", (label, Node("constant", (label,), {"value": moved})), {})
+    part = Node("add", (label, constant(label, moved)), {})
     old, place = float(tensor.array[index]), ",".join(map(str, index))
     says = f"entry [{place}] of {{it}} is read as {number_text(old + change, 4)}; it is {number_text(old, 4)}"
     return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
@@ -422,9 +320,8 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
         slug, sentence = describe_edit(match.edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
         kind, charge = match.edit.cause.replace("{", "").replace("}", ""), match.edit.charge or slug
-        causes.append(
-            Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, bits=match.bits)
-        )
+        shown = _evidence(wrong)
+        causes.append(Cause(slug, sentence, shown, wrong.path, kind, operands, charge, bits=match.bits))
     return causes
 
 

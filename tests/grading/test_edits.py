@@ -174,8 +174,8 @@ def test_a_sentence_shows_both_formulas() -> None:
 
 
 def test_two_edits_at_once() -> None:
-    (cause,) = marked(ATTENTION, scores=X @ X.T / 8).step("scores").causes
-    assert cause.slug == "query-with-itself + tokens-for-query"
+    (cause,) = marked(MOVED, **{"after/scores": Q @ (K - DELTA).T}).step("after/scores").causes
+    assert set(cause.slug.split(" + ")) == {"delta-subtracted", "0.125-left-out"}
 
 
 def test_numbers_that_cannot_tell_name_both() -> None:
