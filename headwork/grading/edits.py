@@ -215,7 +215,8 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
             part = _with(tensor, place, constant(place, other))
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            cost = 2 if not tensor.shape or other in (*sizes, value - 1, value + 1) else 3
+            near_by = other in (*sizes, value - 1, value + 1)
+            cost = 1.8 if not tensor.shape else 2 if near_by else 3
             yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
 
 

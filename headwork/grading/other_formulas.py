@@ -194,7 +194,7 @@ def _rows(shape: Shape) -> list[tuple[str, Any]]:
                 count = math.prod(shape[x] for x in axes) if shape else 1
                 if "inner" in str(row["instead"]) and count not in (3, 4):
                     continue  # the median of three or four: what is left of them without the ends
-                sizes = {"axis": axis, "n": float(count), "inner": float(count - 2)}
+                sizes: Any = {"axis": axis, "n": float(count), "inner": float(count - 2)}
                 each = each if len(shape) > 1 else ""
                 text = row["says"].replace("{each}", each).replace("{it}", "{0}")
                 made.append((text, tree(row["instead"], 0, {}, sizes)))
@@ -211,7 +211,7 @@ def _put(node: Any, parts: list[Any]) -> Any:
 def _value(node: Any, arrays: list[Array]) -> Array | None:
     if not isinstance(node, Node):
         return arrays[node]
-    parts = [_value(part, arrays) for part in node.operands]
+    parts: list[Any] = [_value(part, arrays) for part in node.operands]
     try:
         return None if any(part is None for part in parts) else compute(node.operation, parts, node.options)
     except UNFIT:

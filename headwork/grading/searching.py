@@ -56,15 +56,15 @@ def search(
     """
     target, matches = Target(wrong), list[Match]()
     for graph in _graphs(case, wrong):
-        whole, partly = _single(graph, target, graph.base is wrong.bases[1])
-        matches = whole or [*_misread(graph, target), *partly]
-        if partly and not whole:
+        fully, partly = _single(graph, target, graph.base is wrong.bases[1])
+        matches = fully or [*_misread(graph, target), *partly]
+        if partly and not fully:
             matches += _formulas(graph, target)
         if matches:
             break
     if not matches and not authored and wrong.bases[1]:
         whole_way = step_graph(case, wrong.path, {})
-        found = _single(whole_way, target, False, most=1.5)[0] if whole_way else []
+        found = _single(whole_way, target, False, most=2)[0] if whole_way else []
         matches = [replace(match, bits=match.bits + RERUN_BITS) for match in found]
         authored = [replace(cause, bits=RERUN_BITS) for cause in anew()]
     if not matches and not authored:
@@ -271,23 +271,35 @@ def _different(
     """
     if not matches:
         return [], []
-    graph, draws = matches[0].graph, np.random.default_rng(0)
-    whole = all(tensor.shape == () for tensor in graph.known.values())
-    known = {}
-    for label, tensor in graph.known.items():
-        drawn = draws.integers(3, 40, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
-        known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
-    other, seen = replace(graph, known=known), list[Array]()
-    said_better = [_authored_value(case, other, cause.slug) for cause in authored]
-    kept, known_already = list[Match](), list[Match]()
+    others = [_elsewhere(matches[0].graph, seed) for seed in range(3)]
+    said_better = [[_authored_value(case, other, cause.slug) for other in others] for cause in authored]
+    seen, kept, known_already = list[list[Array]](), list[Match](), list[Match]()
     for match in matches:
-        value = None if match.edit.options else other.apply(match.edit)
-        if value is not None and any(same(x, value.array) for x in said_better if x is not None):
-            known_already.append(match)
-        elif value is None or not any(same(x, value.array) for x in seen):
+        values = [None if match.edit.options else other.apply(match.edit) for other in others]
+        arrays = [value.array for value in values if value is not None]
+        if len(arrays) < len(others):
             kept.append(match)
-            seen += [] if value is None else [value.array]
+        elif any(_all_same(better, arrays) for better in said_better):
+            known_already.append(match)
+        elif not any(_all_same(before, arrays) for before in seen):
+            kept.append(match)
+            seen.append(arrays)
     return kept, known_already
+
+
+def _elsewhere(graph: StepGraph, seed: int) -> StepGraph:
+    """The step with other numbers; sizes stay large beside strides, so that quotients tell them apart."""
+    draws, known = np.random.default_rng(seed), {}
+    whole = all(tensor.shape == () for tensor in graph.known.values())
+    for label, tensor in graph.known.items():
+        least, most = (2, 7) if label in graph.case.options else (30, 400)
+        drawn = draws.integers(least, most, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
+        known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
+    return replace(graph, known=known)
+
+
+def _all_same(left: Sequence[Array | None], right: Sequence[Array]) -> bool:
+    return all(a is not None and same(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:

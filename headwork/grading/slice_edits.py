@@ -165,6 +165,7 @@ def borders(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
         for along, where in ALONG_AXES.items() if len(axes) > 1 else [((-1,), "")]:
             many = [end * (wide or taps - 1) for end in row["ends"]]
             ends = [many if axis - array.ndim in along else (0, 0) for axis in range(array.ndim)]
+            mode: Any
             mode, value = ("constant", 1.0) if row["mode"] == "ones" else (row["mode"], 0.0)
             values = {"constant_values": value} if mode == "constant" else {}
             changed = {name: np.pad(array, ends, mode, **values), "padding": 0}

@@ -175,7 +175,7 @@ def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[s
     names = {key: word(value, False).strip("()").replace(" ", "-") for key, value in edit.words.items()}
     cause = edit.cause.format(**names)
     sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
-    whole = set(edit.says) & set(":;") or edit.cause == "other-formula" or edit.options
+    whole = bool(set(edit.says) & set(":;") or edit.cause == "other-formula" or edit.options)
     whole = whole or any(isinstance(key, str) for key in edit.changes)
     edited = None if whole else graph.apply(edit)
     if edited is not None:
