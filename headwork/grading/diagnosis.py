@@ -16,7 +16,7 @@ from headwork.exercises.case import Array, Case, Edit, NotApplicable, RunView, S
 from headwork.exercises.misconceptions import Misconception, applicable, run_with_mistakes, same
 from headwork.exercises.misconceptions.softmax import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
-from headwork.grading.searching import MAX_TIES, search, search_pairs
+from headwork.grading.searching import search, search_pairs
 from headwork.grading.wording import CALLED
 from headwork.grading.wrong_step import Cause, WrongStep
 
@@ -51,8 +51,6 @@ def find_causes(case: Case, wrong: WrongStep) -> list[Cause]:
     if early and any(cause.doubt for cause in named):
         return early
     if named:
-        several = len(named) >= MAX_TIES  # then a slip is no news
-        slips = [slip for slip in slips if not several or slip.slug != "slip"]
         return named + (slips if any(cause.doubt for cause in named) else []) + others
     return (slips or _pairs(case, wrong) or search_pairs(case, wrong) or [_unknown(wrong)]) + others
 
