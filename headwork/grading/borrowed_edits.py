@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
@@ -37,9 +37,8 @@ def _other_layer(graph: StepGraph) -> Iterator[StepEdit]:
                 changes[label] = other
     if len(changes) > 1:
         words = {"a": " and ".join(changes.values()), "b": " and ".join(map(str, changes))}
-        yield StepEdit(
-            "layers-exchanged", "{a} stand where {b} belong", changes, words, 1, "layers exchanged"
-        )
+        says = "{a} stand where {b} belong"
+        yield StepEdit("layers-exchanged", says, changes, words, 1, "layers exchanged")
 
 
 def _other_sum(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -50,21 +49,17 @@ def _other_sum(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
         for label, other in graph.known.items():
             if other.shape == tensor.shape and label != below[0].label:
                 old = Node("sum", (Node("exp", (label,), {}),), {"axis": -1, "keepdims": True})
-                says, part = (
-                    "the exponentials are divided by the sum of those of {a}",
-                    Node("divide", (powers, old), {}),
-                )
+                says = "the exponentials are divided by the sum of those of {a}"
+                part = Node("divide", (powers, old), {})
                 yield StepEdit("sum-of-{a}-below", says, {number: part}, {"a": other}, 2)
-        for size in sizes - {tensor.shape[-1]}:
-            part = Node("divide", (powers, Node("constant", (0,), {"value": float(size)})), {})
+        count = tensor.shape[-1]
+        for size in (sizes | {count - 1, count + 1}) - {count, 0}:
+            part = Node("divide", (powers, constant(0, float(size))), {})
             says = "the exponentials are divided by {a}, another size, not by their sum"
             yield StepEdit("divided-by-another-size", says, {number: part}, {"a": str(size)}, 2)
     for place, operand in enumerate(below):
-        if (
-            tensor.node.operation in ("divide", "multiply")
-            and operand.array.size == 1
-            and not operand.node.operands
-        ):
+        scaled = tensor.node.operation in ("divide", "multiply")
+        if scaled and operand.array.size == 1 and not operand.node.operands:
             for label, other in graph.known.items():
                 if other.shape and other.shape[:-1] == tensor.shape[:-1] and other.shape[-1] == 1:
                     node = itself(tensor)
@@ -117,9 +112,8 @@ def _one_term(graph: StepGraph) -> Iterator[StepEdit]:
             for term, without in ((0, 1), (1, 0)):
                 with_it = _copy(graph.result, {tensor.node: tensor.node.operands[term]})
                 left = tensor.node.operands[without]
-                alone = _copy(
-                    graph.result, {tensor.node: left, factor.node: _copy(inner, {tensor.node: left})}
-                )
+                plain = _copy(inner, {tensor.node: left})
+                alone = _copy(graph.result, {tensor.node: left, factor.node: plain})
                 scale = next(x for x in factor.node.operands if x is not inner)
                 words = {"a": scale, "b": left}
                 part: Changes = {len(graph.operations) - 1: Node("add", (with_it, alone), {})}
@@ -132,15 +126,14 @@ def _copy(tensor: HandTensor, instead: dict[Node, Any]) -> Any:
         return instead[tensor.node]
     if tensor.label or not tensor.node.operands:
         return tensor
-    return Node(
-        tensor.node.operation, tuple(_copy(x, instead) for x in tensor.node.operands), tensor.node.options
-    )
+    operands = tuple(_copy(x, instead) for x in tensor.node.operands)
+    return tensor.node._replace(operands=operands)
 
 
 # --- sizes -------------------------------------------------------------------------------------------
 def _positions_counted(graph: StepGraph) -> Iterator[StepEdit]:
     """Of n positions those where a whole kernel fits, or with the padding."""
-    one = Node("constant", ("kernel",), {"value": 1.0})
+    one = constant("kernel", 1.0)
     for label in graph.leaves if "kernel" in graph.known else ():
         if label in graph.base or label in ("kernel", "stride", "padding", "channels", "filters", "biases"):
             continue
@@ -176,10 +169,5 @@ def _factor_moved(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
                 more = Node("multiply", (other, Node("reshape", (factor,), shape)), {})
                 operands = [kept if x == place else more if x == other else x for x in range(len(parts))]
                 words, whole = {"a": factor}, Node("cat", tuple(operands), tensor.node.options)
-                yield StepEdit(
-                    "{a}-at-another-place",
-                    "{a} stands at another place of the shape",
-                    {number: whole},
-                    words,
-                    2,
-                )
+                says = "{a} stands at another place of the shape"
+                yield StepEdit("{a}-at-another-place", says, {number: whole}, words, 2)

@@ -17,29 +17,14 @@ from headwork.exercises.misconceptions import Misconception, applicable, run_wit
 from headwork.exercises.misconceptions.softmax import masked_scores, normalise
 from headwork.grading.answers import Entries, mismatches, tolerance
 from headwork.grading.searching import search, search_pairs
+from headwork.grading.wording import CALLED
 from headwork.grading.wrong_step import Cause, WrongStep
 
 MAX_PAIRS = 3  # pairs named at most
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
 
-SLIPS = {
-    "misrounded": "the last digit is rounded incorrectly",
-    "cut-off": "the digits are cut off instead of rounded",
-    "digits-swapped": "two digits are swapped",
-    "sign-slip": "the sign is wrong",
-    "point-slip": "the decimal point is in the wrong position",
-    "slip": "an arithmetic slip",
-    "one-too-many": "it is one too many, as if a bias or an end were counted too",
-    "one-too-few": "it is one too few, as if an end were left out",
-    "transposed": "rows and columns are swapped",
-    "rounded-too-early": "it was computed from numbers that were rounded too far",
-    "too-few-digits": "too few digits are written to decide whether it is correct",
-    "shape": "the shape is not the one of this step",
-    "unknown": "no known mistake gives these numbers",
-}
-
-
+SLIPS = CALLED["slips"]
 CERTAIN_SLIPS = ("rounded-too-early", "transposed", "cut-off", "misrounded")  # their numbers show them
 
 
@@ -80,13 +65,11 @@ def _mistakes(case: Case, wrong: WrongStep, *, strict: bool) -> list[Cause]:
     causes: dict[str, Cause] = {}
     for base in wrong.bases if strict else wrong.bases[1:]:
         for mistake, value in _changes(case, wrong, base):
-            if mistake.slug not in causes and (
-                wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
-            ):
+            slug = mistake.slug
+            met = wrong.matches(value) if strict else _matches_within_rounding(case, wrong, mistake, value)
+            if slug not in causes and met:
                 evidence = _evidence(case, mistake, wrong, base)
-                causes[mistake.slug] = Cause(
-                    mistake.slug, mistake.sentence, evidence, wrong.path, charge=mistake.slug
-                )
+                causes[slug] = Cause(slug, mistake.sentence, evidence, wrong.path, charge=slug)
     return list(causes.values())
 
 

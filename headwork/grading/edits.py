@@ -4,17 +4,17 @@ An edit is data: what stands in place of an operation of the step, or of an oper
 are rows of ``edits.toml``; what depends on shapes and on the other inputs is made here.
 """
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from headwork.files import own_toml
 from headwork.grading.borrowed_edits import borrowed
 from headwork.grading.slice_edits import (
+    borders,
     operand_slices,
     parts_side_by_side,
     positions,
@@ -22,20 +22,21 @@ from headwork.grading.slice_edits import (
     result_slices,
     terms_left_out,
 )
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import OPERATIONS, Node
 
-TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
-    Path(__file__).with_name("edits.toml").read_text("utf-8")
-)
-OF_ROWS = ("over-its-sum", "softmax-taken", "summed-up", "largest-as-one", "rows-of-{a}-added")
+TABLE: dict[str, list[dict[str, Any]]] = own_toml(__file__, "edits.toml")
+ALONG = ("amax", "sum", "softmax", "cumsum", "unsqueeze")  # operations that need more than one number
+ARITHMETIC = ("add", "subtract", "multiply", "divide")
+# What is done to the numbers of a formula, too.
+COMMON = ("term left out", "factor left out", "division left out", "subtracted")
 
 
 def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     """Every small edit of a step, each as data. The order is that of likelihood only within a cost."""
     made = [list(_operation_edits(graph, number)) for number in range(len(graph.operations))]
-    yield from _at_every_branch([made[number] for number in group] for group in graph.branches)
+    yield from at_every_branch([made[number] for number in group] for group in graph.branches)
     single = {number for group in graph.branches for number in group}
     for number, edits in enumerate(made):
         yield from (_rarer(edit) for edit in edits) if number in single else edits
@@ -44,7 +45,7 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     yield from _scaled(graph)
     made = [[*_operand_edits(graph, label), *operand_slices(graph, label)] for label in graph.leaves]
     places = {label: place for place, label in enumerate(graph.leaves)}
-    yield from _at_every_branch([made[places[label]] for label in group] for group in graph.roles)
+    yield from at_every_branch([made[places[label]] for label in group] for group in graph.roles)
     for edits in made:
         yield from edits
     yield from result_slices(graph)
@@ -52,6 +53,7 @@ def edits_of(graph: StepGraph) -> Iterator[StepEdit]:
     yield from powers(graph)
     yield from borrowed(graph)
     yield from _options(graph)
+    yield from borders(graph, TABLE["border"])
 
 
 def _operation_edits(graph: StepGraph, number: int) -> Iterator[StepEdit]:
@@ -70,7 +72,7 @@ def _rarer(edit: StepEdit) -> StepEdit:
     return edit._replace(cost=min(edit.cost + 1, 3))
 
 
-def _at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
+def at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdit]:
     """One edit at every turn or token of a step that is worked out for each in the same way."""
     for branches in groups:
         if len({len(edits) for edits in branches}) > 1:
@@ -80,7 +82,7 @@ def _at_every_branch(groups: Iterable[list[list[StepEdit]]]) -> Iterator[StepEdi
             yield edits[0]._replace(changes=changes, says=f"{edits[0].says}, each time")
 
 
-def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
+def tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float]) -> Any:
     """A row's ``instead`` as nodes."""
     if part == "it":
         return it
@@ -96,10 +98,10 @@ def _tree(part: Any, it: Any, same: Mapping[str, Any], sizes: Mapping[str, float
             key: tuple(value) if isinstance(value, list) else sizes.get(value, value)
             for key, value in operands.pop().items()
         }
-    return Node(name, tuple(_tree(operand, it, same, sizes) for operand in operands), options)
+    return Node(name, tuple(tree(operand, it, same, sizes) for operand in operands), options)
 
 
-def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, int, str]]:
+def _rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, Any, float, str]]:
     for row in rows:
         yield row["slug"], row["says"], row["instead"], row.get("cost", 1), row.get("charge", "")
 
@@ -111,19 +113,29 @@ def _table_edits(number: int, tensor: HandTensor, rows: list[dict[str, Any]]) ->
     count = first.size / max(tensor.array.size, 1) if node.operation == "sum" else (first.shape or (1,))[-1]
     sizes = {"n": float(count), "rows": float((1, 1, *first.shape)[-2])}
     labels = [operand.label for operand in operands]
+    # A number of a formula that counts, such as 2 p or + 1, is rarely taken for something else.
+    counted = node.operation in ARITHMETIC and not tensor.shape
+    counted = counted and any(not x.label and not x.node.operands for x in operands)
     for cause, says, instead, cost, charge in _rows(rows):
-        if (first.size == 1 and "with-itself" in cause) or (tensor.array.size == 1 and cause in OF_ROWS):
+        if first.size == tensor.array.size == 1 and ("with-itself" in cause or _uses(instead, ALONG)):
             continue  # a single number is not taken for another matrix, nor for a row
         if "-for-{" in cause and all(labels):
             charge = _exchanged(*labels)
-        part = _tree(instead, itself(tensor), node.options, sizes)
+        if counted and charge not in COMMON:
+            cost += 1
+        part = tree(instead, itself(tensor), node.options, sizes)
         yield StepEdit(cause, says, {number: part}, words, cost, charge)
+
+
+def _uses(instead: Any, names: tuple[str, ...]) -> bool:
+    """Whether one of these operations stands in a row's ``instead``."""
+    return isinstance(instead, list) and (instead[0] in names or any(_uses(x, names) for x in instead[1:]))
 
 
 def _operand_edits(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     words = {"it": graph.known[label]}
     for cause, says, instead, cost, charge in _rows(TABLE["operand"]):
-        yield StepEdit(cause, says, {label: _tree(instead, label, {}, {})}, words, cost, charge)
+        yield StepEdit(cause, says, {label: tree(instead, label, {}, {})}, words, cost, charge)
 
 
 def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
@@ -131,7 +143,7 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
     cause, says = "{a}-for-{b}", "{a} stands where {b} belongs"
     for label in graph.leaves:
         right = graph.known[label]
-        if _switch(right) and label in graph.case.options:
+        if is_switch(right) and label in graph.case.options:
             continue
         places = [
             (number, place)
@@ -140,19 +152,19 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
             if operand.label == label
         ]
         for other, tensor in graph.known.items():
-            if other == label or _switch(tensor):
+            if other == label or is_switch(tensor):
                 continue
             words, charge = {"a": tensor, "b": right}, _exchanged(other, label)
+            # a stride is rarely taken for a size
+            cost = 1 if (label in graph.case.options) == (other in graph.case.options) else 2
             if tensor.shape == right.shape:
-                yield StepEdit(cause, says, {label: other}, words, 1, charge)
+                yield StepEdit(cause, says, {label: other}, words, cost, charge)
                 for number, place in places if len(places) > 1 else ():
                     part = _with(graph.operations[number], place, other)
-                    yield StepEdit(cause, says, {number: part}, words, 1, charge)
+                    yield StepEdit(cause, says, {number: part}, words, cost, charge)
             if tensor.shape[::-1] == right.shape and len(right.shape) == 2:
-                turned = Node("transpose", (other,), {"axis1": -2, "axis2": -1})
-                yield StepEdit(
-                    cause, "the transpose of {a} stands where {b} belongs", {label: turned}, words, 2, charge
-                )
+                turned = "the transpose of {a} stands where {b} belongs"
+                yield StepEdit(cause, turned, {label: transposed(other)}, words, 2, charge)
     for group in graph.roles:
         for other in (group[0], group[-1]):
             changes: Changes = {label: other for label in group if label != other}
@@ -162,17 +174,11 @@ def _other_operands(graph: StepGraph) -> Iterator[StepEdit]:
         words = {"a": graph.known[first], "b": graph.known[second]}
         if words["a"].shape == words["b"].shape:
             changes = {first: second, second: first}
-            yield StepEdit(
-                "{a}-and-{b}-swapped",
-                "{a} and {b} change places",
-                changes,
-                words,
-                1,
-                _exchanged(first, second),
-            )
+            says, charge = "{a} and {b} change places", _exchanged(first, second)
+            yield StepEdit("{a}-and-{b}-swapped", says, changes, words, 1.2, charge)
 
 
-def _switch(tensor: HandTensor) -> bool:
+def is_switch(tensor: HandTensor) -> bool:
     """Whether it is a number such as "with biases: 1", which nobody takes for another."""
     return tensor.shape == () and float(tensor.array) in (0.0, 1.0)
 
@@ -200,16 +206,17 @@ def _constants(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[St
             continue
         if operand.array.size != 1:
             for shift, word in ((1.0, "large"), (-1.0, "small")) if operand.array.any() else ():
-                moved = Node("add", (place, Node("constant", (place,), {"value": shift})), {})
+                moved = Node("add", (place, constant(place, shift)), {})
                 says, part = f"the numbers of the formula are one too {word}", _with(tensor, place, moved)
                 yield StepEdit("counted-one-off", says, {number: part}, {}, 2, "off by one")
             continue
         value = float(operand.array.flat[0])
         near = {value - 1, value + 1, value * 2, value / 2, value**2, -value}
         for other in sorted((near | sizes | {1.0, 10000.0}) - {value}):
-            part = _with(tensor, place, Node("constant", (place,), {"value": other}))
+            part = _with(tensor, place, constant(place, other))
             words = {"a": HandTensor(np.array(other)), "b": operand}
-            cost = 2 if other in (*sizes, value - 1, value + 1) else 3
+            near_by = other in (*sizes, value - 1, value + 1)
+            cost = 1.8 if not tensor.shape else 2 if near_by else 3
             yield StepEdit("{a}-for-{b}", "{a} stands where {b} belongs", {number: part}, words, cost)
 
 
@@ -243,7 +250,7 @@ def _first_largest(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     if tensor.node.operation == "matmul" and tensor.node.operands[0].array.ndim > 1:
         weights = tensor.node.operands[0].array
         first = (np.arange(weights.shape[-1]) == weights.argmax(-1)[..., None]).astype(float)
-        part = Node("matmul", (Node("constant", (0,), {"value": first}), 1), {})
+        part = Node("matmul", (constant(0, first), 1), {})
         says = "only the row of {b} with the largest weight in {a} is taken, not the sum of all"
         words = {"a": tensor.node.operands[0], "b": tensor.node.operands[1]}
         yield StepEdit("largest-alone", says, {number: part}, words, 2)
@@ -261,7 +268,7 @@ def _chains(graph: StepGraph, number: int, tensor: HandTensor) -> Iterator[StepE
         rest: list[Any] = [item for place, item in enumerate(items) if place not in (i, j)]
         words = {"a": items[i], "b": items[j]}
         if name == "multiply" and items[i].label and items[i].label == items[j].label:
-            double = Node("multiply", (items[i], Node("constant", (items[i],), {"value": 2.0})), {})
+            double = Node("multiply", (items[i], constant(items[i], 2.0)), {})
             says, part = "{a} is doubled; it must be squared", _joined(name, [*rest, double])
             yield StepEdit("doubled-for-squared", says, {number: part}, words, 1)
         if rest and name == "add":
@@ -309,7 +316,7 @@ def _scaled(graph: StepGraph) -> Iterator[StepEdit]:
         for text, value in scales.items():
             for name, cause in (("multiply", "multiplied-by-{a}"), ("divide", "divided-by-{a}")):
                 it: Any = 0 if inside else itself(tensor)
-                part = Node(name, (it, Node("constant", (it,), {"value": value})), {})
+                part = Node(name, (it, constant(it, value)), {})
                 part = Node("softmax", (part,), tensor.node.options) if inside else part
                 what = "what the softmax is taken of" if inside else "the result"
                 says = f"{what} is {cause[:-4].replace('-', ' ')} {{a}}, which does not belong there"
@@ -322,59 +329,39 @@ def _extra_operations(graph: StepGraph) -> Iterator[StepEdit]:
     """Another input or step taken for the result, or added to it, multiplied with it, and so on."""
     number, result = len(graph.operations) - 1, graph.result
     it = itself(result)
-    rows = (
-        ("add", "{a}-added", "{a} is added, which does not belong there"),
-        ("subtract", "{a}-subtracted", "{a} is subtracted, which does not belong there"),
-        ("multiply", "multiplied-by-{a}", "the result is multiplied by {a}, which does not belong there"),
-        ("divide", "divided-by-{a}", "the result is divided by {a}, which does not belong there"),
-        ("matmul", "{a}-applied-too", "{a} is applied to the result, which does not belong there"),
-    )
     for label, tensor in graph.later.items():
         if tensor.shape == result.shape:
             says = "{a} is given, which comes later"
-            yield StepEdit(
-                "{a}-given",
-                says,
-                {number: tensor},
-                {"a": tensor},
-                2,
-                f"given {_exchanged(label, graph.path)}",
-            )
+            charge = f"given {_exchanged(label, graph.path)}"
+            yield StepEdit("{a}-given", says, {number: tensor}, {"a": tensor}, 2, charge)
     for inner in graph.operations[:-1]:
         if inner.shape == result.shape:
             twice: Changes = {number: Node("add", (it, inner), {})}
             yield StepEdit("{a}-added", "{a} is added once more", twice, {"a": inner}, 3)
     for label, tensor in graph.known.items():
-        if _switch(tensor):
+        if is_switch(tensor):
             continue
         words = {"a": tensor}
         if tensor.shape == result.shape and len(tensor.shape) > 1:
             taken = Node("softmax", (label,), {"axis": -1})
             yield StepEdit("softmax-of-{a}", "the softmax of {a} is given", {number: taken}, words, 2)
         if tensor.shape == result.shape:
-            yield StepEdit(
-                "{a}-given",
-                "{a} is given as the result",
-                {number: label},
-                words,
-                2,
-                f"given {_exchanged(label, graph.path)}",
-            )
+            says, charge = "{a} is given as the result", f"given {_exchanged(label, graph.path)}"
+            yield StepEdit("{a}-given", says, {number: label}, words, 2, charge)
         elif tensor.shape[::-1] == result.shape:
-            turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
-            yield StepEdit(
-                "{a}-given", "the transpose of {a} is given as the result", {number: turned}, words, 3
-            )
-        for name, cause, says in rows:
-            if name in ("multiply", "divide") and tensor.shape == result.shape != ():
-                continue  # nobody multiplies two matrices entry by entry without need
+            says = "the transpose of {a} is given as the result"
+            yield StepEdit("{a}-given", says, {number: transposed(label)}, words, 3)
+        for name, cause, says in (row.values() for row in TABLE["extra"]):
+            # nobody multiplies two matrices entry by entry without need
+            cost = 3 if name in ("multiply", "divide") and tensor.shape == result.shape != () else 2
             part = Node(name, (it, label), {})
-            yield StepEdit(cause, says, {number: part}, words, 2, f"{name} {_role(label)}")
-            if name == "divide" and result.shape == tensor.shape == ():
+            yield StepEdit(cause, says, {number: part}, words, cost, f"{name} {_role(label)}")
+            whole = result.shape != () or tensor.shape != () or float(result.array) % float(tensor.array) == 0
+            if name == "divide" and not whole:
                 rounded = Node("floor", (part,), {})
                 yield StepEdit(cause, f"{says}, and rounded down", {number: rounded}, words, 2)
-        turned = Node("transpose", (label,), {"axis1": -2, "axis2": -1})
-        yield StepEdit(rows[-1][1], rows[-1][2], {number: Node("matmul", (it, turned), {})}, words, 2)
+        applied = Node("matmul", (it, transposed(label)), {})
+        yield StepEdit(cause, says, {number: applied}, words, 2)
 
 
 def _options(graph: StepGraph) -> Iterator[StepEdit]:
@@ -386,8 +373,9 @@ def _options(graph: StepGraph) -> Iterator[StepEdit]:
         if isinstance(value, int):
             least = 1 if name in ("stride", "groups", "heads") else 0
             near = {least, value - 1, value + 1, 2 * value}
-            if name == "stride":
-                near |= {graph.known["kernel"].shape[-1]} if "kernel" in graph.known else set()
+            if name in ("stride", "padding") and "kernel" in graph.known:
+                taps = graph.known["kernel"].shape[-1]
+                near |= {taps, taps - 1, taps // 2} - ({taps} if name == "padding" else {taps - 1})
             for other in sorted(near - {value}):
                 left_out = value > least and other == least
                 cause = "{a}-left-out" if left_out else f"{{a}}-{other}-for-{{b}}"

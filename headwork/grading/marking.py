@@ -68,6 +68,7 @@ class Marker:
         self.precise: Steps = {}  # the wrong ones as written, the right ones in full precision
         self.any_wrong = False
         self.unexplained: list[str] = []  # the wrong steps whose cause is not known, and those of zeros
+        self.charges: dict[str, set[str]] = {}  # of the wrong steps
         self.needs_no_work: set[str] = set()
         self.half_units: Steps = {}  # how far each entry may be from the number that was meant
         self.entries: dict[str, Entries] = {}
@@ -199,7 +200,9 @@ class Marker:
 
     def _followed(self, path: str, early: bool, remark: str) -> tuple[bool, str] | None:
         """The verdict on what follows from own numbers: none where that takes no work any more."""
-        if not any(self._needs_no_work(path, step) for step in self.unexplained if step in self.own):
+        shown = set().union(*(x for step, x in self.charges.items() if step not in self.unexplained))
+        doubted = [x for x in self.unexplained if x in self.own and not self.charges[x] & shown]
+        if not any(self._needs_no_work(path, step) for step in doubted):
             return early, remark
         self.needs_no_work.add(path)
         return None
@@ -285,6 +288,7 @@ class Marker:
             return StepMark(path, "wrong", 0.0, max_points, "", (cause,), (), wrong.reference)
         causes = tuple(find_causes(self.case, wrong))
         known = [cause for cause in causes if cause.charge and cause.doubt != "thin"]
+        self.charges[path] = {cause.charge for cause in known}
         zeros = not np.any(np.nan_to_num(entries.values))  # what gives zeros by chance explains nothing
         if not known or (zeros and not any(cause.slug in MISCONCEPTIONS for cause in known)):
             self.unexplained.append(path)

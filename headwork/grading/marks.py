@@ -11,6 +11,7 @@ from headwork.grading.wrong_step import Cause
 
 MIN_JOINT_BITS = 1.0  # bits by which several steps must show what none of them shows by itself
 AGAIN, APART, OTHER = 0.5, -1.0, 8.0  # bits of a mistake made again, of a second one, of one not known
+ALIKE = 2.0  # bits of the same edit with another operand
 State = Literal["right", "wrong", "again", "missing", "unreadable"]
 VERDICTS = {"right": "correct", "wrong": "incorrect", "again": "as before"}  # others are their own words
 
@@ -84,30 +85,40 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
     while left:
         together: dict[str, list[StepMark]] = {}
         for step in left.values():
-            for charge in {cause.charge for cause in step.causes if cause.charge}:
+            for charge in {charge for cause in step.causes for charge in _charges(cause)}:
                 together.setdefault(charge, []).append(step)
         gains = {x: _gain(x, found) for x, found in together.items() if len(found) > 1}
         best = max(gains, key=lambda x: gains[x], default="")
         if not best or gains[best] < 0:
             break
         for step in together[best]:
-            shared[step.path] = tuple(cause for cause in step.causes if cause.charge == best)
+            found = [cause for cause in step.causes if best in _charges(cause)]
+            shared[step.path] = tuple(replace(cause, charge=best) for cause in found)
             del left[step.path]
+    named = [shared.get(step.path) or [c for c in step.causes if c.is_named] for step in steps]
+    distinct = [{cause.sentence: cause for cause in causes[::-1]} for causes in named]
     return [
-        replace(step, causes=shared.get(step.path) or tuple(c for c in step.causes if c.is_named))
-        for step in steps
+        replace(step, causes=tuple(causes.values())[::-1])
+        for step, causes in zip(steps, distinct, strict=True)
     ]
+
+
+def _charges(cause: Cause) -> set[str]:
+    """What makes two causes one mistake: their charge, or the same edit with an operand in common."""
+    alike = {f"{cause.edit} of {operand}" for operand in cause.operands} if cause.edit else set()
+    return ({cause.charge} | alike) - {""}
 
 
 def _gain(charge: str, steps: list[StepMark]) -> float:
     """By how many bits one mistake in all steps is likelier than one in each; below 0 if none shows it."""
-    causes = [[cause for cause in step.causes if cause.charge == charge] for step in steps]
+    causes = [[cause for cause in step.causes if charge in _charges(cause)] for step in steps]
+    alike = not all(cause.charge == charge for found in causes for cause in found)
     once = max(min(cause.bits for cause in found) for found in causes) + AGAIN * (len(steps) - 1)
     thin = all(cause.doubt == "thin" for found in causes for cause in found)
     if thin and sum(found[0].shown for found in causes) - once < MIN_JOINT_BITS:
         return -1.0
     apart = [min((c.bits or OTHER for c in step.causes if c.is_named), default=OTHER) for step in steps]
-    return sum(apart) + APART * (len(steps) - 1) - once
+    return sum(apart) + APART * (len(steps) - 1) - once - ALIKE * alike
 
 
 def count_once(steps: list[StepMark]) -> list[StepMark]:

@@ -8,9 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -18,23 +16,24 @@ from headwork.documents.writing import number_text
 from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
 from headwork.grading.edits import edits_of
-from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, describe_edit, step_graph
+from headwork.grading.other_formulas import other_formulas
+from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, constant, describe_edit, step_graph
 from headwork.grading.wording import Wording
-from headwork.grading.wrong_step import Cause, WrongStep
+from headwork.grading.wrong_step import Cause, Target, WrongStep
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
 # How rare a mistake is, in bits, by its cost; an authored one; what nobody lists, and a slip, which one wrong
 # number among many mostly is.
-BITS, AUTHORED, UNLISTED, SLIP = {1: 4.0, 2: 7.0, 3: 10.0}, 3.5, 3.0, 1.0
-TYPICAL = 5.0  # a slip by one, by the sign; by more it is rarer
+LEAST_BITS, COST_BITS, AUTHORED, UNLISTED, SLIP = 1.0, 3.0, 3.5, 3.0, 1.0
+PARTLY_BITS = 8.0  # to make a mistake in some rows only
+FOREIGN_BITS = 12.0  # any formula of any numbers
 RERUN_BITS = 3.0  # to work a step out from the inputs, not from the steps before it
 CLOSE, CLOSE_IF_FEW, FEW_BITS = 3.0, 4.5, 6.0  # what is rarer than the likeliest by so many bits is told
 # beside it, and more of that where the numbers hold little
 BELIEVED, CERTAIN = 0.3, 0.8  # of the probability
 PAIR_BY_CHANCE = 0.01  # pairs that would fit by chance, at most
-PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
-MAX_TIES = 4  # told as "either ... or ...", at most
+MAX_TIES = 3  # told as "either ... or ...", at most
 MAX_SINGLES = 70  # edits that are tried in pairs
 NEAR = 50  # times the rounding of an earlier number: beyond this a closer look is not worth its time
 
@@ -48,57 +47,6 @@ class Match:
     bits: float
 
 
-class Target:
-    """The numbers of a wrong step, ready to be compared with many values."""
-
-    def __init__(self, wrong: WrongStep) -> None:
-        self.wrong = wrong
-        self.values = wrong.entries.values
-        self.allowed = wrong.allowed * (1 + 1e-6)
-        self.written = ~wrong.entries.blank
-        self.empty = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
-
-    def meets(self, value: Array, slack: Any = 0.0) -> bool:
-        if value.shape != self.values.shape:
-            return value.size == self.values.size and self.wrong.matches(value, slack)
-        with np.errstate(all="ignore"):
-            near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
-        near &= np.isfinite(value)
-        hidden = np.isnan(value) & (self.values == 0)  # what is left of a row in which all is hidden
-        hidden &= bool(value.ndim > 1 < value.shape[-1])
-        return bool((near | (value == self.values) | hidden | ~self.written).all())
-
-    @cached_property
-    def information(self) -> float:
-        """How many bits the wrong numbers hold: each different one, by its range and its digits."""
-        values, right = self.values, self.wrong.reference
-        cells = self.wrong.cells if self.wrong.cells.shape == values.shape else np.ones(values.shape, bool)
-        finite = np.concatenate([x[np.isfinite(x)].ravel() for x in (values, right)])
-        span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
-        unit = 2 * float(np.max(self.wrong.allowed))
-        grid = (
-            1 / parts for parts in PARTS if (np.abs(finite * parts - np.round(finite * parts)) < GRID).all()
-        )
-        unit = max(unit, next(grid, 0.0))  # thirds or quarters say less than their digits
-        numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
-        different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
-        # The place of a number says something too: the same one again, or that a cell stays right.
-        information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
-        return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
-
-    @cached_property
-    def slip(self) -> float:
-        """The probability of a slip: only one number is wrong, by a digit, by its sign or by little."""
-        cells, right = self.wrong.cells, self.wrong.reference
-        if cells.sum() != 1 or cells.shape != right.shape or not np.isfinite(self.values[cells][0]):
-            return 0.0
-        value, meant = float(self.values[cells][0]), float(right[cells][0])
-        if value == -meant or any(abs(abs(value - meant) - 10.0**k) < 1e-9 for k in range(-3, 4)):
-            return float(2.0**-TYPICAL)
-        near = float(2.0 ** -(TYPICAL - 2) / (1 + abs(value - meant)) ** 2)
-        return near if value == round(value) else 0.0
-
-
 def search(
     case: Case, wrong: WrongStep, authored: Sequence[Cause], anew: Callable[[], Sequence[Cause]] = list
 ) -> list[Cause]:
@@ -108,14 +56,19 @@ def search(
     """
     target, matches = Target(wrong), list[Match]()
     for graph in _graphs(case, wrong):
-        matches = _single(graph, target, graph.base is wrong.bases[1]) or _misread(graph, target)
+        fully, partly = _single(graph, target, graph.base is wrong.bases[1])
+        matches = fully or [*_misread(graph, target), *partly]
+        if partly and not fully:
+            matches += _formulas(graph, target)
         if matches:
             break
     if not matches and not authored and wrong.bases[1]:
         whole_way = step_graph(case, wrong.path, {})
-        found = _single(whole_way, target, False, most=1) if whole_way else []
+        found = _single(whole_way, target, False, most=2)[0] if whole_way else []
         matches = [replace(match, bits=match.bits + RERUN_BITS) for match in found]
         authored = [replace(cause, bits=RERUN_BITS) for cause in anew()]
+    if not matches and not authored:
+        matches = next(filter(None, (_formulas(graph, target) for graph in _graphs(case, wrong))), [])
     found, known = _different(case, sorted(matches, key=lambda match: match.bits), authored)
     candidates = [replace(cause, bits=AUTHORED + cause.bits) for cause in authored]
     candidates += _causes(case, wrong, found)
@@ -172,21 +125,49 @@ def _graphs(case: Case, wrong: WrongStep) -> Iterator[StepGraph]:
             yield graph
 
 
-def _single(graph: StepGraph, target: Target, own: bool, most: int = 3) -> list[Match]:
-    found: list[StepEdit] = []
-    tried: Counter[tuple[str, int]] = Counter()
+def _bits(cost: float) -> float:
+    """How rare an edit of that cost is, in bits."""
+    return LEAST_BITS + COST_BITS * cost
+
+
+def _single(graph: StepGraph, target: Target, own: bool, most: float = 3) -> tuple[list[Match], list[Match]]:
+    """The edits that give all numbers, and those that give the wrong ones, where some rows are right."""
+    found, partly = list[StepEdit](), list[tuple[StepEdit, str]]()
+    tried: Counter[tuple[str, float]] = Counter()
     right = graph.result.array
     for edit in edits_of(graph):
         value = graph.apply(edit) if edit.cost <= most else None
         tried[edit.cause, edit.cost] += value is not None
         if value is None or (value.shape == right.shape and np.array_equal(value.array, right)):
             continue
-        if target.empty and edit.cost > (1 if not target.values.any() else 2):
+        if target.empty and edit.cost > (1.5 if not target.values.any() else 2):
             continue  # zeros everywhere, or one number, are no work: only a common mistake leads there
         if target.meets(value.array) or (own and _within_rounding(graph, edit, value, target)):
             found.append(edit)
+        elif where := target.partly(value.array):
+            partly.append((edit, where))
     # The more edits of a kind there are, the less likely is each of them.
-    return [Match(x, graph, BITS[x.cost] + math.log2(tried[x.cause, x.cost]) / 2) for x in found]
+    bits = {x: _bits(x[1]) + math.log2(count) / 2 for x, count in tried.items() if count}
+    axes = {f"axis_{axis}": (graph.path, axis) for axis in range(right.ndim)}
+    in_part = [(x, x._replace(says=f"{x.says} ({where})", words={**x.words, **axes})) for x, where in partly]
+    return [Match(x, graph, bits[x.cause, x.cost]) for x in found], [
+        Match(said, graph, bits[x.cause, x.cost] + PARTLY_BITS) for x, said in in_part
+    ]
+
+
+def _formulas(graph: StepGraph, target: Target) -> list[Match]:
+    """Formulas that nobody listed: functions of the step's own numbers, and then whatever gives these."""
+    if target.empty or target.information < FEW_BITS:
+        return []
+    tried, found = [0, 0], list[tuple[StepEdit, bool]]()
+    for edit, foreign in other_formulas(graph, target.which):
+        tried[foreign] += 1
+        value = graph.apply(edit) if not foreign or not found else None
+        if value is not None and target.meets(value.array):
+            found.append((edit, foreign))
+    found = [x for x in found if x[1] == found[0][1]]
+    bits = (_bits(2) + math.log2(1 + tried[0]) / 2, _bits(2) + FOREIGN_BITS)
+    return [Match(edit, graph, bits[foreign]) for edit, foreign in found]
 
 
 def _within_rounding(graph: StepGraph, edit: StepEdit, value: HandTensor, target: Target) -> bool:
@@ -217,7 +198,7 @@ def _pairs(graph: StepGraph, target: Target) -> list[Match]:
     """Two common edits at once, at different places."""
     singles: list[StepEdit] = []
     for edit in edits_of(graph):
-        common = edit.cost == 1 and not edit.options and "taken-as" not in edit.cause
+        common = edit.cost < 2 and not edit.options and "taken-as" not in edit.cause
         value = graph.apply(edit) if common else None
         if value is not None and value.shape == graph.result.shape and len(singles) < MAX_SINGLES:
             singles.append(edit)
@@ -270,13 +251,13 @@ def _misread(graph: StepGraph, target: Target) -> list[Match]:
                 found.append(edit)
     # One of the wrong numbers was used to find out what was read.
     spent = target.information / max(2, len({float(x) for x in target.values[wrong.cells]}))
-    return [Match(edit, graph, BITS[2] + math.log2(tried) / 2 + spent) for edit in found]
+    return [Match(edit, graph, _bits(2) + math.log2(tried) / 2 + spent) for edit in found]
 
 
 def _read_as(label: str, tensor: HandTensor, index: tuple[int, ...], change: float) -> StepEdit:
     moved = np.zeros(tensor.shape)
     moved[index] = change
-    part = Node("add", (label, Node("constant", (label,), {"value": moved})), {})
+    part = Node("add", (label, constant(label, moved)), {})
     old, place = float(tensor.array[index]), ",".join(map(str, index))
     says = f"entry [{place}] of {{it}} is read as {number_text(old + change, 4)}; it is {number_text(old, 4)}"
     return StepEdit("entry-of-{it}-misread", says, {label: part}, {"it": tensor}, 2, "")
@@ -290,23 +271,35 @@ def _different(
     """
     if not matches:
         return [], []
-    graph, draws = matches[0].graph, np.random.default_rng(0)
-    whole = all(tensor.shape == () for tensor in graph.known.values())
-    known = {}
-    for label, tensor in graph.known.items():
-        drawn = draws.integers(3, 40, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
-        known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
-    other, seen = replace(graph, known=known), list[Array]()
-    said_better = [_authored_value(case, other, cause.slug) for cause in authored]
-    kept, known_already = list[Match](), list[Match]()
+    others = [_elsewhere(matches[0].graph, seed) for seed in range(3)]
+    said_better = [[_authored_value(case, other, cause.slug) for other in others] for cause in authored]
+    seen, kept, known_already = list[list[Array]](), list[Match](), list[Match]()
     for match in matches:
-        value = None if match.edit.options else other.apply(match.edit)
-        if value is not None and any(same(x, value.array) for x in said_better if x is not None):
-            known_already.append(match)
-        elif value is None or not any(same(x, value.array) for x in seen):
+        values = [None if match.edit.options else other.apply(match.edit) for other in others]
+        arrays = [value.array for value in values if value is not None]
+        if len(arrays) < len(others):
             kept.append(match)
-            seen += [] if value is None else [value.array]
+        elif any(_all_same(better, arrays) for better in said_better):
+            known_already.append(match)
+        elif not any(_all_same(before, arrays) for before in seen):
+            kept.append(match)
+            seen.append(arrays)
     return kept, known_already
+
+
+def _elsewhere(graph: StepGraph, seed: int) -> StepGraph:
+    """The step with other numbers; sizes stay large beside strides, so that quotients tell them apart."""
+    draws, known = np.random.default_rng(seed), {}
+    whole = all(tensor.shape == () for tensor in graph.known.values())
+    for label, tensor in graph.known.items():
+        least, most = (2, 7) if label in graph.case.options else (30, 400)
+        drawn = draws.integers(least, most, ()) * 1.0 if whole else draws.normal(2, 3, tensor.shape)
+        known[label] = HandTensor(np.asarray(drawn, tensor.array.dtype)).labelled(label)
+    return replace(graph, known=known)
+
+
+def _all_same(left: Sequence[Array | None], right: Sequence[Array]) -> bool:
+    return all(a is not None and same(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _authored_value(case: Case, graph: StepGraph, slug: str) -> Array | None:
@@ -339,9 +332,8 @@ def _causes(case: Case, wrong: WrongStep, matches: list[Match]) -> list[Cause]:
         slug, sentence = describe_edit(match.edit, match.graph, wording)
         operands = tuple(wording.name(x) for x in match.edit.words.values() if isinstance(x, HandTensor))
         kind, charge = match.edit.cause.replace("{", "").replace("}", ""), match.edit.charge or slug
-        causes.append(
-            Cause(slug, sentence, _evidence(wrong), wrong.path, kind, operands, charge, bits=match.bits)
-        )
+        shown = _evidence(wrong)
+        causes.append(Cause(slug, sentence, shown, wrong.path, kind, operands, charge, bits=match.bits))
     return causes
 
 

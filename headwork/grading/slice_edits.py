@@ -1,15 +1,22 @@
 """Edits that depend on shapes: rows, columns and heads that are left out, shifted, copied or reordered."""
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 
-from headwork.grading.step_graph import Changes, StepEdit, StepGraph, itself
+from headwork.grading.step_graph import Changes, StepEdit, StepGraph, constant, itself, picked, transposed
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import Node
 
+SLID = ("signal", "image")  # what a kernel slides over
+ALONG_AXES = {
+    (-2, -1): "",
+    (-1,): ", and that only to the left and right",
+    (-2,): ", and that only above and below",
+}
 MANY = 8  # slices of an axis that are changed one by one, at most
 
 
@@ -19,7 +26,7 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
     for cell in np.ndindex(tensor.shape) if label not in graph.base and 3 < tensor.array.size <= 16 else ():
         others = np.ones(tensor.shape)
         others[cell] = 0
-        left = Node("multiply", (label, Node("constant", (label,), {"value": others})), {})
+        left = Node("multiply", (label, constant(label, others)), {})
         says = f"entry [{','.join(map(str, cell))}] of {{it}} is left out"
         yield StepEdit("entry-of-{it}-left-out", says, {label: left}, {"it": tensor}, 2)
     for axis, size in enumerate(tensor.shape):
@@ -33,43 +40,44 @@ def operand_slices(graph: StepGraph, label: str) -> Iterator[StepEdit]:
         for shift, cause in ((1, "next-of-{it}"), (-1, "one-before-of-{it}")):
             key = _along(axis, np.roll(np.arange(size), -shift).tolist())
             says = f"{{it}} is read one {{axis}} too {'late' if shift == 1 else 'early'}"
-            shifted = Node("getitem", (label,), {"key": key})
+            shifted = picked(label, key)
             yield StepEdit(cause, says, {label: shifted}, words, 2, "shifted")
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
             inside = (np.arange(size) != (size - 1 if shift == 1 else 0)).reshape(shape).astype(float)
-            shifted = Node("multiply", (shifted, Node("constant", (label,), {"value": inside})), {})
+            shifted = Node("multiply", (shifted, constant(label, inside)), {})
             yield StepEdit(cause, f"{says}, with 0 at the end", {label: shifted}, words, 2, "shifted")
+        if len(tensor.shape) == 2 and axis == 0 and tensor.shape[0] != tensor.shape[1]:
+            read = Node("transpose", (label,), {"axis1": 0, "axis2": 1})
+            read = Node("reshape", (read,), {"shape": tensor.shape})
+            says = "the numbers of {it} are filled in column by column"
+            yield StepEdit("{it}-by-columns", says, {label: read}, words, 2)
         mean = Node("sum", (label,), {"axis": axis, "keepdims": True})
-        mean = Node("divide", (mean, Node("constant", (label,), {"value": float(size)})), {})
+        mean = Node("divide", (mean, constant(label, float(size))), {})
         mean = Node("expand", (mean,), {"shape": tensor.shape})
         says = "the mean of the {axis}s of {it} is used for every {axis}"
         yield StepEdit("mean-of-{it}-for-all", says, {label: mean}, words, 2)
         if len(tensor.shape) == 1 and label in graph.case.inputs:
-            count = Node("constant", (label,), {"value": np.arange(float(size))})
-            yield StepEdit(
-                "numbers-of-{it}", "0, 1, 2 and so on stand where {it} belongs", {label: count}, words, 2
-            )
+            count = constant(label, np.arange(float(size)))
+            says = "0, 1, 2 and so on stand where {it} belongs"
+            yield StepEdit("numbers-of-{it}", says, {label: count}, words, 2)
         for index in range(size):
             words = {"it": tensor, "axis": (label, axis), "i": str(index)}
             shape = [size if axis == place else 1 for place in range(len(tensor.shape))]
+            one = (np.arange(size) == index).astype(float).reshape(shape)
             for kept, cause, says in (
-                (np.arange(size) != index, "part-of-{it}-left-out", "{axis} {i} of {it} is left out"),
-                (np.arange(size) == index, "part-of-{it}-alone", "only {axis} {i} of {it} is used"),
-                (
-                    np.where(np.arange(size) == index, -1, 1),
-                    "part-of-{it}-subtracted",
-                    "{axis} {i} of {it} is subtracted",
-                ),
+                (1 - one, "part-of-{it}-left-out", "{axis} {i} of {it} is left out"),
+                (one, "part-of-{it}-alone", "only {axis} {i} of {it} is used"),
+                (1 - 2 * one, "part-of-{it}-subtracted", "{axis} {i} of {it} is subtracted"),
             ):
-                factor = Node("constant", (label,), {"value": kept.reshape(shape).astype(float)})
+                factor = constant(label, kept)
                 yield StepEdit(cause, says, {label: Node("multiply", (label, factor), {})}, words, 2)
-            every = Node("getitem", (label,), {"key": _along(axis, [index] * size)})
+            every = picked(label, _along(axis, [index] * size))
             says = "{axis} {i} of {it} is used for every {axis}"
             yield StepEdit("part-of-{it}-for-all", says, {label: every}, words, 2)
         for first, second in combinations(range(size), 2) if size > 2 else ():
             order = list(range(size))
             order[first], order[second] = second, first
-            swapped = Node("getitem", (label,), {"key": _along(axis, order)})
+            swapped = picked(label, _along(axis, order))
             says = f"{{axis}} {first} and {second} of {{it}} change places"
             words = {"it": tensor, "axis": (label, axis)}
             yield StepEdit("parts-of-{it}-swapped", says, {label: swapped}, words, 3)
@@ -89,14 +97,14 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
             key = _shifted(node.options["key"], shift)
             if key is not None:
                 says = "{it} is read one position too " + ("early" if shift < 0 else "late")
-                shifted: Changes = {number: Node("getitem", (0,), {"key": key})}
+                shifted: Changes = {number: picked(0, key)}
                 yield StepEdit("position-shifted", says, shifted, {"it": node.operands[0]}, cost, "shifted")
         yield from _other_places(number, tensor)
     left, words = node.operands[0], {"a": node.operands[0], "b": node.operands[-1]}
     for square in (left, tensor) if node.operation == "matmul" else ():
         if len(square.shape) < 2 or square.shape[-2] != square.shape[-1]:
             continue
-        eye = Node("constant", (0,), {"value": np.broadcast_to(np.eye(square.shape[-1]), square.shape)})
+        eye = constant(0, np.broadcast_to(np.eye(square.shape[-1]), square.shape))
         if square is left:
             own = Node("matmul", (Node("multiply", (0, eye), {}), 1), {})
             says = "each row of {b} is weighted by its own entry of {a} alone, not the sum of all"
@@ -105,31 +113,28 @@ def positions(number: int, tensor: HandTensor, *, heads: bool) -> Iterator[StepE
             says = "only equal positions of {a} and {b} are multiplied, not each with each"
         cause = "own-row-alone" if square is left else "equal-positions-alone"
         yield StepEdit(cause, says, {number: own}, words, 2)
+    if node.operation == "reshape" and len(node.operands[0].shape) > 1:
+        part = Node("reshape", (transposed(0),), node.options)
+        yield StepEdit("read-by-columns", "{a} is read column by column", {number: part}, words, 2)
     if node.operation == "reshape" and heads:
         before, after = node.operands[0].shape, tensor.shape
-        turn = {"axis1": -2, "axis2": -1}
         if len(after) == len(before) + 1 and after[:-2] == before[:-1]:
             wide = Node("reshape", (0,), {"shape": (*after[:-2], after[-1], after[-2])})
             says = "the columns are dealt out in turn; each head takes a block of them"
-            yield StepEdit("heads-interleaved", says, {number: Node("transpose", (wide,), turn)}, {})
+            yield StepEdit("heads-interleaved", says, {number: transposed(wide)}, {})
         if len(before) == len(after) + 1 and before[:-2] == after[:-1]:
-            turned = Node("reshape", (Node("transpose", (0,), turn),), node.options)
+            turned = Node("reshape", (transposed(0),), node.options)
             says = "the heads are interleaved; they must be put side by side"
             yield StepEdit("heads-interleaved", says, {number: turned}, {})
             turned = Node("reshape", (Node("flip", (0,), {"axis": -2}),), node.options)
-            yield StepEdit(
-                "joined-in-other-order",
-                "the heads are joined in the other order",
-                {number: turned},
-                {},
-            )
+            says = "the heads are joined in the other order"
+            yield StepEdit("joined-in-other-order", says, {number: turned}, {})
             count = Node("sum", (0,), {"axis": -2, "keepdims": True})
-            mean = Node("divide", (count, Node("constant", (0,), {"value": float(before[-2])})), {})
+            mean = Node("divide", (count, constant(0, float(before[-2]))), {})
             spread = Node("expand", (mean,), {"shape": before})
             part = Node("reshape", (spread,), node.options)
-            yield StepEdit(
-                "heads-averaged", "the heads are averaged; they must be put side by side", {number: part}, {}
-            )
+            says = "the heads are averaged; they must be put side by side"
+            yield StepEdit("heads-averaged", says, {number: part}, {})
 
 
 def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -142,10 +147,42 @@ def _other_places(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     halves = [(slice(None, half), "first"), (slice(half, None), "second")]
     for (taken, word), cost in zip(halves if first else reversed(halves), (1, 2), strict=True):
         says = f"the {word} half of {{it}} is taken, not every second one"
-        part: Changes = {number: Node("getitem", (0,), {"key": taken})}
+        part: Changes = {number: picked(0, taken)}
         yield StepEdit("half-of-{it}", says, part, words, cost, "halves")
     every: Changes = {number: 0}
     yield StepEdit("all-of-{it}", "all of {it} are taken, not every second one", every, words)
+
+
+def borders(graph: StepGraph, rows: list[dict[str, Any]]) -> Iterator[StepEdit]:
+    """What a kernel slides over with another border than was asked for: the mechanism is run again."""
+    name = next((name for name in SLID if name in graph.case.inputs), "")
+    if not name or "padding" not in graph.case.options:
+        return
+    tensor, wide = graph.known[name], graph.case.options["padding"]
+    array, axes = tensor.array, (-1,) if name == "signal" else (-2, -1)
+    taps = next(graph.known[x].shape[-1] for x in ("kernel", "kernels") if x in graph.known)
+    for row in (row for row in rows if row["padded"] == bool(wide)):
+        for along, where in ALONG_AXES.items() if len(axes) > 1 else [((-1,), "")]:
+            many = [end * (wide or taps - 1) for end in row["ends"]]
+            ends = [many if axis - array.ndim in along else (0, 0) for axis in range(array.ndim)]
+            mode: Any
+            mode, value = ("constant", 1.0) if row["mode"] == "ones" else (row["mode"], 0.0)
+            values = {"constant_values": value} if mode == "constant" else {}
+            changed = {name: np.pad(array, ends, mode, **values), "padding": 0}
+            cause, cost = f"border-{row['mode']}", row["cost"] + bool(where)
+            yield StepEdit(cause, row["says"] + where, {}, {}, cost, "border", changed)
+    for first, last, says in ((1, 0, "the first"), (0, 1, "the last"), (1, 1, "the first and the last")):
+        for axis in axes:
+            kept = {name: array.take(range(first, array.shape[axis] - last), axis)}
+            word = "position" if len(axes) == 1 else "column" if axis == -1 else "row"
+            said = f"{says} {word} of {{it}} is left out"
+            yield StepEdit("end-of-{it}-left-out", said, {}, {"it": tensor}, 2, "border", kept)
+    if "kernel" in graph.known:
+        gaps = graph.known["kernel"].array
+        for axis in axes:
+            gaps = np.insert(gaps, range(1, gaps.shape[axis]), 0.0, axis)
+        says = "a position is left out between the taps of the kernel"
+        yield StepEdit("kernel-with-gaps", says, {}, {}, 2, "", {"kernel": gaps})
 
 
 def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
@@ -154,9 +191,16 @@ def terms_left_out(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     axis = options.get("axis") if tensor.node.operation == "sum" else None
     if not isinstance(axis, int) or operand.shape[axis] < 2:
         return
+    count = operand.shape[axis]
+    if count <= MANY:
+        keys = [_along(axis % len(operand.shape), slice(i, i + 1)) for i in range(count)]
+        terms = [picked(0, key) for key in keys]
+        product = reduce(lambda left, right: Node("multiply", (left, right), {}), terms)
+        says, whole = "the terms are multiplied; they must be added", Node("sum", (product,), options)
+        yield StepEdit("product-for-sum", says, {number: whole}, {}, 2)
     for index, word in ((slice(1, None), "first"), (slice(None, -1), "last")):
         key = _along(axis % len(operand.shape), index)
-        part = Node("sum", (Node("getitem", (0,), {"key": key}),), options)
+        part = Node("sum", (picked(0, key),), options)
         yield StepEdit(f"{word}-left-out", f"the {word} term of the sum is left out", {number: part}, {}, 1)
 
 
@@ -169,18 +213,14 @@ def powers(graph: StepGraph) -> Iterator[StepEdit]:
     if sorted(exponents) != list(range(len(exponents))):
         return
     it, label = itself(result), graph.leaves[0]
-    count = Node("constant", (it,), {"value": np.reshape(np.array(exponents, float), result.shape)})
+    count = constant(it, np.reshape(np.array(exponents, float), result.shape))
     nothing, words = Node("subtract", (it, it), {}), {"a": graph.known[label]}
-    zero = Node("constant", (it,), {"value": np.reshape([float(x == 0) for x in exponents], result.shape)})
+    zero = constant(it, np.reshape([float(x == 0) for x in exponents], result.shape))
     for cause, says, part in (
         ("exponents-for-powers", "the exponents are given, not the powers", count),
         ("one-power-for-all", "{a} itself stands there for every power", Node("add", (nothing, label), {})),
         ("power-backwards", "base and exponent change places", Node("power", (count, label), {})),
-        (
-            "power-zero-as-zero",
-            "the power with exponent 0 is taken as 0; it is 1",
-            Node("subtract", (it, zero), {}),
-        ),
+        ("power-zero-as-zero", "the power of 0 is taken as 0; it is 1", Node("subtract", (it, zero), {})),
     ):
         yield StepEdit(cause, says, {number: part}, words, 1)
 
@@ -219,13 +259,16 @@ def parts_side_by_side(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
     for place in places:
         kept = tuple(i for i in places if i != place)
         words = {"a": operands[place], "i": str(place)}
-        says = (
-            "{a} is left out"
-            if len(operands) != len({o.node for o in operands}) or operands[place].array.size == 1
-            else "part {i} is left out"
-        )
+        named = len(operands) != len({o.node for o in operands}) or operands[place].array.size == 1
+        says = "{a} is left out" if named else "part {i} is left out"
         node = Node("cat", kept, tensor.node.options)
         yield StepEdit("{a}-left-out", says, {number: node}, words)
+    for i, j in combinations(places, 2) if operands[0].array.size == 1 else ():
+        joined: Any = Node("multiply", (i, j), {})
+        kept = tuple(joined if x == i else x for x in places if x != j)
+        words = {"a": operands[i], "b": operands[j]}
+        says, node = "{a} and {b} are joined to one", Node("cat", kept, tensor.node.options)
+        yield StepEdit("{a}-and-{b}-joined", says, {number: node}, words, 2)
     for order in permutations(places) if len(operands) <= 4 else (tuple(reversed(places)),):
         if order != tuple(places):
             node = Node("cat", order, tensor.node.options)
@@ -238,10 +281,10 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
     it = itself(result)
     if len(result.shape) > 1 and result.shape[-1] == result.shape[-2]:
         eye = np.eye(result.shape[-1])
-        like = Node("constant", (it,), {"value": 1 - eye})
+        like = constant(it, 1 - eye)
         says = "the diagonal is left at 0"
         yield StepEdit("diagonal-left-out", says, {number: Node("multiply", (it, like), {})}, {}, 3)
-        like = Node("constant", (it,), {"value": np.broadcast_to(eye, result.shape)})
+        like = constant(it, np.broadcast_to(eye, result.shape))
         yield StepEdit("diagonal-alone", "1 stands on the diagonal, 0 elsewhere", {number: like}, {}, 2)
     places = range(len(result.shape))
     if len(places) == 2 and (result.array == 0).any() and result.shape[1] > 2:
@@ -252,9 +295,9 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
             (-stride, "rows-shifted-twice", "each row is shifted twice as far as it must be"),
             (2 * stride, "rows-shifted-backwards", "the rows are shifted to the left, not to the right"),
         ):
-            sheared = Node("getitem", (it,), {"key": (rows, (columns + shift * rows) % result.shape[1])})
+            sheared = picked(it, (rows, (columns + shift * rows) % result.shape[1]))
             inside = (columns + shift * rows < result.shape[1]) & (columns + shift * rows >= 0)
-            cut = Node("multiply", (sheared, Node("constant", (it,), {"value": inside.astype(float)})), {})
+            cut = Node("multiply", (sheared, constant(it, inside.astype(float))), {})
             yield from (StepEdit(cause, says, {number: whole}, {}, 2) for whole in (sheared, cut))
     for axis, size in enumerate(result.shape):
         if not 2 <= size <= MANY:
@@ -265,22 +308,26 @@ def result_slices(graph: StepGraph) -> Iterator[StepEdit]:
         yield StepEdit("{axis}s-reversed", says, turned, words, 1, "reversed")
         for index in (0, size - 1) if result.node.operation != "cat" else ():
             key = _along(axis, [i for i in range(size) if i != index])
-            part: Changes = {number: Node("getitem", (it,), {"key": key})}
+            part: Changes = {number: picked(it, key)}
             yield StepEdit("part-missing", f"{{axis}} {index} is missing", part, words, 1)
         for index in range(size):
-            every: Changes = {number: Node("getitem", (it,), {"key": _along(axis, [index] * size)})}
+            every: Changes = {number: picked(it, _along(axis, [index] * size))}
             yield StepEdit("part-repeated", f"every {{axis}} is a copy of {{axis}} {index}", every, words, 3)
+        total = Node("sum", (it,), {"axis": axis, "keepdims": True})
+        total = Node("expand", (total,), {"shape": result.shape})
+        mean = Node("divide", (total, constant(it, float(size))), {})
+        for part_of, word in ((mean, "mean"), (total, "sum")):
+            says = f"every {{axis}} is the {word} of all"
+            yield StepEdit(f"{word}-repeated", says, {number: part_of}, words, 3)
         for shift in (1, -1):
             kept = [0.0 if i - shift not in range(size) else 1.0 for i in range(size)]
-            factor = Node(
-                "constant", (it,), {"value": np.reshape(kept, [-1 if a == axis else 1 for a in places])}
-            )
-            rolled = Node("getitem", (it,), {"key": _along(axis, np.roll(np.arange(size), shift).tolist())})
+            factor = constant(it, np.reshape(kept, [-1 if a == axis else 1 for a in places]))
+            rolled = picked(it, _along(axis, np.roll(np.arange(size), shift).tolist()))
             says = f"everything stands one {{axis}} too {'late' if shift > 0 else 'early'}"
             for shifted in (rolled, Node("multiply", (rolled, factor), {})):
                 yield StepEdit("result-shifted", says, {number: shifted}, words, 2, "shifted")
         for source, target in permutations(range(size), 2):
             key = _along(axis, [source if i == target else i for i in range(size)])
-            part = {number: Node("getitem", (it,), {"key": key})}
+            part = {number: picked(it, key)}
             says = f"{{axis}} {target} is a copy of {{axis}} {source}"
             yield StepEdit("part-copied", says, part, words, 2)

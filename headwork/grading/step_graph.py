@@ -12,7 +12,7 @@ from headwork.exercises.case import Case, Edit, NotApplicable, Steps
 from headwork.exercises.formulas import FORMULAS
 from headwork.grading.wording import Wording
 from headwork.numbers import HandTensor
-from headwork.numbers.graph import OperationEdit, operations_up_to, rebuild
+from headwork.numbers.graph import OperationEdit, operations_between, rebuild
 from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
@@ -32,7 +32,7 @@ class StepEdit(NamedTuple):
     says: str
     changes: Changes
     words: Mapping[str, Any]
-    cost: int = 1
+    cost: float = 1
     charge: str = ""
     options: Mapping[str, Any] = {}
 
@@ -40,6 +40,19 @@ class StepEdit(NamedTuple):
 def itself(tensor: HandTensor) -> Node:
     """An operation in terms of its own operands."""
     return Node(tensor.node.operation, tuple(range(len(tensor.node.operands))), tensor.node.options)
+
+
+def constant(like: Any, value: Any) -> Node:
+    """A number, of the kind of another part."""
+    return Node("constant", (like,), {"value": value})
+
+
+def picked(part: Any, key: Any) -> Node:
+    return Node("getitem", (part,), {"key": key})
+
+
+def transposed(part: Any) -> Node:
+    return Node("transpose", (part,), {"axis1": -2, "axis2": -1})
 
 
 @dataclass(frozen=True)
@@ -141,9 +154,7 @@ def step_graph(case: Case, path: str, base: Steps) -> StepGraph | None:
     later = {
         name: tensor.labelled(name) for name, tensor in steps.items() if name not in known and name != path
     }
-    return StepGraph(
-        case, path, base, operations_up_to(step, lambda tensor: bool(tensor.label)), known, later
-    )
+    return StepGraph(case, path, base, operations_between(step), known, later)
 
 
 def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[str, str]:
@@ -152,15 +163,11 @@ def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[s
     def word(value: Any, inner: bool) -> str:
         if isinstance(value, tuple):
             label, axis = value
-            axes, count = (
-                wording.axes(label),
-                len(graph.result.shape if label == graph.path else graph.known[label].shape),
-            )
-            if count <= 2 or len(axes) != count:
-                return (
-                    "number" if count == 1 else "row" if axis == count - 2 else "column" if axis else "part"
-                )
-            return axes[axis].replace("_", " ")
+            axes, tensor = wording.axes(label), graph.known.get(label, graph.result)
+            count = len(tensor.shape)
+            if count > 2 and len(axes) == count:
+                return axes[axis].replace("_", " ")
+            return "number" if count == 1 else "row" if axis == count - 2 else "column" if axis else "part"
         if isinstance(value, str):
             return value
         return wording.formula(value, inner) if inner else wording.name(value)
@@ -168,7 +175,8 @@ def describe_edit(edit: StepEdit, graph: StepGraph, wording: Wording) -> tuple[s
     names = {key: word(value, False).strip("()").replace(" ", "-") for key, value in edit.words.items()}
     cause = edit.cause.format(**names)
     sentence = edit.says.format(**{key: word(value, True) for key, value in edit.words.items()})
-    whole = set(edit.says) & set(":;") or edit.options or any(isinstance(key, str) for key in edit.changes)
+    whole = bool(set(edit.says) & set(":;") or edit.cause == "other-formula" or edit.options)
+    whole = whole or any(isinstance(key, str) for key in edit.changes)
     edited = None if whole else graph.apply(edit)
     if edited is not None:
         wrong, right = wording.formula(edited), wording.formula(graph.result)

@@ -7,39 +7,15 @@ import numpy as np
 
 from headwork.documents.formulas import plain_formula
 from headwork.documents.writing import number_text
+from headwork.files import own_toml
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Number, Tree, in_text, operation
 from headwork.numbers.operations import OPERATIONS
 
 LONGEST = 44  # a longer formula is not written out
-KINDS = {
-    "add": "sum",
-    "subtract": "difference",
-    "multiply": "product",
-    "matmul": "product",
-    "divide": "quotient",
-    "power": "power",
-    "negative": "negative",
-    "exp": "exp",
-    "sqrt": "sqrt",
-}
-FUNCTIONS = {"sum": "Σ", "amax": "max", "relu": "max(0)", "cat": "join", "greater": "positive", "abs": "abs"}
-WORDS = {
-    "add": "sum",
-    "subtract": "difference",
-    "multiply": "product",
-    "matmul": "product",
-    "divide": "quotient",
-    "sqrt": "root",
-    "exp": "exponential",
-    "softmax": "softmax",
-    "amax": "largest",
-    "floor": "rounding",
-    "power": "power",
-    "masked_fill": "masked scores",
-    "tril": "mask",
-}
+CALLED: dict[str, dict[str, str]] = own_toml(__file__, "words.toml")
+KINDS, FUNCTIONS, WORDS = CALLED["kinds"], CALLED["functions"], CALLED["words"]
 
 
 def points_text(points: float) -> str:

@@ -1,5 +1,6 @@
 """A wrong step beside what it should be, and what is said about it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,9 @@ import numpy as np
 
 from headwork.exercises.case import Array, Steps
 from headwork.grading.answers import Entries, mismatches, tolerance
+
+PARTS, GRID = (1, 2, 3, 4, 6, 8, 12), 2e-3  # numbers that are all thirds or quarters say less
+TYPICAL = 5.0  # bits of a slip by one, by the sign; by more it is rarer
 
 
 @dataclass(frozen=True)
@@ -75,3 +79,97 @@ class WrongStep:
             return False
         allowed = tolerance(entries, self.digits) + slack
         return not (mismatches(entries, value, allowed) & ~entries.blank).any()
+
+
+class Target:
+    """The numbers of a wrong step, ready to be compared with many values."""
+
+    def __init__(self, wrong: WrongStep) -> None:
+        self.wrong = wrong
+        self.values = wrong.entries.values
+        self.allowed = wrong.allowed * (1 + 1e-6)
+        self.written = ~wrong.entries.blank
+        self.empty = self.values.size > 1 and bool((self.values == self.values.flat[0]).all())
+
+    def meets(self, value: Array, slack: Any = 0.0) -> bool:
+        if value.shape != self.values.shape:
+            return value.size == self.values.size and self.wrong.matches(value, slack)
+        return bool(self._near(value, slack).all())
+
+    def _near(self, value: Array, slack: Any = 0.0) -> Array:
+        with np.errstate(all="ignore"):
+            near = np.abs(self.values - value) <= self.allowed + slack + 1e-12 * np.abs(value)
+        near &= np.isfinite(value)
+        hidden = np.isnan(value).all(-1, keepdims=True) & (self.values == 0) if value.ndim > 1 else False
+        hidden &= value.shape[-1:] != (1,)  # what is left of a row in which all is hidden
+        return near | (value == self.values) | hidden | ~self.written
+
+    def which(self, stack: Array) -> Array:
+        """Which values of a stack are these numbers, in the order in which they are written."""
+        if stack[0].size != self.values.size:
+            return np.zeros(len(stack), bool)
+        with np.errstate(all="ignore"):
+            near = np.abs(self.values.ravel() - stack.reshape(len(stack), -1)) <= self.allowed.ravel()
+        return (near | ~self.written.ravel()).all(-1)
+
+    def partly(self, value: Array) -> str:
+        """In which rows, columns or heads a value gives the wrong numbers, where all others are right."""
+        if not self.places or value.shape != self.values.shape:
+            return ""
+        near = self._near(value)
+        return next((where for where, cells in self.places if near[cells].all()), "")
+
+    @cached_property
+    def places(self) -> list[tuple[str, Array]]:
+        """The sets of rows, columns or heads that hold all wrong numbers and not all of them."""
+        cells, found = self.wrong.cells, list[tuple[str, Array]]()
+        if cells.shape != self.wrong.reference.shape or cells.sum() < 2:
+            return []
+        for axis, size in enumerate(cells.shape):
+            held = cells.any(tuple(i for i in range(cells.ndim) if i != axis))
+            if 0 < held.sum() < size and cells.size > size:
+                inside = np.flatnonzero(held) if held.sum() < max(2, size - 1) else np.flatnonzero(~held)
+                only = "only in" if inside[0] in np.flatnonzero(held) else "not in"
+                shape = [size if i == axis else 1 for i in range(cells.ndim)]
+                mask = np.broadcast_to(held.reshape(shape), cells.shape)
+                found.append((f"{only} {{axis_{axis}}} {' and '.join(map(str, inside))}", mask))
+        if cells.ndim > 1 and cells.shape[-1] == cells.shape[-2]:
+            square = np.ones(cells.shape)
+            for where, kept in (
+                ("on the diagonal", np.tril(np.triu(square))),
+                ("above the diagonal", np.triu(square, 1)),
+                ("below the diagonal", np.tril(square, -1)),
+                ("beside the diagonal", np.triu(square, 1) + np.tril(square, -1)),
+            ):
+                if not (cells & (kept == 0)).any():
+                    found.append((f"only {where}", kept > 0))
+        return found
+
+    @cached_property
+    def information(self) -> float:
+        """How many bits the wrong numbers hold: each different one, by its range and its digits."""
+        values, right = self.values, self.wrong.reference
+        cells = self.wrong.cells if self.wrong.cells.shape == values.shape else np.ones(values.shape, bool)
+        finite = np.concatenate([x[np.isfinite(x)].ravel() for x in (values, right)])
+        span = float(np.max(np.abs(finite), initial=0)) + (float(np.ptp(finite)) if values.size > 1 else 0)
+        unit = 2 * float(np.max(self.wrong.allowed))
+        off = {parts: np.abs(finite * parts - np.round(finite * parts)) for parts in PARTS}
+        grid = (1 / parts for parts in PARTS if (off[parts] < GRID).all())
+        unit = max(unit, next(grid, 0.0))  # thirds or quarters say less than their digits
+        numbers = [round(float(x) / unit) for x in values[cells & self.written] if math.isfinite(x)]
+        different, right_ones = len(set(numbers)), min(values.size - len(numbers), 8)
+        # The place of a number says something too: the same one again, or that a cell stays right.
+        information = different * math.log2(1 + span / unit) + (len(numbers) - different) + right_ones / 2
+        return float(information + (0 if values.shape == right.shape else 6))  # few edits give another shape
+
+    @cached_property
+    def slip(self) -> float:
+        """The probability of a slip: only one number is wrong, by a digit, by its sign or by little."""
+        cells, right = self.wrong.cells, self.wrong.reference
+        if cells.sum() != 1 or cells.shape != right.shape or not np.isfinite(self.values[cells][0]):
+            return 0.0
+        value, meant = float(self.values[cells][0]), float(right[cells][0])
+        if value == -meant or any(abs(abs(value - meant) - 10.0**k) < 1e-9 for k in range(-3, 4)):
+            return float(2.0**-TYPICAL)
+        near = float(2.0 ** -(TYPICAL - 2) / (1 + abs(value - meant)) ** 2)
+        return near if value == round(value) else 0.0

@@ -85,6 +85,9 @@ TURNS = Exercise(
 )
 STATES = [TURNS.key[f"step {t}/state"] for t in (0, 1)]
 TURNED = np.array([STATES[0] @ [1, 2] / (2 + 2), STATES[1] @ [3, 1] / (9 + 5)])
+SLIDING = Exercise(
+    "convolution-1d", {"signal": "2 5 1 7 4", "kernel": "2 -1 3"}, {"padding": 1}, points={"output": 1}
+)
 FAMILIES = {
     "an operand left out": (ATTENTION, "query", X, "W_q-left-out"),
     "applied twice": (ATTENTION, "query", X @ W_Q.T @ W_Q.T, "W_q-applied-twice"),
@@ -136,6 +139,21 @@ FAMILIES = {
     "a mean for all": (LAYER, "centred", TOKENS - TOKENS.mean(), "mean-of-mean-for-all"),
     "positions without the ends": (LONG, "convolution", 5 * (21 - 5 + 1) * 6 * 6, "tokens-without-ends"),
     "exponents for powers": (POWERS, "powers", [3, 2, 1, 0], "exponents-for-powers"),
+    "another function": (ATTENTION, "weights", 1 / (1 + np.exp(-S)), "other-formula"),
+    "a function of a part": (
+        ATTENTION,
+        "scores",
+        Q @ (K / np.linalg.norm(K, axis=-1)[:, None]).T / 8,
+        "other-formula",
+    ),
+    "a formula of other steps": (LAYER, "output", TOKENS + CENTRED / DEVIATION * 2, "other-formula"),
+    "in one row only": (ATTENTION, "weights", np.stack([A[0], S[1], A[2]]), "softmax-left-out"),
+    "another border": (
+        SLIDING,
+        "output",
+        np.convolve([2, 2, 5, 1, 7, 4, 4], [3, -1, 2], "valid"),
+        "border-edge",
+    ),
     "the same at every turn": (TURNS, "output", TURNED, "state-transposed"),
 }
 
@@ -156,8 +174,8 @@ def test_a_sentence_shows_both_formulas() -> None:
 
 
 def test_two_edits_at_once() -> None:
-    (cause,) = marked(ATTENTION, scores=X @ X.T / 8).step("scores").causes
-    assert cause.slug == "query-with-itself + tokens-for-query"
+    (cause,) = marked(MOVED, **{"after/scores": Q @ (K - DELTA).T}).step("after/scores").causes
+    assert set(cause.slug.split(" + ")) == {"delta-subtracted", "0.125-left-out"}
 
 
 def test_numbers_that_cannot_tell_name_both() -> None:
@@ -197,6 +215,19 @@ def test_one_edit_in_several_steps_is_charged_once() -> None:
     mark = marked(ATTENTION, query=X, key=X, value=X)
     assert [mark.step(path).state for path in ("query", "key", "value")] == ["wrong", "again", "again"]
     assert mark.max_points - mark.points == 1
+
+
+def test_one_edit_with_another_operand_is_charged_once() -> None:
+    mark = marked(ATTENTION, key=Q @ W_K.T, value=Q @ W_K.T @ W_V.T)  # each made from the result before
+    assert [mark.step(path).state for path in ("key", "value")] == ["wrong", "again"]
+
+
+def test_no_sentence_is_said_twice() -> None:
+    _, answers = making.read()
+    for row in answers[::40]:
+        exercise = next(x for x in making.read()[0] if x["exercise"] == row["answer"])
+        for step in grade(making.exercise(exercise), row["steps"]).steps:
+            assert len({cause.sentence for cause in step.causes}) == len(step.causes)
 
 
 def test_a_name_that_a_correct_step_contradicts_gives_way() -> None:

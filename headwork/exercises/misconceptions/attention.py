@@ -7,36 +7,25 @@ import numpy as np
 
 from headwork.exercises.case import RunView
 from headwork.exercises.misconceptions import softmax
-from headwork.exercises.misconceptions.registry import misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
 
 PROJECTED_ATTENTIONS = ("self-attention", "cross-attention", "multi-head-attention")
 ATTENTIONS = ("attention", *PROJECTED_ATTENTIONS)
 ALL_ATTENTIONS = (*ATTENTIONS, "beta-limits", "sensitivity", "copying")
 SELF_ATTENTIONS = ("self-attention", "multi-head-attention", "copying")
 
-TWO_TOKENS = {"mechanism": "attention", "query": "1 0; 0 2", "key": "1 1; 0 1", "value": "1 0; 0 2"}
-LIMITS_EXAMPLE = {**TWO_TOKENS, "mechanism": "beta-limits"}
-CROSS_EXAMPLE = {"mechanism": "cross-attention", "tokens": "1 0; 0 2", "memory": "1 1; 0 1"}
-BETA_1 = {**TWO_TOKENS, "beta": 1}
-MATRICES = {"tokens": "1 0; 0 1", "W_q": "1 1; 0 1", "W_k": "1 0; 2 1", "W_v": "0 1; 1 1"}
-PROJECTED_TOKENS = {"mechanism": "self-attention", **MATRICES}
-TWO_HEADS = {"mechanism": "multi-head-attention", "heads": 2, **MATRICES, "W_o": "1 1; 0 2"}
-
 
 # --- scores -------------------------------------------------------------------------------------
-@misconception(on=(*ATTENTIONS, "sensitivity"), at="scores", counter_example=TWO_TOKENS)
-def no_scaling(run: RunView) -> Any:
-    """the scores are not scaled: they are Q K^T without beta"""
-    return run.current / softmax.scale(run) if softmax.scale(run) != 1 else None
+formulas(SENTENCES, on=(*ATTENTIONS, "sensitivity"), counter_example="two-tokens")(
+    no_scaling=("scores", lambda run: run.current / softmax.scale(run) if softmax.scale(run) != 1 else None),
+    scaled_by_width=(
+        "scores",
+        lambda run: None if run.has("beta") else run.current / math.sqrt(run.query.shape[-1]),
+    ),
+)
 
 
-@misconception(on=(*ATTENTIONS, "sensitivity"), at="scores", counter_example=TWO_TOKENS)
-def scaled_by_width(run: RunView) -> Any:
-    """the scores are divided by d_k, not by its square root"""
-    return None if run.has("beta") else run.current / math.sqrt(run.query.shape[-1])
-
-
-@misconception(on=PROJECTED_ATTENTIONS, at="scores", counter_example=TWO_HEADS)
+@misconception(on=PROJECTED_ATTENTIONS, at="scores", counter_example="two-heads")
 def scaled_by_whole_width(run: RunView) -> Any:
     """the scores are divided by the root of the whole width, not of the width of one head"""
     head_width, width = run.query.shape[-1], run.tokens.shape[-1]
@@ -45,13 +34,13 @@ def scaled_by_whole_width(run: RunView) -> Any:
     return run.current * math.sqrt(head_width / width)
 
 
-@misconception(on=(*ATTENTIONS, "sensitivity"), at="scores", counter_example={**TWO_TOKENS, "beta": 2})
+@misconception(on=(*ATTENTIONS, "sensitivity"), at="scores", counter_example="temperature-for-beta")
 def temperature_for_beta(run: RunView) -> Any:
     """beta is taken for a temperature: the scores are divided by it instead of multiplied"""
     return run.current / run.beta**2 if run.has("beta") and run.beta != 1 else None
 
 
-@misconception(on=("beta-limits",), at="weights", counter_example=LIMITS_EXAMPLE)
+@misconception(on=("beta-limits",), at="weights", counter_example="limits")
 def limits_exchanged(run: RunView) -> Any:
     """the limits are swapped: beta is taken for a temperature"""
     scores = run.query @ run.key.T
@@ -62,41 +51,29 @@ def limits_exchanged(run: RunView) -> Any:
     )
 
 
-@misconception(on=ALL_ATTENTIONS, at="scores", counter_example=BETA_1)
-def wrong_sign(run: RunView) -> Any:
-    """the scores have the wrong sign"""
-    return -run.current
+formulas(SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1")(
+    wrong_sign=("scores", lambda run: -run.current),
+    scores_transposed=("scores", lambda run: np.swapaxes(run.current, -1, -2)),
+)
 
 
-@misconception(on=ALL_ATTENTIONS, at="scores", counter_example=BETA_1)
-def scores_transposed(run: RunView) -> Any:
-    """the scores are transposed: K Q^T for Q K^T"""
-    return np.swapaxes(run.current, -1, -2)
-
-
-@misconception(on=("attention", "self-attention"), at="scores", counter_example=BETA_1)
+@misconception(on=("attention", "self-attention"), at="scores", counter_example="beta-1")
 def features_compared(run: RunView) -> Any:
     """each score compares features, not tokens: Q^T K for Q K^T"""
     return np.swapaxes(run.query, -1, -2) @ run.key * softmax.scale(run)
 
 
 # --- softmax ------------------------------------------------------------------------------------
-@misconception(on=ALL_ATTENTIONS, at="weights", counter_example=BETA_1, evidence=softmax.row_sums)
-def softmax_over_columns(run: RunView) -> Any:
-    """the softmax runs down the columns instead of along the rows"""
-    return softmax.over_axis(run, (-2,))
-
-
-@misconception(on=ALL_ATTENTIONS, at="weights", counter_example=BETA_1, evidence=softmax.row_sums)
-def softmax_over_everything(run: RunView) -> Any:
-    """the softmax runs over the whole matrix instead of along each row"""
-    return softmax.over_axis(run, (-2, -1))
+formulas(SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1", evidence=softmax.row_sums)(
+    softmax_over_columns=("weights", lambda run: softmax.over_axis(run, (-2,))),
+    softmax_over_everything=("weights", lambda run: softmax.over_axis(run, (-2, -1))),
+)
 
 
 @misconception(
     on=(*ATTENTIONS, "sensitivity", "copying"),
     at="weights",
-    counter_example=BETA_1,
+    counter_example="beta-1",
     evidence=softmax.row_sums,
 )
 def no_normalisation(run: RunView) -> Any:
@@ -104,27 +81,27 @@ def no_normalisation(run: RunView) -> Any:
     return np.exp(softmax.masked_scores(run))
 
 
-@misconception(on=(*ATTENTIONS, "sensitivity", "copying"), at="weights", counter_example=BETA_1)
+@misconception(on=(*ATTENTIONS, "sensitivity", "copying"), at="weights", counter_example="beta-1")
 def exponential_dropped(run: RunView) -> Any:
     """the exponential is left out: each score is divided by the sum of its row"""
     return softmax.normalise(_finite_scores(run))
 
 
-@misconception(on=(*ATTENTIONS, "sensitivity", "copying"), at="weights", counter_example=BETA_1)
+@misconception(on=(*ATTENTIONS, "sensitivity", "copying"), at="weights", counter_example="beta-1")
 def exp_zero_is_zero(run: RunView) -> Any:
     """e^0 is taken for 0, but it is 1"""
     scores = softmax.masked_scores(run)
     return softmax.normalise(np.where(scores == 0, 0, np.exp(scores)))
 
 
-@misconception(on=ALL_ATTENTIONS, at="weights", counter_example={**BETA_1, "query": "0 0; 0 2"})
+@misconception(on=ALL_ATTENTIONS, at="weights", counter_example="zero-row-gives-zero")
 def zero_row_gives_zero(run: RunView) -> Any:
     """a row of equal scores is given weights 0; softmax gives equal weights"""
     scores = softmax.masked_scores(run)
     return np.where(np.all(scores == 0, axis=-1, keepdims=True), 0, run.current)
 
 
-@misconception(on=SELF_ATTENTIONS, at="weights", counter_example=PROJECTED_TOKENS)
+@misconception(on=SELF_ATTENTIONS, at="weights", counter_example="projected-tokens")
 def own_token_left_out(run: RunView) -> Any:
     """the token itself is left out of the softmax"""
     scores = softmax.masked_scores(run)
@@ -133,9 +110,7 @@ def own_token_left_out(run: RunView) -> Any:
     return softmax.normalise(np.exp(np.where(np.eye(scores.shape[-1], dtype=bool), -np.inf, scores)))
 
 
-@misconception(
-    on=("beta-limits",), at="beta oo/weights", counter_example={**LIMITS_EXAMPLE, "key": "1 1; 1 1"}
-)
+@misconception(on=("beta-limits",), at="beta oo/weights", counter_example="tie-not-shared")
 def tie_not_shared(run: RunView) -> Any:
     """one of several equal best keys takes all the weight; ties are shared"""
     return np.eye(run.current.shape[-1])[np.argmax(run.scores, axis=-1)]
@@ -147,7 +122,7 @@ def _finite_scores(run: RunView) -> Any:
     return np.where(np.isinf(softmax.masked_scores(run)), 0, softmax.masked_scores(run))
 
 
-@misconception(on=(*ATTENTIONS, "beta-limits"), counter_example=PROJECTED_TOKENS)
+@misconception(on=(*ATTENTIONS, "beta-limits"), counter_example="projected-tokens")
 def keys_and_values_swapped(run: RunView) -> Any:
     """keys and values are swapped"""
     first, second = ("W_k", "W_v") if run.has("W_k") else ("key", "value")
@@ -156,7 +131,7 @@ def keys_and_values_swapped(run: RunView) -> Any:
     return {first: getattr(run, second), second: getattr(run, first)}
 
 
-@misconception(on=ATTENTIONS, at="scores, output, per head", counter_example=PROJECTED_TOKENS)
+@misconception(on=ATTENTIONS, at="scores, output, per head", counter_example="projected-tokens")
 def keys_and_values_change_places(run: RunView) -> Any:
     """keys and values change places: the queries are compared with the values, and the keys are averaged"""
     if run.path == "scores":
@@ -166,44 +141,38 @@ def keys_and_values_change_places(run: RunView) -> Any:
     return softmax.mix(run, run.weights, run.key)
 
 
-@misconception(on=(*ATTENTIONS, "beta-limits"), at="output, per head", counter_example=PROJECTED_TOKENS)
+@misconception(on=(*ATTENTIONS, "beta-limits"), at="output, per head", counter_example="projected-tokens")
 def keys_for_values(run: RunView) -> Any:
     """the weights are multiplied by the keys, not by the values"""
     return softmax.mix(run, run.weights, run.key)
 
 
-@misconception(on=("attention", "self-attention", "cross-attention"), at="output", counter_example=BETA_1)
+@misconception(on=("attention", "self-attention", "cross-attention"), at="output", counter_example="beta-1")
 def values_before_softmax(run: RunView) -> Any:
     """the scores are multiplied by V before the softmax, which belongs on the scores alone"""
     return softmax.normalise(np.exp(run.scores @ run.value))
 
 
-@misconception(on=(*ATTENTIONS, "copying"), at="output, per head", counter_example=BETA_1)
+@misconception(on=(*ATTENTIONS, "copying"), at="output, per head", counter_example="beta-1")
 def softmax_forgotten(run: RunView) -> Any:
     """the scores themselves are multiplied by V: there is no softmax"""
     return softmax.mix(run, _finite_scores(run), softmax.values(run))
 
 
-@misconception(on=PROJECTED_ATTENTIONS, counter_example=PROJECTED_TOKENS)
+@misconception(on=PROJECTED_ATTENTIONS, counter_example="projected-tokens")
 def matrix_transposed(run: RunView) -> Any:
     """a matrix is applied transposed: x W for W x, or W x for x W"""
     turned = {name: getattr(run, name).T for name in ("W_q", "W_k", "W_v", "W_o") if run.has(name)}
     return turned or None
 
 
-@misconception(on=PROJECTED_ATTENTIONS, counter_example=PROJECTED_TOKENS)
+@misconception(on=PROJECTED_ATTENTIONS, counter_example="projected-tokens")
 def queries_and_keys_swapped(run: RunView) -> Any:
     """queries and keys are swapped: W_k makes the queries and W_q the keys"""
     return {"W_q": run.W_k, "W_k": run.W_q} if run.has("W_q") and run.has("W_k") else None
 
 
-@misconception(on=("cross-attention",), counter_example=CROSS_EXAMPLE)
-def tokens_and_memory_swapped(run: RunView) -> Any:
-    """the queries come from the memory and the keys from the tokens"""
-    return {"tokens": run.memory, "memory": run.tokens}
-
-
-@misconception(on=("cross-attention",), counter_example=CROSS_EXAMPLE)
-def memory_ignored(run: RunView) -> Any:
-    """the tokens attend to themselves; the keys and values must come from the memory"""
-    return {"memory": run.tokens}
+formulas(SENTENCES, on=("cross-attention",), counter_example="cross")(
+    tokens_and_memory_swapped=("inputs", lambda run: {"tokens": run.memory, "memory": run.tokens}),
+    memory_ignored=("inputs", lambda run: {"memory": run.tokens}),
+)

@@ -11,21 +11,9 @@ POSITIONS = ("sinusoidal-positions",)
 NORMALISED = ("layer-normalisation", "add-and-normalise")
 FEED_FORWARD = ("feed-forward",)
 
-POSITION_EXAMPLE = {"mechanism": "sinusoidal-positions", "places": "1 2", "width": 4}
-TWO_ROWS = {"mechanism": "layer-normalisation", "tokens": "1 5; 2 4"}
-ADDED_EXAMPLE = {"mechanism": "add-and-normalise", "tokens": "1 5; 2 4", "sublayer": "1 0; 0 3"}
-SMALL_LAYER = {
-    "mechanism": "feed-forward",
-    "tokens": "[[1, 2]]",
-    "W_1": "1 -1; 0 -1",
-    "W_2": "1 2; 3 1",
-    "b_1": "1 -1",
-    "b_2": "1 0",
-}
-
 
 # --- positions --------------------------------------------------------------------------------------
-formulas(SENTENCES, on=POSITIONS, counter_example=POSITION_EXAMPLE)(
+formulas(SENTENCES, on=POSITIONS, counter_example="position")(
     sine_and_cosine_swapped=(
         "output",
         lambda run: run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape),
@@ -37,7 +25,7 @@ formulas(SENTENCES, on=POSITIONS, counter_example=POSITION_EXAMPLE)(
 )
 
 
-@misconception(on=POSITIONS, at="output", counter_example=POSITION_EXAMPLE)
+@misconception(on=POSITIONS, at="output", counter_example="position")
 def degrees_for_radians(run: RunView) -> Any:
     """the angles are taken in degrees; they must be in radians"""
     angles = np.deg2rad(run.angles)
@@ -49,7 +37,7 @@ def _rows(run: RunView) -> Any:
     return run.residual if run.has_step("residual") else run.tokens
 
 
-@misconception(on=NORMALISED, at="mean, centred, deviation, normalised, output", counter_example=TWO_ROWS)
+@misconception(on=NORMALISED, at="mean, centred, deviation, normalised, output", counter_example="two-rows")
 def normalised_over_tokens(run: RunView) -> Any:
     """the mean is taken over the tokens; layer normalisation works on each token by itself"""
     rows = _rows(run)
@@ -63,7 +51,7 @@ def normalised_over_tokens(run: RunView) -> Any:
     return steps[run.path]
 
 
-formulas(SENTENCES, on=NORMALISED, counter_example=TWO_ROWS)(
+formulas(SENTENCES, on=NORMALISED, counter_example="two-rows")(
     variance_for_deviation=("deviation", lambda run: run.current**2),
     sample_deviation=(
         "deviation",
@@ -73,9 +61,7 @@ formulas(SENTENCES, on=NORMALISED, counter_example=TWO_ROWS)(
     deviation_of_sum=("deviation", lambda run: run.current * np.sqrt(run.centred.shape[-1])),
 )
 
-formulas(
-    SENTENCES, on=("layer-normalisation",), counter_example={**TWO_ROWS, "scale": "2 1", "shift": "1 3"}
-)(
+formulas(SENTENCES, on=("layer-normalisation",), counter_example="scale-and-shift-swapped")(
     scale_and_shift_swapped=(
         "inputs",
         lambda run: (
@@ -86,13 +72,13 @@ formulas(
 )
 
 
-@misconception(on=("add-and-normalise",), at="residual", counter_example=ADDED_EXAMPLE)
+@misconception(on=("add-and-normalise",), at="residual", counter_example="added")
 def residual_forgotten(run: RunView) -> Any:
     """the residual is left out: the input must be added to the output of the sublayer"""
     return run.sublayer
 
 
-@misconception(on=("add-and-normalise",), at="output", counter_example=ADDED_EXAMPLE)
+@misconception(on=("add-and-normalise",), at="output", counter_example="added")
 def added_after_normalising(run: RunView) -> Any:
     """the input is normalised before the sublayer's output is added; here the sum is normalised"""
     rows = run.tokens
@@ -100,13 +86,13 @@ def added_after_normalising(run: RunView) -> Any:
 
 
 # --- feed-forward -----------------------------------------------------------------------------------
-@misconception(on=FEED_FORWARD, counter_example={**SMALL_LAYER, "W_1": "1 -1; 2 -1"})
+@misconception(on=FEED_FORWARD, counter_example="feed-forward-transposed")
 def feed_forward_transposed(run: RunView) -> Any:
     """a matrix is applied transposed: W x for x W"""
     return {"W_1": run.W_1.T, "W_2": run.W_2.T}
 
 
-formulas(SENTENCES, on=FEED_FORWARD, counter_example=SMALL_LAYER)(
+formulas(SENTENCES, on=FEED_FORWARD, counter_example="small-layer")(
     activation_forgotten=("activated", lambda run: run.hidden),
     absolute_for_positive=("activated", lambda run: np.abs(run.hidden)),
     first_bias_forgotten=("inputs", lambda run: {"b_1": None} if run.has("b_1") else None),
@@ -114,7 +100,7 @@ formulas(SENTENCES, on=FEED_FORWARD, counter_example=SMALL_LAYER)(
 )
 
 
-@misconception(on=FEED_FORWARD, at="output", counter_example={**SMALL_LAYER, "W_2": "1 -2; 3 1"})
+@misconception(on=FEED_FORWARD, at="output", counter_example="output-activated")
 def output_activated(run: RunView) -> Any:
     """the output is clipped at 0 too; the activation stands only between the two layers"""
     return np.maximum(run.current, 0)

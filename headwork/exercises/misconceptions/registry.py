@@ -13,6 +13,7 @@ from headwork.files import own_toml
 Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
 Change = Callable[[RunView], Any]
 SENTENCES: dict[str, str] = own_toml(__file__, "sentences.toml")
+EXAMPLES: dict[str, dict[str, Any]] = own_toml(__file__, "examples.toml")
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,18 @@ def misconception(
     *,
     on: tuple[str, ...],
     at: str = "inputs",
-    counter_example: Mapping[str, Any],
+    counter_example: str,
     evidence: Evidence | None = None,
 ) -> Callable[[Change], Change]:
     """Register a mistake under its function's name; the docstring says what was done.
 
-    ``at`` names the steps that it edits, or the inputs.
+    ``at`` names the steps that it edits, or the inputs; ``counter_example`` an entry of examples.toml.
     """
 
     def decorate(change: Change) -> Change:
         slug, sentence = change.__name__.replace("_", "-"), " ".join((change.__doc__ or "").split())
         edit = Edit(change) if at == "inputs" else Edit(steps=dict.fromkeys(at.split(", "), change))
-        MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, edit, counter_example, evidence)
+        MISCONCEPTIONS[slug] = Misconception(slug, sentence, on, edit, EXAMPLES[counter_example], evidence)
         return change
 
     return decorate

@@ -1,0 +1,218 @@
+"""Formulas that nobody listed, in place of a step or of a part of it: small ones of inputs and earlier steps.
+
+Tried where no edit fits. Those of one shape are worked out at once, as a stack of arrays. The functions that
+may stand in each other's place, such as norms, activations and means, are the rows ``formula`` of edits.toml.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headwork.exercises.case import Array
+from headwork.grading.edits import TABLE, at_every_branch, is_switch, tree
+from headwork.grading.step_graph import UNFIT, StepEdit, StepGraph, itself
+from headwork.numbers import HandTensor
+from headwork.numbers.operations import OPERATIONS, Node, compute
+
+Shape = tuple[int, ...]
+AXES = {-1: "each row of ", -2: "each column of ", (-2, -1): "all of "}
+PAIRS, TURNS = (
+    {row["says"]: tree(row["instead"], 0, {}, {}) for row in TABLE[name]} for name in ("pair", "turn")
+)
+MOST_CELLS, MOST_IN_PLACE = 150, 400  # larger steps are not tried; formulas for one part
+MOST_WORK = 12_000  # operations that are worked out, at most
+
+
+class Part(NamedTuple):
+    """A formula: how it is written and worked out, with its parts in place of {0} and 0; a leaf has none."""
+
+    text: str
+    node: Any
+    parts: tuple[Part, ...] = ()
+
+    def written(self, inner: bool = False) -> str:
+        text = self.text
+        for place, part in enumerate(self.parts):
+            text = text.replace(f"{{{place}}}", part.written(True))
+        return f"({text.rstrip(',')})" if inner and self.parts and " " in text else text
+
+    def nodes(self) -> Any:
+        return _put(self.node, [part.nodes() for part in self.parts]) if self.parts else self.node
+
+    def labels(self) -> set[str]:
+        return set().union(*(part.labels() for part in self.parts)) if self.parts else {self.node}
+
+
+Runs = list[tuple[int, Callable[[int], Part]]]  # the formulas of a stack, made when they are looked at: how
+# many are one function of others, and each of them
+Stacks = dict[Shape, tuple[Runs, Array]]
+
+
+def _part(runs: Runs, index: int) -> Part:
+    for count, made in runs:
+        if index < count:
+            return made(index)
+        index -= count
+    raise IndexError(index)
+
+
+def other_formulas(graph: StepGraph, which: Callable[[Array], Array]) -> Iterator[tuple[StepEdit, bool]]:
+    """The formulas that may give the student's numbers, and whether each is of other numbers than the step's.
+
+    ``which`` says which arrays of a stack are those numbers. The smallest formulas come first.
+    """
+    if not 1 < graph.result.array.size <= MOST_CELLS:
+        return
+    leaves = [(Part(f"{{{x}}}", x), y.array) for x, y in graph.known.items() if not is_switch(y)]
+    turned = [
+        (Part(text, node, (part,)), np.swapaxes(array, *node.options.values()))
+        for part, array in leaves
+        for text, node in TURNS.items()
+        if array.ndim >= -node.options["axis2"]
+    ]
+    last = len(graph.operations) - 1
+    single, both = _stacked(map(_run, leaves)), [*leaves, *turned]
+    functions, pairs = _stacked(_functions(single)), _stacked(_pairs(both, _stacked(map(_run, both))))
+    own = _stacked(_functions(_stacked(_run(leaf) for leaf in leaves if leaf[0].node in graph.leaves)))
+    given = [part for parts, values in single.values() for part in _found(parts, values, which)]
+    yield from ((_edit(graph, part, last, graph.result), False) for part in given)
+    if given or all(isinstance(value, int) for value in graph.case.inputs.values()):
+        return  # sizes are multiplied and added; no function is taken of them
+    most = MOST_WORK // len(graph.operations)
+    yield from ((edit, False) for edit in islice(_exchanged(graph), most))
+    larger = (_stacked(made) for made in (_pairs(both, functions), _functions(pairs)))
+    for number, level in enumerate(([own], [functions, pairs], larger)):
+        found = [part for made in level for stack in made.values() for part in _found(*stack, which)]
+        yield from ((_edit(graph, part, last, graph.result), number > 0) for part in found)
+        if found:
+            return
+        if number == 1:
+            inside = _in_place(graph, [single, functions, pairs])
+            yield from ((edit, True) for edit in islice(inside, most))
+
+
+def _found(parts: Runs, values: Array, which: Callable[[Array], Array]) -> list[Part]:
+    return [_part(parts, int(index)) for index in np.flatnonzero(which(values))]
+
+
+def _edit(graph: StepGraph, part: Part, place: int | str, right: Any) -> StepEdit:
+    words = {label: graph.known[label] for label in sorted(part.labels())}
+    says = f"{part.written()} stands where {{right}} belongs"
+    return StepEdit("other-formula", says, {place: part.nodes()}, {**words, "right": right}, 3)
+
+
+def _inner(graph: StepGraph) -> list[tuple[int, HandTensor]]:
+    numbered = enumerate(graph.operations)
+    return [(n, tensor) for n, tensor in numbered if not OPERATIONS[tensor.node.operation].rearranges]
+
+
+def _in_place(graph: StepGraph, pools: list[Stacks]) -> Iterator[StepEdit]:
+    """Another formula for a part of the step."""
+    places: list[tuple[Any, HandTensor]] = [(label, graph.known[label]) for label in graph.leaves]
+    for place, right in [*places, *_inner(graph)]:
+        fitting = {(a, b) for b in right.shape for a in (1, b)}  # sizes that are spread over the others
+        for pool in pools if right is not graph.result else ():
+            for shape, (parts, _) in pool.items():
+                if len(shape) == len(right.shape) and {*zip(shape, right.shape, strict=True)} <= fitting:
+                    many = min(sum(count for count, _ in parts), MOST_IN_PLACE)
+                    yield from (_edit(graph, _part(parts, i), place, right) for i in range(many))
+
+
+def _exchanged(graph: StepGraph) -> Iterator[StepEdit]:
+    """Another function for an operation, or one that is taken of its result; the same in every turn."""
+    made = {number: list(_other_functions(number, tensor)) for number, tensor in _inner(graph)}
+    groups = [[made.pop(number) for number in group] for group in graph.branches if group[0] in made]
+    yield from at_every_branch(groups)
+    for edits in made.values():
+        yield from edits
+
+
+def _other_functions(number: int, tensor: HandTensor) -> Iterator[StepEdit]:
+    parts: dict[str, tuple[Any, HandTensor]] = {"{right}": (itself(tensor), tensor)}
+    if len(tensor.node.operands) == 1:
+        parts["{below}"] = (0, tensor.node.operands[0])
+    for name, (part, below) in parts.items():
+        for written, function in _rows(below.shape):
+            says = f"{written.replace('{0}', name)} stands where {{right}} belongs"
+            words = {"right": tensor, "below": below}
+            yield StepEdit("other-formula", says, {number: _put(function, [part])}, words, 3)
+
+
+Run = tuple[int, Callable[[int], Part], Array]
+
+
+def _run(leaf: tuple[Part, Array]) -> Run:
+    return 1, lambda _: leaf[0], leaf[1][None]
+
+
+def _stacked(runs: Iterable[Run]) -> Stacks:
+    groups: dict[Shape, tuple[Runs, list[Array]]] = {}
+    for count, made, values in runs:
+        parts, arrays = groups.setdefault(values.shape[1:], ([], []))
+        parts.append((count, made))
+        arrays.append(values)
+    return {shape: (parts, np.concatenate(arrays)) for shape, (parts, arrays) in groups.items()}
+
+
+def _functions(stacks: Stacks) -> Iterator[Run]:
+    for shape, (parts, values) in stacks.items():
+        for text, node in _rows(shape):
+            result = _value(node, [values])
+            if result is not None and len(result) == len(values):
+                yield len(values), partial(_of, text, node, (), parts), result
+
+
+def _pairs(singles: list[tuple[Part, Array]], stacks: Stacks) -> Iterator[Run]:
+    for first, array in singles:
+        for shape, (parts, values) in stacks.items():
+            filled = values.reshape(len(values), *(1,) * (array.ndim - len(shape)), *shape)
+            vectors = not shape or not array.ndim or max(array.ndim, len(shape)) < 2
+            for text, node in PAIRS.items():
+                result = None if vectors and node.operation == "matmul" else _value(node, [array, filled])
+                if result is not None and len(result) == len(values):
+                    yield len(values), partial(_of, text, node, (first,), parts), result
+
+
+def _of(text: str, node: Node, before: tuple[Part, ...], parts: Runs, index: int) -> Part:
+    return Part(text, node, (*before, _part(parts, index)))
+
+
+@cache
+def _rows(shape: Shape) -> list[tuple[str, Any]]:
+    """The functions of an array of that shape: how each is written, and its node."""
+    made = []
+    for row in TABLE["formula"]:
+        for axis, each in AXES.items() if "{each}" in row["says"] else [(-1, "")]:
+            axes = axis if isinstance(axis, tuple) else (axis,)
+            if "{each}" not in row["says"] or (shape and len(shape) >= max(-x for x in axes)):
+                count = math.prod(shape[x] for x in axes) if shape else 1
+                if "inner" in str(row["instead"]) and count not in (3, 4):
+                    continue  # the median of three or four: what is left of them without the ends
+                sizes: Any = {"axis": axis, "n": float(count), "inner": float(count - 2)}
+                each = each if len(shape) > 1 else ""
+                text = row["says"].replace("{each}", each).replace("{it}", "{0}")
+                made.append((text, tree(row["instead"], 0, {}, sizes)))
+    return made
+
+
+def _put(node: Any, parts: list[Any]) -> Any:
+    """A function's node with these parts in place of 0, 1."""
+    if isinstance(node, Node):
+        return Node(node.operation, tuple(_put(part, parts) for part in node.operands), node.options)
+    return parts[node]
+
+
+def _value(node: Any, arrays: list[Array]) -> Array | None:
+    if not isinstance(node, Node):
+        return arrays[node]
+    parts: list[Any] = [_value(part, arrays) for part in node.operands]
+    try:
+        return None if any(part is None for part in parts) else compute(node.operation, parts, node.options)
+    except UNFIT:
+        return None
