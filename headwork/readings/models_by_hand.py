@@ -5,6 +5,7 @@ Its config is its options, with small defaults; its parameters are inputs, by th
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, get_type_hints
 
@@ -50,7 +51,8 @@ def by_hand(
     fixed = {name: 0 for name in HIDDEN if name in _fields(definition) and name != "backend"}
     config = definition.config_class(**{n: v for n, v in usual.items() if n in hints} | fixed | settings)
     if "epsilon" in settings:  # as typed: a float would end all exactness
-        object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
+        with suppress(ValueError):  # of sqrt(2)/100, say
+            object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
     template = definition.parameters(config)
     leaves, parameters = flatten(template), {card.name: card for card in cards(template)}
     initial = {path: leaves[name] for name, path in paths(template).items()}

@@ -161,3 +161,24 @@ def test_what_may_be_set_is_what_set_takes() -> None:
     for run in (text(), vision()):
         assert "encoder" not in settable(run)
         assert changed(run, []) == run
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            [*typed("softmax", scores="x 1"), "--slide", "x", "--cell", "weights[0]"],
+            "--slide shows every step",
+        ),
+        ([*typed("softmax", scores="0 1"), "--json", "--as", "html"], "--json and --as html: which one?"),
+        (["lab", "--save", "lab.html", "--port", "80"], "--host and --port are for a lab that is served"),
+        (["practice", "new", "mine.toml", "--seed", "7"], "mine.toml has its own numbers"),
+        (["course", "hw3", "--find", "permutation"], "--find permutation and hw3: which one?"),
+        (["grade", "answer.toml", "--column", "Sheet 3"], "--column names a column of a gradebook"),
+        (["train", "vision", "--show", "--out", "recipe"], "--out is the folder of a run"),
+    ],
+)
+def test_an_option_that_would_be_dropped_is_refused(headwork_command, ask: list[str], message: str) -> None:
+    code, _, errors = headwork_command(*ask)
+    assert code == 2
+    assert message in errors
