@@ -169,5 +169,5 @@ def _grid_projections(target: Target, picks: Indices) -> Iterator[tuple[Array, A
         if busy.sum() > 1:
             return
         W_q[over[busy][0], each] = W_q[rows + along[busy][0], each] = 1
-        W_q[np.ix_([0, rows], np.flatnonzero(~busy))] = 2
+        W_q[0, :rows] = W_q[rows, :rows] = 2 * ~busy
     yield W_q, np.eye(rows + columns)
