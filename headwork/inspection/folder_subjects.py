@@ -6,44 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import CONFIG, TOKENIZER, is_foreign
-from headwork.data import load_images, load_texts, read_image
+from headwork.data import read_image
 from headwork.data.datasets import normalise
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json, read_bytes
-from headwork.inspection.subjects import (
-    SPECIAL,
-    Array,
-    Layer,
-    OwnModel,
-    Subject,
-    image_subject,
-    text_subject,
-)
+from headwork.inspection.subjects import SPECIAL, Array, OwnModel, Subject, image_subject, text_subject
 from headwork.loading import read_saved
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
-from headwork.training.folders import (
-    DATA,
-    IMAGES,
-    example_images,
-    find_run,
-    load_data_info,
-    load_run,
-    saved_model,
-)
+from headwork.training import folders
 
 OTHERS = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
 LANGUAGE = ("LMHeadModel", "ForCausalLM")  # of the library: what predicts the next token
 MOMENTS: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
-
-
-@dataclass(frozen=True)
-class OpenedSubject:
-    """A subject, its layers on further inputs, and the true class where it is known."""
-
-    subject: Subject
-    others: tuple[list[Layer], ...] = ()
-    truth: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,14 +33,12 @@ class Source:
     std: tuple[float, ...] = ()
     run: Any = None
     digest: str = ""
-    max_length: int = 0
 
     @property
     def input_kind(self) -> str:
         if self.model is None:
             return "texts"
-        inputs = {card.name: card.axes for card in self.model.definition.inputs}
-        if "images" in inputs:
+        if "images" in (card.name for card in self.model.definition.inputs):
             return "images"
         return "texts" if self.model.definition.slug in ("text", "text-encoder", "language") else ""
 
@@ -81,8 +54,8 @@ def open_folder(
     index: int | None = None,
     text: str | None = None,
     resize: bool = False,
-    target: str | int | None = None,
-) -> OpenedSubject:
+) -> Subject:
+    """A run or the folder of a model on one input."""
     options = {"image": image, "index": index, "text": text}
     given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
@@ -99,16 +72,12 @@ def open_folder(
     if given == ["text"] and source.input_kind == "images":
         raise InputError(f"{source.path} takes images: give --image, not --text.")
     if index is not None:
-        opened = _test_example(source, index)
-    elif text is not None:
-        opened = OpenedSubject(text_of(source, text))
-    else:
-        config = source.model.config
-        size = (config.image_size, config.image_size)
-        opened = OpenedSubject(
-            source.subject(read_image(str(image), channels=config.channels, size=size, resize=resize))
-        )
-    return replace(opened, subject=replace(opened.subject, target=find_target(opened.subject, target)))
+        return _test_example(source, index)
+    if text is not None:
+        return text_of(source, text)
+    config = source.model.config
+    size = (config.image_size, config.image_size)
+    return source.subject(read_image(str(image), channels=config.channels, size=size, resize=resize))
 
 
 def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
@@ -116,14 +85,13 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
 
     It runs on torch where that is installed, unless ``torch`` says otherwise.
     """
-    path = find_run(folder)
+    path = folders.find_run(folder)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
-    if (path / DATA).exists():
-        run, info = load_run(path), load_data_info(path)
-        length = getattr(run, "max_length", 0)
-        model = OwnModel(saved_model(path), torch=torch)
-        return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest, length)
+    if (path / folders.DATA).exists():
+        run, info = folders.load_run(path), folders.load_data_info(path)
+        model = OwnModel(folders.saved_model(path), torch=torch)
+        return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     if torch is not False and is_foreign(path) and find_spec("torch") is not None:
         from headwork.inspection.torch_subjects import library_model
 
@@ -154,31 +122,27 @@ def _moments(values: Any, channels: int) -> tuple[float, ...]:
     return tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers)
 
 
-def _test_example(source: Source, index: int) -> OpenedSubject:
+def _test_example(source: Source, index: int) -> Subject:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
         raise InputError(
             f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
         )
-    if source.input_kind == "texts":
-        texts: Any = load_texts(run.data, columns=run.columns, seed=run.seed, validation=run.validation)
-        _check(source, texts, index)
-        label = int(texts.test.labels[index])
-        return OpenedSubject(text_of(source, str(texts.test.texts[index])), (), source.classes[label])
-    split: Any = None
-    if (path / IMAGES).exists():
-        split = example_images(path)
+    split: Any = folders.example_images(path) if (path / folders.IMAGES).exists() else None
     if split is not None and index in split.places:
         at = split.places.index(index)
     else:
-        data = load_images(run.data, size=run.image_size or None, seed=run.seed, validation=run.validation)
+        data = folders.load_data(run)
         _check(source, data, index)
         split, at = data.test, index
+    truth = source.classes[int(split.labels[at])]
+    if source.input_kind == "texts":
+        return replace(text_of(source, str(split.texts[at])), truth=truth)
     others = [number for number in range(len(split.images)) if number != at][:OTHERS]
     inputs = normalise(split.images[others], source.mean, source.std)
     layers = source.model.layers_of({"images": inputs})
-    return OpenedSubject(source.subject(split.images[at]), layers, source.classes[int(split.labels[at])])
+    return replace(source.subject(split.images[at]), others=layers, truth=truth)
 
 
 def _check(source: Source, data: Any, index: int) -> None:
@@ -197,10 +161,9 @@ def text_of(source: Source, text: str) -> Subject:
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.transformers_model is not None:
         return _their_text(source, text)
-    ids = _tokens(
-        source.path, source.model.tokenizer, text, source.max_length or source.model.config.max_length
-    )
-    return text_subject(source.model, source.path.name, ids, source.classes)
+    model, decides = source.model, source.run or source.model.config
+    ids = _tokens(source.path, model.tokenizer, text, decides.max_length)
+    return text_subject(model, source.path.name, ids, source.classes)
 
 
 def _tokens(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
