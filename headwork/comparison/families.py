@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.errors import InputError
-from headwork.mechanisms import linear_attention_chunked
+from headwork.mechanisms import linear_attention_chunked, multi_head_linear_attention
 from headwork.mechanisms.attention import attend_per_head
 from headwork.mechanisms.definitions import Task, classifier_config
 from headwork.mechanisms.fused import FusedKernels
@@ -28,7 +28,7 @@ from headwork.mechanisms.images import CELLS, convolution_parameters, recurrent_
 from headwork.mechanisms.kernels import CellKind, Kernels
 from headwork.mechanisms.parameters import AttentionParameters, map_tree, new
 from headwork.models import Model, model
-from headwork.note import Note
+from headwork.note import silent
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
 
@@ -128,20 +128,20 @@ def parameter_count(model: nn.Module) -> int:
 
 # --- one layer: n tokens of width d ---------------------------------------------------------------
 def chunked_linear_attention(
-    tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, memory: Any, *biases: Any, heads: int, note: Note
+    tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, memory: Any, *biases: Any, heads: int
 ) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")
     parameters = AttentionParameters(W_q, W_k, W_v, W_o, *biases)
     return attend_per_head(
-        tokens, parameters, memory, attend=attend, heads=heads, convention="W x", note=note
+        tokens, parameters, memory, attend=attend, heads=heads, convention="W x", note=silent
     )
 
 
 class CountedKernels(Kernels):
     """The plain mechanisms, in the forms whose work is counted."""
 
-    parts: ClassVar = {**Kernels.parts, "linear": chunked_linear_attention}
+    twins: ClassVar = {multi_head_linear_attention: chunked_linear_attention}
 
 
 def layer_of(family: Family, width: int, kernels: Kernels, size: int = KERNEL) -> tuple[Any, Any]:
