@@ -22,17 +22,19 @@ def build(
     output: Output,
     target: Annotated[str, Argument(help="What the heads should do: see --list.")] = "",
     tokens: Annotated[int | None, Option(help="Number of tokens.")] = None,
-    tolerance: Annotated[str, Option(help="The largest error allowed (1e-3; matrix: none).")] = "",
+    tolerance: Annotated[str | None, Option(help="The largest error allowed (1e-3; matrix: none).")] = None,
     positions: Annotated[str, Option(help="one-hot, grid, sinusoidal, rotary or none.")] = "one-hot",
-    ends: Annotated[str, Option(help="clamp, wrap, zero or none; running mean: shrink.")] = "",
-    order: Annotated[str, Option(help='A permutation from 1: "2 3 1" (y1 = x2), or cycles.')] = "",
+    ends: Annotated[str | None, Option(help="clamp, wrap, zero or none; running mean: shrink.")] = None,
+    order: Annotated[str | None, Option(help='A permutation from 1: "2 3 1" (y1 = x2), or cycles.')] = None,
     by: Annotated[int | None, Option(help="shift: y_i = x_(i+by).")] = None,
     window: Annotated[int | None, Option(help="running-mean: number of tokens.")] = None,
     causal: Annotated[bool, Option("--causal", help="running-mean: up to each token.")] = False,
-    taps: Annotated[str, Option(help='convolution: "1 0 -1", the middle one on the token itself.')] = "",
-    kernel: Annotated[str, Option(help="convolution-2d: rows of taps.")] = "",
-    grid: Annotated[str, Option(help="Patches as rows x columns: 3x4.")] = "",
-    matrix: Annotated[str, Option(help="matrix: the weights, one row per query.")] = "",
+    taps: Annotated[
+        str | None, Option(help='convolution: "1 0 -1", the middle one on the token itself.')
+    ] = None,
+    kernel: Annotated[str | None, Option(help="convolution-2d: rows of taps.")] = None,
+    grid: Annotated[str | None, Option(help="Patches as rows x columns: 3x4.")] = None,
+    matrix: Annotated[str | None, Option(help="matrix: the weights, one row per query.")] = None,
     head_width: Annotated[int | None, Option(help="matrix: the head's width.")] = None,
     heads: Annotated[int | None, Option(help="The largest number of heads.")] = None,
     norm: Annotated[str, Option(help="The largest l2 norm of a content row.")] = "1",
@@ -56,10 +58,10 @@ def build(
         raise InputError("build: what should the heads do? Name a target, or see headwork build --list.")
     for name in ("output", "target", "list_"):
         del options[name]
-    numbers = ("norm", "delta", *(("tolerance",) if tolerance else ()))
+    numbers = ("norm", "delta", *(() if tolerance is None else ("tolerance",)))
     options |= {name: _number(options[name], f"--{name}") for name in numbers}
-    # 0 equals False, so `value not in ("", None, False)` would drop it.
-    given = {n: v for n, v in options.items() if not (v is None or v is False or v == "")}
+    # 0 equals False, so `value not in (None, False)` would drop it.
+    given = {n: v for n, v in options.items() if not (v is None or v is False)}
     result = construct.build(target, **given)
     output.show(result, good=result.holds or not result.possible)
     if not result.possible:

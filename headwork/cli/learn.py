@@ -125,6 +125,8 @@ def lab(
     from headwork.lab import page
 
     at = page.place(place)
+    if (save or site) and (port or host != "127.0.0.1"):
+        raise InputError("--host and --port are for a lab that is served; --save and --site write files.")
     if save or site:
         _write_lab(save, site, at)
         return
@@ -180,10 +182,10 @@ def explain(
     set_: Settings = None,
     exact: Annotated[bool, Option("--exact", help="Keep fractions, roots, e and pi.")] = False,
     cell: Annotated[list[str] | None, Option(help="Only the arithmetic of a cell: weights[0,1].")] = None,
-    limit: Annotated[str, Option(help="Every step in a limit: beta=oo.")] = "",
+    limit: Annotated[str | None, Option(help="Every step in a limit: beta=oo.")] = None,
     what_if: Annotated[list[str] | None, Option(help='Replace a step: scores="0 1; 1 0".')] = None,
     random: Annotated[int | None, Option(min=0, help="A model's missing parameters, by a seed.")] = None,
-    slide: Annotated[str, Option(help="On a slider, in a page: beta, or beta=0,1,oo.")] = "",
+    slide: Annotated[str | None, Option(help="On a slider, in a page: beta, or beta=0,1,oo.")] = None,
     digits: Digits = 4,
     list_: ListAll = False,
 ) -> None:
@@ -218,17 +220,20 @@ def explain(
         if name in inputs:
             option = name.replace("replacing", "what-if")
             raise InputError(f"explain: '{name}' is not an input. Use the option --{option}.")
-    settings: dict[str, Any] = {"exact": exact or bool(limit), "digits": digits}
+    settings: dict[str, Any] = {"exact": exact or limit is not None, "digits": digits}
     inputs |= {} if random is None else {"random": random}
-    if slide:
+    if slide is not None:
         from headwork.readings.sliding import slider
+
+        if limit is not None or what_if or cell:
+            raise InputError("--slide shows every step: leave out --limit, --what-if and --cell.")
 
         output.show(slider(mechanism, slide, settings, inputs))
         return
     trace = readings.explain(mechanism, **settings, **inputs)
     for path, value in (assignment(text, "--what-if") for text in what_if or []):
         trace = trace.what_if(path, value)
-    if limit:
+    if limit is not None:
         trace = trace.limit(*assignment(limit, "--limit"))
     if cell:
         output.show(cells_document([trace.cell(*_cell_index(text)) for text in cell]))

@@ -112,6 +112,8 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def command(**given: Any) -> None:
         typed = {name: given.pop(name) for name in options}
+        if typed["json"] and typed["as_"] not in ("", "json"):
+            raise InputError(f"--json and --as {typed['as_']}: which one? Leave one out.")
         chosen = "json" if typed["json"] else typed["as_"] or format_of(typed.get("out"))
         find_format(chosen)
         function(**given, output=Output(chosen, typed.get("out"), typed["fragment"]))

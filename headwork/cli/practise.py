@@ -51,6 +51,8 @@ def new(
     from headwork.exercises import generate, questions, read_exercise
 
     own = kind.endswith(".toml")
+    if own and (seed, difficulty) != (0, 1):
+        raise InputError(f"{kind} has its own numbers: --seed and --difficulty are for kinds of exercise.")
     exercise = read_exercise(kind) if own else generate(kind, seed, difficulty)
     name = Path(kind).stem if own else exercise.kind
     question = questions.build_question(exercise)
@@ -182,6 +184,8 @@ def show(
     """
     from headwork.problems import handouts
 
+    if find and question:
+        raise InputError(f"--find {find} and {question}: which one? Leave one out.")
     if find:
         output.show(handouts.listing(handouts.search(find)))
     elif question:
@@ -252,6 +256,8 @@ def grade(
     """
     if gradebook is not None and (out is None or not answers.is_dir()):
         raise InputError("--gradebook needs a folder of answers, and --out for the copy that is filled in.")
+    if column and gradebook is None:
+        raise InputError("--column names a column of a gradebook: say which with --gradebook.")
     if answers.is_dir() and key is None:
         raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
     if not answers.exists() and not answers.is_symlink():

@@ -145,6 +145,8 @@ def train(
                 raise InputError(f"--{name} {value} and --set {twice}: which one? Leave one out.")
             settings.append(f"{name}={value}")
     run = training.changed(recipe(model=model, **chosen), settings)
+    if show and out:
+        raise InputError("--out is the folder of a run, and --show begins none. Leave one of them out.")
     if show:
         output.show(recipe_document(run))
         if encoder:

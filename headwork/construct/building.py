@@ -57,14 +57,18 @@ def build(
         raise unknown("target", target, FUNCTIONS)
     for detail in details:
         check_known(f"input of {name}", detail, _inputs(name))
-    if name == "copy":
-        return copy(tolerance=tolerance or TOLERANCE, **details)
-    if name != "matrix":
-        tolerance = tolerance or TOLERANCE
     width = whole_number(width, "width", 1, 1024)
     heads = None if heads is None else whole_number(heads, "heads", 1, 512)
     code_width = codes.DEFAULT_WIDTH if position_width is None else position_width
     code_width = whole_number(code_width, "position_width", 2, 1024)
+    if position_width is not None and positions not in ("sinusoidal", "rotary"):
+        raise InputError(f"position_width is for sinusoidal and rotary positions; these are {positions}.")
+    if name == "copy":
+        if (positions, norm, width, delta) != ("one-hot", 1.0, 2, 0.1):
+            raise InputError("copy takes tokens and tolerance only: it finds the norm, by content alone.")
+        return copy(tolerance=tolerance or TOLERANCE, **details)
+    if name != "matrix":
+        tolerance = tolerance or TOLERANCE
     chosen = TARGETS[name](**details)
     try:
         if name == "matrix":

@@ -23,7 +23,7 @@ from headwork.numbers.operations import array_softmax
 
 MAX_FEATURES = 4_000_000  # entries of queries x keys x features
 MAX_SPLIT = 100_000  # the same where rows are tried one by one
-MAX_MIXED = 260  # entries of a matrix that is mixed from random heads
+MAX_MIXED = 400  # entries of a matrix that is mixed from random heads
 DRAWS = 4000  # random heads to choose from
 MAX_NARROW = 1000  # entries of the weights of a narrow head, times its width
 STARTS = 12  # of the search for a narrow head
@@ -68,9 +68,12 @@ def _orthonormal(matrix: Array, cut: float) -> tuple[Array, Array]:
 
 
 def fit(features: Array, target: Array, accuracy: float) -> Array | None:
-    """The theta whose weights miss the target by at most ``accuracy`` per row, where there is one."""
+    """The theta whose weights miss the target by at most ``accuracy`` per row, where there is one.
+
+    A quarter of that is aimed at; where rounding or a slow descent ends before, the rest is a margin.
+    """
     theta = _descend(
-        np.zeros(features.shape[-1]), lambda p: features @ p, lambda p: features, target, accuracy
+        np.zeros(features.shape[-1]), lambda p: features @ p, lambda p: features, target, accuracy / 4
     )
     return theta if np.abs(array_softmax(features @ theta) - target).sum(axis=1).max() <= accuracy else None
 

@@ -52,6 +52,8 @@ class HeadSearch:
         if self.positions not in ("one-hot", "none"):
             yield lambda: self._find_heads([part for head in joined for part in self._split(head)])
             yield from (partial(self._mix, cut) for cut in fitting.CUTS[:2])
+        if self.positions == "grid":
+            yield lambda: self._find_heads([part for head in heads for part in self._grid_rows(head)])
 
     def _find_heads(self, heads: Sequence[Head]) -> list[ScoredHead]:
         scale = 2 * self.norm * sum(abs(head.coefficient) for head in heads)
@@ -84,7 +86,7 @@ class HeadSearch:
             return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections)
         hardness = math.log(self.target.tokens * (2 + scale / self.allowed))  # about beta times the margin
         worse: list[tuple[float, int, ScoredHead]] = []
-        for pair, sharp in self._options(head, min(0.1, self.allowed / (4 * scale + 1e-300))):
+        for pair, sharp in self._options(head, min(0.4, self.allowed / (scale + 1e-300))):
             scored = self._scored(head, pair, sharp)
             if not pair[0].any():
                 return scored
@@ -124,7 +126,7 @@ class HeadSearch:
         for cut in fitting.CUTS:
             if (basis := self.basis(cut)) is None:
                 continue
-            theta = fitting.fit(basis.features, head.weights, accuracy if picks is None else 1e-2)
+            theta = fitting.fit(basis.features, head.weights, accuracy if picks is None else 4e-2)
             if theta is not None:
                 margin = 1.0 if picks is None else certificate.margin(basis.features @ theta, picks)
                 yield basis.project(theta / margin), picks is not None
@@ -137,7 +139,7 @@ class HeadSearch:
             part = elsewhere.copy()
             for row in list(left):
                 tried = np.where(np.arange(len(part))[:, None] == row, head.weights, part)
-                if fitting.fit(basis.features, tried, 1e-2) is not None:
+                if fitting.fit(basis.features, tried, 4e-2) is not None:
                     part = tried
                     left.remove(row)
             if (part == elsewhere).all():
@@ -146,6 +148,18 @@ class HeadSearch:
         if left:
             raise NotFound("a head for each group of rows that one head can have, less the rest")
         return [*parts, Head(head.coefficient * (1 - len(parts)), elsewhere)]
+
+    def _grid_rows(self, head: Head) -> list[Head]:
+        """The same in closed form, for one key per query: the queries in a row of the grid are a group."""
+        if head.picks is None or any(
+            codes.candidates("grid", self.codes, self.target, head, self.code_width)
+        ):
+            return [head]
+        rows, columns = self.target.grid or (1, 1)
+        elsewhere, row = np.eye(len(self.M))[[0] * len(self.M)], np.arange(len(self.M)) // columns
+        parts = [np.where(row[:, None] == k, head.weights, elsewhere) for k in range(rows)]
+        joined = [Head(head.coefficient, part) for part in parts]
+        return [*joined, Head(head.coefficient * (1 - rows), elsewhere)]
 
     def _mix(self, cut: float) -> list[ScoredHead]:
         """Random heads that add up to the target."""

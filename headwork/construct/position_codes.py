@@ -8,7 +8,8 @@ needed. Which scores are possible depends on the codes p_i:
   vanish, while the shares inside stay the same.
 - grid: orthonormal codes of the row and of the column side by side. q_i = [row code of r', column code of c']
   scores 2 on the patch (r', c'), 1 on its row and column, 0 elsewhere: for targets whose row depends on the
-  row only, and whose column on the column only. Others are searched (``fitting``).
+  row only, and whose column on the column only; or, where all rows of the grid but one take patch (0, 0) and
+  are drawn to it twice as strongly, for anything in that one. Others are searched (``fitting``).
 - sinusoidal: all codes have one length, so p_t . p_j is largest at j = t and only there (the first pair
   rotates by 1 radian per position, which never repeats). W_q must map p_i to p_t(i): for a shift that is the
   rotation of each pair by its frequency times the offset, R p_i = p_(i+o). Near the ends p_(i+o) lies
@@ -158,9 +159,14 @@ def _grid_projections(target: Target, picks: Indices) -> Iterator[tuple[Array, A
     assert target.grid is not None
     rows, columns = target.grid
     over, along = picks.reshape(rows, columns) // columns, picks.reshape(rows, columns) % columns
-    if np.any(over != over[:, :1]) or np.any(along != along[:1]):
-        return
-    W_q = np.zeros((rows + columns, rows + columns))
-    W_q[over[:, 0], np.arange(rows)] = 1
-    W_q[rows + along[0], rows + np.arange(columns)] = 1
+    W_q, each = np.zeros((rows + columns, rows + columns)), rows + np.arange(columns)
+    if np.all(over == over[:, :1]) and np.all(along == along[:1]):
+        W_q[over[:, 0], np.arange(rows)] = 1
+        W_q[rows + along[0], each] = 1
+    else:
+        busy = picks.reshape(rows, columns).any(axis=1)
+        if busy.sum() > 1:
+            return
+        W_q[over[busy][0], each] = W_q[rows + along[busy][0], each] = 1
+        W_q[0, :rows] = W_q[rows, :rows] = 2 * ~busy
     yield W_q, np.eye(rows + columns)

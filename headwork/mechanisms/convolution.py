@@ -10,11 +10,12 @@ a patch embedding is a convolution whose stride equals its kernel (Dosovitskiy e
 from collections.abc import Sequence
 from math import prod
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, TooLarge, sizes_in_words
 from headwork.mechanisms.attention import Tensor
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
+MAX_ROWS = 10_000  # of a Toeplitz matrix, made one by one
 SIGNAL = Input("signal", "x", "channel position", "one channel may be given as a plain row")
 IMAGE = Input("image", "I", "channel height width", "one channel may be given as a plain matrix")
 
@@ -171,6 +172,8 @@ def toeplitz(
     """
     length = signal.shape[-1]
     count = kernel_positions("toeplitz", length, kernel.shape[-1], stride, padding)
+    if count > MAX_ROWS:
+        raise TooLarge(f"toeplitz: a matrix of {count:,} rows; at most {MAX_ROWS:,}. Take less padding.")
     rows = [_shifted(kernel, i * stride - padding, length) for i in range(count)]
     return note("output", note("matrix", stack(rows, 0)) @ signal)
 

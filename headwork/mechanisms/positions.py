@@ -8,11 +8,12 @@ and rotary positions (Su et al. 2021, arXiv 2104.09864), which rotate each pair 
 position. Positions count from 0.
 """
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, TooLarge, sizes_in_words
 from headwork.mechanisms.attention import Tensor
 from headwork.note import Input, Note, Step, mechanism, silent
 from headwork.numbers import cat, stack
 
+MAX_WIDTH = 1_000_000  # of a code for one position
 PLACES = Input("places", "t", "token", "the position of each token, from 0: 0 1 2 ...")
 
 
@@ -45,6 +46,8 @@ def frequencies(like: Tensor, width: int, base: int) -> Tensor:
         raise InputError(
             f"positions: width {width} cannot be split into pairs. Give an even width of at least 2."
         )
+    if width > MAX_WIDTH:
+        raise TooLarge(f"positions: width {width:,}; at most {MAX_WIDTH:,}.")
     pairs = like.new_tensor(list(range(width // 2)))
     return like.new_tensor(base) ** (-2 * pairs / width)
 

@@ -39,8 +39,8 @@ def read_option(hint: Any, value: Any, *, where: str, exact: bool = False) -> An
         return _read_whole(value, where)
     if hint is float:
         try:
-            return float(value)
-        except ValueError:
+            return float(read_tensor(value, where=where).array)
+        except (InputError, TypeError):
             raise InputError(f"{where} is {value}. Expected a number.") from None
     if get_origin(hint) is tuple:
         names = tuple(name.strip() for name in value.split(","))

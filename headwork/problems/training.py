@@ -11,7 +11,8 @@ EPOCHS = (1, 2, 3, 5, 10, 20, 30, 40, 50)  # the lines of the table of a curve
 VISION = {
     f"{epochs} epochs": name for epochs, name in ((10, "vision-10-0"), (30, "vision-30"), (50, "vision-50"))
 }
-TEXT = {"n-grams": "imdb-ngrams", "MiniLM": "imdb-minilm", "MiniLM, short": "rotten-tomatoes-minilm"}
+TEXT = {"transformer alone": "imdb", "n-grams": "imdb-ngrams", "MiniLM": "imdb-minilm"}
+TEXT["MiniLM, short"] = "rotten-tomatoes-minilm"
 
 
 @cache
@@ -29,9 +30,10 @@ def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
     ]
     note = "Each run used the test set once, at the end; its folder holds curves.png and every figure."
     solution.show(Table("Kept runs", ("run", "command", "test accuracy", "kept in"), figures, [note]))
+    curved = {label: run for label, run in runs.items() if run["validation loss"]}  # had a validation part
     curves = {
         f"{label}: {quantity}": [f"{value:{form}}" for value in run[f"validation {quantity}"]]
-        for label, run in runs.items()
+        for label, run in curved.items()
         for quantity, form in (("loss", ".3f"), ("accuracy", ".1%"))
     }
     rows = [
@@ -42,7 +44,7 @@ def _show(solution: Solution, names: dict[str, str]) -> list[dict[str, Any]]:
     solution.show(Table("Curves on validation, by epoch", ("epoch", *curves), rows))
     plot, panels = new_plot(10, 4, 1, 2)
     for axes, quantity in zip(panels, ("loss", "accuracy"), strict=True):
-        for colour, (label, run) in zip(("#0072B2", "#D55E00", "#009E73"), runs.items(), strict=True):
+        for colour, (label, run) in zip(("#0072B2", "#D55E00", "#009E73"), curved.items(), strict=True):
             for part, line in (("validation", "o-"), ("training", "--")):
                 curve = run[f"{part} {quantity}"]
                 axes.plot(range(1, len(curve) + 1), curve, line, color=colour, ms=3, label=f"{label}, {part}")
@@ -73,4 +75,5 @@ def f2(solution: Solution) -> None:
     """Classify reviews with a transformer from scratch, and on a pretrained encoder."""
     runs = _show(solution, TEXT)
     ahead = [run["test_accuracy"] > run["baseline"] for run in runs]
-    solution.confirm("each is ahead of TF-IDF with a linear SVM on the same texts", all(ahead))
+    label = "TF-IDF with a linear SVM is behind n-grams and MiniLM, ahead of the transformer alone"
+    solution.confirm(label, ahead == [False, True, True, True])

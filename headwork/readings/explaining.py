@@ -280,4 +280,5 @@ def _type_text(hint: Any) -> str:
     if marks := getattr(hint, "__metadata__", ()):
         return "causal | matrix" if "mask" in marks else "number"
     inner = [part for part in get_args(hint) if part is not type(None)]
-    return _type_text(inner[0]) if inner else "whole number" if hint is int else "number"
+    kinds = {int: "whole number", bool: "true | false"}
+    return _type_text(inner[0]) if inner else kinds.get(hint, "number")

@@ -5,11 +5,14 @@ Its config is its options, with small defaults; its parameters are inputs, by th
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
+from math import prod
 from typing import Any, get_type_hints
 
 import numpy as np
 
+from headwork.errors import TooLarge
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.definitions import Definition
 from headwork.mechanisms.parameters import Initial, build, cards, flatten, paths
@@ -19,6 +22,7 @@ from headwork.numbers.operations import numbers_of
 from headwork.numbers.options import read_option
 from headwork.numbers.typed import read_tensor
 
+MAX_DEPTH, MAX_PARAMETERS = 1000, 1_000_000
 CONVENTION = "W x; feed-forward x W, as published"
 SMALL = {"width": 2, "heads": 1, "depth": 1, "classes": 2, "epsilon": 0}
 HIDDEN = ("backend", "dropout", "word_dropout", "ngrams")  # fields that say nothing by hand
@@ -43,8 +47,13 @@ def by_hand(
     fixed = {name: 0 for name in HIDDEN if name in _fields(definition) and name != "backend"}
     config = definition.config_class(**{n: v for n, v in usual.items() if n in hints} | fixed | settings)
     if "epsilon" in settings:  # as typed: a float would end all exactness
-        object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
+        with suppress(ValueError):  # of sqrt(2)/100, say
+            object.__setattr__(config, "epsilon", Fraction(str(given["epsilon"])))
+    if settings.get("depth", 1) > MAX_DEPTH:
+        raise TooLarge(f"{definition.slug}: depth {settings['depth']:,}; by hand at most {MAX_DEPTH:,}.")
     template = definition.parameters(config)
+    if (count := sum(prod(leaf.shape) for leaf in flatten(template).values())) > MAX_PARAMETERS:
+        raise TooLarge(f"{definition.slug}: {count:,} parameters; by hand at most {MAX_PARAMETERS:,}.")
     leaves, parameters = flatten(template), {card.name: card for card in cards(template)}
     initial = {path: leaves[name] for name, path in paths(template).items()}
     optional = {

@@ -58,6 +58,14 @@ def test_sensitivity_at_infinite_beta(headwork_command) -> None:
         (typed("self-attention", tokens="1 oo; 2 0"), ""),
         (typed("lstm-cell", inputs="1"), "W_x and W_h missing"),
         (typed("convolution-1d", signal="1 2 3", kernel="1 1", stride="k"), "stride is k. Expected a whole"),
+        (typed("toeplitz", signal="1 2 3", kernel="1 1", padding="1e9"), "a matrix of 2,000,000,002 rows"),
+        (typed("encoder", tokens="1 2; 2 0", random="1", epsilon="1/10"), ""),
+        (
+            typed("encoder", tokens="1 2; 2 0", random="1", depth="1e9"),
+            "depth 1,000,000,000; by hand at most",
+        ),
+        (typed("encoder", tokens="1 2; 2 0", random="1", hidden="1e9"), "parameters; by hand at most"),
+        (typed("sinusoidal-positions", places="0 1", width="1e9"), "width 1,000,000,000; at most"),
         (typed("max-pooling", image="1 2; 3 4", size="a 1; 2 3"), "size is a 1; 2 3. Expected a whole"),
         (typed("learned-positions", tokens="1 2; 3 4", table="1 2"), "Given: tokens is 2 x 2 (token, width)"),
         (typed("layer-normalisation", tokens="1 2 3", scale="1 2"), "width is 3 in tokens and 2 in scale"),
@@ -161,3 +169,24 @@ def test_what_may_be_set_is_what_set_takes() -> None:
     for run in (text(), vision()):
         assert "encoder" not in settable(run)
         assert changed(run, []) == run
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            [*typed("softmax", scores="x 1"), "--slide", "x", "--cell", "weights[0]"],
+            "--slide shows every step",
+        ),
+        ([*typed("softmax", scores="0 1"), "--json", "--as", "html"], "--json and --as html: which one?"),
+        (["lab", "--save", "lab.html", "--port", "80"], "--host and --port are for a lab that is served"),
+        (["practice", "new", "mine.toml", "--seed", "7"], "mine.toml has its own numbers"),
+        (["course", "hw3", "--find", "permutation"], "--find permutation and hw3: which one?"),
+        (["grade", "answer.toml", "--column", "Sheet 3"], "--column names a column of a gradebook"),
+        (["train", "vision", "--show", "--out", "recipe"], "--out is the folder of a run"),
+    ],
+)
+def test_an_option_that_would_be_dropped_is_refused(headwork_command, ask: list[str], message: str) -> None:
+    code, _, errors = headwork_command(*ask)
+    assert code == 2
+    assert message in errors

@@ -32,7 +32,7 @@ NOT_FOUND = {
     "heads of that width, which miss by": ask("matrix", matrix=OF_RANK_2, head_width=1, tolerance=1e-3),
     "epsilon below what the number format can hold": ask("identity", tokens=4, tolerance=1e-17),
     "no scores over sinusoidal positions of width 2": ask(
-        "permutation", order=SHUFFLED, positions="sinusoidal", position_width=2
+        "permutation", order=[*SHUFFLED, 21, 22, 23, 24], positions="sinusoidal", position_width=2
     ),
 }
 POSSIBLE = [  # refused by an earlier version
@@ -48,6 +48,8 @@ POSSIBLE = [  # refused by an earlier version
     ask("permutation", order="4 2 3 1", grid="2x2", positions="grid"),
     ask("permutation", order="2 3 4 5 1 6", grid="2x3", positions="grid"),
     ask("permutation", order="7 3 8 6 9 1 4 2 5", grid="3x3", positions="grid", heads=4),
+    ask("permutation", order=[5 * k % 36 + 1 for k in range(36)][::-1], grid="6x6", positions="grid"),
+    ask("running-mean", tokens=20, window=10, causal=True, positions="rotary", heads=1),
     ask("permutation", order="2 4 1 3", positions="rotary"),
     ask("permutation", order=SHUFFLED, positions="sinusoidal"),
     ask("shift", tokens=4, by=-1, ends="wrap", positions="rotary", heads=1),
