@@ -1,20 +1,14 @@
 """Any torch module on one input as a ``Subject``: its attentions are found by ``attention_of``."""
 
 import inspect as signatures
-import os
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stderr
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwork.checkpoint_files import PARAMETERS, refuse_pickles
-from headwork.errors import InputError, cut, sizes_in_words
+from headwork.errors import InputError, sizes_in_words
 from headwork.inspection.attention import AttentionRecords, attention_of
 from headwork.inspection.subjects import Array, Layer, Subject, as_pixels
 from headwork.inspection.tracing import evaluating
@@ -32,14 +26,16 @@ def module_subject(
     classes: Sequence[str] | None = None,
     hidden: float = 0,
     kept: Sequence[int] = (),
+    forward: Callable[..., Any] | None = None,
 ) -> Subject:
     """A module whose first tensor is an image (1, channel, height, width), tokens or vectors (1, token, ...).
 
     ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
-    ``kept`` tokens are never hidden.
+    ``kept`` tokens are never hidden. ``forward`` runs the module in its stead.
     """
     at, given = _given(inputs, named)
     call = _Call(module, list(inputs), dict(named), at, given, hidden)
+    call.forward = forward or module
     with evaluating(module):
         result = attention_of(module, *inputs, **named, gradients=True)
     output, logits = _read(result.output)
@@ -133,6 +129,7 @@ class _Call:
         self.module, self.inputs, self.named, self.at, self.given = module, inputs, named, at, given
         self.hidden = hidden
         self.grid: tuple[int, int] | None = None
+        self.forward: Callable[..., Any] = module
         taken = signatures.signature(module.forward).parameters
         self.masked = given.dim() == 2 and "attention_mask" in taken
 
@@ -159,7 +156,7 @@ class _Call:
         else:
             named[self.at] = changed
         with evaluating(self.module):
-            return np.asarray(_read(self.module(*inputs, **named))[0].float().cpu().numpy())
+            return np.asarray(_read(self.forward(*inputs, **named))[0].float().cpu().numpy())
 
     def _everywhere(self, gone: Tensor) -> Tensor:
         """What is hidden, as the input is laid out."""
@@ -217,37 +214,3 @@ def _windows(result: AttentionRecords) -> Iterator[str]:
     several = sum(len(record.weights) > 1 for record in result.records)
     if several:
         yield f"{several} attentions within windows are not shown: their tokens are not those of the input"
-
-
-# --- folders of the transformers library that our own reader does not know ----------------------------
-HEADS = {
-    "LMHeadModel": "AutoModelForCausalLM",
-    "ForCausalLM": "AutoModelForCausalLM",
-    "ForSequenceClassification": "AutoModelForSequenceClassification",
-}
-
-
-def library_model(path: Path, settings: Mapping[str, Any]) -> nn.Module | None:
-    """The text model of a folder by the library itself: safetensors alone, no code of the folder.
-
-    None where it is another kind of model, or the library is not installed.
-    """
-    names = settings.get("architectures")
-    name = str(names[0]) if isinstance(names, list) and names else ""
-    kinds = [kind for end, kind in HEADS.items() if name.endswith(end)]
-    if not kinds or find_spec("transformers") is None:
-        return None
-    refuse_pickles(path, (PARAMETERS,))
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
-        warnings.simplefilter("ignore")
-        import transformers
-
-        try:
-            model: nn.Module = getattr(transformers, kinds[0]).from_pretrained(
-                path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
-            )
-        except Exception as error:  # the library raises nearly anything
-            raise InputError(
-                f"{path}: the transformers library cannot read it: {cut(str(error), 300)}"
-            ) from None
-    return model.eval()

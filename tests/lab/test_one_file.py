@@ -66,6 +66,22 @@ def test_it_is_small_and_its_policy_names_no_network(one_file: Path) -> None:
     assert "http" not in policy[1]
 
 
+ANEW = """async (name) => {
+  const { precomputed } = lab.backend;
+  const known = precomputed[name];
+  delete precomputed[name];
+  try { return await lab.backend.call(name, {}); } finally { precomputed[name] = known; }
+}"""
+
+
+def test_it_promises_nothing_that_only_this_machine_has(inside: Any) -> None:
+    written = call(inside, "capabilities")
+    assert written == inside.evaluate(ANEW, "capabilities")
+    assert written["torch"] is False
+    models = call(inside, "models")
+    assert (models["runs"], models["foreign"]) == ([], [])
+
+
 def test_a_change_is_worked_out_inside_the_page(inside: Any) -> None:
     from playwright.sync_api import expect
 
