@@ -211,8 +211,8 @@ def test_logits_and_weights_are_the_librarys(models: dict[str, Any], title: str)
     shown = asked("look", model=name, given=given_to(title), query=about["query"])
     assert len(shown["heads"]) == 8
     assert shown["sentence"]
-    best = CLASSES[int(logits.argmax())]
     if title != "tiny/gpt2":
+        best = CLASSES[int(logits.argmax())]
         assert [one["name"] for one in shown["classes"] if one["best"]] == [best]
     assert shown["before"] == {"tiny/vit": 1, "tiny/deit": 2}.get(title, 0)
     words = asked("head", model=name, given=given_to(title), changes="", query="0", block="1", head="3")
@@ -234,7 +234,7 @@ def test_a_changed_head_is_what_intervene_makes_of_it(models: dict[str, Any], ti
     before, after = look_at(name, given), look_at(name, given, f"0.2 {kind}")
     head = headwork.head(2)
     count = len(before.subject.labels)
-    fixed = {"off": head.off, "uniform": head.uniform, "itself": head.identity}
+    fixed = {"off": head.off, "uniform": head.uniform}
     change = fixed[kind]() if kind in fixed else head.fixed(looking.built_weights(kind, count))
     if title == "tiny/deit":
         values = torch.from_numpy((before.subject.pixels / 255 - 0.5) / 0.5).float()[None]
