@@ -335,8 +335,11 @@ def _looked_at_module(
         read_at = {0: "first", len(subject.labels) - 1: "last"}.get(before.subject.query or 0, "mean")
         read_at = "mean" if before.subject.query is None else read_at
         subject = replace(subject, attend=lambda _: layers, output_token=read_at)
-    if len(shown) < len(records):
-        remarks = [*remarks, f"{len(records) - len(shown)} further attentions have other tokens or heads."]
+    if len(shown) < len(square):
+        remarks = [
+            *remarks,
+            f"{len(square) - len(shown)} attentions with other numbers of heads are not shown",
+        ]
     paths = tuple((record.path, record.call) for record in shown)
     return Looked(source, subject, {}, chosen, logits, weights, (*remarks, *subject.remarks), paths)
 

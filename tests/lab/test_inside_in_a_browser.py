@@ -324,8 +324,8 @@ LINES = """() => {
   const box = view.getBoundingClientRect();
   const [from, to] = [...view.querySelectorAll(".column")].map((column) => [...column.children].map((one) => {
     const own = one.getBoundingClientRect();
-    const tint = one.style.getPropertyValue("--tint");
-    return { left: own.left - box.left, right: own.right - box.left, y: (own.top + own.bottom) / 2 - box.top, tint, text: one.textContent };
+    const [left, right, y] = [own.left - box.left, own.right - box.left, (own.top + own.bottom) / 2 - box.top];
+    return { left, right, y, tint: one.style.getPropertyValue("--tint"), text: one.textContent };
   }));
   const lines = [...view.querySelectorAll("line")].map((line) => Object.fromEntries(
     ["x1", "y1", "x2", "y2", "stroke"].map((name) => [name, line.getAttribute(name)])));
@@ -357,7 +357,9 @@ def test_a_text_has_its_tokens_tinted_and_lines_from_token_to_token(
     for line, word in zip(shown["lines"], shown["to"], strict=True):
         start = shown["from"][1]
         ends = [start["right"], start["y"], word["left"], word["y"]]
-        assert all(abs(float(line[name]) - end) < 1 for name, end in zip(("x1", "y1", "x2", "y2"), ends, strict=True))
+        assert all(
+            abs(float(line[name]) - end) < 1 for name, end in zip(("x1", "y1", "x2", "y2"), ends, strict=True)
+        )
         assert float(line["x2"]) - float(line["x1"]) > 40
     page.get_by_role("button", name="Back to all tokens").click()
     expect(page.locator(".text-view line")).to_have_count(0)
@@ -365,6 +367,11 @@ def test_a_text_has_its_tokens_tinted_and_lines_from_token_to_token(
     expect(page.locator(".map .tokens span").first).to_be_visible(timeout=60_000)
     again = opened(page.url, width=width)
     expect(again.get_by_label("Text", exact=True)).to_have_value("a fine film")
+    gone = opened(page.url.replace(model.replace(" ", "%20"), "own%200000"), width=width)
+    expect(gone.locator(".problem-line")).to_have_text(
+        "This model is no longer open. Choose its files again."
+    )
+    expect(gone.locator(".predicted .sentence")).to_contain_text("Prediction: 3")
 
 
 @pytest.mark.real("chromium", "playwright", "axe")

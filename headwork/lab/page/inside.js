@@ -71,12 +71,11 @@ class InsideRoom {
   async open({ rest, more }) {
     const opening = this.opening = {}; // of two, the one that was asked for last counts
     const { models = [], runs = [], foreign = [] } = await this.lab.once("models");
-    const elsewhere = [...runs, ...foreign.map(({ name }) => name)];
     let trouble = "";
-    if (elsewhere.includes(rest) && !this.own.some(({ name }) => name === rest)) {
+    if (rest && ![...models, ...this.own].some(({ name }) => name === rest)) {
       this.about.textContent = "Opening the model …";
       const found = await this.lab.backend.call("model", { name: rest });
-      if (found.error) trouble = found.error.message;
+      if (found.error) [trouble, more] = [found.error.message, {}];
       else this.own.push(found);
     }
     if (this.opening !== opening) return null;

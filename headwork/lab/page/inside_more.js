@@ -161,7 +161,7 @@ class RelevanceView {
     tokens.forEach((word, token) => {
       const span = make("span", {}, word);
       const at = parts.indexOf(token);
-      if (at >= 0) span.style.setProperty("--tint", AMBER + hex(bytes[at]));
+      if (at >= 0) tint(span, bytes[at]);
       line.append(span, " ");
     });
     return line;
