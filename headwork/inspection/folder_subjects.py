@@ -178,7 +178,8 @@ def _library_source(path: Path, module: Any) -> Source:
         return Source(path, module=module)
     side = getattr(module.config, "image_size", 0)
     side = side if isinstance(side, int) else max(side)
-    return Source(path, None, module, (), *_moments(path, module.config.num_channels), size=side)
+    mean, std = _moments(path, module.config.num_channels)
+    return Source(path, module=module, mean=mean, std=std, size=side)
 
 
 def folder_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:

@@ -324,7 +324,8 @@ LINES = """() => {
   const box = view.getBoundingClientRect();
   const [from, to] = [...view.querySelectorAll(".column")].map((column) => [...column.children].map((one) => {
     const own = one.getBoundingClientRect();
-    const [left, right, y] = [own.left - box.left, own.right - box.left, (own.top + own.bottom) / 2 - box.top];
+    const y = (own.top + own.bottom) / 2 - box.top;
+    const [left, right] = [own.left - box.left, own.right - box.left];
     return { left, right, y, tint: one.style.getPropertyValue("--tint"), text: one.textContent };
   }));
   const lines = [...view.querySelectorAll("line")].map((line) => Object.fromEntries(
