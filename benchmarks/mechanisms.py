@@ -7,7 +7,7 @@ from textwrap import fill
 from headwork.documents.formulas import formula_for, plain_formula
 from headwork.note import MECHANISMS
 from headwork.readings.assembling import effective_options
-from headwork.readings.listing import option_texts
+from headwork.readings.explaining import option_texts
 
 
 def page() -> str:

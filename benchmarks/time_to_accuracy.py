@@ -37,6 +37,7 @@ from benchmarks.report import RESULTS, machine
 from headwork.data.fetching import to_stderr
 from headwork.documents import Table
 from headwork.files import write_atomic
+from headwork.libc import keep_freed_memory
 from headwork.training import changed, vision
 from headwork.training.distributed import Group
 from headwork.training.evaluation import evaluate
@@ -141,7 +142,8 @@ def main() -> int:
         Contender("vit-pytorch's model, our recipe", ours, peer(ours)),
         Contender("vit-pytorch's model, customary recipe", customary, peer(customary)),
     ]
-    race(contenders, chosen.wanted, chosen.times)
+    with keep_freed_memory():  # as training does
+        race(contenders, chosen.wanted, chosen.times)
     load = f"{os.getloadavg()[2]:.1f} processes wanted its {os.cpu_count()} cores in the last 15 minutes."
     columns = ("model and recipe", "result", "epochs", "test accuracy", "time, ours = 1", "time per epoch")
     threads = f"threads: {torch.get_num_threads()}"

@@ -9,53 +9,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headwork.construct import Construction, Equality, build, equal
-    from headwork.courses.checks import check
-    from headwork.inspection import trace
-    from headwork.inspection.attention import attention_of
-    from headwork.inspection.inspecting import inspect
-    from headwork.inspection.intervening import head, intervene
-    from headwork.readings import Trace, explain
-    from headwork.training.folders import example_images, load
+    from headwork.construct import Construction as Construction
+    from headwork.construct import Equality as Equality
+    from headwork.construct import build as build
+    from headwork.construct import equal as equal
+    from headwork.courses.checks import check as check
+    from headwork.inspection import trace as trace
+    from headwork.inspection.attention import attention_of as attention_of
+    from headwork.inspection.inspecting import inspect as inspect
+    from headwork.inspection.intervening import head as head
+    from headwork.inspection.intervening import intervene as intervene
+    from headwork.readings import Trace as Trace
+    from headwork.readings import explain as explain
+    from headwork.training.folders import example_images as example_images
+    from headwork.training.folders import load as load
 
 __version__ = "0.1.0"
-__all__ = [
-    "Construction",
-    "Equality",
-    "Trace",
-    "attention_of",
-    "build",
-    "check",
-    "equal",
-    "example_images",
-    "explain",
-    "head",
-    "inspect",
-    "intervene",
-    "load",
-    "trace",
-]
-
-# The module of each public name: it is imported when the name is first used.
+# The public names of each module, which is imported when one of them is first used.
 MODULES = {
-    "attention_of": "headwork.inspection.attention",
-    "Construction": "headwork.construct",
-    "Equality": "headwork.construct",
-    "build": "headwork.construct",
-    "check": "headwork.courses.checks",
-    "equal": "headwork.construct",
-    "example_images": "headwork.training.folders",
-    "Trace": "headwork.readings",
-    "explain": "headwork.readings",
-    "head": "headwork.inspection.intervening",
-    "intervene": "headwork.inspection.intervening",
-    "inspect": "headwork.inspection.inspecting",
-    "load": "headwork.training.folders",
-    "trace": "headwork.inspection",
+    "construct": "Construction Equality build equal",
+    "courses.checks": "check",
+    "inspection": "trace",
+    "inspection.attention": "attention_of",
+    "inspection.inspecting": "inspect",
+    "inspection.intervening": "head intervene",
+    "readings": "Trace explain",
+    "training.folders": "example_images load",
 }
+PUBLIC = {name: f"headwork.{module}" for module, names in MODULES.items() for name in names.split()}
+__all__ = sorted(PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in MODULES:
-        raise AttributeError(f"module 'headwork' has no attribute '{name}'. Known: {', '.join(MODULES)}.")
-    return getattr(import_module(MODULES[name]), name)
+    if name not in PUBLIC:
+        raise AttributeError(f"module 'headwork' has no attribute '{name}'. Known: {', '.join(PUBLIC)}.")
+    return getattr(import_module(PUBLIC[name]), name)

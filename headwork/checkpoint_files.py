@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import HeadworkError, InputError, cut, unknown
+from headwork.errors import HeadworkError, InputError, check_known, cut
 from headwork.files import MAX_JSON, open_file, parse_json, read_text, write_atomic
 from headwork.libc import swap_directories
 
@@ -185,8 +185,7 @@ def _manifest(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
         raise InputError(f"{where}: format {data['format']!r}, expected '{FORMAT}'.")
     listed: dict[str, Any] = data["files"]
     for name, entry in listed.items():
-        if name not in known:
-            raise unknown(f"file in {where}", name, known)
+        check_known(f"file in {where}", name, known)
         if not isinstance(entry, dict) or entry.keys() != {"bytes", "sha256"}:
             raise InputError(f"{where}: {name} needs 'bytes' and 'sha256', and nothing else.")
     return listed

@@ -1,6 +1,6 @@
 """Errors a person can act on: where, what was given, what was expected, how to fix it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 MAX_MESSAGE = 4_000  # characters: an error quotes what came, and that may be a file of megabytes
@@ -42,6 +42,15 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return InputError(f"unknown {kind} '{name}'.{hint} Known: {', '.join(names)}.")
+
+
+def check_known(kind: str, name: object, known: Collection[str]) -> None:
+    """Refuse a name that is not a known one.
+
+    >>> check_known("ends", "clamp", ("clamp", "wrap"))
+    """
+    if name not in known:
+        raise unknown(kind, name, known)
 
 
 def sizes_in_words(shape: Iterable[int], axes: str) -> str:

@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, Protocol, TypeVar
 
 from headwork.errors import unknown
 
@@ -92,23 +92,25 @@ class Mechanism:
     inputs: tuple[Input, ...]
     steps: tuple[Step, ...]
     options: Mapping[str, inspect.Parameter] = field(default_factory=dict)
-    gather: Callable[[Mapping[str, Any]], Any] | None = (
-        None  # its trained inputs as one tree, where it takes one
-    )
-    required_parameters: tuple[str, ...] = ()  # of those, the ones that have no default
+    option_types: Mapping[str, Any] = field(default_factory=dict)
+    required: tuple[str, ...] = ()  # inputs and options that have no default
+    # Makes one tree of its trained inputs, where it takes one.
+    gather: Callable[[Mapping[str, Any]], Any] | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any], *cards: Input | Step, **more: Any) -> "Mechanism":
         """The function with its cards; its keyword-only parameters are its options."""
-        parameters = inspect.signature(function).parameters
+        named = {n: p for n, p in inspect.signature(function).parameters.items() if n != "parameters"}
+        options = {n: p for n, p in named.items() if p.kind is p.KEYWORD_ONLY and n not in RUN_KEYWORDS}
+        hints = inspect.get_annotations(function, eval_str=True)
         return cls(
             slug=function.__name__.replace("_", "-"),
             function=function,
             inputs=tuple(c for c in cards if isinstance(c, Input)),
             steps=tuple(c for c in cards if isinstance(c, Step)),
-            options={
-                n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in RUN_KEYWORDS
-            },
+            options=options,
+            option_types={name: hints.get(name, Any) for name in options},
+            required=tuple(name for name, p in named.items() if p.default is p.empty),
             **more,
         )
 
@@ -126,22 +128,11 @@ class Mechanism:
     def about(self) -> str:
         return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Inputs and options that have no default."""
-        parameters = inspect.signature(self.function).parameters
-        own = (n for n, p in parameters.items() if p.default is p.empty and n != "parameters")
-        return (*own, *self.required_parameters)
-
     def step(self, path: str) -> Step:
         for card in self.steps:
             if card.matches(path):
                 return card
         raise unknown(f"step of {self.slug}", path, [card.name for card in self.steps])
-
-    def option_types(self) -> dict[str, Any]:
-        hints = get_type_hints(self.function, include_extras=True)
-        return {name: hints[name] for name in self.options}
 
 
 MECHANISMS: dict[str, Mechanism] = {}

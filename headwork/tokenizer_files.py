@@ -102,9 +102,8 @@ class PlainTokenizer:
         self.split, in_bytes = _pre_tokenizer(data.get("pre_tokenizer"))
         pieces, letter = _model(model, vocabulary), LETTERS.__getitem__
         self.words = Remembered(lambda w: pieces("".join(map(letter, w.encode())) if in_bytes else w))
-        self.shows_bytes = (
-            _kind("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel") == "ByteLevel"
-        )
+        decoder = _kind("decoder", data.get("decoder"), "null", "WordPiece", "ByteLevel")
+        self.shows_bytes = decoder == "ByteLevel"
         cutting = data.get("truncation")
         self.max_length: int | None = None if cutting is None else _take(cutting, "max_length", int)
         _refuse(cutting or {}, "truncation", direction=("Right",), strategy=("LongestFirst", "OnlyFirst"))

@@ -198,7 +198,7 @@ def explain(
     --set tokens_as=columns.
     """
     if list_:
-        from headwork.readings.listing import mechanism_list
+        from headwork.readings.explaining import mechanism_list
 
         output.show(mechanism_list())
         return

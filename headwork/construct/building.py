@@ -18,7 +18,7 @@ from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch
 from headwork.construct.targets import TARGETS, Impossible, NotFound, whole_number
 from headwork.documents import Document, Item, Items
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, check_known, unknown
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
@@ -56,8 +56,7 @@ def build(
     if name not in FUNCTIONS:
         raise unknown("target", target, FUNCTIONS)
     for detail in details:
-        if detail not in _inputs(name):
-            raise unknown(f"input of {name}", detail, _inputs(name))
+        check_known(f"input of {name}", detail, _inputs(name))
     if name == "copy":
         return copy(tolerance=tolerance or TOLERANCE, **details)
     if name != "matrix":

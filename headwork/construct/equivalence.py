@@ -21,7 +21,7 @@ from headwork.files import own_toml
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.limits import limit
-from headwork.numbers.typed import read_array, read_number
+from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings import Trace, recorder
 from headwork.readings.assembling import assemble
 from headwork.readings.showing import trace_data
@@ -103,7 +103,7 @@ def texts() -> dict[str, Any]:
     return own_toml(__file__, "equivalences.toml")
 
 
-def equivalence(**fields: Any) -> Callable[[Sample], Equivalence]:
+def equivalence(left: Side, right: Side, **more: Any) -> Callable[[Sample], Equivalence]:
     """Register an equivalence under the slug of the function that draws its random cases."""
 
     def register(sample: Sample) -> Equivalence:
@@ -111,7 +111,8 @@ def equivalence(**fields: Any) -> Callable[[Sample], Equivalence]:
         words = dict(texts()[slug])
         large = {n: tuple(v) if isinstance(v, list) else v for n, v in words.pop("large", {}).items()}
         words["why"] = " ".join(words["why"].split())
-        EQUIVALENCES[slug] = Equivalence(slug, **words, sample=sample, large=large, **fields)
+        sides: dict[str, Any] = {"left": left, "right": right}
+        EQUIVALENCES[slug] = Equivalence(slug, **words, **sides, sample=sample, large=large, **more)
         return EQUIVALENCES[slug]
 
     return register
@@ -239,7 +240,7 @@ def exact_inputs(small: Inputs, *sides: Side) -> dict[str, Any]:
     """The small case, typed arrays read exactly; the rest are options."""
     arrays = {card.name for side in sides for card in side.mechanism.inputs}
     return {
-        name: read_array(v, exact=True).labelled(name) if name in arrays else v for name, v in small.items()
+        name: read_tensor(v, exact=True).labelled(name) if name in arrays else v for name, v in small.items()
     }
 
 
@@ -276,7 +277,7 @@ def cost(side: Side, case: Inputs) -> Cost:
     work = OperationCount()
     arrays = {card.name: case[card.name] for card in side.mechanism.inputs if card.name in case}
     recorded: dict[str, Any] = {
-        name: ShapeTensor(v if isinstance(v, tuple) else read_array(v, exact=True).shape, work)
+        name: ShapeTensor(v if isinstance(v, tuple) else read_tensor(v, exact=True).shape, work)
         for name, v in arrays.items()
     }
     side.run({**case, **recorded}, recorder(recorded))

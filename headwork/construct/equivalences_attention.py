@@ -42,10 +42,7 @@ def gather(value: Tensor, *, picks: tuple[int, ...], note: Note = silent) -> Ten
     return note("output", stack([value[k] for k in picks], 0))
 
 
-@equivalence(
-    left=one_hot_attention,
-    right=gather,
-)
+@equivalence(one_hot_attention, gather)
 def one_hot_attention_gather(rng: Random) -> dict[str, Any]:
     count, queries, width = integers(rng, 1, 9, 3)
     picks = integers(rng, 0, count, queries)
@@ -57,19 +54,13 @@ def attention_case(rng: Random) -> dict[str, Any]:
     return normals(rng, query=(tokens, width), key=(tokens, width), value=(tokens, value_width))
 
 
-@equivalence(
-    left=registered_side("linear-attention"),
-    right=registered_side("linear-attention-recurrent"),
-)
+@equivalence(registered_side("linear-attention"), registered_side("linear-attention-recurrent"))
 def linear_attention_recurrence(rng: Random) -> dict[str, Any]:
     mask = "causal" if rng.integers(2) else None
     return {**attention_case(rng), "features": "elu+1", "mask": mask}
 
 
-@equivalence(
-    left=registered_side("linear-attention-chunked"),
-    right=registered_side("linear-attention-recurrent"),
-)
+@equivalence(registered_side("linear-attention-chunked"), registered_side("linear-attention-recurrent"))
 def linear_attention_chunks(rng: Random) -> dict[str, Any]:
     case = {**attention_case(rng), "features": "elu+1", "mask": "causal"}
     return {**case, "chunk": int(rng.integers(1, 6))}
@@ -95,10 +86,7 @@ def projection_and_scaling(tokens: Tensor, scale: Tensor, shift: Tensor, *, note
     return note("output", normalised * scale + shift)
 
 
-@equivalence(
-    left=registered_side("layer-normalisation", stored="scale shift"),
-    right=projection_and_scaling,
-)
+@equivalence(registered_side("layer-normalisation", stored="scale shift"), projection_and_scaling)
 def layer_normalisation_projection(rng: Random) -> dict[str, Any]:
     tokens, width = int(rng.integers(1, 9)), int(rng.integers(2, 12))
     return normals(rng, tokens=(tokens, width), scale=width, shift=width)
@@ -132,22 +120,16 @@ def rotated_positions(places: Tensor, by: Tensor, *, width: int, note: Note = si
     """The codes of the positions t, each pair rotated by the angle s w_k: one matrix for all."""
     codes = note("codes", sinusoidal_positions(places, width=width))
     angles = (by * frequencies(places, width, 10000)).unsqueeze(0)
-    pairs = range(width // 2)
-    same = [[[int(i == j and i // 2 == k) for j in range(width)] for i in range(width)] for k in pairs]
-
-    def entry(i: int, j: int, k: int) -> int:
-        return (i // 2 == j // 2 == k) * ((j == i + 1) - (i == j + 1))
-
-    across = [[[entry(i, j, k) for j in range(width)] for i in range(width)] for k in pairs]
-    flat = [places.new_tensor(part).reshape(width // 2, width * width) for part in (same, across)]
-    rotation = note("rotation", (angles.cos() @ flat[0] + angles.sin() @ flat[1]).reshape(width, width))
+    pair = np.eye(width // 2, dtype=int)
+    same, across = (
+        places.new_tensor(np.einsum("kp,kq,ij->kpiqj", pair, pair, block).reshape(width // 2, -1))
+        for block in ([[1, 0], [0, 1]], [[0, 1], [-1, 0]])
+    )
+    rotation = note("rotation", (angles.cos() @ same + angles.sin() @ across).reshape(width, width))
     return note("output", codes @ rotation.mT)
 
 
-@equivalence(
-    left=positions_of_shifted_places,
-    right=rotated_positions,
-)
+@equivalence(positions_of_shifted_places, rotated_positions)
 def sinusoidal_rotation(rng: Random) -> dict[str, Any]:
     count = int(rng.integers(1, 30))
     return {
@@ -177,11 +159,7 @@ def argmax(scores: Tensor, *, note: Note = silent) -> Tensor:
     return note("weights", hardmax(scores))
 
 
-@equivalence(
-    left=softmax_of_beta,
-    right=argmax,
-    limit=("beta", "oo"),
-)
+@equivalence(softmax_of_beta, argmax, limit=("beta", "oo"))
 def softmax_argmax(rng: Random) -> dict[str, Any]:
     rows, columns = integers(rng, 1, 9, 2)
     return {"scores": rng.integers(-5, 6, size=(rows, columns)).astype(float), "beta": np.array(100.0)}
@@ -214,10 +192,7 @@ def kernel_smoothing(
     return note("output", (kernel @ value) / kernel.sum(-1, keepdim=True))
 
 
-@equivalence(
-    left=dot_product_attention,
-    right=kernel_smoothing,
-)
+@equivalence(dot_product_attention, kernel_smoothing)
 def attention_kernel_smoothing(rng: Random) -> dict[str, Any]:
     case = attention_case(rng)
     case["key"] /= np.linalg.norm(case["key"], axis=-1, keepdims=True)
@@ -255,10 +230,7 @@ def permutation_then_attention(
     return self_attention(permuted, W_q, W_k, W_v, note=note)
 
 
-@equivalence(
-    left=attention_then_permutation,
-    right=permutation_then_attention,
-)
+@equivalence(attention_then_permutation, permutation_then_attention)
 def attention_permutation(rng: Random) -> dict[str, Any]:
     tokens, width, key_width = integers(rng, 1, 9, 3)
     matrices = normals(rng, **dict.fromkeys(("W_q", "W_k", "W_v"), (key_width, width)))

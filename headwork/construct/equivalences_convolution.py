@@ -6,6 +6,7 @@ import numpy as np
 
 from headwork.construct.equivalence import equivalence, integers, normals, registered_side, side
 from headwork.mechanisms import convolution_1d, convolution_2d, patches, recurrence
+from headwork.mechanisms.recurrence import recurrent_states
 from headwork.note import Input, Note, Step, silent, steps_of
 from headwork.numbers import cat, stack
 
@@ -16,10 +17,7 @@ SIGNAL = Input("signal", "x", "position", "one channel")
 IMAGE = Input("image", "I", "channel height width", "")
 
 
-@equivalence(
-    left=registered_side("convolution-1d", stored="kernel"),
-    right=registered_side("toeplitz", stored="matrix"),
-)
+@equivalence(registered_side("convolution-1d", stored="kernel"), registered_side("toeplitz", stored="matrix"))
 def convolution_toeplitz(rng: Random) -> dict[str, Any]:
     length, size = int(rng.integers(5, 30)), int(rng.integers(1, 6))
     case = normals(rng, signal=length, kernel=size)
@@ -39,10 +37,7 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
     return note("output", (windows * kernels).sum(-1))
 
 
-@equivalence(
-    left=windows_with_own_taps,
-    right=registered_side("locally-connected", stored="matrix"),
-)
+@equivalence(windows_with_own_taps, registered_side("locally-connected", stored="matrix"))
 def locally_connected_banded(rng: Random) -> dict[str, Any]:
     length, size, stride = int(rng.integers(5, 30)), int(rng.integers(1, 6)), int(rng.integers(1, 4))
     count = (length - size) // stride + 1
@@ -61,10 +56,7 @@ def mean_filter(image: Tensor, *, size: int, stride: int, note: Note = silent) -
     return convolution_2d(image, kernel, stride=stride, note=note)
 
 
-@equivalence(
-    left=registered_side("average-pooling"),
-    right=mean_filter,
-)
+@equivalence(registered_side("average-pooling"), mean_filter)
 def average_pooling_mean_filter(rng: Random) -> dict[str, Any]:
     size = int(rng.integers(1, 5))
     height, width = integers(rng, size, size + 9, 2)
@@ -108,10 +100,7 @@ def convolution_with_stride(image: Tensor, W: Tensor, *, size: int, note: Note =
     return note("output", features.reshape(W.shape[0], features.shape[-2] * features.shape[-1]).mT)
 
 
-@equivalence(
-    left=patch_embedding,
-    right=convolution_with_stride,
-)
+@equivalence(patch_embedding, convolution_with_stride)
 def patch_embedding_convolution(rng: Random) -> dict[str, Any]:
     size, channels, width = integers(rng, 1, 5, 3)
     rows, columns = integers(rng, 1, 5, 2)
@@ -174,10 +163,7 @@ def convolution_of_kernel_1(
     return note("output", cat([plain, repeated, grouped], 0).mT)
 
 
-@equivalence(
-    left=joined_values,
-    right=convolution_of_kernel_1,
-)
+@equivalence(joined_values, convolution_of_kernel_1)
 def heads_convolution(rng: Random) -> dict[str, Any]:
     heads, value_width, share, tokens = integers(rng, 1, 5, 4)
     rows, width = heads * value_width, heads * share
@@ -199,17 +185,7 @@ RECURRENCE = (
 )
 def linear_recurrence(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: Note = silent) -> Tensor:
     """h_t = w_x x_t + w_h h_(t-1), step by step; every state is recorded."""
-    states = []
-
-    def record(name: str, value: Any, /) -> Any:
-        if name == "output":
-            return value
-        noted = note(name, value)
-        if name.endswith("/state"):
-            states.append(noted)
-        return noted
-
-    recurrence(inputs, W_x, W_h, note=record)
+    states = recurrent_states(inputs, W_x, W_h, None, None, "linear", note)
     return note("output", stack(states, 0).squeeze(-1))
 
 
@@ -231,10 +207,7 @@ def convolution_with_powers(inputs: Tensor, W_x: Tensor, W_h: Tensor, *, note: N
     return convolution_1d(padded, kernel, note=note)
 
 
-@equivalence(
-    left=linear_recurrence,
-    right=convolution_with_powers,
-)
+@equivalence(linear_recurrence, convolution_with_powers)
 def linear_rnn_convolution(rng: Random) -> dict[str, Any]:
     return {
         "inputs": rng.normal(size=int(rng.integers(1, 25))),

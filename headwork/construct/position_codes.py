@@ -26,7 +26,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headwork.construct.targets import Array, Head, Indices, Target
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, check_known
 from headwork.mechanisms import rotary_positions, sinusoidal_positions
 from headwork.mechanisms.positions import frequencies
 from headwork.numbers import HandTensor
@@ -39,8 +39,7 @@ CUTS = (1e-3, 1e-6, 1e-9, 1e-12)  # directions of the codes that are weaker than
 
 def position_codes(positions: str, target: Target, width: int) -> Array:
     """One row per token."""
-    if positions not in POSITIONS:
-        raise unknown("positions", positions, POSITIONS)
+    check_known("positions", positions, POSITIONS)
     if positions == "one-hot":
         return np.eye(target.tokens)
     if positions == "grid":

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import HeadworkError, InputError, TooLarge, sizes_in_words, unknown
-from headwork.numbers.typed import nested_array, read_array
+from headwork.errors import HeadworkError, InputError, TooLarge, check_known, sizes_in_words
+from headwork.numbers.typed import read_tensor
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -111,15 +111,7 @@ def numbers(value: Any, name: str, axes: str) -> Array:
     """Typed text or nested lists as an array with these axes."""
     if value is None:
         raise InputError(f"{name} missing. Expected {axes.replace(' ', ' x ')}.")
-    try:
-        array = (
-            read_array(value) if isinstance(value, str) else nested_array(np.asarray(value, float).tolist())
-        ).array
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}. Expected numbers, all rows of one length.") from None
-    count = len(axes.split())
+    array, count = read_tensor(value, where=name).array, len(axes.split())
     array = array[(None,) * (count - array.ndim)]
     if array.ndim != count or not np.all(np.isfinite(array)):
         shape = sizes_in_words(array.shape, "")
@@ -232,8 +224,7 @@ def convolution_2d(*, grid: Any = None, kernel: Any = None, ends: str = "clamp")
             f"a kernel of {taps.shape[0]} x {taps.shape[1]} on a grid of {rows} x {columns}. Take a smaller "
             "one."
         )
-    if ends not in (known := ("clamp", "wrap", "zero")):
-        raise unknown("ends", ends, known)
+    check_known("ends", ends, ("clamp", "wrap", "zero"))
     middle = taps.shape[0] // 2, taps.shape[1] // 2
     tap_keys = []
     for a, b in np.argwhere(taps):
@@ -325,8 +316,7 @@ def _slide(
     name: str, taps: dict[int, float], count: int, ends: str, known: Sequence[str] = END_MODES
 ) -> Target:
     """One row of taps along the tokens."""
-    if ends not in known:
-        raise unknown("ends", ends, known)
+    check_known("ends", ends, known)
     title = f"{name}; ends: {END_TEXTS[ends]}"
     if ends == "shrink":  # one head only, because the window's size differs at the ends
         window = np.sum([np.eye(count, k=offset) for offset in taps], axis=0)

@@ -125,7 +125,7 @@ def _options(trace: Trace, state: State) -> Iterator[dict[str, Any]]:
 
 
 def controls(mechanism: Mechanism, given: Any, trace: Trace | None = None) -> Iterator[dict[str, Any]]:
-    hints = mechanism.option_types()
+    hints = mechanism.option_types
     texts = trace.option_texts() if trace else {}
     for name, parameter in mechanism.options.items():
         marks = str(getattr(hints[name], "__metadata__", "")) + str(hints[name])

@@ -265,12 +265,8 @@ def attend_per_head(
         # The attention of each head puts the head first; outside, it stands beside the width.
         return value if name == "output" else note(name, value)
 
-    outputs = attend(
-        query.transpose(-3, -2),
-        key.transpose(-3, -2),
-        value.transpose(-3, -2),
-        note=silent if note is silent else per_head,
-    )
+    heads_first = (part.transpose(-3, -2) for part in (query, key, value))
+    outputs = attend(*heads_first, note=silent if note is silent else per_head)
     together = note("per head", outputs.transpose(-3, -2))
     joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
     return note("output", affine(joined, p.W_o, p.b_o, "o"))

@@ -105,8 +105,8 @@ class EncoderDecoderConfig(TransformerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageModelConfig(TransformerConfig):
-    """A causal stack over tokens, its output sharing the embedding."""
+class TokensConfig(TransformerConfig):
+    """A stack over the tokens of a vocabulary."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
 
@@ -114,11 +114,17 @@ class LanguageModelConfig(TransformerConfig):
     max_length: int = 256
     positions: PositionKind = "learned"
     width: int = 128
-    hidden: int = 512
     heads: int = 4
-    depth: int = 4
     normalisation: Placement = "pre"
     activation: Activation = "gelu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig(TokensConfig):
+    """A causal stack, its output sharing the embedding."""
+
+    hidden: int = 512
+    depth: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,23 +160,16 @@ class VisionTransformerConfig(TransformerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextEncoderConfig(TransformerConfig):
+class TextEncoderConfig(TokensConfig):
     """``token_types`` 0 is none."""
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
     MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types",)
 
-    vocabulary: int = 256
     max_length: int = 512
-    positions: PositionKind = "learned"
     embedding_normalisation: bool = False
     token_types: int = 0
-    width: int = 128
     hidden: int = 256
-    heads: int = 4
     depth: int = 2
-    normalisation: Placement = "pre"
-    activation: Activation = "gelu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +180,7 @@ class TextClassifierConfig(TextEncoderConfig):
     number of rows in the table of n-grams, 0 is none.
     """
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length", "phrases": "ngrams"}
+    OLD_NAMES: ClassVar[dict[str, str]] = {"phrases": "ngrams"}
     MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("token_types", "ngrams")
 
     encoder: Literal["transformer", "plain", "lstm", "gru", "convolution"] = "transformer"
@@ -193,14 +192,20 @@ class TextClassifierConfig(TextEncoderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionalConfig(Config):
-    """``depth`` layers of 3 x 3 kernels; the first has ``width`` channels, each further one twice as many."""
+class ImageConfig(Config):
+    """Square images of side ``image_size``."""
 
     OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size"}
 
     image_size: int = 28
     channels: int = 1
     classes: int = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionalConfig(ImageConfig):
+    """``depth`` layers of 3 x 3 kernels; the first has ``width`` channels, each further one twice as many."""
+
     width: int = 48
     depth: int = 3
 
@@ -214,14 +219,9 @@ class ConvolutionalConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig(Config):
+class RecurrentConfig(ImageConfig):
     """``width`` states in each direction."""
 
-    OLD_NAMES: ClassVar[dict[str, str]] = {"image": "image_size"}
-
-    image_size: int = 28
-    channels: int = 1
-    classes: int = 10
     cell: CellKind = "lstm"
     bidirectional: bool = False
     width: int = 200

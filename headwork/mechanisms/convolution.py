@@ -48,13 +48,7 @@ def _grouped(windows: Tensor, kernel: Tensor, groups: int, name: str) -> Tensor:
     """Windows (..., channel, position, tap) times a kernel (output, channel, tap), group by group."""
     channels, taps = windows.shape[-3], windows.shape[-1]
     outputs, inner, kernel_taps = kernel.shape
-    if (
-        groups < 1
-        or channels % groups
-        or outputs % groups
-        or inner != channels // groups
-        or kernel_taps != taps
-    ):
+    if groups < 1 or (inner * groups, outputs % groups, kernel_taps) != (channels, 0, taps):
         raise InputError(
             f"{name}: {channels} input channels in {groups} groups need a kernel of "
             f"{channels // max(groups, 1)} input channels, and a number of output channels that {groups} "

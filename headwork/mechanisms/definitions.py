@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.errors import InputError, check_known, sizes_in_words
 from headwork.mechanisms.configs import Config
 from headwork.note import Input, Step
 
@@ -33,13 +33,17 @@ class Definition:
     parameters: Callable[[Any], Any]  # a config -> its tree of ``Initial``
     steps: Callable[[Any], tuple[Step, ...]]  # a config -> the cards of its steps; ``block *`` is each block
     inputs: tuple[Input, ...]
-    task: Task | None = None  # what it classifies, if it is a classifier
     # A classifier's: the name of an architecture -> the fields of its config.
     architectures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     old_parameters: Mapping[str, str] = field(default_factory=dict)  # prefixes of names: earlier -> current
     check: Check  # refuses inputs that do not fit
     # The rest of what the body takes, from a config and arrays of inputs: whole numbers, hashed.
     hashed_inputs: Callable[..., Mapping[str, Any]] = lambda config, *inputs: {}
+
+    @property
+    def task(self) -> Task | None:
+        """What it classifies, if it is a classifier."""
+        return None if not self.architectures else "vision" if IMAGES in self.inputs else "text"
 
     def current_parameters(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of a file under their current names."""
@@ -53,12 +57,14 @@ class Definition:
 DEFINITIONS: dict[str, Definition] = {}  # by name
 
 
-def model(
-    name: str, slug: str, config_class: type[Config], parameters: Any, steps: Any, *inputs: Input, **more: Any
-) -> Callable[[Any], Any]:
-    """Register the body of a model, beside what it needs, and return it unchanged."""
+def model(slug: str, parameters: Any, steps: Any, *inputs: Input, **more: Any) -> Callable[[Any], Any]:
+    """Register the body of a model, beside what it needs, and return it unchanged.
+
+    The function says the rest: ``vision_transformer`` is a VisionTransformer, of the config that it takes.
+    """
 
     def register(function: Any) -> Any:
+        name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
         entries: dict[str, Any] = {"parameters": parameters, "steps": steps, "inputs": inputs, **more}
         DEFINITIONS[name] = Definition(
             name=name, slug=slug, config_class=config_class, function=function, **entries
@@ -75,8 +81,7 @@ def find_definition(slug: str) -> Definition:
     'VisionTransformer'
     """
     known = {entry.slug: entry for entry in DEFINITIONS.values() if entry.slug}
-    if slug not in known:
-        raise unknown("model", slug, known)
+    check_known("model", slug, known)
     return known[slug]
 
 
@@ -103,8 +108,7 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
     settings = {
         name: (entry, own) for entry in _classifiers(task) for name, own in entry.architectures.items()
     }
-    if architecture not in settings:
-        raise unknown({"vision": "image model", "text": "text model"}[task], architecture, settings)
+    check_known({"vision": "image model", "text": "text model"}[task], architecture, settings)
     entry, own = settings[architecture]
     config: Config = entry.config_class(**{**own, **fields})
     return config

@@ -10,7 +10,6 @@ Linear attention goes block by block in ``fused_linear``.
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -18,12 +17,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import headwork.mechanisms as plain
 from headwork.errors import InputError
 from headwork.mechanisms import fused_linear
 from headwork.mechanisms.attention import Mask, Number, _check, split
 from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
-from headwork.mechanisms.kernels import CellKind, Kernels
+from headwork.mechanisms.kernels import CellKind, Kernels, Twins
 from headwork.mechanisms.linear import Features, check_chunks
 from headwork.mechanisms.parameters import ConvolutionParameters, RecurrentParameters
 from headwork.note import Note, silent
@@ -261,19 +261,16 @@ class FusedKernels(Kernels):
     """They leave ``note`` alone: a model refuses it beforehand."""
 
     skips_unread_tokens = True
-    parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
-        "softmax": multi_head_attention,
-        "linear": partial(multi_head_attention, kind="linear"),
-        "feed-forward": feed_forward,
-        "normalisation": layer_normalisation,
-        "convolution 1d": convolution_1d,
-        "convolution 2d": convolution_2d,
-        "relu": functional.relu,
-        "pooling": max_pooling,
+    twins: ClassVar[Twins] = {
+        plain.multi_head_attention: multi_head_attention,
+        plain.multi_head_linear_attention: partial(multi_head_attention, kind="linear"),
+        plain.feed_forward: feed_forward,
+        plain.layer_normalisation: layer_normalisation,
+        plain.convolution_1d: convolution_1d,
+        plain.convolution_2d: convolution_2d,
+        plain.relu: functional.relu,
+        plain.max_pooling: max_pooling,
     }
-
-    def note_keyword(self, note: Note) -> dict[str, Any]:
-        return {}
 
     def patch_embedding(self, images: Tensor, p: ConvolutionParameters, *, note: Note = silent) -> Tensor:
         return patch_embedding(images, p.filters, p.bias)

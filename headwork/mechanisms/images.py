@@ -23,11 +23,9 @@ from headwork.mechanisms.transformer import (
     add_positions,
     encoder,
     encoder_parameters,
-    matrix,
     position_parameters,
     position_steps,
     stack_steps,
-    zeros,
 )
 from headwork.note import Note, Step, inside, silent, steps_of
 from headwork.numbers import cat
@@ -66,7 +64,7 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
         positions = trees.TableParameters(Initial((first + side**2, width), trained=False, values=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
     return VisionParameters(
-        trees.ConvolutionParameters(Initial(shape, "flat matrix"), zeros(width)),
+        trees.ConvolutionParameters(Initial(shape, "flat matrix"), Initial((width,))),
         Initial((width,), "small") if first else None,
         positions,
         encoder_parameters(config),
@@ -86,15 +84,7 @@ def _vision_steps(config: VisionTransformerConfig) -> tuple[Step, ...]:
 
 
 @model(
-    "VisionTransformer",
-    "vision",
-    VisionTransformerConfig,
-    _vision_parameters,
-    _vision_steps,
-    IMAGES,
-    check=check_images,
-    task="vision",
-    architectures={"transformer": {}},
+    "vision", _vision_parameters, _vision_steps, IMAGES, check=check_images, architectures={"transformer": {}}
 )
 def vision_transformer(
     parameters: VisionParameters,
@@ -125,7 +115,7 @@ class ConvolutionalParameters:
 
 
 def convolution_parameters(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
-    return trees.ConvolutionParameters(matrix(width, channels, *size), zeros(width))
+    return trees.ConvolutionParameters(Initial((width, channels, *size), "matrix"), Initial((width,)))
 
 
 def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParameters:
@@ -145,14 +135,11 @@ def _convolutional_steps(config: ConvolutionalConfig) -> tuple[Step, ...]:
 
 
 @model(
-    "ConvolutionalClassifier",
     "convolutional",
-    ConvolutionalConfig,
     _convolutional_parameters,
     _convolutional_steps,
     IMAGES,
     check=check_images,
-    task="vision",
     architectures={"cnn": {}},
 )
 def convolutional_classifier(
@@ -177,8 +164,9 @@ def convolutional_classifier(
 
 def recurrent_parameters(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
     rows = GATES[cell] * width
-    biases = {"b_x": zeros(rows), "b_h": zeros(rows)} if cell == "gru" else {"bias": zeros(rows)}
-    return trees.RecurrentParameters(matrix(rows, inputs), matrix(rows, width), **biases)
+    matrices = Initial((rows, inputs), "matrix"), Initial((rows, width), "matrix")
+    biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Initial((rows,)))
+    return trees.RecurrentParameters(*matrices, **biases)
 
 
 def directions_parameters(inputs: int, width: int, cell: CellKind, both: bool) -> trees.DirectionsParameters:
@@ -251,14 +239,11 @@ def _recurrent_classifier_steps(config: RecurrentConfig) -> tuple[Step, ...]:
 
 
 @model(
-    "RecurrentClassifier",
     "recurrent",
-    RecurrentConfig,
     _recurrent_classifier_parameters,
     _recurrent_classifier_steps,
     IMAGES,
     check=check_images,
-    task="vision",
     architectures={name: {"cell": cell} for name, cell in CELLS.items()},
 )
 def recurrent_classifier(

@@ -14,14 +14,14 @@ from headwork.mechanisms.convolution import convolution_1d, convolution_2d, max_
 from headwork.mechanisms.feedforward import feed_forward, relu
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import layer_normalisation
-from headwork.mechanisms.recurrence import gru, lstm, recurrence
+from headwork.mechanisms.recurrence import gru, lstm, recurrent_states
 from headwork.note import Note, inside, silent
 from headwork.numbers import stack
 
 CellKind = Literal["plain", "lstm", "gru"]
 AttentionKind = Literal["softmax", "linear"]
 Drop = Callable[[Tensor], Tensor]
-Layers = dict[Callable[..., Tensor], Callable[..., Tensor]]
+Twins = dict[Callable[..., Tensor], Callable[..., Tensor]]
 
 
 def no_dropout(value: Tensor) -> Tensor:
@@ -33,17 +33,7 @@ class Kernels:
     """The mechanisms on nodes of parameters; a subclass may replace them by twins that know no ``note``."""
 
     skips_unread_tokens = False  # whether the last block computes only what is read
-    layers: ClassVar[Layers] = {}  # twins of whole layers
-    parts: ClassVar[dict[str, Callable[..., Tensor]]] = {
-        "softmax": multi_head_attention,
-        "linear": multi_head_linear_attention,
-        "feed-forward": feed_forward,
-        "normalisation": layer_normalisation,
-        "convolution 1d": convolution_1d,
-        "convolution 2d": convolution_2d,
-        "relu": relu,
-        "pooling": max_pooling,
-    }
+    twins: ClassVar[Twins] = {}  # of mechanisms, up to whole layers
 
     def __init__(self, kind: AttentionKind = "softmax", drop: Drop = no_dropout) -> None:
         self.kind, self.drop = kind, drop
@@ -52,9 +42,10 @@ class Kernels:
         """These kernels, with the attention of a config."""
         return self if kind == self.kind else type(self)(kind, self.drop)
 
-    def note_keyword(self, note: Note) -> dict[str, Any]:
-        """The keyword by which a mechanism gets the note; twins have none."""
-        return {"note": note}
+    def call(self, mechanism: Callable[..., Tensor], *inputs: Any, note: Note, **options: Any) -> Tensor:
+        """A mechanism, or its twin, which takes no note."""
+        twin = self.twins.get(mechanism)
+        return mechanism(*inputs, **options, note=note) if twin is None else twin(*inputs, **options)
 
     def attention(
         self,
@@ -66,29 +57,28 @@ class Kernels:
         **options: Any,
     ) -> Tensor:
         matrices, biases = (p.W_q, p.W_k, p.W_v, p.W_o), (p.b_q, p.b_k, p.b_v, p.b_o)
-        return self.parts[self.kind](tokens, *matrices, memory, *biases, **options, **self.note_keyword(note))
+        attend = multi_head_attention if self.kind == "softmax" else multi_head_linear_attention
+        return self.call(attend, tokens, *matrices, memory, *biases, **options, note=note)
 
     def feed_forward(
         self, tokens: Tensor, p: trees.FeedForwardParameters, *, note: Note = silent, **options: Any
     ) -> Tensor:
-        return self.parts["feed-forward"](
-            tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options, **self.note_keyword(note)
-        )
+        return self.call(feed_forward, tokens, p.W_1, p.W_2, p.b_1, p.b_2, **options, note=note)
 
     def normalisation(
         self, tokens: Tensor, p: trees.NormalisationParameters, *, note: Note = silent, **options: Any
     ) -> Tensor:
-        return self.parts["normalisation"](tokens, p.scale, p.shift, **options, **self.note_keyword(note))
+        return self.call(layer_normalisation, tokens, p.scale, p.shift, **options, note=note)
 
     def convolution(self, signal: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent) -> Tensor:
         """Along one axis or two, the size kept by padding; then ReLU."""
-        convolve = self.parts[f"convolution {len(p.filters.shape) - 2}d"]
-        padding, scoped = p.filters.shape[-1] // 2, self.note_keyword(inside(note, "convolution"))
-        maps = convolve(signal, p.filters, p.bias, padding=padding, **scoped)
-        return self.parts["relu"](maps, **self.note_keyword(note))
+        convolve = convolution_1d if len(p.filters.shape) == 3 else convolution_2d
+        padding, scoped = p.filters.shape[-1] // 2, inside(note, "convolution")
+        maps = self.call(convolve, signal, p.filters, p.bias, padding=padding, note=scoped)
+        return self.call(relu, maps, note=note)
 
     def max_pooling(self, maps: Tensor, *, size: int, note: Note = silent) -> Tensor:
-        return self.parts["pooling"](maps, size=size, **self.note_keyword(note))
+        return self.call(max_pooling, maps, size=size, note=note)
 
     def patch_embedding(
         self, images: Tensor, p: trees.ConvolutionParameters, *, note: Note = silent
@@ -106,17 +96,8 @@ class Kernels:
             return gru(inputs, p.W_x, p.W_h, p.b_x, p.b_h, note=note)
         if cell == "lstm":
             return lstm(inputs, p.W_x, p.W_h, p.bias, note=note)
-        states = []
-
-        def collect(name: str, value: Any, /) -> Any:
-            # The mechanism gives its last state; the others are in its notes.
-            value = note(name, value)
-            if name.endswith("/state"):
-                states.append(value)
-            return value
-
-        last = recurrence(inputs, p.W_x, p.W_h, bias=p.bias, activation="tanh", note=collect)
-        return stack([*states[:-1], last], -2)
+        *states, last = recurrent_states(inputs, p.W_x, p.W_h, p.bias, None, "tanh", note)
+        return stack([*states, note("output", last)], -2)
 
     def linear(self, rows: Tensor, matrix: Tensor, bias: Tensor = None) -> Tensor:
         """W x + b for each row."""

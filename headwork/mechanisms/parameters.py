@@ -233,7 +233,7 @@ def cards(tree: Any) -> tuple[Input, ...]:
 
 
 def _walk(tree: Any, name: str = "", path: str = "") -> Iterator[tuple[str, str, Field[Any]]]:
-    """The names, path and field of each leaf of a tree."""
+    """The name, path and field of each leaf of a tree."""
     for entry in fields(tree):
         child = getattr(tree, entry.name)
         scope = entry.metadata.get("scope", entry.name)

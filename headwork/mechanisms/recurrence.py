@@ -85,18 +85,27 @@ def recurrence(
     >>> recurrence(HandTensor(np.array([1.0, 2.0, 4.0])), one, -one).array.tolist()
     [3.0]
     """
+    state = recurrent_states(inputs, W_x, W_h, bias, h_0, activation, note)[-1]
+    read = state if W_y is None else _product(state, _as_matrix(W_y))
+    if output == "sigmoid":
+        return note("output", read.sigmoid())
+    return note("output", (read > 0).to(read) if output == "step" else read)
+
+
+def recurrent_states(
+    inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor, state: Tensor, activation: Activation, note: Note
+) -> list[Tensor]:
+    """The state after each step of the plain recurrence."""
     inputs, W_x, W_h = _as_rows(inputs), _as_matrix(W_x), _as_matrix(W_h)
     _check(inputs, W_x, W_h)
-    state = h_0
+    states = []
     for t in range(inputs.shape[-2]):
         at = inside(note, f"step {t}")
         total = _plus(_product(inputs[..., t, :], W_x), None if state is None else _product(state, W_h))
         total = at("sum", _plus(total, bias))
         state = at("state", total.tanh() if activation == "tanh" else total)
-    read = state if W_y is None else _product(state, _as_matrix(W_y))
-    if output == "sigmoid":
-        return note("output", read.sigmoid())
-    return note("output", (read > 0).to(read) if output == "step" else read)
+        states.append(state)
+    return states
 
 
 @mechanism(

@@ -40,7 +40,6 @@ from headwork.mechanisms.transformer import (
     position_parameters,
     position_steps,
     stack_steps,
-    zeros,
 )
 from headwork.note import Input, Note, Step, inside, silent, steps_of
 
@@ -78,9 +77,7 @@ def at_positions(values: Tensor, positions: Tensor | None) -> Tensor:
 
 
 @model(
-    "TextEncoder",
     "text-encoder",
-    TextEncoderConfig,
     _text_encoder_parameters,
     _text_encoder_steps,
     TOKENS,
@@ -167,12 +164,9 @@ def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierP
         source = SequenceEncoderParameters(source.embedding, body)
     twice = both and config.encoder in CELLS.values()
     shape = config.ngrams, config.classes
-    ngrams = (
-        trees.NGramParameters(zeros(*shape), Initial(shape, "ones", trained=False)) if config.ngrams else None
-    )
-    return TextClassifierParameters(
-        source, head_parameters(2 * width if twice else width, config.classes), ngrams
-    )
+    ngrams = trees.NGramParameters(Initial(shape), Initial(shape, "ones", trained=False))
+    head = head_parameters(2 * width if twice else width, config.classes)
+    return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
 
 
 def _text_classifier_steps(config: TextClassifierConfig) -> tuple[Step, ...]:
@@ -222,16 +216,13 @@ def hashed_ngrams(config: TextClassifierConfig, tokens: Any, mask: Any = None) -
 
 
 @model(
-    "TextClassifier",
     "text",
-    TextClassifierConfig,
     _text_classifier_parameters,
     _text_classifier_steps,
     TOKENS,
     MASK,
     check=check_tokens,
     hashed_inputs=hashed_ngrams,
-    task="text",
     architectures={
         name: {"encoder": kind}
         for name, kind in {"transformer": "transformer", "cnn": "convolution", **CELLS}.items()

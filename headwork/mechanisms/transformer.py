@@ -34,14 +34,6 @@ EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 
 
 # --- parameters -------------------------------------------------------------------------------------
-def matrix(*shape: int) -> Initial:
-    return Initial(shape, "matrix")
-
-
-def zeros(*shape: int) -> Initial:
-    return Initial(shape, "zeros")
-
-
 def position_parameters(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
     """One row per position, learned, or of sinusoids."""
     if kind == "learned":
@@ -105,10 +97,10 @@ def _stack(
 ) -> Tensor:
     """Blocks one after another, and a normalisation at the end where the config has one."""
     kernels = kernels.with_attention(config.attention)
-    layer = kernels.layers.get(layer, layer)
     for i, block in enumerate(parameters.blocks):
         last = num_outputs is not None and i == len(parameters.blocks) - 1
-        tokens = layer(
+        tokens = kernels.call(
+            layer,
             tokens,
             *memory,
             block,
@@ -127,15 +119,7 @@ def _stack(
     return kernels.normalisation(tokens, parameters.normalisation, epsilon=config.epsilon, note=scoped)
 
 
-@model(
-    "Encoder",
-    "encoder",
-    TransformerConfig,
-    encoder_parameters,
-    partial(stack_steps, encoder_steps),
-    VECTORS,
-    check=check_vectors,
-)
+@model("encoder", encoder_parameters, partial(stack_steps, encoder_steps), VECTORS, check=check_vectors)
 def encoder(
     parameters: trees.StackParameters,
     config: TransformerConfig,
@@ -156,9 +140,7 @@ def encoder(
 
 
 @model(
-    "Decoder",
     "decoder",
-    TransformerConfig,
     decoder_parameters,
     partial(stack_steps, decoder_steps),
     VECTORS,
@@ -217,15 +199,7 @@ def _language_model_steps(config: LanguageModelConfig) -> tuple[Step, ...]:
     return (EMBEDDING, *position_steps(), *stack_steps(encoder_steps, config), scores)
 
 
-@model(
-    "LanguageModel",
-    "language",
-    LanguageModelConfig,
-    _language_model_parameters,
-    _language_model_steps,
-    TOKENS,
-    check=check_tokens,
-)
+@model("language", _language_model_parameters, _language_model_steps, TOKENS, check=check_tokens)
 def language_model(
     parameters: LanguageModelParameters,
     config: LanguageModelConfig,
@@ -284,9 +258,7 @@ def _check_pair(
 
 
 @model(
-    "EncoderDecoder",
     "encoder-decoder",
-    EncoderDecoderConfig,
     _encoder_decoder_parameters,
     _encoder_decoder_steps,
     Input("source", "s", "batch token"),

@@ -22,7 +22,7 @@ from headwork.checkpoint_files import (
 )
 from headwork.errors import unknown
 from headwork.loading import Saved, read_saved
-from headwork.loading.saved import check_parameters
+from headwork.loading.model import check_parameters
 from headwork.models.model import MODELS, Model
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headwork.errors import InputError
-from headwork.loading.other_libraries import FAMILIES, TORCH, from_theirs, read_transformers, to_theirs
+from headwork.loading.folders import FAMILIES, TORCH, from_theirs, read_transformers, to_theirs
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models.checkpoints import torch_model, write_model
@@ -45,7 +45,7 @@ def to_transformers(model: Model, folder: str | Path) -> Path:
             f"{type(model).__name__}: the transformers library has no such model. Expected a {known}."
         )
     config = family.write_config(model.config)
-    state = to_theirs(family.table, model.state_dict())
+    state = to_theirs(family.names, model.state_dict())
     prefixed = {n if n.startswith("classifier.") else family.prefix + n: p for n, p in state.items()}
     return write_model(folder, config, prefixed, model.tokenizer)
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwork.numbers.arithmetic import Cell, Number, Tree
 from headwork.numbers.operations import OPERATIONS, Axes, Index, Node, axes_of, compute, numbers_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def _with_options(name: str, *options: str) -> Callable[..., Any]:

@@ -25,9 +25,8 @@ def limit(value: Any, symbol: Any, to: Any) -> Any:
     if to == -sympy.oo:
         return limit(value.xreplace({symbol: -symbol}), symbol, sympy.oo)
     powers = [power for power in value.atoms(sympy.Pow, sympy.exp) if symbol in power.free_symbols]
-    for power in (
-        sorted(powers, key=lambda p: p.count_ops()) if to != sympy.oo else ()
-    ):  # the inner ones first
+    inner_first = sorted(powers, key=lambda power: power.count_ops())
+    for power in inner_first if to != sympy.oo else ():
         at = (power.exp * sympy.log(power.base)).subs(symbol, to)
         if at.is_number and at.is_finite and abs(at.evalf(5)) > LARGEST_EXPONENT_OF_E:
             raise TooLarge(

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.typing import NDArray
 
 from headwork.errors import InputError
 from headwork.numbers.arithmetic import Number, Tree, operation
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from headwork.numbers.hand import HandTensor
 
 Index = tuple[int, ...]

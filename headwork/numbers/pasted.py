@@ -148,12 +148,14 @@ class _Latex:
     def __init__(self, text: str) -> None:
         self.text, self.position, self.depth, self.matrices = text, 0, 0, 0
 
-    def convert(self) -> str:
+    def convert(self, end: str = "") -> str:
+        """All of it, or up to the brace that closes."""
         parts: list[str] = []
-        while self.position < len(self.text):
-            if self.text[self.position] == "}":
-                raise unreadable(self.text, "a '{' is missing.")
+        while (sign := self.text[self.position : self.position + 1]) not in ("", "}"):
             parts.append(self.piece("".join(parts[-1:])))
+        if sign != end:
+            raise unreadable(self.text, "a '}' is missing." if end else "a '{' is missing.")
+        self.position += len(end)
         return "".join(parts)
 
     def piece(self, before: str) -> str:
@@ -168,21 +170,11 @@ class _Latex:
         if sign in "^_" and self.text[self.position : self.position + 1] in ("{", "\\"):
             return f"^({self.argument()})" if sign == "^" else f"_{self.argument()}"
         if sign == "{":
-            inside = self.deeper(self.group)
+            inside = self.deeper(lambda: self.convert("}"))
             if before[-1:].isalnum() or set(inside) & set(",;\n"):
                 raise unreadable(self.text, "braces make no list. Write [1, 2].")
             return inside
         return {"&": ",", "$": " ", "~": " "}.get(sign, sign)
-
-    def group(self) -> str:
-        """Up to the brace that closes."""
-        parts: list[str] = []
-        while self.position < len(self.text) and self.text[self.position] != "}":
-            parts.append(self.piece("".join(parts[-1:])))
-        if self.position == len(self.text):
-            raise unreadable(self.text, "a '}' is missing.")
-        self.position += 1
-        return "".join(parts)
 
     def deeper(self, read: Callable[[], str]) -> str:
         self.depth += 1

@@ -25,16 +25,6 @@ from headwork.numbers.entries import (
 from headwork.numbers.hand import HandTensor
 from headwork.numbers.pasted import MIXED, unreadable, unwrapped
 
-__all__ = [
-    "SymbolFound",
-    "entry_texts",
-    "nested_array",
-    "nested_texts",
-    "read_array",
-    "read_number",
-    "read_tensor",
-]
-
 LONGEST_EXACT_TEXT = 20_000
 MAX_ENTRIES = 100_000
 MAX_AXES = 5
@@ -42,29 +32,13 @@ MIXED_NUMBER = re.compile(r"([-+]?[0-9]+) +\(?([0-9]+/[0-9]+)\)?")  # 2 1/3
 PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{0,15})?")  # most entries are: read them at once
 
 
-def read_array(text: str, *, exact: bool = False, where: str = "") -> HandTensor:
-    """A single number, a row, a matrix or a nested list, as a HandTensor.
+def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTensor:
+    """Typed text, nested lists, an array or a torch tensor, as a HandTensor.
 
-    >>> read_array("1 2; 2 0").array.tolist()
+    >>> read_tensor("1 2; 2 0").array.tolist()
     [[1.0, 2.0], [2.0, 0.0]]
     """
-    try:
-        if exact and len(text) > LONGEST_EXACT_TEXT:
-            raise InputError(
-                f"cannot read the text: {len(text)} characters; at most {LONGEST_EXACT_TEXT} are read as "
-                "exact numbers. Leave out --exact to work in decimals."
-            )
-        nested, factor = nested_texts(text)
-        tensor = nested_array(nested, exact=exact)
-        return HandTensor(tensor.array * read_number(factor, exact=exact)) if factor else tensor
-    except InputError as error:
-        raise type(error)(f"{where}: {error}" if where else str(error)) from None
-
-
-def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTensor:
-    """Typed text, nested lists, an array or a torch tensor, as a HandTensor."""
-    if isinstance(value, str):
-        return read_array(value, exact=exact, where=where)
+    factor = ""
     if isinstance(value, HandTensor):
         value = value.array
     if hasattr(value, "detach"):  # a torch tensor
@@ -72,9 +46,17 @@ def read_tensor(value: Any, *, exact: bool = False, where: str = "") -> HandTens
     if isinstance(value, np.ndarray):
         value = value.tolist()
     try:
-        return nested_array(value, exact=exact)
+        if isinstance(value, str):
+            if exact and len(value) > LONGEST_EXACT_TEXT:
+                raise InputError(
+                    f"cannot read the text: {len(value)} characters; at most {LONGEST_EXACT_TEXT} are read "
+                    "as exact numbers. Leave out --exact to work in decimals."
+                )
+            value, factor = nested_texts(value)
+        tensor = nested_array(value, exact=exact)
+        return HandTensor(tensor.array * read_number(factor, exact=exact)) if factor else tensor
     except InputError as error:
-        raise type(error)(f"{where}: {error}") from None
+        raise type(error)(f"{where}: {error}" if where else str(error)) from None
 
 
 def nested_array(nested: Any, *, exact: bool = False) -> HandTensor:

@@ -17,7 +17,7 @@ from headwork.documents.writing import cell_text, number_text
 from headwork.errors import unknown
 from headwork.files import own_toml
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import read_array
+from headwork.numbers.typed import read_tensor
 from headwork.readings import Trace, TraceValue
 from headwork.readings.showing import trace_data
 
@@ -152,7 +152,7 @@ def _round_all(value: Any, digits: int) -> list[str]:
 
 def _same(ours: Any, expected: Any) -> bool:
     typed = isinstance(expected, str)
-    correct = read_array(expected, exact=True).array if typed else np.asarray(expected, object)
+    correct = read_tensor(expected, exact=True).array if typed else np.asarray(expected, object)
     cells = np.asarray(ours, object)
     pairs = zip(cells.flat, correct.flat, strict=True)
     return cells.shape == correct.shape and all(_equal(a, b) for a, b in pairs)

@@ -1,24 +1,23 @@
 """Warnings beside a result, where a person is likely to be misled."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from headwork.readings.trace import Trace
+from headwork.readings.trace import Trace
 
 SATURATED = 30.0  # a gap of scores at which the smaller weight is lost beside the larger
 
 
-def cautions(trace: "Trace", *, columns: bool) -> list[str]:
+def cautions(trace: Trace, *, columns: bool) -> list[str]:
     """Warnings for one trace, in the order in which its steps come."""
     checks = (_symmetric, _constant_tokens, _causal, _hidden_rows, _saturated, _sums)
     warnings = [*_columns(trace, columns), *(warning for check in checks for warning in check(trace))]
     return list(dict.fromkeys(warnings))
 
 
-def _numbers(trace: "Trace", name: str) -> Iterator[tuple[str, Any]]:
+def _numbers(trace: Trace, name: str) -> Iterator[tuple[str, Any]]:
     """Each recorded step of that name with plain numbers, tokens as rows. Scores are those of keys."""
     for path, value in trace.steps.items():
         if path.rpartition("/")[2] == name and (name != "scores" or "key" in value.card.axes):
@@ -28,7 +27,7 @@ def _numbers(trace: "Trace", name: str) -> Iterator[tuple[str, Any]]:
                 yield path, np.transpose(values, back)
 
 
-def _columns(trace: "Trace", columns: bool) -> Iterator[str]:
+def _columns(trace: Trace, columns: bool) -> Iterator[str]:
     if columns and "scores" in trace.steps and "query" in {**trace.inputs, **trace.steps}:
         width, count = trace["query"].shape[-2:]
         yield (
@@ -37,7 +36,7 @@ def _columns(trace: "Trace", columns: bool) -> Iterator[str]:
         )
 
 
-def _symmetric(trace: "Trace") -> Iterator[str]:
+def _symmetric(trace: Trace) -> Iterator[str]:
     """Only where it can mislead: matrices were given, or queries and keys differ and yet give such scores."""
     matrices = [n for n in trace.inputs if n in ("W_q", "W_k", "W_v", "W_o")]
     symmetric = all(_equals_transpose(trace.inputs[n].raw.array) for n in matrices)
@@ -62,7 +61,7 @@ def _equals_transpose(array: Any) -> bool:
     return square and bool(np.all(array == np.swapaxes(array, -1, -2)))
 
 
-def _constant_tokens(trace: "Trace") -> Iterator[str]:
+def _constant_tokens(trace: Trace) -> Iterator[str]:
     for name in ("deviation", "size"):
         for path, size in _numbers(trace, name):
             for row in np.flatnonzero(size == 0):
@@ -70,7 +69,7 @@ def _constant_tokens(trace: "Trace") -> Iterator[str]:
                 yield f"{path}: {token}, so 0/0: undefined. An epsilon above 0 makes it 0."
 
 
-def _causal(trace: "Trace") -> Iterator[str]:
+def _causal(trace: Trace) -> Iterator[str]:
     for path, scores in _numbers(trace, "scores"):
         queries, keys = scores.shape[-2:]
         own = "cross-attention/" not in path  # a decoder's mask is for its own tokens
@@ -79,7 +78,7 @@ def _causal(trace: "Trace") -> Iterator[str]:
             yield f"{path}: {last}, so query 0 may attend to keys 0 to {keys - queries}."
 
 
-def _hidden_rows(trace: "Trace") -> Iterator[str]:
+def _hidden_rows(trace: Trace) -> Iterator[str]:
     for path, masked in _numbers(trace, "masked"):
         for row in sorted({int(i[-1]) for i in np.argwhere(np.all(np.isneginf(masked), axis=-1))}):
             yield (
@@ -88,7 +87,7 @@ def _hidden_rows(trace: "Trace") -> Iterator[str]:
             )
 
 
-def _saturated(trace: "Trace") -> Iterator[str]:
+def _saturated(trace: Trace) -> Iterator[str]:
     for path, scores in _numbers(trace, "scores"):
         if path.replace("scores", "sums") in trace.steps or trace.options.get("beta") == float("inf"):
             continue
@@ -102,7 +101,7 @@ def _saturated(trace: "Trace") -> Iterator[str]:
             )
 
 
-def _sums(trace: "Trace") -> Iterator[str]:
+def _sums(trace: Trace) -> Iterator[str]:
     if trace.options.get("features") != "none":
         return
     advice = "Raw dot products may do that; features=elu+1 keeps them positive."

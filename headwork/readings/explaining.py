@@ -1,22 +1,23 @@
 """``headwork.explain``: a mechanism's name and a person's numbers in, a ``Trace`` out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import headwork.mechanisms  # noqa: F401  (registers every mechanism)
-from headwork.errors import InputError, TooLarge, sizes_in_words, unknown
+from headwork.documents import Document, Item, Items
+from headwork.errors import InputError, TooLarge, check_known, sizes_in_words, unknown
 from headwork.files import read_toml
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS, Input, Mechanism, get_mechanism
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
-from headwork.numbers.options import read_option
+from headwork.numbers.options import literal_choices, read_option
 from headwork.numbers.typed import SymbolFound, read_tensor
-from headwork.readings.assembling import as_rows, assemble, effective_options
+from headwork.readings.assembling import TOKEN_AXES, as_rows, assemble, effective_options
 from headwork.readings.cautions import cautions
-from headwork.readings.models_by_hand import by_hand, find_model
+from headwork.readings.models_by_hand import CONVENTION, by_hand
 from headwork.readings.recording import recorder, replacer, shortener
 from headwork.readings.trace import Trace
 
@@ -48,15 +49,13 @@ def explain(
     S[0,1] = 1*2 + 2*0 = 2
     """
     arguments |= parameters or {}
-    if tokens_as not in ("rows", "columns"):
-        raise unknown("tokens_as", tokens_as, ["rows", "columns"])
+    check_known("tokens_as", tokens_as, ("rows", "columns"))
     settings = {"exact": exact, "tokens_as": tokens_as, "digits": digits, "random": random}
     rerun = partial(_rerun, slug, settings, dict(arguments))
-    work = partial(_work, slug, arguments, replacing or {}, random, tokens_as == "columns", digits, rerun)
     try:
-        return work(exact=exact)
+        return _work(rerun, replacing or {}, exact=exact)
     except SymbolFound:
-        return work(exact=True)
+        return _work(rerun, replacing or {}, exact=True)
 
 
 def _rerun(slug: str, settings: dict[str, Any], arguments: dict[str, Any], **changes: Any) -> Trace:
@@ -67,7 +66,8 @@ def find_mechanism(
     slug: str, arguments: Mapping[str, Any], *, exact: bool = False, random: Any = None
 ) -> tuple[Mechanism, Mapping[str, Any]]:
     """A mechanism or a whole model of that name, and its arguments, with those that were drawn."""
-    if model := find_model(slug):
+    models = {n: d for d in DEFINITIONS.values() for n in (d.slug, d.function.__name__.replace("_", "-"))}
+    if model := models.get(slug.replace("_", "-")):
         seed = None if random is None else read_option(int, random, where=f"{slug}: random")
         mechanism, values = by_hand(model, arguments, exact=exact, random=seed)
         return mechanism, {**values, **arguments}
@@ -78,18 +78,11 @@ def find_mechanism(
     return get_mechanism(slug), arguments
 
 
-def _work(
-    slug: str,
-    arguments: Mapping[str, Any],
-    replacing: Mapping[str, Any],
-    random: Any,
-    columns: bool,
-    digits: int,
-    rerun: Callable[..., Trace],
-    *,
-    exact: bool,
-) -> Trace:
-    mechanism, arguments = find_mechanism(slug, arguments, exact=exact, random=random)
+def _work(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact: bool) -> Trace:
+    """The trace of the problem that ``rerun`` works again."""
+    slug, settings, arguments = rerun.args
+    columns = settings["tokens_as"] == "columns"
+    mechanism, arguments = find_mechanism(slug, arguments, exact=exact, random=settings["random"])
     check_names(mechanism, arguments, also=["tokens_as"])
     present = {name: value for name, value in arguments.items() if value is not None}
     inputs = {
@@ -97,7 +90,7 @@ def _work(
         for c in mechanism.inputs
         if c.name in present
     }
-    hints = mechanism.option_types()
+    hints = mechanism.option_types
     options = {
         name: read_option(hints[name], present[name], where=f"{mechanism.slug}: {name}", exact=exact)
         for name in mechanism.options
@@ -132,7 +125,7 @@ def _work(
         effective_options(mechanism, options),
         columns=columns,
         exact=exact,
-        digits=digits,
+        digits=settings["digits"],
         replaced=replacing,
         rerun=rerun,
         names=names,
@@ -150,8 +143,7 @@ def check_names(mechanism: Mechanism, arguments: Mapping[str, Any], also: Sequen
     """Refuse an argument that the mechanism does not have, and a call that lacks one it needs."""
     known = [*(c.name for c in mechanism.inputs), *mechanism.options, *also]
     for name in arguments:
-        if name not in known:
-            raise unknown(f"input of {mechanism.slug}", name, known)
+        check_known(f"input of {mechanism.slug}", name, known)
     missing = [name for name in mechanism.required if arguments.get(name) is None]
     if missing:
         expected = "; ".join(
@@ -251,3 +243,41 @@ def read_problem(path: str | Path) -> tuple[str, dict[str, Any]]:
     if not isinstance(mechanism, str) or not all(isinstance(table, dict) for table in tables):
         raise InputError(f'{path}: expected mechanism = "..." and the tables [inputs] and [options].')
     return mechanism, {name: value for table in tables for name, value in table.items()}
+
+
+# --- what there is to explain ------------------------------------------------------------------------
+def mechanism_list() -> Document:
+    """Each mechanism in a few lines."""
+    models = (by_hand(definition, {})[0] for definition in DEFINITIONS.values())
+    return Document("Mechanisms", (Items(tuple(map(_item, (*MECHANISMS.values(), *models)))),))
+
+
+def _item(mechanism: Mechanism) -> Item:
+    inputs = (c.name if c.name in mechanism.required else f"[{c.name}]" for c in mechanism.inputs)
+    lines = [f"inputs   {', '.join(inputs)}"]
+    if options := list(option_texts(mechanism)):
+        lines.append(f"options  {', '.join(options)}")
+    if mechanism.slug not in MECHANISMS:
+        lines.append(f"convention  {CONVENTION}")
+    lines.append(f"steps    {', '.join(step.name for step in mechanism.steps)}")
+    return Item(mechanism.about, mechanism.slug, more=tuple(lines))
+
+
+def option_texts(mechanism: Mechanism) -> Iterator[str]:
+    """Each option with its type and its default."""
+    hints = mechanism.option_types
+    for name, parameter in mechanism.options.items():
+        usual = parameter.default
+        default = "" if usual in (parameter.empty, None) else f", {usual} unless given"
+        yield f"{name} ({_type_text(hints[name])}{default})"
+    if any(axis in TOKEN_AXES for card in mechanism.inputs for axis in card.axes.split()):
+        yield "tokens_as (rows | columns, rows unless given)"
+
+
+def _type_text(hint: Any) -> str:
+    if choices := literal_choices(hint):
+        return " | ".join(map(str, choices))
+    if marks := getattr(hint, "__metadata__", ()):
+        return "causal | matrix" if "mask" in marks else "number"
+    inner = [part for part in get_args(hint) if part is not type(None)]
+    return _type_text(inner[0]) if inner else "whole number" if hint is int else "number"

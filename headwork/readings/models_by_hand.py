@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from headwork.mechanisms.attention import Mask
-from headwork.mechanisms.definitions import DEFINITIONS, Definition
+from headwork.mechanisms.definitions import Definition
 from headwork.mechanisms.parameters import Initial, build, cards, flatten, paths
 from headwork.note import Mechanism, Note, silent
 from headwork.numbers import HandTensor
@@ -23,13 +23,6 @@ CONVENTION = "W x; feed-forward x W, as published"
 SMALL = {"width": 2, "heads": 1, "depth": 1, "classes": 2, "epsilon": 0}
 HIDDEN = ("backend", "dropout", "word_dropout", "ngrams")  # fields that say nothing by hand
 SMALLEST = {"ones": (1, 3), "zeros": (-1, 2)}  # drawn from the first up to but not including the second
-
-
-def find_model(slug: str) -> Definition | None:
-    """The definition of that short or whole name: ``vision``, ``vision-transformer``."""
-    slug = slug.replace("_", "-")
-    names = ((d, (d.slug, d.function.__name__.replace("_", "-"))) for d in DEFINITIONS.values())
-    return next((definition for definition, known in names if slug in known), None)
 
 
 def by_hand(
@@ -72,24 +65,18 @@ def by_hand(
         options = {name: values[name] for name in masks if name in values}
         return definition.function(parameters, config, *inputs, note=note, **options)
 
-    optional_inputs = {n: p.default for n, p in inspect.signature(definition.function).parameters.items()}
-    kinds = inspect.Parameter
-    signature = [
-        kinds(card.name, kinds.POSITIONAL_OR_KEYWORD, default=optional_inputs[card.name])
-        for card in definition.inputs
-    ]
-    signature += [kinds(n, kinds.KEYWORD_ONLY, default=getattr(config, n)) for n in hints]
-    signature += [kinds(n, kinds.KEYWORD_ONLY, default=None) for n in masks]
-    function.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
-    function.__annotations__ = hints | dict.fromkeys(masks, Mask)
-    function.__name__, function.__doc__ = definition.slug, definition.function.__doc__
-    mechanism = Mechanism.of(
-        function,
-        *definition.inputs,
-        *parameters.values(),
-        *definition.steps(config),
-        gather=lambda trained: build(template, absent | trained, definition.slug),
-        required_parameters=tuple(path for path in parameters if path not in optional and path not in values),
+    function.__doc__ = definition.function.__doc__
+    one, signature = inspect.Parameter, inspect.signature(definition.function).parameters
+    needed = [card.name for card in definition.inputs if signature[card.name].default is one.empty]
+    mechanism = Mechanism(
+        slug=definition.slug,
+        function=function,
+        inputs=(*definition.inputs, *parameters.values()),
+        steps=definition.steps(config),
+        options={n: one(n, one.KEYWORD_ONLY, default=getattr(config, n, None)) for n in (*hints, *masks)},
+        option_types=hints | dict.fromkeys(masks, Mask),
+        required=(*needed, *(path for path in parameters if path not in optional and path not in values)),
+        gather=lambda trained: build(template, {**absent, **trained}, definition.slug),
     )
     return mechanism, values
 

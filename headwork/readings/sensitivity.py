@@ -8,9 +8,10 @@ v_j minus the mean of the others, so |dy_i| <= tanh(beta |q_i . delta| / 4) max_
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwork.documents import Document, Figure, Table, new_plot
 from headwork.documents.writing import number_text
@@ -19,9 +20,6 @@ from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_tensor
 from headwork.readings.recording import recorder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BETAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0)
 ROUNDING = 1e-12  # a smaller movement, relative to the spread of the values, is rounding
@@ -32,14 +30,14 @@ class Sensitivity:
     """Weights and outputs before and after, one entry per beta; arrays are beta x query (x ...)."""
 
     changed: int
-    delta: "NDArray[Any]"
+    delta: NDArray[Any]
     betas: tuple[float, ...]
-    before: "NDArray[Any]"  # weights: beta x query x key
-    after: "NDArray[Any]"
-    moved: "NDArray[Any]"  # how far each output moved: beta x query
-    bound: "NDArray[Any]"  # the most it can move, over all inputs: beta x query
-    alignment: "NDArray[Any]"  # q . delta, by query
-    flips_at: "NDArray[Any]"  # the multiple of delta at which key j and the best other tie; nan if never
+    before: NDArray[Any]  # weights: beta x query x key
+    after: NDArray[Any]
+    moved: NDArray[Any]  # how far each output moved: beta x query
+    bound: NDArray[Any]  # the most it can move, over all inputs: beta x query
+    alignment: NDArray[Any]  # q . delta, by query
+    flips_at: NDArray[Any]  # the multiple of delta at which key j and the best other tie; nan if never
     spread: float  # the largest distance from the value of key j to another
 
     def table(self, digits: int = 4) -> Table:

@@ -42,16 +42,10 @@ def slider(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapp
     labels = list(frames)
     first = next((label for label in (str(inputs.get(name)), "1") if label in labels), labels[0])
     _check_alike(list(frames.values()), name)
+    texts, values = map(with_infinity, labels), map(trace_values, frames.values())
     return Document(
         f"{chosen.slug}: {name} on a slider",
-        (
-            Slider(
-                name,
-                tuple(map(with_infinity, labels)),
-                tuple(map(trace_values, frames.values())),
-                labels.index(first),
-            ),
-        ),
+        (Slider(name, tuple(texts), tuple(values), labels.index(first)),),
         about=chosen.about,
         data=lambda: [{name: label, **trace_data(trace)} for label, trace in frames.items()],
     )
@@ -102,7 +96,7 @@ def _frames(name: str, values: list[str], at: Callable[[str], Trace], *, keep_al
 
 def _substitute(mechanism: Mechanism, name: str, arguments: Mapping[str, Any]) -> Callable[[str], Trace]:
     """The problem with a value instead of a symbol among its inputs and options."""
-    hints = mechanism.option_types()
+    hints = mechanism.option_types
     numbers = [option for option in hints if "number" in getattr(hints[option], "__metadata__", ())]
     symbolic = {}
     for one in [*(c.name for c in mechanism.inputs), *numbers]:

@@ -3,22 +3,20 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwork.documents import Document, Renderable
 from headwork.documents.formulas import plain_formula
 from headwork.documents.writing import number_latex, number_text, with_infinity
-from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.errors import InputError, check_known, sizes_in_words, unknown
 from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Number, Tree, cells, in_latex, in_text
 from headwork.numbers.operations import map_cells
 from headwork.readings.showing import trace_document
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class TraceValue:
         return tuple(self.raw.shape[axis] for axis in self._free_axes)
 
     @property
-    def values(self) -> "NDArray[Any]":
+    def values(self) -> NDArray[Any]:
         """Decimals; an entry with free symbols is None."""
         if not self.raw.exact:
             return self.tensor.array
@@ -98,7 +96,7 @@ class TraceValue:
         """The index, in the whole value as shown, of a cell of ``raw``."""
         return tuple(inner[axis] for axis in self.order)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> "NDArray[Any]":
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return np.asarray(self.values, dtype)
 
 
@@ -221,8 +219,7 @@ class Trace(Renderable):
     def what_if(self, path: str, value: Any) -> "Trace":
         """The same problem with one step replaced; the later steps follow from it."""
         assert self.rerun is not None
-        if path not in self.steps:
-            raise unknown(f"step of {self.mechanism.slug}", path, self.steps)
+        check_known(f"step of {self.mechanism.slug}", path, self.steps)
         return self.rerun(replacing={**self.replaced, path: value})
 
     def limit(self, symbol: str, to: Any) -> "Trace":

@@ -9,13 +9,12 @@ al. 2020). Any other model is counted by its definition and config.
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from itertools import chain
 from math import prod
 from typing import Any, Literal, get_type_hints
 
-from headwork.errors import TooLarge, unknown
+from headwork.errors import TooLarge, check_known
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.configs import current_names
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
@@ -27,6 +26,7 @@ from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 Shape = tuple[int, ...]
+DEFINITION_OF = {"encoder-decoder": "EncoderDecoder", "encoder": "TextEncoder", "decoder": "LanguageModel"}
 MAX_LAYERS = 1000
 BLOCK = re.compile(r"block \d+")
 FLOPS_NOTE = (
@@ -46,8 +46,7 @@ def named_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[
     hints, known = get_type_hints(kind), [entry.name for entry in fields(kind)]
     chosen: dict[str, Any] = {}
     for field, value in current_names(kind, settings or {}).items():
-        if field not in known:
-            raise unknown(f"field of {kind.__name__}", field, known)
+        check_known(f"field of {kind.__name__}", field, known)
         chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
     config: Any = kind(**chosen)
     if getattr(config, "depth", 1) > MAX_LAYERS:
@@ -161,29 +160,24 @@ def transformer(
     check_sizes("transformer", depth=depth, hidden=hidden, tokens=tokens, target_tokens=targets)
     check_sizes("transformer", 0, vocabulary=vocabulary)
     check_heads_divide_width("transformer", width, heads)
-    if architecture not in ("encoder-decoder", "encoder", "decoder"):
-        raise unknown("architecture", architecture, ("encoder-decoder", "encoder", "decoder"))
+    check_known("architecture", architecture, DEFINITION_OF)
     pair = architecture == "encoder-decoder"
     model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
     rows = _transformer_rows(architecture, model, vocabulary, tokens, targets)
     matrices = (3 if pair else 2) if architecture != "encoder" else 1
     if vocabulary and not shared:
         rows.append(Row(name="other matrices of the vocabulary", weights=(matrices - 1) * vocabulary * width))
-    vocabulary_rows = [row for row in rows if "block" not in row.name]
     rows = _repeated(rows, depth)
-    stacks = ("encoder", "decoder") if pair else (architecture,)
-    blocks = {
-        s: [row for row in rows if "block" in row.name and (not pair or row.name.startswith(s))]
-        for s in stacks
-    }
+    stacks = {"encoder": "encoder/block", "decoder": "decoder/block"} if pair else {architecture: "block"}
+    counts = {s: _parameters(r for r in rows if r.name.startswith(own)) for s, own in stacks.items()}
     return _named_ledger(
         f"transformer, {architecture}: width {width}, {depth} layers{' each' if pair else ''}, "
         f"{heads} heads, hidden {hidden}, vocabulary {vocabulary:,}",
         rows,
         {
-            **{f"parameters of the {s}": sum_rows(s, own).parameters or 0 for s, own in blocks.items()},
-            "parameters without the vocabulary": sum_rows("", chain(*blocks.values())).parameters or 0,
-            "parameters of the vocabulary": sum_rows("", vocabulary_rows).parameters or 0,
+            **{f"parameters of the {s}": count for s, count in counts.items()},
+            "parameters without the vocabulary": sum(counts.values()),
+            "parameters of the vocabulary": _parameters(rows) - sum(counts.values()),
         },
         _transformer_notes(architecture, shared, tokens, targets if pair else tokens),
     )
@@ -193,15 +187,13 @@ def _transformer_rows(
     architecture: str, model: dict[str, Any], vocabulary: int, tokens: int, targets: int
 ) -> list[Row]:
     """The rows of one layer of each stack, and of the vocabulary where there is one."""
-    words = {**model, "vocabulary": max(vocabulary, 1), "max_length": max(tokens, targets)}
-    alone = {**words, "positions": "sinusoidal", "normalisation": "post", "activation": "relu"}
-    name, settings, shapes = {
-        "encoder-decoder": ("EncoderDecoder", words, {"source": (tokens,), "target": (targets,)}),
-        "encoder": ("TextEncoder", alone, {"tokens": (tokens,)}),
-        "decoder": ("LanguageModel", alone, {"tokens": (tokens,)}),
-    }[architecture]
-    definition = DEFINITIONS[name]
-    rows = model_rows(definition, definition.config_class(**settings), shapes)
+    definition = DEFINITIONS[DEFINITION_OF[architecture]]
+    model |= {"vocabulary": max(vocabulary, 1), "max_length": max(tokens, targets)}
+    shapes = {"source": (tokens,), "target": (targets,)}
+    if architecture != "encoder-decoder":
+        model |= {"positions": "sinusoidal", "normalisation": "post", "activation": "relu"}
+        shapes = {"tokens": (tokens,)}
+    rows = model_rows(definition, definition.config_class(**model), shapes)
     return [row for row in rows if vocabulary or "block" in row.name]
 
 
@@ -267,6 +259,10 @@ def vit(
             f"Shapes are token x width. {FLOPS_NOTE}",
         ),
     )
+
+
+def _parameters(rows: Iterable[Row]) -> Any:
+    return sum_rows("", rows).parameters or 0
 
 
 def _repeated(rows: list[Row], depth: int) -> list[Row]:

@@ -1,7 +1,7 @@
 """Counting: the body of a mechanism run on shapes alone, its inputs sized by their cards.
 
-A card tells the axes of each input in words (``W_q``: key_width x width); entry a size for each word,
-that fixes the shape of everything. The work between two notes belongs to the later one.
+A card names the axes of each input in words (``W_q``: key_width x width), so a size for each word fixes the
+shape of everything. The work between two notes belongs to the later one.
 """
 
 import re

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Literal
 
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, check_known
 from headwork.mechanisms.convolution import kernel_positions
 from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
 from headwork.sizes.ledger import Ledger, Row, sum_rows
@@ -328,8 +328,7 @@ def attention_ledger(
         raise InputError(
             "attention: plain attention has no biases. Give the number of heads (1 will do) to count them."
         )
-    if tokens_as not in ("rows", "columns"):
-        raise unknown("tokens_as", tokens_as, ("rows", "columns"))
+    check_known("tokens_as", tokens_as, ("rows", "columns"))
     sizes = {"token": tokens, "key": memory or tokens}
     sizes |= dict.fromkeys(("width", "key_width", "value_width", "joined_width"), width)
     options: dict[str, Any] = {}

@@ -87,19 +87,14 @@ class Ledger(Renderable):
 
     def __getitem__(self, name: str) -> Any:
         """The fact of that name, or the shape of that row: what a problem asks for."""
-        if name in self.facts:
-            return self.facts[name]
-        rows = [row for row in self.rows if name in (row.name, row.about)]
-        if not rows:
-            raise unknown(f"entry of '{self.title}'", name, [*self.facts, *(row.name for row in self.rows)])
-        return rows[0].shape
+        return self.facts[name] if name in self.facts else self.row(name).shape
 
     def row(self, name: str) -> Row:
         """The row of that name, or called so in words."""
         for row in self.rows:
             if name in (row.name, row.about):
                 return row
-        raise unknown(f"row of '{self.title}'", name, [row.name for row in self.rows])
+        raise unknown(f"entry of '{self.title}'", name, [*self.facts, *(row.name for row in self.rows)])
 
     @property
     def total(self) -> Row:

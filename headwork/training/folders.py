@@ -27,7 +27,7 @@ from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
 from headwork.files import new_path, parse_json, read_bytes, refuse_links
 from headwork.loading import LoadedModel, Saved, read_saved
-from headwork.loading.saved import check_parameters
+from headwork.loading.model import check_parameters
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints

@@ -13,9 +13,9 @@ from headwork.grading import grade
 
 
 def target(exercise: Exercise) -> np.ndarray:
-    from headwork.numbers.typed import read_array
+    from headwork.numbers.typed import read_tensor
 
-    return read_array(str(exercise.inputs["target"])).array
+    return read_tensor(str(exercise.inputs["target"])).array
 
 
 @pytest.mark.parametrize("kind", [slug for slug in CHALLENGES if slug.startswith("construct")])

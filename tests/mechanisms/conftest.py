@@ -238,7 +238,7 @@ def as_kind(value: Any, kind: str, work: OperationCount | None = None) -> Any:
 
 def arguments(example: Example, kind: str, work: OperationCount | None = None) -> dict[str, Any]:
     """Inputs and options of an example, all of one kind of number."""
-    known = MECHANISMS[example.slug].option_types()
+    known = MECHANISMS[example.slug].option_types
     found = {name: as_kind(value, kind, work) for name, value in example.inputs.items()}
     for name, value in example.options.items():
         number = "number" in getattr(known[name], "__metadata__", ())

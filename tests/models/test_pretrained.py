@@ -15,7 +15,7 @@ from torch import nn
 
 import headwork
 from headwork.errors import InputError
-from headwork.loading.other_libraries import resize_positions
+from headwork.loading.folders import resize_positions
 from headwork.mechanisms.texts import mean_of_tokens
 from headwork.models import (
     Encoder,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from headwork.errors import InputError
 from headwork.numbers import entries, pasted, typed
 from headwork.numbers.exact import decimal, exact_text
-from headwork.numbers.typed import SymbolFound, nested_array, read_array, read_number
+from headwork.numbers.typed import SymbolFound, nested_array, read_number, read_tensor
 
 NUMBERS = [
     ("2", 2),
@@ -209,7 +209,7 @@ MATRICES = [
 @pytest.mark.parametrize(("text", "shape"), MATRICES)
 @pytest.mark.parametrize("exact", [False, True])
 def test_matrices(text: str, shape: tuple[int, ...], exact: bool) -> None:
-    tensor = read_array(text, exact=exact)
+    tensor = read_tensor(text, exact=exact)
     assert tensor.shape == shape
     assert tensor.exact == exact
     if shape == (2, 2) and "frac" not in text and "-" not in text:
@@ -303,9 +303,9 @@ ERRORS = [
 @pytest.mark.parametrize(("text", "words"), ERRORS, ids=[repr(text[:20]) for text, _ in ERRORS])
 def test_errors_in_words(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        read_array(text)
+        read_tensor(text)
     with pytest.raises(InputError):
-        read_array(text, exact=True)
+        read_tensor(text, exact=True)
 
 
 EXACT_ERRORS = [
@@ -325,7 +325,7 @@ EXACT_ERRORS = [
 @pytest.mark.parametrize(("text", "words"), EXACT_ERRORS, ids=[text[:20] for text, _ in EXACT_ERRORS])
 def test_errors_of_exact_numbers(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        read_array(text, exact=True)
+        read_tensor(text, exact=True)
 
 
 def test_errors_of_decimals() -> None:
@@ -335,7 +335,7 @@ def test_errors_of_decimals() -> None:
 
 def test_errors_say_where() -> None:
     with pytest.raises(InputError, match=r"^W_q: cannot read 'foo'"):
-        read_array("foo 1", where="W_q")
+        read_tensor("foo 1", where="W_q")
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ typing_errors = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 def test_random_text_is_read_or_refused(text: str) -> None:
     for exact in (False, True):
         try:
-            tensor = read_array(text, exact=exact)
+            tensor = read_tensor(text, exact=exact)
         except (InputError, SymbolFound):
             continue
         assert tensor.array.size >= 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.mechanisms import page
 from headwork.note import MECHANISMS
-from headwork.readings.listing import mechanism_list
+from headwork.readings.explaining import mechanism_list
 
 
 def test_the_docs_are_what_the_cards_say():

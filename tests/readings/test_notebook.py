@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headwork import explain
-from headwork.numbers.typed import read_array
+from headwork.numbers.typed import read_tensor
 from headwork.readings.notebook_cells import array_text
 from headwork.readings.trace import Trace
 
@@ -121,8 +121,8 @@ def test_a_step_that_was_replaced_is_replaced_again() -> None:
 )
 def test_numbers_are_written_as_they_are_typed(text: str) -> None:
     for exact in (True, False):
-        array = read_array(text, exact=exact).array
-        again = read_array(array_text(array), exact=exact).array
+        array = read_tensor(text, exact=exact).array
+        again = read_tensor(array_text(array), exact=exact).array
         assert again.shape == array.shape
         assert np.array_equal(again, array)
 

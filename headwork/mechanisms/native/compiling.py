@@ -127,16 +127,7 @@ def _compile(command: list[str], sources: dict[str, bytes]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="headwork-native-") as folder:
         for name, content in sources.items():
             (Path(folder) / name).write_bytes(content)
-        try:
-            done = subprocess.run(
-                [*command, SOURCES[0], "-o", "kernel.so"],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=COMPILE_SECONDS,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise UnavailableError(f"the C++ compiler failed: {error}") from None
+        done = _run([*command, SOURCES[0], "-o", "kernel.so"], folder)
         if done.returncode:
             lines = done.stderr.strip().splitlines()
             raise UnavailableError(f"the C++ compiler failed: {lines[0] if lines else done.returncode}")
@@ -145,12 +136,14 @@ def _compile(command: list[str], sources: dict[str, bytes]) -> bytes:
 
 @cache
 def _first_line(compiler: str) -> str:
+    return _run([compiler, "--version"]).stdout.partition("\n")[0]
+
+
+def _run(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
-        command = [compiler, "--version"]
-        version = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"the C++ compiler failed: {error}") from None
-    return version.stdout.partition("\n")[0]
 
 
 @cache
