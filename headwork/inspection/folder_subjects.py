@@ -190,9 +190,9 @@ def folder_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
 
 def _moments(path: Path, channels: int) -> list[tuple[float, ...]]:
     """Mean and standard deviation of the images that a model of the library takes."""
-    told = folder_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
+    stated = folder_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
     found = []
-    for values in (told.get("image_mean"), told.get("image_std")):
+    for values in (stated.get("image_mean"), stated.get("image_std")):
         numbers = values if isinstance(values, list) and len(values) == channels else MOMENTS[:channels]
         found.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
     return found

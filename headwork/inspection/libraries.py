@@ -44,14 +44,14 @@ def timm_source(path: Path) -> Source:
     from safetensors.torch import load_file
 
     settings = folder_settings(path)
-    name, told = str(settings.get("architecture")), settings.get("pretrained_cfg")
-    if not timm.is_model(name) or not isinstance(told, dict):
+    name, stated = str(settings.get("architecture")), settings.get("pretrained_cfg")
+    if not timm.is_model(name) or not isinstance(stated, dict):
         raise unknown(f"architecture in {path}", name, timm.list_models())
     try:
-        channels, side, _ = told["input_size"]
-        module = timm.create_model(name, pretrained=False, num_classes=int(told["num_classes"]))
+        channels, side, _ = stated["input_size"]
+        module = timm.create_model(name, pretrained=False, num_classes=int(stated["num_classes"]))
         state = load_file(path / PARAMETERS)
-        mean, std = (tuple(map(float, told[key])) for key in ("mean", "std"))
+        mean, std = (tuple(map(float, stated[key])) for key in ("mean", "std"))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: its config.json does not fit timm ({error}).") from None
     if len(mean) != channels or len(std) != channels:
