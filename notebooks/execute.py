@@ -19,7 +19,7 @@ def execute(name: str, folder: Path) -> Path:
     (text,) = notebook_files(name, "solution").values()
     notebook = nbformat.reads(text, as_version=4)
     metadata = dict(notebook.metadata)
-    NotebookClient(notebook, timeout=3600, record_timing=False).execute()
+    NotebookClient(notebook, timeout=3600, record_timing=False, coalesce_streams=True).execute()
     notebook.metadata = metadata  # without the version of Python that ran it
     return write_atomic(folder / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
 

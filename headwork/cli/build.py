@@ -1,6 +1,6 @@
 """``headwork build`` and ``equal``: heads to order, certified; two computations shown to be the same."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -46,6 +46,7 @@ def build(
     Where no weights can do what is asked, the proof is given; where none were found, what was searched. The
     exit code is then 2.
     """
+    options: dict[str, Any] = dict(locals())
     from headwork import construct
 
     if list_:
@@ -53,24 +54,13 @@ def build(
         return
     if not target:
         raise InputError("build: what should the heads do? Name a target, or see headwork build --list.")
-    details = {"tokens": tokens, "ends": ends, "order": order, "by": by, "window": window, "causal": causal}
-    details |= {"taps": taps, "kernel": kernel, "grid": grid, "matrix": matrix, "head_width": head_width}
-    result = construct.build(
-        target,
-        tolerance=_number(tolerance, "--tolerance") if tolerance else None,
-        positions=positions,
-        norm=_number(norm, "--norm"),
-        width=width,
-        heads=heads,
-        position_width=position_width,
-        delta=_number(delta, "--delta"),
-        # 0 equals False, so `value not in ("", None, False)` would drop it.
-        **{
-            name: value
-            for name, value in details.items()
-            if not (value is None or value is False or value == "")
-        },
-    )
+    for name in ("output", "target", "list_"):
+        del options[name]
+    numbers = ("norm", "delta", *(("tolerance",) if tolerance else ()))
+    options |= {name: _number(options[name], f"--{name}") for name in numbers}
+    # 0 equals False, so `value not in ("", None, False)` would drop it.
+    given = {n: v for n, v in options.items() if not (v is None or v is False or v == "")}
+    result = construct.build(target, **given)
     output.show(result, good=result.holds or not result.possible)
     if not result.possible:
         raise typer.Exit(2)

@@ -252,52 +252,35 @@ def grade(
     """
     if gradebook is not None and (out is None or not answers.is_dir()):
         raise InputError("--gradebook needs a folder of answers, and --out for the copy that is filled in.")
-    if answers.is_dir():
-        _grade_cohort(output, answers, key, out, gradebook, column, hint)
-        return
-    from headwork.courses.class_page import write_marks
-    from headwork.courses.cohort import grade_file
-    from headwork.grading.feedback import feedback_document
-
+    if answers.is_dir() and key is None:
+        raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
     if not answers.exists() and not answers.is_symlink():
         raise InputError(f"{answers}: no such file. Name an answer file or a folder of them.")
-    graded = grade_file(answers, key)
-    if out is not None:
-        graded = write_marks([graded], out, hint=hint)[0]
-    if graded.problem:
-        raise InputError(graded.problem)
-    title = graded.summary if len(graded.marks) > 1 else ""
-    output.show(feedback_document(graded.marks, title=title, hint=hint, command=f"headwork grade {answers}"))
-    unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
-    if unreadable or graded.state != "all correct":
-        raise typer.Exit(2 if unreadable else 1)
-
-
-def _grade_cohort(
-    output: Output,
-    answers: Path,
-    key: Path | None,
-    out: Path | None,
-    gradebook: Path | None,
-    column: str,
-    hint: int,
-) -> None:
     from headwork.courses.class_page import class_document, write_marks
-    from headwork.courses.cohort import grade_cohort
+    from headwork.courses.cohort import grade_cohort, grade_file
     from headwork.courses.gradebooks import write_gradebooks
+    from headwork.grading.feedback import feedback_document
 
-    if key is None:
-        raise InputError(f"{answers} is a folder: name the folder of its keys with --key.")
-    results = grade_cohort(answers, key)
+    results = grade_cohort(answers, key) if key and answers.is_dir() else [grade_file(answers, key)]
     if out is not None:
         results = write_marks(results, out, hint=hint)
-        missing = write_gradebooks(results, out, gradebook, column)
-        if missing:
-            print(f"no mark in {gradebook}: {', '.join(missing)}", file=sys.stderr)
-        print(f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr)
-    output.show(class_document(results))
     states = {graded.state for graded in results}
-    if states & {"unreadable", "not counted"}:
-        raise typer.Exit(2)
-    if states & {"marked", "no answer"}:
-        raise typer.Exit(1)
+    if answers.is_dir():
+        if out is not None:
+            missing = write_gradebooks(results, out, gradebook, column)
+            if missing:
+                print(f"no mark in {gradebook}: {', '.join(missing)}", file=sys.stderr)
+            print(
+                f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr
+            )
+        output.show(class_document(results))
+        unreadable = bool(states & {"unreadable", "not counted"})
+    else:
+        (graded,) = results
+        if graded.problem:
+            raise InputError(graded.problem)
+        title, again = graded.summary if len(graded.marks) > 1 else "", f"headwork grade {answers}"
+        output.show(feedback_document(graded.marks, title=title, hint=hint, command=again))
+        unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
+    if unreadable or states != {"all correct"}:
+        raise typer.Exit(2 if unreadable else 1)

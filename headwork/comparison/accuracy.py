@@ -1,7 +1,7 @@
 """Accuracies with their margins: which families lead, what changes, and whether the budget was large enough.
 
-The 95% margin is that of Agresti and Coull (1998), which also holds near 100%. Two accuracies differ if they
-are more than one and a half margins apart (99.7%), because a comparison looks at dozens of pairs.
+The 95% margin is half of Wilson's interval, which also holds near 100%. Two accuracies differ if they are
+more than one and a half margins apart (99.7%), because a comparison looks at dozens of pairs.
 """
 
 import math
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from headwork.comparison.row import add_legend, clauses, dodge_factor, draw, join_names, panel, set_ticks
+from headwork.training.evaluation import CONFIDENCE, interval
 
-CONFIDENCE, MARGINS_APART = 1.96, 1.5
+MARGINS_APART = 1.5
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,9 @@ def mean_accuracy(values: Sequence[float], count: int) -> Accuracy:
     50.0% ± 9.8
     """
     mean = float(np.mean(values))
-    smoothed = (mean * count + 2) / (count + 4)
-    within = CONFIDENCE * math.sqrt(smoothed * (1 - smoothed) / (count + 4))
+    lower, upper = interval(mean, count)
     between = CONFIDENCE * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return Accuracy(mean, math.hypot(within, between))
+    return Accuracy(mean, math.hypot((upper - lower) / 2, between))
 
 
 def mean_accuracies(

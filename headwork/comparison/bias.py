@@ -118,9 +118,7 @@ def load_data(name: str) -> Images:
     return load_images(name, validation=0)
 
 
-def image_tensors(
-    task: ImageTask, count: int, seed: int, shuffle: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def image_tensors(task: ImageTask, count: int, seed: int, shuffle: bool) -> list[Tensor]:
     """Normalised training images, the same for every family, and all test images, with their labels."""
     data = load_data(task.data)
     tensors = []
@@ -132,7 +130,7 @@ def image_tensors(
             images = images.flatten(1)[:, order].reshape(images.shape)
         # Zero is the mean grey of all images, so the margin looks like zero padding.
         tensors += [functional.pad(images, (task.margin,) * 4), labels]
-    return tensors[0], tensors[1], tensors[2], tensors[3]
+    return tensors
 
 
 def train_on_images(

@@ -21,6 +21,7 @@ from headwork.comparison.timing import InterleavedTimer, PowerLaw, crossing, fit
 from headwork.comparison.training import Settings
 from headwork.documents import Figure, Table
 from headwork.mechanisms import fused
+from headwork.mechanisms.kernels import Kernels
 from headwork.training.runs import threads
 
 WIDTH, TOKENS = 64, 1024  # fixed while the other grows
@@ -125,7 +126,7 @@ def memory_by_n(families: Sequence[str]) -> dict[str, Any]:
     """Bytes saved for the backward pass against n; plain attention saves its n x n weights."""
     layers = {name: Layer(FAMILIES[name], WIDTH) for name in families}
     if "transformer" in families:
-        layers[PLAIN_ATTENTION] = Layer(FAMILIES["transformer"], WIDTH, backend="plain")
+        layers[PLAIN_ATTENTION] = Layer(FAMILIES["transformer"], WIDTH, kernels=Kernels)
     saved = {name: [saved_bytes(layer, n) for n in MEMORY_LENGTHS] for name, layer in layers.items()}
     return {"lengths": list(MEMORY_LENGTHS), "bytes": saved}
 

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from headwork.comparison import complexity, long_range, parallelism
 from headwork.comparison.accuracy import changes_sentence, leaders_sentence, mean_accuracy
 from headwork.comparison.bias import circular_convolution_error, train_on_images
-from headwork.comparison.families import FAMILIES, definition, flops
+from headwork.comparison.families import FAMILIES, CountedKernels, Layer, flops
 from headwork.comparison.timing import crossing
 from headwork.comparison.training import Settings
 from headwork.documents import Table
@@ -30,9 +30,9 @@ def torch_flops(name: str, n: int, d: int) -> int:
     >>> torch_flops("transformer", 16, 4) == flops("transformer")(n=16, d=4)
     True
     """
-    plain, shapes = definition(FAMILIES[name])
+    layer = Layer(FAMILIES[name], d, kernels=CountedKernels)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        plain(*(torch.zeros(shape) for shape in shapes(n, d)))
+        layer(layer.inputs(n))
     return int(counter.get_total_flops())
 
 

@@ -14,29 +14,27 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from headwork.errors import InputError
-from headwork.mechanisms import convolution_2d, gru, linear_attention_chunked, lstm, recurrence
-from headwork.mechanisms.attention import attend_per_head, multi_head_attention
-from headwork.mechanisms.configs import Backend
+from headwork.mechanisms import linear_attention_chunked
+from headwork.mechanisms.attention import attend_per_head
 from headwork.mechanisms.definitions import Task, classifier_config
 from headwork.mechanisms.fused import FusedKernels
-from headwork.mechanisms.images import CELLS, GATES, convolution_parameters, recurrent_parameters
+from headwork.mechanisms.images import CELLS, convolution_parameters, recurrent_parameters
 from headwork.mechanisms.kernels import CellKind, Kernels
-from headwork.mechanisms.parameters import AttentionParameters, new
+from headwork.mechanisms.parameters import AttentionParameters, map_tree, new
 from headwork.models import Model, model
-from headwork.note import Note, silent
+from headwork.note import Note
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolated, verify
 
 TOLERANCE = 0.05  # relative, of the number of parameters
 HEADS = 4
 KERNEL, IMAGE_ROWS = 3, 16
-Shapes = tuple[tuple[int, ...], ...]
 Kind = Literal["convolution", "recurrence", "attention"]
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -129,28 +127,36 @@ def parameter_count(model: nn.Module) -> int:
 
 
 # --- one layer: n tokens of width d ---------------------------------------------------------------
-def linear_attention_layer(tokens: Any, *matrices: Any, note: Note = silent) -> Any:
+def chunked_linear_attention(
+    tokens: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, memory: Any, *biases: Any, heads: int, note: Note
+) -> Any:
     """Linear attention with its projections, in the chunked form, whose work grows linearly with n."""
     attend = partial(linear_attention_chunked, features="elu+1")
-    parameters = AttentionParameters(*matrices)
-    return attend_per_head(tokens, parameters, None, attend=attend, heads=1, convention="W x", note=note)
+    parameters = AttentionParameters(W_q, W_k, W_v, W_o, *biases)
+    return attend_per_head(
+        tokens, parameters, memory, attend=attend, heads=heads, convention="W x", note=note
+    )
 
 
-def definition(
-    family: Family, kernel: int = KERNEL
-) -> tuple[Callable[..., Any], Callable[[int, int], Shapes]]:
-    """The plain function of a layer, and the shapes of its inputs for n tokens of width d."""
+class CountedKernels(Kernels):
+    """The plain mechanisms, in the forms whose work is counted."""
+
+    parts: ClassVar = {**Kernels.parts, "linear": chunked_linear_attention}
+
+
+def layer_of(family: Family, width: int, kernels: Kernels, size: int = KERNEL) -> tuple[Any, Any]:
+    """The function of a layer, and the tree of its parameters before they have numbers."""
     if family.kind == "convolution":
-        return (
-            partial(convolution_2d, padding=kernel // 2),
-            lambda n, d: ((d, IMAGE_ROWS, n // IMAGE_ROWS), (d, d, kernel, kernel)),
-        )
-    if family.kind == "attention":
-        plain = linear_attention_layer if family.name == "linear" else partial(multi_head_attention, heads=1)
-        return plain, lambda n, d: ((n, d), *(((d, d),) * 4))
-    gates = GATES[family.cell]
-    cells: dict[str, Any] = {"plain": partial(recurrence, activation="tanh"), "lstm": lstm, "gru": gru}
-    return cells[family.cell], lambda n, d: ((n, d), (gates * d, d), (gates * d, d))
+        return kernels.convolution, convolution_parameters(width, width, size, size)
+    if family.kind == "recurrence":
+        cell = partial(kernels.recurrent, cell=family.cell)
+        return cell, recurrent_parameters(width, width, family.cell)
+    return partial(kernels.attention, heads=1), new(AttentionParameters, width=width)
+
+
+def input_shape(family: Family, n: int, d: int) -> tuple[int, ...]:
+    """Of n tokens of width d, or of an image with n pixels and d channels."""
+    return (d, IMAGE_ROWS, n // IMAGE_ROWS) if family.kind == "convolution" else (n, d)
 
 
 @cache
@@ -162,9 +168,12 @@ def flops(name: str) -> Polynomial:
     """
 
     def count(sizes: Mapping[str, int]) -> int:
-        work = OperationCount()
-        layer, shapes = definition(FAMILIES[name], sizes.get("k", KERNEL))
-        layer(*(ShapeTensor(shape, work) for shape in shapes(sizes["n"], sizes["d"])))
+        work, family = OperationCount(), FAMILIES[name]
+        layer, template = layer_of(
+            family, sizes["d"], CountedKernels(family.attention), sizes.get("k", KERNEL)
+        )
+        tree = map_tree(lambda _, leaf: ShapeTensor(leaf.shape, work), template)
+        layer(ShapeTensor(input_shape(family, sizes["n"], sizes["d"]), work), tree)
         return work.flops
 
     if FAMILIES[name].kind == "convolution":
@@ -190,31 +199,19 @@ def flops_at(name: str, n: int, d: int) -> int:
 class Layer(nn.Module):
     """One layer in its fastest form (or its plain one), with random inputs for it."""
 
-    def __init__(self, family: Family, width: int, *, backend: Backend = "fused") -> None:
+    def __init__(self, family: Family, width: int, *, kernels: type[Kernels] = FusedKernels) -> None:
         super().__init__()
         self.family, self.width = family, width
-        kernels = (FusedKernels if backend == "fused" else Kernels)(family.attention)
-        template: Any = new(AttentionParameters, width=width)
-        self.function: Callable[..., Tensor] = partial(kernels.attention, heads=1)
-        if family.kind == "convolution":
-            self.function, template = (
-                kernels.convolution,
-                convolution_parameters(width, width, KERNEL, KERNEL),
-            )
-        elif family.kind == "recurrence":
-            self.function = partial(kernels.recurrent, cell=family.cell)
-            template = recurrent_parameters(width, width, family.cell)
+        self.function, template = layer_of(family, width, kernels(family.attention))
         self.inner = model.Parameters(template)
 
     def inputs(self, n: int, batch: int = 1) -> Tensor:
         """Random tokens (batch, token, width), or images (batch, channel, row, column) of n pixels."""
         generator = torch.Generator().manual_seed(n)
-        if self.family.kind == "convolution":
-            return torch.randn(batch, self.width, IMAGE_ROWS, n // IMAGE_ROWS, generator=generator)
-        return torch.randn(batch, n, self.width, generator=generator)
+        return torch.randn(batch, *input_shape(self.family, n, self.width), generator=generator)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.function(inputs, self.inner.tree())
+        return self.function(inputs, self.inner.tree())  # type: ignore[no-any-return]
 
     def forward_pass(self, n: int, batch: int = 1) -> Callable[[], Tensor]:
         """A function that runs the layer on fixed inputs, without gradients, for timing."""

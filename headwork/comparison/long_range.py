@@ -10,6 +10,7 @@ with respect to the first input is w^(n-1).
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -39,6 +40,7 @@ CHANCE = 1 / SYMBOLS
 TEST_SEQUENCES = 1000
 PROBE_SEQUENCES = 16  # over which gradients are averaged
 WIDTH, TAPS = 24, 5  # of the transformers; of the convolution
+ENCODER = TransformerConfig(width=WIDTH, heads=HEADS, depth=2, normalisation="pre", activation="gelu")
 RECURRENT_WEIGHTS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
 SWEEP_STEPS, STATES = 64, 8
 GAPS = {False: (2, 8, 24, 64), True: (2, 8, 32, 128, 256, 512)}
@@ -90,16 +92,7 @@ class LastTokenClassifier(nn.Module):
         if family.kind == "attention":
             # The other families know the order of the tokens anyway.
             self.positions = Parameters(position_parameters("learned", max_length, width))
-            config = TransformerConfig(
-                width=width,
-                hidden=size,
-                heads=HEADS,
-                depth=2,
-                normalisation="pre",
-                activation="gelu",
-                dropout=0.0,
-                attention=family.attention,
-            )
+            config = replace(ENCODER, hidden=size, attention=family.attention)
             template = encoder_parameters(config)
             self.read = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
         elif family.kind == "convolution":

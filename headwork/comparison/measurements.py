@@ -7,8 +7,6 @@ reported and measured again.
 
 import json
 import re
-import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +20,10 @@ from headwork.comparison.timing import cores
 from headwork.data.fetching import to_stderr
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_text, write_atomic
-from headwork.training.progress import format_duration
+from headwork.training.progress import StatusLine, format_duration
 
 FORMAT = "headwork comparison 1"
 FOLDER = "measurements"
-SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 
 
 class StoppedError(HeadworkError):
@@ -117,28 +114,20 @@ def run_measurements(
     return {name: results[name] for name in planned}
 
 
-class Progress:
-    """The current measurement and the estimated time left, on stderr."""
+class Progress(StatusLine):
+    """The current measurement and the estimated time left."""
 
     def __init__(self, remaining: Sequence[Measurement]) -> None:
+        super().__init__()
         self.remaining, self.number = remaining, 0
         self.total, self.done = sum(one.seconds for one in remaining), 0.0  # estimated seconds
-        self.started = self.last_line = time.monotonic()
 
     def start(self, measurement: Measurement) -> None:
         self.number += 1
         now = time.monotonic()
         line = f"{self.number}/{len(self.remaining)} {measurement.name}"
         if self.done:  # the forecast comes from what was measured here, never from another machine
-            left = (now - self.started) / self.done * (self.total - self.done)
+            left = (now - self.start_time) / self.done * (self.total - self.done)
             line += f", about {format_duration(left)} left"
-        if sys.stderr.isatty():
-            self.clear()
-            print(line[: shutil.get_terminal_size().columns - 1], end="", file=sys.stderr, flush=True)
-        elif self.number == 1 or now - self.last_line > SECONDS_BETWEEN_LINES:
-            self.last_line = now
-            to_stderr(line)
-
-    def clear(self) -> None:
-        if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        if self.terminal or self.number == 1 or self.is_due(now):
+            self.draw(line, now)

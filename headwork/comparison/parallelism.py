@@ -19,6 +19,7 @@ from headwork.comparison.row import Results, Section, classify, clauses, format_
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative
 from headwork.comparison.training import Settings
 from headwork.documents import Figure, Table
+from headwork.mechanisms.kernels import Kernels
 from headwork.sizes.polynomial import Polynomial, interpolated
 from headwork.training.runs import threads
 
@@ -56,7 +57,7 @@ def longest_chain(name: str, n: int) -> int:
     >>> longest_chain("lstm", 32) > longest_chain("lstm", 16)
     True
     """
-    layer = Layer(FAMILIES[name], 4, backend="plain")
+    layer = Layer(FAMILIES[name], 4, kernels=Kernels)
     with threads(1):
         return longest_path(layer(layer.inputs(n).requires_grad_()))
 

@@ -40,25 +40,13 @@ class Comparison(Renderable):
     rows: list[Section]
     results: Results
 
-    @property
-    def title(self) -> str:
-        return f"{join_names(self.settings.families)} compared"
-
-    @property
-    def about(self) -> str:
-        kind, budget = "Full" if self.settings.full else "Quick", self.settings.describe_training("examples")
-        return (
-            f"{kind} settings: {budget}. Every number is measured or counted here; sentences are generated "
-            "from the numbers. Times are ratios."
-        )
-
     def table(self) -> Table:
         """One line per quantity, one column per family."""
         names = self.settings.families
         lines: list[tuple[str, ...]] = []
         for row in self.rows:
             lines.append((row.title.upper(), *("" for _ in names)))
-            lines += [(cells.label, *(cells.texts.get(name, "") for name in names)) for cells in row.cells]
+            lines += [(label, *(texts.get(n, "") for n in names)) for label, texts in row.cells.items()]
         descriptions = "; ".join(f"{name}: {FAMILIES[name].description}" for name in names)
         return Table("All measurements", ("quantity", *names), lines, [f"{descriptions}."])
 
@@ -69,7 +57,13 @@ class Comparison(Renderable):
         for row in self.rows:
             parts += [Heading(row.title, anchor=row.name), row.verdict, *row.sentences, *row.plots]
             parts += [*row.tables, f"Budget: {row.budget}"]
-        return Document(self.title, tuple(parts), about=self.about, data=self.as_data)
+        title = f"{join_names(self.settings.families)} compared"
+        kind, budget = "Full" if self.settings.full else "Quick", self.settings.describe_training("examples")
+        about = (
+            f"{kind} settings: {budget}. Every number is measured or counted here; sentences are generated "
+            "from the numbers. Times are ratios."
+        )
+        return Document(title, tuple(parts), about, data=self.as_data)
 
     def as_data(self) -> dict[str, Any]:
         return {

@@ -18,24 +18,20 @@ Line = tuple[Sequence[float], Sequence[float]]
 Results = Mapping[str, Mapping[str, Any]]  # of measurements, by their names
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """One line of the large table: a text for each family; programs know the line by ``json_name``."""
-
-    label: str
-    texts: Mapping[str, str]
-    json_name: str
-
-
 @dataclass
 class Section:
-    """The report on one row: ``budget`` states what was run, ``verdict`` is the row in one sentence."""
+    """The report on one row: ``budget`` states what was run, ``verdict`` is the row in one sentence.
+
+    ``cells`` are lines of the large table by label, each a text for each family; ``json_cells`` are the same
+    by the names under which programs know them.
+    """
 
     name: str
     title: str
     budget: str
     verdict: str = ""
-    cells: list[TableRow] = field(default_factory=list)
+    cells: dict[str, dict[str, str]] = field(default_factory=dict)
+    json_cells: dict[str, dict[str, str]] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     plots: list[Figure] = field(default_factory=list)
@@ -46,12 +42,11 @@ class Section:
     ) -> None:
         """Add a line of the table, named in JSON like its label unless a name is given."""
         texts = {family: form(value) for family, value in values.items()}
-        self.cells.append(TableRow(label, texts, json_name or label))
+        self.cells[label] = self.json_cells[json_name or label] = texts
 
     def as_data(self) -> dict[str, Any]:
-        cells = {line.json_name: line.texts for line in self.cells}
         named = {name: getattr(self, name) for name in ("budget", "verdict", "sentences", "numbers")}
-        return {"row": self.name, **named, "cells": cells}
+        return {"row": self.name, **named, "cells": self.json_cells}
 
     def add_sentence(self, sentence: str) -> None:
         if sentence:

@@ -28,7 +28,7 @@ from headwork.readings.notebook_cells import array_text
 class AssignmentPart:
     """One exercise of an assignment: its label, and the prefix of its variables.
 
-    ``variants`` are the exercises of all students, by ID; ``exercise`` is then the first of them.
+    ``sheets`` are those of all students, by ID; ``exercise`` is then that of the first of them.
     """
 
     label: str
@@ -36,7 +36,11 @@ class AssignmentPart:
     exercise: Exercise
     prefix: str
     hint: int
-    variants: Mapping[str, Exercise] = field(default_factory=dict)
+    sheets: Mapping[str, Sheet] = field(default_factory=dict)
+
+    @property
+    def variants(self) -> dict[str, Exercise]:
+        return {student: sheet.exercises[self.name] for student, sheet in self.sheets.items()}
 
     @property
     def names(self) -> dict[str, str]:
@@ -69,10 +73,6 @@ class AssignmentPart:
             return ""
         value = np.transpose(self.exercise.key[path], self.exercise.trace.steps[path].order)
         return array_text(value.round(self.exercise.digits))
-
-    @property
-    def students(self) -> list[str]:
-        return list(self.variants)
 
 
 def _plain_data(exercise: Exercise) -> dict[str, Any]:

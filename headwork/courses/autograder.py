@@ -113,13 +113,7 @@ def points(exercise: Given, step: str, scope: Scope, *, prefix: str = "", hint: 
 
 
 def require(
-    exercise: Given,
-    step: str,
-    scope: Scope,
-    *,
-    prefix: str = "",
-    hint: int = 2,
-    share: float = 1.0,
+    exercise: Given, step: str, scope: Scope, *, prefix: str = "", hint: int = 2, share: float = 1.0
 ) -> None:
     """Raise unless a step earned that share of its points: the form that otter expects of a test case.
 
@@ -189,14 +183,10 @@ def _exercise(data: str) -> Exercise:
 # --- Gradescope -----------------------------------------------------------------------------------------
 def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     """The content of results.json for the files under ``root``; what cannot be marked gets 0 and a reason."""
-    started = time.monotonic()
-    folder = Path(root)
-    remark = ""
+    started, folder = time.monotonic(), Path(root)
     try:
-        if (folder / "source" / "keys").is_dir():
-            sheet, remark = _own_sheet(folder)
-        else:
-            sheet = read_key(folder / "source" / "key.toml")
+        several = (folder / "source" / "keys").is_dir()
+        sheet, remark = _own_sheet(folder) if several else (read_key(folder / "source" / "key.toml"), "")
     except _UnknownStudent as error:
         return _results([], f"Unreadable: {error}", started)
     except Exception as error:

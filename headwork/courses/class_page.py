@@ -15,7 +15,7 @@ from statistics import mean, median
 from typing import Any
 
 from headwork.courses.cohort import OVERRIDES, StudentMarks, apply_overrides, read_overrides
-from headwork.courses.parallel import map_limited, progress
+from headwork.courses.parallel import map_limited
 from headwork.documents import Bar, Details, Document, Heading, Item, Items, Link, Marked, Prose, Strip, Table
 from headwork.errors import InputError
 from headwork.files import file_name, write_atomic
@@ -186,11 +186,9 @@ def _cause_details(causes: Sequence[Row], links: Mapping[str, Link | str]) -> It
 
 def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> Table:
     """Steps x students: a row per student, a sign per step."""
-    names: dict[str, list[str]] = defaultdict(list)
-    for number, step in dict.fromkeys(
-        (number, step.path) for g in results for number, mark in g.marks.items() for step in mark.steps
-    ):
-        names[number].append(step)
+    names: defaultdict[str, dict[str, None]] = defaultdict(dict)  # the steps of each exercise, in order
+    for _, number, step in _steps(results):
+        names[number][step.path] = None
     numbers = sorted(names, key=_natural)
     head = [Strip(tuple(Marked(step, "name") for step in names[number])) for number in numbers]
     rows: list[tuple[Any, ...]] = [("", "", *head, "")] if numbers else []
@@ -203,7 +201,7 @@ def _grid(results: Sequence[StudentMarks], links: Mapping[str, Link | str]) -> T
     return Table("", ("student", f"of {points_text(full)}", *numbers, "state"), rows)
 
 
-def _strip(graded: StudentMarks, number: str, names: Sequence[str]) -> Strip:
+def _strip(graded: StudentMarks, number: str, names: Iterable[str]) -> Strip:
     mark = graded.marks.get(number)
     verdicts = {step.path: step.verdict for step in mark.steps} if mark else {}
     signs = [(name, verdicts[name]) for name in names if name in verdicts]
@@ -257,10 +255,9 @@ def _write_feedback(results: Sequence[StudentMarks], folder: Path, hint: int) ->
         taken.add(stem.lower())
         pages[graded.file] = f"feedback/{stem}.html"
     work = partial(_write_one, folder=folder, pages=pages, hint=hint)
-    for done, (graded, page) in enumerate(zip(handed_in, map_limited(work, handed_in), strict=True), 1):
+    for graded, page in zip(handed_in, map_limited(work, handed_in, "pages"), strict=True):
         if not page:
             raise InputError(f"{graded.file}: writing its feedback took too long or was killed.")
-        progress(done, len(handed_in), "pages")
     return pages
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.courses.parallel import MAX_SECONDS, map_limited, progress
+from headwork.courses.parallel import MAX_SECONDS, map_limited
 from headwork.courses.sheets import Sheet, check_count, read_key
 from headwork.errors import HeadworkError, InputError, cut
 from headwork.exercises.case import Array
@@ -239,11 +239,8 @@ def grade_cohort(folder: str | Path, key: str | Path) -> list[StudentMarks]:
         raise InputError(f"--key {key}: no such file or folder. Make one with headwork practice sheet.")
     if not files:
         raise InputError(f"{folder}: no answer files.")
-    results: list[StudentMarks] = []
-    for path, graded in zip(files, map_limited(partial(grade_file, key=str(key)), files), strict=True):
-        results.append(graded or _unreadable(path, f"{path}: {TOO_LONG}", key))
-        progress(len(results), len(files), "marked")
-    results = _count_one(results)
+    marked = zip(files, map_limited(partial(grade_file, key=str(key)), files, "marked"), strict=True)
+    results = _count_one([g or _unreadable(path, f"{path}: {TOO_LONG}", key) for path, g in marked])
     if keys.is_dir():
         present = {graded.student.casefold() for graded in results}
         absent = [path for student, path in students_of(keys).items() if student not in present]

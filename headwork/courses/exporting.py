@@ -72,21 +72,11 @@ def export(
         raise InputError(f"--out {folder} exists and is not empty. Name a new folder.")
     several = len(exercises) > 1
     parts = [
-        AssignmentPart(
-            f"q{n}",
-            name,
-            exercise,
-            f"q{n}_" if several else "",
-            hint,
-            {who: sheet.exercises[name] for who, sheet in sheets.items()},
-        )
+        AssignmentPart(f"q{n}", name, exercise, f"q{n}_" if several else "", hint, sheets)
         for n, (name, exercise) in enumerate(exercises.items(), 1)
     ]
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title or folder.resolve().name).strip("-") or "exercise"
-    files = FORMATS[to](parts, slug)
-    if sheets and to == "gradescope":
-        files = variant_files(sheets, slug, hint)
-    return [write_atomic(folder / name, content) for name, content in files.items()]
+    return [write_atomic(folder / name, content) for name, content in FORMATS[to](parts, slug).items()]
 
 
 Files = dict[str, str | bytes]
@@ -103,8 +93,8 @@ def _question(part: AssignmentPart) -> str:
 
 def _who(parts: Sequence[AssignmentPart], *, solved: bool = False) -> str:
     """The code in which a student types who they are; nothing where all have the same numbers."""
-    students = parts[0].students
-    return f"{WHO}\nstudent = {toml_text(students[0] if solved else '')}" if students else ""
+    students = parts[0].sheets
+    return f"{WHO}\nstudent = {toml_text(next(iter(students)) if solved else '')}" if students else ""
 
 
 def _answer(part: AssignmentPart, blank: Blank, text: str) -> str:
@@ -259,37 +249,29 @@ def nbgrader_cell(
 
 
 # --- Gradescope -----------------------------------------------------------------------------------------
-def _gradescope_archive(hint: int) -> Files:
-    """What the zip file holds besides the key."""
-    return {
+def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
+    """autograder.zip to upload, and student/ to distribute.
+
+    Of the sheets of all students it knows the numbers, by the e-mail address or the typed ID.
+    """
+    exercises, sheets = {part.name: part.exercise for part in parts}, parts[0].sheets
+    archive = {
         "setup.sh": read_text(GRADESCOPE / "setup.sh"),
-        "run_autograder": read_text(GRADESCOPE / "run_autograder.sh").replace("HINT", str(hint)),
+        "run_autograder": read_text(GRADESCOPE / "run_autograder.sh").replace("HINT", str(parts[0].hint)),
         "requirements.txt": REQUIREMENTS,
         **vendored_files(),
     }
-
-
-def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
-    """autograder.zip to upload, and student/ to distribute."""
-    exercises = {part.name: part.exercise for part in parts}
-    archive = {**_gradescope_archive(parts[0].hint), "key.toml": key_text(Sheet(slug, exercises))}
+    if sheets:
+        emails = [f"{toml_text(who)} = {toml_text(sheet.email)}" for who, sheet in sheets.items()]
+        archive["students.toml"] = "\n".join(["[students]", *emails]) + "\n"
+        archive |= {f"keys/{who}.toml": key_text(sheet) for who, sheet in sheets.items()}
+        return {"autograder.zip": _zip(archive), "README.md": VARIANTS}
     questions = "\n".join(build_question(part.exercise).to_markdown() for part in parts)
     return {
-        "autograder.zip": _zip(archive),
+        "autograder.zip": _zip(archive | {"key.toml": key_text(Sheet(slug, exercises))}),
         "student/question.md": questions,
         "student/answer.toml": answer_sheet(exercises, origin=False),
         "student/answer.html": answer_page(exercises, origin=False, next_step="Next: submit answer.toml."),
-    }
-
-
-def variant_files(sheets: Mapping[str, Sheet], slug: str, hint: int) -> Files:
-    """autograder.zip that knows the numbers of every student, by the e-mail address or the typed ID."""
-    archive = _gradescope_archive(hint)
-    lines = [f"{toml_text(who)} = {toml_text(sheet.email)}" for who, sheet in sheets.items()]
-    archive["students.toml"] = "\n".join(["[students]", *lines]) + "\n"
-    return {
-        "autograder.zip": _zip(archive | {f"keys/{who}.toml": key_text(s) for who, s in sheets.items()}),
-        "README.md": VARIANTS,
     }
 
 

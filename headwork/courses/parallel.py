@@ -16,16 +16,22 @@ MAX_SECONDS = 20  # of processor time for one item: a busy machine takes nothing
 MAX_BYTES = 2_000_000_000  # that a process may hold
 
 
-def map_limited(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    """The results in order; None for an item whose process went beyond a limit or was killed."""
+def map_limited(function: Callable[[Any], Any], items: Sequence[Any], unit: str = "") -> Iterator[Any]:
+    """The results in order; None for an item whose process went beyond a limit or was killed.
+
+    With a ``unit``, how many are done is printed on stderr.
+    """
     workers = max(1, min(os.cpu_count() or 1, len(items)))
     with ProcessPoolExecutor(workers, initializer=_limit_memory) as executor:
         shared = [executor.submit(_within_time, function, item) for item in items]
-        for item, future in zip(items, shared, strict=True):
+        for done, (item, future) in enumerate(zip(items, shared, strict=True), 1):
             try:
-                yield future.result()
+                result = future.result()
             except BrokenProcessPool:  # one process was killed, and with it the pool: now each item by itself
-                yield _run_alone(function, item)
+                result = _run_alone(function, item)
+            if unit:
+                _progress(done, len(items), unit)
+            yield result
 
 
 def _run_alone(function: Callable[[Any], Any], item: Any) -> Any:
@@ -54,7 +60,7 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-def progress(done: int, total: int, unit: str) -> None:
+def _progress(done: int, total: int, unit: str) -> None:
     """Print on stderr how many items are done."""
     if sys.stderr.isatty():
         print(f"\r{done}/{total} {unit}", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.courses.answer_page import answer_page
-from headwork.courses.parallel import map_limited, progress
+from headwork.courses.parallel import map_limited
 from headwork.documents import Document, Heading, Values
 from headwork.documents.formats import find_format
 from headwork.errors import InputError
@@ -180,10 +180,10 @@ def write_sheets(course: Course, roster: Mapping[str, Mapping[str, str]], out: s
     folder = Path(out)
     students = list(roster)
     scheme = marking_scheme(course, sheet_for(course, students[0]))
-    for done, written in enumerate(map_limited(partial(_write_one, course, roster, folder), students), 1):
+    work = partial(_write_one, course, roster, folder)
+    for student, written in zip(students, map_limited(work, students, "sheets"), strict=True):
         if not written:
-            raise InputError(f"student {students[done - 1]}: writing the sheet took too long or was killed.")
-        progress(done, len(students), "sheets")
+            raise InputError(f"student {student}: writing the sheet took too long or was killed.")
     write_atomic(folder / "key" / "marking.md", scheme)
     (folder / "answers").mkdir(parents=True, exist_ok=True)
 

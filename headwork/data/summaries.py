@@ -113,7 +113,7 @@ def _contact_sheet(data: Images, each: int, seed: int) -> Any:
     pixels = canvas[..., 0] if data.channels == 1 else canvas
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set_yticks(
-        [row * tall + height / 2 for row in range(len(classes))], [_short(name) for name in classes]
+        [row * tall + height / 2 for row in range(len(classes))], [plain(name) for name in classes]
     )
     axes.set_xticks([])
     axes.tick_params(length=0)
@@ -131,7 +131,7 @@ def _length_histogram(data: Texts) -> Any:
     figure, axes = new_plot(6, 3.5)
     for label, name in enumerate(data.classes[:10]):
         of_class = np.minimum(lengths[data.train.labels == label], most)
-        axes.hist(of_class, bins=edges, histtype="step", label=_short(name))
+        axes.hist(of_class, bins=edges, histtype="step", label=plain(name))
     axes.set(xlabel="words (the longest 1% in the last bar)", ylabel="training texts", title=data.name)
     axes.legend()
     return figure
@@ -142,16 +142,17 @@ def _sample(labels: NDArray[np.int64], label: int, each: int, seed: int) -> list
     return [int(index) for index in members[permutation(len(members), seed)[:each]]]
 
 
-def _short(name: str) -> str:
-    # Dollar signs would start a formula in the picture.
-    return printable(name)[:20].replace("$", r"\$")
+def plain(name: str, most: int = 20) -> str:
+    """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
+    short = printable(name, most)
+    return f"{' ' if short.startswith('_') else ''}{short}".replace("$", r"\$")
 
 
-def printable(text: str) -> str:
+def printable(text: str, most: int = LONGEST_SAMPLE) -> str:
     """A text of unknown origin for the screen: one line, not too long, without control characters.
 
     >>> printable("so\\x1b[31m good\\n")
     'so·[31m good'
     """
     flat = "".join(sign if sign.isprintable() else "·" for sign in " ".join(text.split()))
-    return flat if len(flat) <= LONGEST_SAMPLE else flat[: LONGEST_SAMPLE - 1] + "…"
+    return flat if len(flat) <= most else flat[: most - 1] + "…"

@@ -131,23 +131,12 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int = 8000, max_length:
         raise InputError(
             f"vocabulary {vocabulary}: expected at least {MIN_VOCABULARY}: the bytes, [PAD] and [CLS]."
         )
-    inner = tokenizers.Tokenizer(tokenizers.models.BPE())
-    inner.normalizer = tokenizers.normalizers.Sequence(
-        [tokenizers.normalizers.NFC(), tokenizers.normalizers.Lowercase()]
+    inner = tokenizers.ByteLevelBPETokenizer(add_prefix_space=True, lowercase=True, unicode_normalizer="nfc")
+    inner.train_from_iterator(
+        iter(texts), vocabulary, min_frequency=2, show_progress=False, special_tokens=["[PAD]", "[CLS]"]
     )
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
-    inner.decoder = tokenizers.decoders.ByteLevel()
-    inner.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS] $A", special_tokens=[("[CLS]", 1)]
-    )
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=["[PAD]", "[CLS]"],
-        min_frequency=2,
-        show_progress=False,
-        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
-    )
-    inner.train_from_iterator(iter(texts), trainer)
+    start = tokenizers.processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
+    inner.post_processor = start
     return parse_tokenizer(inner.to_str().encode(), max_length)
 
 

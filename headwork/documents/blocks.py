@@ -341,6 +341,13 @@ class Document(Renderable):
     def blocks(self) -> tuple[Block, ...]:
         return tuple(block for part in self.parts for block in as_blocks(part))
 
+    def opening(self, level: int = 1, *, title: bool = True) -> Iterator[Block]:
+        """The title as a heading, and the line about it."""
+        if self.title and title:
+            yield Heading(self.title, level)
+        if self.about:
+            yield Prose(self.about)
+
 
 def as_blocks(part: Any) -> Iterator[Block]:
     """The blocks of a part of a document: of another document, with its title as a heading."""
@@ -350,10 +357,7 @@ def as_blocks(part: Any) -> Iterator[Block]:
         yield part
     elif isinstance(part, Renderable):
         inner = part.document()
-        if inner.title:
-            yield Heading(inner.title, 3)
-        if inner.about:
-            yield Prose(inner.about)
+        yield from inner.opening(3)
         for block in inner.blocks:
             yield replace(block, level=max(block.level, 4)) if isinstance(block, Values) else block
     else:

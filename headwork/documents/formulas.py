@@ -29,10 +29,10 @@ def mathml(latex: str) -> Markup:
     text = convert(LOW_BRACKETS.sub(r"(\1)", plain).translate(SAFE))
     text = re.sub(r"^<math[^>]*>", "<math>", text)
     text = re.sub(r"&#x([0-9A-Fa-f]+);", _sign, text)
-    # A thin space around a function, except before its bracket; a minus sign after words is a sign.
+    # A thin space around a function, except before its bracket; a minus after words or a bracket is a sign.
     text = re.sub(r"<(m[io])>([A-Za-z-]{2,})</\1>", r'<mo lspace="0.17em" rspace="0.17em">\2</mo>', text)
     text = re.sub(r' rspace="0.17em">([A-Za-z-]+</mo>(?:<mrow>)*<mo[^>]*>\()', r' rspace="0">\1', text)
-    return Markup(text.replace("</mtext><mo>−</mo>", '</mtext><mo form="prefix">−</mo>'))
+    return Markup(re.sub(r"(</mtext>|\(</mo>)<mo>−</mo>", r'\1<mo form="prefix">−</mo>', text))
 
 
 def _sign(reference: re.Match[str]) -> str:

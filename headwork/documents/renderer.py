@@ -2,14 +2,26 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from headwork.documents import blocks
-from headwork.documents.blocks import Formula, Link, as_blocks
-from headwork.documents.matrices import matrix_lines
+from headwork.documents.blocks import Formula, Link, Value, as_blocks, matrix_of
+from headwork.documents.formulas import plain_formula
 from headwork.documents.pandoc import write_tree
-from headwork.documents.writing import definitions
+from headwork.documents.writing import (
+    LONGEST_EXACT,
+    column_blocks,
+    definitions,
+    number_latex,
+    visible_indices,
+)
+from headwork.numbers.operations import map_cells
+
+EM = 5.3  # points: a letter, roughly
 
 
 class Renderer(ABC):
@@ -128,3 +140,60 @@ class Typeset(Renderer):
         yield from (self.strong(table.title),) if table.title else ()
         yield from self.grid(table)
         yield from map(self.text, table.notes)
+
+
+# --- matrices as formulas: exact and in decimals, in as many parts as fit a line -----------------
+def matrix_lines(value: Value, whole: bool, widest: float) -> Iterator[str]:
+    """Each matrix in as many formulas as it takes: exact and decimals on a line, or blocks of columns."""
+    for caption, index in value.matrices():
+        name = [rf"\text{{{caption}: }} ".replace("_", r"\_")] if caption else []
+        parts = [_visible(cells, whole) for cells in _parts(value, index)]
+        if sum(sum(_widths(cells)) for cells in parts) <= widest:
+            yield "".join([*name, r" \approx ".join(map(_bmatrix, parts))])
+            continue
+        for number, cells in enumerate(parts):
+            relation = [r"\approx "] if number else []
+            spans = list(column_blocks(_widths(cells), widest))
+            for span in spans:
+                columns = rf"\text{{columns {span.start} to {span.stop - 1}: }} "
+                held = [columns] if len(spans) > 1 else []
+                yield "".join([*name, *relation, *held, _bmatrix([row[span] for row in cells])])
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
+    """Roughly how wide the columns are, in points, and rather more."""
+    return [
+        EM * (2 + max(len(plain_formula(cell)) for cell in column)) for column in zip(*cells, strict=True)
+    ]
+
+
+def _parts(value: Value, index: tuple[int | None, ...]) -> list[Any]:
+    """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
+    numbers, written = (
+        np.atleast_2d(matrix_of(value.values, index)),
+        partial(number_latex, digits=value.digits),
+    )
+    if value.exact is None:
+        return [map_cells(written, numbers)]
+    exact = np.atleast_2d(matrix_of(value.exact, index))
+    first = np.vectorize(partial(_number, digits=value.digits), [object])(exact, numbers)
+    if any(x is None for x in numbers.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
+        return [first]
+    return [first, map_cells(written, numbers)]
+
+
+def _number(value: Any, decimal: Any, digits: int) -> str:
+    """An exact number, by its decimals where it is too long for a cell."""
+    from headwork.numbers.exact import exact_text
+
+    too_long = decimal is not None and len(exact_text(value)) > LONGEST_EXACT
+    return number_latex(decimal if too_long else value, digits)
+
+
+def _visible(cells: Any, whole: bool) -> list[list[str]]:
+    rows, columns = (range(n) if whole else visible_indices(n) for n in cells.shape)
+    return [[r"\cdots" if i is None or j is None else cells[i, j] for j in columns] for i in rows]
+
+
+def _bmatrix(cells: Sequence[Sequence[str]]) -> str:
+    return "\\begin{bmatrix}\n" + " \\\\\n".join(" & ".join(row) for row in cells) + "\n\\end{bmatrix}"

@@ -133,15 +133,11 @@ def run_watched(
     if torch.compiler.is_compiling():
         raise InputError("attention_of: nothing is recorded inside torch.compile. Call it outside.")
     parts = list(module.named_modules())
-    operands = "query" in collector.keep or "key" in collector.keep
-    watch = AttentionWatcher(
-        parts, (inputs, kwargs), collector.on_attention, collector.miss, operands, collector.gradients
-    )
-    collector.on_write = watch.on_write
+    watch = AttentionWatcher(parts, (inputs, kwargs), collector)
     for path in compiled_parts(parts):
         collector.miss(path, COMPILED)
     with ExitStack() as stack:
-        stack.enter_context(preserve_state([part for _, part in parts], watch.on_write))
+        stack.enter_context(preserve_state([part for _, part in parts], collector.on_write))
         if collector.gradients or stepwise:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)

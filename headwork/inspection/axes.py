@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
@@ -25,6 +26,7 @@ Axes = tuple[Axis, ...]
 _origins = itertools.count()
 
 
+@dataclass(slots=True, eq=False)
 class TensorNode:
     """One tensor of the forward pass: the operation that gave it, without its numbers.
 
@@ -32,33 +34,24 @@ class TensorNode:
     it; ``data_product``: one of data with data, with no softmax since.
     """
 
-    __slots__ = (
-        "_axes",
-        "after_product",
-        "args",
-        "constant",
-        "data_product",
-        "op",
-        "operands",
-        "parents",
-        "shape",
-        "soft",
-        "total",
-        "unnormalised",
-    )
+    op: str
+    parents: "Sequence[TensorNode]"
+    args: tuple[Any, ...]
+    shape: tuple[int, ...]
+    constant: bool = False
+    after_product: bool = False
+    data_product: bool = False
+    soft: Any = None  # the softmax that this is, or follows from element by element
+    total: Any = None  # the exponentials whose sum this is
+    unnormalised: Any = None  # a product with exponentials that are not divided by their sum yet
+    operands: tuple[Any, ...] = ()
+    _axes: Axes | None = None
 
-    def __init__(
-        self, op: str, parents: "Sequence[TensorNode]", args: tuple[Any, ...], shape: Sequence[int]
-    ) -> None:
-        self.op, self.parents, self.args, self.shape = op, parents, args, tuple(shape)
-        self.constant: bool = bool(parents) and all(p.constant for p in parents)
-        self.after_product: bool = op in PRODUCTS or op in LINEAR or any(p.after_product for p in parents)
-        self._axes: Axes | None = None
-        self.data_product: bool = any(p.data_product for p in parents) and op not in BREAKING
-        self.soft: Any = None  # the softmax that this is, or follows from element by element
-        self.total: Any = None  # the exponentials whose sum this is
-        self.unnormalised: Any = None  # a product with exponentials that are not divided by their sum yet
-        self.operands: tuple[Any, ...] = ()
+    def __post_init__(self) -> None:
+        parents, multiplies = self.parents, self.op in PRODUCTS or self.op in LINEAR
+        self.constant = self.constant or (bool(parents) and all(p.constant for p in parents))
+        self.after_product = multiplies or any(p.after_product for p in parents)
+        self.data_product = any(p.data_product for p in parents) and self.op not in BREAKING
 
     @property
     def is_parameter(self) -> bool:
@@ -82,18 +75,15 @@ def new_axes(shape: Iterable[int], kind: str) -> Axes:
     return tuple((Factor(next(_origins), size, kind),) if size != 1 else () for size in shape)
 
 
-def leaf(shape: Sequence[int], constant: bool) -> TensorNode:
+def leaf(shape: tuple[int, ...], constant: bool) -> TensorNode:
     """An input, a buffer or a parameter."""
-    node = TensorNode("leaf", (), (), shape)
-    node.constant = constant
-    return node
+    return TensorNode("leaf", (), (), shape, constant)
 
 
 def _leaf(node: TensorNode) -> Axes:
     axes = new_axes(node.shape, "learned" if node.constant else "data")
-    if (
-        len(axes) == 4 and node.op == "leaf" and not node.constant
-    ):  # a query given as it is may hold its heads there
+    if len(axes) == 4 and node.op == "leaf" and not node.constant:
+        # A query given as it is may hold its heads there.
         axes = (axes[0], *new_axes(node.shape[1:2], "unknown"), *axes[2:])
     return axes
 
@@ -125,13 +115,8 @@ def _exclusive(node: TensorNode, one: TensorNode, other: TensorNode) -> set[int]
 
 def _fitting(axes: Axes | None, shape: Sequence[int]) -> Axes:
     """The axes, if they have these sizes; else unknown ones."""
-    if (
-        axes
-        and len(axes) == len(shape)
-        and all(map(lambda a, s: math.prod(f.size for f in a) == s, axes, shape))
-    ):
-        return axes
-    return new_axes(shape, "unknown")
+    sizes = [math.prod(factor.size for factor in axis) for axis in axes or ()]
+    return axes if axes and sizes == list(shape) else new_axes(shape, "unknown")
 
 
 def _regrouped(axes: Axes, shape: Sequence[int]) -> Axes | None:
@@ -271,16 +256,9 @@ def _elementwise(node: TensorNode) -> Axes | None:
     return tuple(result)
 
 
-BREAKING = {
-    "_softmax",
-    "softmax",
-    "_safe_softmax",
-    "_log_softmax",
-    "log_softmax",
-    "exp",
-    "exp2",
-    "convolution",
-}
+SOFTMAX = {"_softmax": "softmax", "softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention"}
+SOFTMAX |= {"_log_softmax": "log", "log_softmax": "log"}
+BREAKING = {*SOFTMAX, "exp", "exp2", "convolution"}
 # Which of the operands is the first factor of each product.
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1, "_addmm_activation": 1}
 LINEAR = ("linear", "matmul", "linear_dynamic", "linear_relu_dynamic", "mkldnn_linear")

@@ -1,14 +1,15 @@
 """The main job's training: a vision transformer on the embedded digits, in well under a minute."""
 
 from pathlib import Path
+from typing import Any
 
-from headwork.data import Images, load_images
+from headwork.data import Images
 from headwork.data.fetching import Log, to_stderr
 from headwork.documents import Figure
 from headwork.inspection import figures
 from headwork.inspection.predictions import image_probabilities
 from headwork.inspection.run_report import write_report
-from headwork.training.folders import Result, load_data_info, load_model
+from headwork.training.folders import Result, load_data, load_data_info, load_model
 from headwork.training.recipes import vision
 from headwork.training.runs import train
 
@@ -18,7 +19,7 @@ COUNT = 12  # images with their predictions
 def train_digits(out_folder: str | Path, *, log: Log = to_stderr) -> tuple[Result, Figure]:
     """Train on the digits into ``out_folder``/digits, write its report, and draw predictions."""
     run = vision("digits")
-    data = load_images("digits", seed=run.seed, validation=run.validation)
+    data: Any = load_data(run, log=log)
     folder = Path(out_folder) / "digits"
     result = train(run, folder, log=log, data=data)
     log("writing its report ...")

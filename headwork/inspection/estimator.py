@@ -5,6 +5,7 @@ It stands above training because a run that is kept gets its report.
 
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,12 +16,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import to_stderr
 from headwork.data.image_files import as_bytes
-from headwork.data.splits import VALIDATION, hold_out
 from headwork.errors import InputError, unknown
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
-from headwork.training.folders import Result, load_data_info, load_model, load_run
-from headwork.training.preparation import IN_MEMORY
+from headwork.training.folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.progress import quiet
 from headwork.training.recipes import TextRun, changed, text, vision
 from headwork.training.runs import train
@@ -60,27 +59,24 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Sequence[Any]) -> Self:
         """Train; a tenth of the examples, held out by class, is for validation."""
-        texts = len(X) > 0 and isinstance(X[0], str)
         labels, classes = _numbered(y, len(X))
         self.classes_ = np.array(classes)
         named = tuple(str(name) for name in classes)
-        kept, held = hold_out(labels, 0.1, self.seed, VALIDATION)
         settings = [f"seed={self.seed}", *self.settings]
         if self.epochs is not None:
             settings.insert(1, f"epochs={self.epochs}")
         data: Images | Texts
-        if texts:
-            split = TextSplit([str(item) for item in X], labels)
-            data = Texts("texts", named, split.at(kept), split.at(held), lambda: split.at(held))
+        # What a run calls its test set is the validation part here: score is called with other data.
+        parts: Any = {"seed": self.seed, "validation": 0.1, "test": lambda: data.validation}
+        if len(X) > 0 and isinstance(X[0], str):
+            data = Texts.split("texts", named, TextSplit([str(item) for item in X], labels), **parts)
             run: Any = changed(text(IN_MEMORY, self.model), settings)
         else:
-            pictures = ImageSplit(as_bytes(np.asarray(X), "images", any_channels=True), labels)
-            data = Images("images", named, pictures.at(kept), pictures.at(held), lambda: pictures.at(held))
+            data = Images.split("images", named, ImageSplit(_as_images(X), labels), **parts)
             run = changed(vision(IN_MEMORY, self.model), settings)
         log = to_stderr if self.verbose else quiet
         with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
             folder = Path(self.folder or Path(temporary) / "run")
-            # What a run calls its test set is the validation part here: score is called with other data.
             self.result_: Result = train(run, folder, log=log, data=data)
             if self.folder:
                 write_report(self.result_, log=log)
@@ -93,15 +89,13 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("this classifier has learned nothing yet. Call fit(images, labels) first.")
         if len(X) == 0:
             return np.empty((0, len(self.classes_)))
-        run = self.run_
-        inputs = X if isinstance(run, TextRun) else as_bytes(np.asarray(X), "images", any_channels=True)
-        rows = []
-        for batch in (inputs[i : i + CHUNK_SIZE] for i in range(0, len(inputs), CHUNK_SIZE)):
-            if isinstance(run, TextRun):
-                rows.append(text_probabilities(self.model_, list(batch), run))
-            else:
-                rows.append(image_probabilities(self.model_, batch, self.info_))
-        return np.concatenate(rows)
+        inputs, probabilities = X, partial(image_probabilities, info=self.info_)
+        if isinstance(self.run_, TextRun):
+            probabilities = partial(text_probabilities, run=self.run_)
+        else:
+            inputs = _as_images(X)
+        chunks = (inputs[i : i + CHUNK_SIZE] for i in range(0, len(inputs), CHUNK_SIZE))
+        return np.concatenate([probabilities(self.model_, chunk) for chunk in chunks])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of each."""
@@ -115,6 +109,10 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise unknown("parameter", name, self.get_params())
         super().set_params(**changes)
         return self
+
+
+def _as_images(X: Any) -> NDArray[np.uint8]:
+    return as_bytes(np.asarray(X), "images", any_channels=True)
 
 
 def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:

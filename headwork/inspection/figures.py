@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwork.data.summaries import plain
 from headwork.documents import new_plot, tint
 from headwork.errors import InputError
 from headwork.models import VisionTransformer
+from headwork.readings import recorder
 from headwork.training.loop import schedule
 from headwork.training.recipes import RunConfig, VisionRun
 
@@ -129,12 +131,6 @@ def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6
     return picture
 
 
-def plain(name: str, max_length: int) -> str:
-    """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
-    cut = name if len(name) <= max_length else name[: max_length - 1] + "…"
-    return f"{' ' if cut.startswith('_') else ''}{cut}".replace("$", r"\$")
-
-
 REACH = 3  # patches up, down, left and right
 
 
@@ -146,23 +142,18 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
     >>> tuple(mean_weights(model, torch.zeros(1, 1, 8, 8)).shape)
     (2, 4, 7, 7)
     """
-    recorded: list[Tensor] = []
-
-    def record(name: str, value: Any, /) -> Any:
-        if name.endswith("attention/weights"):
-            recorded.append(value.mean(0))
-        return value
-
+    steps: dict[str, Tensor] = {}
     with torch.no_grad():
-        model.with_backend("plain").eval()(images, note=record)
+        model.with_backend("plain").eval()(images, note=recorder(steps))
+    means = [value.mean(0) for path, value in steps.items() if path.endswith("attention/weights")]
     side = model.config.image_size // model.config.patch_size
-    weights = torch.stack(recorded)[..., -side * side :, -side * side :]
+    weights = torch.stack(means)[..., -side * side :, -side * side :]
     grid = weights.reshape(*weights.shape[:2], side, side, side, side)
     offsets = range(-REACH, REACH + 1)
     # The pairs of patches at one offset are diagonals: first of the rows, then of the columns.
     pairs = [[grid.diagonal(down, 2, 4).diagonal(right, 2, 3) for right in offsets] for down in offsets]
-    means = [[at.sum((2, 3)) / max(1, at[0, 0].numel()) for at in row] for row in pairs]
-    return torch.stack([torch.stack(row, -1) for row in means], -2)
+    averages = [[at.sum((2, 3)) / max(1, at[0, 0].numel()) for at in row] for row in pairs]
+    return torch.stack([torch.stack(row, -1) for row in averages], -2)
 
 
 def attention_figure(start: VisionTransformer, end: VisionTransformer, images: Tensor) -> Any:

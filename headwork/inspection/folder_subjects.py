@@ -7,30 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import CONFIG, TOKENIZER, is_foreign
-from headwork.data import load_images, load_texts, read_image
+from headwork.data import read_image
 from headwork.data.datasets import normalise
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json, read_bytes
-from headwork.inspection.subjects import (
-    SPECIAL,
-    Array,
-    Layer,
-    OwnModel,
-    Subject,
-    image_subject,
-    text_subject,
-)
+from headwork.inspection.subjects import SPECIAL, Array, OwnModel, Subject, image_subject, text_subject
 from headwork.loading import read_saved
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
-from headwork.training.folders import (
-    DATA,
-    IMAGES,
-    example_images,
-    find_run,
-    load_data_info,
-    load_run,
-    saved_model,
-)
+from headwork.training import folders
 
 OTHERS = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
@@ -41,15 +25,6 @@ HEADS = {
     "ForImageClassification": "AutoModelForImageClassification",
 }
 MOMENTS: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
-
-
-@dataclass(frozen=True)
-class OpenedSubject:
-    """A subject, its layers on further inputs, and the true class where it is known."""
-
-    subject: Subject
-    others: tuple[list[Layer], ...] = ()
-    truth: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +39,6 @@ class Source:
     std: tuple[float, ...] = ()
     run: Any = None
     digest: str = ""
-    max_length: int = 0
     size: int = 0  # of the images that a module takes; 0 for texts
     forward: Any = None  # runs the module in its stead, for instance with heads changed
 
@@ -72,8 +46,7 @@ class Source:
     def input_kind(self) -> str:
         if self.model is None:
             return "images" if self.size else "texts"
-        inputs = {card.name: card.axes for card in self.model.definition.inputs}
-        if "images" in inputs:
+        if "images" in (card.name for card in self.model.definition.inputs):
             return "images"
         return "texts" if self.model.definition.slug in ("text", "text-encoder", "language") else ""
 
@@ -90,9 +63,8 @@ class Source:
 
             from headwork.inspection.torch_subjects import module_subject
 
-            found = module_subject(
-                self.module, [torch.from_numpy(values[None])], {}, classes=self.classes, forward=self.forward
-            )
+            given = [torch.from_numpy(values[None])]
+            found = module_subject(self.module, given, {}, classes=self.classes, forward=self.forward)
             return replace(found, name=self.path.name, pixels=pixels)
         return image_subject(self.model, self.path.name, pixels, values, self.classes)
 
@@ -104,8 +76,8 @@ def open_folder(
     index: int | None = None,
     text: str | None = None,
     resize: bool = False,
-    target: str | int | None = None,
-) -> OpenedSubject:
+) -> Subject:
+    """A run or the folder of a model on one input."""
     options = {"image": image, "index": index, "text": text}
     given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
@@ -122,15 +94,11 @@ def open_folder(
     if given == ["text"] and source.input_kind == "images":
         raise InputError(f"{source.path} takes images: give --image, not --text.")
     if index is not None:
-        opened = _test_example(source, index)
-    elif text is not None:
-        opened = OpenedSubject(text_of(source, text))
-    else:
-        channels, side = source.image_shape
-        opened = OpenedSubject(
-            source.subject(read_image(str(image), channels=channels, size=(side, side), resize=resize))
-        )
-    return replace(opened, subject=replace(opened.subject, target=find_target(opened.subject, target)))
+        return _test_example(source, index)
+    if text is not None:
+        return text_of(source, text)
+    channels, side = source.image_shape
+    return source.subject(read_image(str(image), channels=channels, size=(side, side), resize=resize))
 
 
 def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
@@ -138,19 +106,18 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
 
     It runs on torch where that is installed, unless ``torch`` says otherwise.
     """
-    path = find_run(folder)
+    path = folders.find_run(folder)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
-    if (path / DATA).exists():
-        run, info = load_run(path), load_data_info(path)
-        length = getattr(run, "max_length", 0)
-        model = OwnModel(saved_model(path), torch=torch)
-        return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest, length)
+    if (path / folders.DATA).exists():
+        run, info = folders.load_run(path), folders.load_data_info(path)
+        model = OwnModel(folders.saved_model(path), torch=torch)
+        return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_foreign(path) and (kind := library_class(folder_settings(path))):
-        from headwork.inspection.libraries import transformers_model
+        from headwork.inspection.libraries import transformers_source
 
-        return _library_source(path, transformers_model(path, kind))
+        return transformers_source(path, kind)
     model = OwnModel(read_saved(path), torch=torch)
     config = model.config
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
@@ -160,7 +127,7 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
         labels = folder_settings(path).get("id2label")
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
-        mean, std = _moments(path, channels)
+        mean, std = image_moments(path, channels)
     return Source(path, model, None, classes, mean, std)
 
 
@@ -172,23 +139,13 @@ def library_class(settings: Mapping[str, Any]) -> str:
     return "" if name == "ViTForImageClassification" else next(found, "")
 
 
-def _library_source(path: Path, module: Any) -> Source:
-    """A module of the transformers library, with what its folder says about images."""
-    if not type(module).__name__.endswith("ForImageClassification"):
-        return Source(path, module=module)
-    side = getattr(module.config, "image_size", 0)
-    side = side if isinstance(side, int) else max(side)
-    mean, std = _moments(path, module.config.num_channels)
-    return Source(path, module=module, mean=mean, std=std, size=side)
-
-
 def folder_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
     """A file of settings in a folder of the library, whose cache is made of links."""
     data = parse_json(read_bytes(path / name, max_bytes=2**20), path / name)
     return data if isinstance(data, dict) else {}
 
 
-def _moments(path: Path, channels: int) -> list[tuple[float, ...]]:
+def image_moments(path: Path, channels: int) -> list[tuple[float, ...]]:
     """Mean and standard deviation of the images that a model of the library takes."""
     stated = folder_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
     found = []
@@ -198,31 +155,27 @@ def _moments(path: Path, channels: int) -> list[tuple[float, ...]]:
     return found
 
 
-def _test_example(source: Source, index: int) -> OpenedSubject:
+def _test_example(source: Source, index: int) -> Subject:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
         raise InputError(
             f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
         )
-    if source.input_kind == "texts":
-        texts: Any = load_texts(run.data, columns=run.columns, seed=run.seed, validation=run.validation)
-        _check(source, texts, index)
-        label = int(texts.test.labels[index])
-        return OpenedSubject(text_of(source, str(texts.test.texts[index])), (), source.classes[label])
-    split: Any = None
-    if (path / IMAGES).exists():
-        split = example_images(path)
+    split: Any = folders.example_images(path) if (path / folders.IMAGES).exists() else None
     if split is not None and index in split.places:
         at = split.places.index(index)
     else:
-        data = load_images(run.data, size=run.image_size or None, seed=run.seed, validation=run.validation)
+        data = folders.load_data(run)
         _check(source, data, index)
         split, at = data.test, index
+    truth = source.classes[int(split.labels[at])]
+    if source.input_kind == "texts":
+        return replace(text_of(source, str(split.texts[at])), truth=truth)
     others = [number for number in range(len(split.images)) if number != at][:OTHERS]
     inputs = normalise(split.images[others], source.mean, source.std)
     layers = source.model.layers_of({"images": inputs})
-    return OpenedSubject(source.subject(split.images[at]), layers, source.classes[int(split.labels[at])])
+    return replace(source.subject(split.images[at]), others=layers, truth=truth)
 
 
 def _check(source: Source, data: Any, index: int) -> None:
@@ -241,10 +194,9 @@ def text_of(source: Source, text: str) -> Subject:
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.module is not None:
         return _their_text(source, text)
-    ids = _tokens(
-        source.path, source.model.tokenizer, text, source.max_length or source.model.config.max_length
-    )
-    return text_subject(source.model, source.path.name, ids, source.classes)
+    model, decides = source.model, source.run or source.model.config
+    ids = _tokens(source.path, model.tokenizer, text, decides.max_length)
+    return text_subject(model, source.path.name, ids, source.classes)
 
 
 def _tokens(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
@@ -277,7 +229,7 @@ def _their_text(source: Source, text: str) -> Subject:
     words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
     labels = [known.word(n).strip() or known.names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
-    options = {"labels": labels, "classes": words, "kept": kept, "forward": source.forward}
+    options: dict[str, Any] = {"labels": labels, "classes": words, "kept": kept, "forward": source.forward}
     return replace(module_subject(source.module, (), given, **options), name=path.name)
 
 

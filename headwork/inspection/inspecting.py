@@ -13,31 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from headwork.data import Images, Texts
 from headwork.data.summaries import printable
-from headwork.documents import (
-    Attention,
-    Details,
-    Document,
-    Heading,
-    Item,
-    Items,
-    Note,
-    Prose,
-    Renderable,
-    Table,
-    TintMap,
-    Tints,
-    Tokens,
-)
+from headwork.documents.blocks import Code, Details, Document, Heading, Item, Items, Note, Renderable, Table
+from headwork.documents.views import Attention, TintMap, Tints, Tokens
 from headwork.inspection.folder_subjects import find_target, open_folder, open_source
-from headwork.inspection.predictions import predict
+from headwork.inspection.predictions import image_probabilities, predict
 from headwork.inspection.relevance import HOW, Trust, relevance, trust
 from headwork.inspection.roles import Role, role
 from headwork.inspection.subjects import Array, Layer, Subject, array_subject
-from headwork.training.folders import example_images
+from headwork.training.folders import Result, example_images, load_data_info
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
+LOOKED = 64  # test images among which right ones are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +34,6 @@ class Inspection(Renderable):
     """What is known of a model on one input; it shows itself in a notebook."""
 
     subject: Subject
-    others: tuple[list[Layer], ...] = ()  # the layers on further inputs, for the roles of heads
-    truth: str = ""  # the true class, where it is known
 
     @cached_property
     def relevance(self) -> dict[str, Array]:
@@ -66,7 +53,7 @@ class Inspection(Renderable):
         """The role of each head (layer, head)."""
         found = {}
         for number, layer in enumerate(self.layers):
-            every = [layer.weights, *(other[number].weights for other in self.others)]
+            every = [layer.weights, *(other[number].weights for other in self.subject.others)]
             weights = np.stack([one for one in every if one.shape == layer.weights.shape], 1)
             own = layer.weights.shape[-1] == len(self.subject.labels)
             for head, one in enumerate(weights):
@@ -134,7 +121,7 @@ class Inspection(Renderable):
 
     def remark(self, layer: int, head: int) -> str:
         known = self.roles[layer, head]
-        share = f" ({known.share:.0%})" if self.others or known.name != "content" else ""
+        share = f" ({known.share:.0%})" if self.subject.others or known.name != "content" else ""
         fall = "without it the score falls by" if self.subject.without_heads else "weights x gradient"
         return f"{known.text}{share}; {fall} {self.subject.head_effects[layer][head]:+.3f}"
 
@@ -146,7 +133,7 @@ class Inspection(Renderable):
             effect = f"{self.subject.head_effects[i][j]:+.3f}"
             far = f"{known.distance:.1f}"
             # On one input nothing varies.
-            share = f"{known.share:.0%}" if self.others or known.name != "content" else ""
+            share = f"{known.share:.0%}" if self.subject.others or known.name != "content" else ""
             name = f"{self.layers[i].path}, head {j}".replace(" ", "\u00a0")
             rows.append((name, effect, known.text, share, far, f"{np.exp(entropy):.1f}"))
         fall = "score lost without it" if self.subject.without_heads else "weights x gradient"
@@ -161,17 +148,17 @@ class Inspection(Renderable):
         rows: list[tuple[Any, ...]] = [
             (printable(subject.classes[i]), f"{subject.probabilities[i]:.1%}") for i in best
         ]
-        truth = [f"The true class is {printable(self.truth)}."] if self.truth else []
+        truth = [f"The true class is {printable(self.subject.truth)}."] if self.subject.truth else []
         yield Table("", ("prediction", "probability"), rows, truth)
 
     def document(self) -> Document:
         subject, view = self.subject, self.attention()
-        inputs = f"{1 + len(self.others)} inputs" if self.others else "this input alone"
+        inputs = f"{1 + len(self.subject.others)} inputs" if self.subject.others else "this input alone"
         parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.why(), self.explained()]
         if view is not None:
             parts += [Heading("Where the heads attend"), view]
             if len(view.layers) < len(self.layers):
-                parts.append(Prose(f"Shown are {len(view.layers)} of {len(self.layers)} attentions."))
+                parts.append(f"Shown are {len(view.layers)} of {len(self.layers)} attentions.")
         if self.heads:
             parts += [
                 Heading("The heads, the most telling first"),
@@ -210,7 +197,7 @@ class Inspection(Renderable):
             "grid": subject.grid,
             "probabilities": dict(named) if len(subject.classes) <= 1000 else None,
             "explained": None if subject.explained is None else subject.classes[subject.explained],
-            "true": self.truth or None,
+            "true": self.subject.truth or None,
             "relevance": {method: values.tolist() for method, values in self.relevance.items()},
             "trust": {method: one.as_data() for method, one in self.trust.items()},
             "heads": [
@@ -233,12 +220,32 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     if not given:
         given = [{"index": number} for number in example_images(folder).places]
     source = open_source(folder)
-    shown = [Inspection(open_folder(source, **options).subject) for options in given]
+    shown = [Inspection(open_folder(source, **options)) for options in given]
     parts: list[Any] = [table]
     for row, one in zip(table.rows, shown, strict=True):
         parts += [Heading(f"{row[0]}: {row[1]}, {row[2]}"), *one.why()]
     why = [{name: one.as_data()[name] for name in ("relevance", "trust")} for one in shown]
     return Document("", (*parts, shown[0].explained()), data=lambda: {**table.as_data(), "why": why})
+
+
+def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any]:
+    """What the predictions for some test images rest on: the first three right ones and wrong ones."""
+    if not isinstance(data, Images):
+        return []
+    source = open_source(result.folder)
+    images, labels = data.test.images[:LOOKED], data.test.labels[:LOOKED]
+    predicted = image_probabilities(source.model.model, images, load_data_info(result.folder)).argmax(-1)
+    right = (predicted == labels).nonzero()[0][:3].tolist()
+    chosen = [*right, *(mistake["place"] for mistake in result.record["mistakes"][:3])]
+    parts: list[Any] = [Heading("Where it looked")] if chosen else []
+    for place in chosen:
+        shown = Inspection(source.subject(data.test.images[place]))
+        sure = float(shown.subject.probabilities.max())
+        true, said = (source.classes[i] for i in (data.test.labels[place], shown.subject.explained or 0))
+        words = f"{said}, {sure:.0%}" + ("" if true == said else f"; true: {true}")
+        inner = Document(f"Test image {place}: {words}", tuple(shown.why()))
+        parts.append(Code(f"headwork.inspect(folder, index={place})", (inner,)))
+    return [*parts, shown.explained()] if chosen else []
 
 
 def png(pixels: Array | None) -> bytes:
@@ -280,11 +287,10 @@ def inspect(
     """
     if hasattr(model, "definition") and not options and len(inputs) < 2:  # one of ours, on torch or numpy
         subject = array_subject(model, inputs[0] if inputs else None, tuple(classes or ()))
-        return Inspection(replace(subject, target=find_target(subject, target)))
-    if not isinstance(model, (str, Path)):
+    elif isinstance(model, (str, Path)):
+        subject = open_folder(model, image=image, index=index, text=text, resize=resize)
+    else:
         from headwork.inspection.torch_subjects import module_subject
 
         subject = module_subject(model, inputs, options, labels=labels, classes=classes, hidden=hidden)
-        return Inspection(replace(subject, target=find_target(subject, target)))
-    opened = open_folder(model, image=image, index=index, text=text, resize=resize, target=target)
-    return Inspection(opened.subject, opened.others, opened.truth)
+    return Inspection(replace(subject, target=find_target(subject, target)))

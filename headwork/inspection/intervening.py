@@ -113,16 +113,19 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
     editor = HeadEditor({path: (change, _source(module, path, change)) for path, change in changes.items()})
     output = run_watched(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
-    pair = [next((t for t in tensors_in(o, 4) if t.is_floating_point()), None) for o in (before, output)]
-    if pair[0] is None or pair[1] is None:
-        raise InputError("intervene: the output of the module holds no decimal numbers to compare.")
-    old, new = (
-        tensor.detach().double().reshape(-1, *tensor.shape[-1:]) for tensor in pair if tensor is not None
-    )
+    old, new = (_first_numbers(one) for one in (before, output))
     gaps, norm = (new - old).abs(), old.norm().item()
     changed = (new.argmax(-1) != old.argmax(-1)).double().mean().item()
     relative = gaps.norm().item() / norm if norm else float(gaps.any())
     return Effect(output, before, gaps.max().item(), gaps.mean().item(), relative, changed)
+
+
+def _first_numbers(output: Any) -> Tensor:
+    """The rows of the first tensor of decimal numbers in an output."""
+    for tensor in tensors_in(output, 4):
+        if tensor.is_floating_point():
+            return tensor.detach().double().reshape(-1, *tensor.shape[-1:])
+    raise InputError("intervene: the output of the module holds no decimal numbers to compare.")
 
 
 Source = dict[tuple[str, int], Tensor]
@@ -166,9 +169,8 @@ class HeadEditor(Collector):
                 new = _fitting(given, old, heads, where, change.kind)
             else:
                 new = _new_weights(change.kind, old, where)
-            output[:, heads] = (new if change.kind == "output" else new.to(value) @ value[:, heads]).to(
-                output
-            )
+            new = new if change.kind == "output" else new.to(value) @ value[:, heads]
+            output[:, heads] = new.to(output)
         return output
 
     def wanted(self, path: str, call: int) -> list[tuple[Heads, Source]]:

@@ -17,11 +17,11 @@ from torch import nn
 
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
 from headwork.errors import InputError, cut, unknown
-from headwork.inspection.folder_subjects import Source, folder_settings
+from headwork.inspection.folder_subjects import Source, folder_settings, image_moments
 
 
-def transformers_model(path: Path, kind: str) -> nn.Module:
-    """The model of a folder by a class of the transformers library."""
+def transformers_source(path: Path, kind: str) -> Source:
+    """The model of a folder by a class of the transformers library, with what is said about its images."""
     refuse_pickles(path, (PARAMETERS,))
     with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
         warnings.simplefilter("ignore")
@@ -35,7 +35,14 @@ def transformers_model(path: Path, kind: str) -> nn.Module:
             raise InputError(
                 f"{path}: the transformers library cannot read it: {cut(str(error), 300)}"
             ) from None
-    return model.eval()
+    if not kind.endswith("ImageClassification"):
+        return Source(path, module=model.eval())
+    settings: Any = model.config
+    side = getattr(settings, "image_size", 0)
+    mean, std = image_moments(path, settings.num_channels)
+    return Source(
+        path, module=model.eval(), mean=mean, std=std, size=side if isinstance(side, int) else max(side)
+    )
 
 
 def timm_source(path: Path) -> Source:

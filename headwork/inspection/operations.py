@@ -1,6 +1,5 @@
 """What is asked of each operation and tensor of a pass: which it is, what it writes, where it lies."""
 
-import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -63,9 +62,3 @@ def tensors_in(value: Any, depth: int) -> list[Tensor]:
 def by_name(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     names = [argument.name for argument in func._schema.arguments]
     return {**dict(zip(names, args, strict=False)), **kwargs}
-
-
-def common(first: str, second: str) -> str:
-    """The path of the smallest module that holds both."""
-    pairs = zip(first.split("."), second.split("."), strict=False)
-    return ".".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

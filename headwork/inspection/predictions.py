@@ -1,11 +1,10 @@
 """The labels that a trained run predicts for new images and texts, without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwork.data import Tokenizer, read_image
 from headwork.data.datasets import normalise
@@ -13,13 +12,12 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
 from headwork.documents import Table
 from headwork.errors import InputError, cut
+from headwork.inspection.subjects import Array, OwnModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
 from headwork.training import folders
 from headwork.training.folders import DataInfo
 from headwork.training.recipes import TextRun
-
-Array = NDArray[Any]
 
 
 def predict(
@@ -55,11 +53,10 @@ def predict(
 def prediction_table(inputs: Sequence[str], probabilities: Array, classes: tuple[str, ...]) -> Table:
     """The most probable class of each input, and the runners-up."""
     rows: list[tuple[Any, ...]] = []
-    for item, row in zip(map(printable, inputs), probabilities, strict=True):
+    for item, row in zip(inputs, probabilities, strict=True):
         best = (-row).argsort(kind="stable")[:3].tolist()
         others = ", ".join(f"{printable(classes[i])} {row[i]:.1%}" for i in best[1:])
-        short = item if len(item) <= 60 else item[:59] + "…"
-        rows.append((short, printable(classes[best[0]]), f"{row[best[0]]:.1%}", others))
+        rows.append((printable(item, 60), printable(classes[best[0]]), f"{row[best[0]]:.1%}", others))
     columns, former = ("input", "prediction", "probability", "runners-up"), ("given", "said", "sure", "next")
     more = {
         "rows": with_former_names(columns, former, rows),
@@ -79,7 +76,7 @@ def with_former_names(
 def image_probabilities(model: Any, images: Array, info: DataInfo, names: Sequence[Any] = ()) -> Array:
     """Probabilities (image, class) of images as bytes (image, channel, height, width)."""
     names = names or [f"image {number}" for number in range(len(images))]
-    return _probabilities(model, [normalise(images, info.mean, info.std)], names)
+    return _probabilities(model, {"images": normalise(images, info.mean, info.std)}, names)
 
 
 def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
@@ -88,19 +85,12 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
         if not text.strip():
             raise InputError("predict: an empty text. Give at least one word.")
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
-    inputs = encoded.pad(np.arange(len(texts)))
-    return _probabilities(model, inputs, [repr(cut(text, 60)) for text in texts])
+    tokens, mask = encoded.pad(np.arange(len(texts)))
+    return _probabilities(model, {"tokens": tokens, "mask": mask}, [repr(cut(text, 60)) for text in texts])
 
 
-def _probabilities(model: Any, inputs: Sequence[Array], names: Sequence[Any]) -> Array:
+def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:
     """The probabilities that a model, on numpy or on torch, gives the classes."""
-    if isinstance(model, LoadedModel):
-        logits = model(*inputs)
-    else:
-        import torch
-
-        kind = next(model.parameters()).dtype
-        given = [torch.from_numpy(array) for array in inputs]
-        with torch.no_grad():
-            logits = model(*(t.to(kind) if t.is_floating_point() else t for t in given)).double().numpy()
-    return probabilities_of(logits, names)
+    own = OwnModel(model)
+    logits = own(inputs)
+    return probabilities_of(logits.astype(np.float64) if own.torch else logits, names)

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwork.inspection.subjects import Layer, Subject
+from headwork.inspection.subjects import Array, Layer, Subject
 
-Array = NDArray[Any]
 RANDOM_ORDERS = 19  # so that the one furthest from 0, with both signs, is a 95% interval
 STEPS = 10  # of a curve, at most
 OCCLUSION, ROLLOUT, GRADIENT = "occlusion", "attention rollout", "gradient x attention"
@@ -65,14 +63,12 @@ def gradient_attention(layers: Sequence[Layer]) -> Array:
 def relevance(subject: Subject) -> dict[str, Array]:
     """The relevance of each part by every method that can be had, the reference first."""
     layers = [layer for layer in subject.layers if layer.weights.shape[-2:] == (len(subject.labels),) * 2]
-    found = {OCCLUSION: occlusion(subject)}
+    found, parts = {OCCLUSION: occlusion(subject)}, list(subject.parts)
     if layers:
-        found[ROLLOUT] = subject.read_row(rollout(layers))
+        found[ROLLOUT] = subject.read_row(rollout(layers))[parts]
     if layers and all(layer.gradient is not None for layer in layers):
-        found[GRADIENT] = subject.read_row(gradient_attention(layers))
-    return {
-        name: values if name == OCCLUSION else values[list(subject.parts)] for name, values in found.items()
-    }
+        found[GRADIENT] = subject.read_row(gradient_attention(layers))[parts]
+    return found
 
 
 # --- trust ----------------------------------------------------------------------------------------
@@ -145,14 +141,9 @@ def trust(subject: Subject, relevances: Mapping[str, Array], *, seed: int = 0) -
     orders = np.stack([*(np.argsort(-values, kind="stable") for values in relevances.values()), *draws])
     inserted, deleted = insertion_and_deletion(subject, orders)
     floor = float(abs(inserted - deleted)[len(relevances) :].max())
-    reference = list(relevances).index(OCCLUSION)
+    at = list(relevances).index(OCCLUSION)
+    reference = float(inserted[at] - deleted[at])
     return {
-        method: Trust(
-            method,
-            float(deleted[i]),
-            float(inserted[i]),
-            floor,
-            float(inserted[reference] - deleted[reference]),
-        )
+        method: Trust(method, float(deleted[i]), float(inserted[i]), floor, reference)
         for i, method in enumerate(relevances)
     }

@@ -10,28 +10,21 @@ from typing import Any
 
 import torch
 
-from headwork.data import CATALOG, Images, Texts
+from headwork.data import Images, Texts
+from headwork.data.catalog import known_entry
 from headwork.data.fetching import Log, to_stderr
+from headwork.data.summaries import plain
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
 from headwork.files import toml_text, write_atomic
 from headwork.inspection import figures
+from headwork.inspection.inspecting import inspect_test_images
 from headwork.inspection.predictions import with_former_names
-from headwork.inspection.run_examples import calibration, test_images
 from headwork.models import Model, VisionTransformerConfig
+from headwork.training import folders
 from headwork.training.evaluation import Evaluation, evaluate, interval
 from headwork.training.examples import Examples, ImageExamples
-from headwork.training.folders import (
-    RESULT,
-    DataInfo,
-    Result,
-    check_run,
-    find_run,
-    load_data_info,
-    load_model,
-    load_run,
-    load_tokenizer,
-)
+from headwork.training.folders import DataInfo, Result, load_data_info, load_model, load_run
 from headwork.training.preparation import PreparedRun, prepare
 from headwork.training.progress import format_duration, quiet
 from headwork.training.recipes import RunConfig, TextRun, VisionRun
@@ -79,7 +72,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             f"A {kind} of {record['parameters']:,} parameters, trained for {run.epochs} epochs. Test "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
             Code(SETUP.format(folder=toml_text(folder)), (result_table(result, run),)),
-            *test_images(result, data),
+            *inspect_test_images(result, data),
             *_heads(run, result.folder, data),
             Heading("Curves"),
             _shown(
@@ -221,6 +214,30 @@ def mistakes_table(result: Result, classes: tuple[str, ...]) -> Table:
     return Table("", (first, "true", "predicted", "probability"), rows, notes)
 
 
+def calibration(result: Result, run: RunConfig, classes: int) -> list[Any]:
+    """Whether the model is right as often as it says."""
+    bins = result.record.get("calibration")
+    if not bins:  # trained before it was recorded
+        return []
+    total = sum(part["count"] for part in bins)
+    gap = sum(part["count"] * abs(part["accuracy"] - part["confidence"]) for part in bins) / total
+    rows: list[tuple[Any, ...]] = [
+        (f"{p['from']:.0%} to {p['to']:.0%}", p["count"], f"{p['confidence']:.1%}", f"{p['accuracy']:.1%}")
+        for p in bins
+    ]
+    words = f"On average confidence and accuracy are {gap:.1%} apart."
+    if run.label_smoothing:
+        most = 1 - run.label_smoothing + run.label_smoothing / classes
+        words += (
+            f" Confidence is too low by design: with label smoothing {run.label_smoothing:g} the loss is "
+            f"smallest where the true class has probability 1 - {run.label_smoothing:g} + "
+            f"{run.label_smoothing:g}/{classes} = {most:.1%}, so that is how sure the model gets, however "
+            "often it is right."
+        )
+    columns = ("confidence", "examples", "mean confidence", "accuracy")
+    return [Heading("Calibration"), Table("", columns, rows), words]
+
+
 # --- pictures -----------------------------------------------------------------------------------
 def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
     wrong = result.record["mistakes"]
@@ -228,7 +245,7 @@ def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | N
         return [_shown("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
-        true, predicted = (figures.plain(classes[mistake[name]], 12) for name in ("label", "said"))
+        true, predicted = (plain(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
     picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
     return [Figure(picture, "mistakes", "The true class, and the prediction with its probability.")]
@@ -268,14 +285,14 @@ def evaluate_run(
     The part is "validation" or "test"; unless named it is the test set, but validation for a run that is not
     finished. Of other data it is the test part that came with it, or else all of it.
     """
-    path = check_run(find_run(folder))
+    path = folders.check_run(folders.find_run(folder))
     run, info = load_run(path), load_data_info(path)
     if columns and not (data and isinstance(run, TextRun)):
         raise InputError(
             "--columns are those of other texts: give --data FILE too, to a run that was trained on texts."
         )
     model = load_model(path, log=log)
-    tokenizer = load_tokenizer(path) if isinstance(run, TextRun) else None
+    tokenizer = folders.load_tokenizer(path) if isinstance(run, TextRun) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)
     parts = [part] if part else []
     # The run's own data stays so when it is named: most of it was trained on.
@@ -284,7 +301,7 @@ def evaluate_run(
         parts = parts or (["test"] if prepared.data.test_given else ["training", "validation", "test"])
     else:
         check_data(path, info, prepared.info)
-        finished = (path / RESULT).exists()
+        finished = (path / folders.RESULT).exists()
         parts = parts or ["test" if finished else "validation"]
         if parts == ["test"] and not finished:
             raise InputError(
@@ -302,7 +319,7 @@ def evaluate_run(
 
 def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]) -> RunConfig:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
-    known = data.replace("_", "-").lower() in CATALOG
+    known = known_entry(data) is not None
     changes: dict[str, Any] = {"data": data}
     if isinstance(run, TextRun):
         changes["columns"] = tuple(columns) or (None if known else run.columns)

@@ -66,17 +66,15 @@ class Scores:
     def roles(self, axes: Axes) -> list[Roles]:
         """The roles of the axes of scores or weights."""
         kinds = {f.kind for axis in self.node.axes for f in axis if f.origin in self.query}
-        leading = [i for i, axis in enumerate(axes) if not origins(axis) & (self.query | self.key)][
-            : len(axes) - 2
-        ]
+        own = self.query | self.key
+        leading = [i for i, axis in enumerate(axes) if not origins(axis) & own][: len(axes) - 2]
         result: list[Roles] = []
         for i, axis in enumerate(axes):
             result.append([])
             for factor in axis:
                 learned = factor.kind == "learned"
-                if (
-                    factor.kind == "unknown"
-                ):  # by its position, as (batch, head, query, key) is the usual order
+                if factor.kind == "unknown":
+                    # By its position, as (batch, head, query, key) is the usual order.
                     learned = len(leading) > 1 and i == leading[-1]
                 role = "head" if learned else "batch"
                 if factor.origin in self.key:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import InputError, sizes_in_words
+from headwork.inspection.tracing import evaluating, recorded
 from headwork.loading import LoadedModel, Saved
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
@@ -61,6 +62,8 @@ class Subject:
     target: int | None = None  # the class to explain; None for the most probable one
     positions: Array | None = None  # how alike learned positions are (token, token)
     inputs: Mapping[str, Array] | None = None  # what the model takes, where it is one of ours
+    others: tuple[list[Layer], ...] = ()  # the layers on further inputs, for the roles of heads
+    truth: str = ""  # the true class, where it is known
 
     @cached_property
     def output(self) -> Array:
@@ -122,10 +125,9 @@ class Subject:
                 whole - self.score_of(self.without_heads(layer.path, len(layer.weights)))
                 for layer in self.layers
             ]
-        gradients = [np.zeros(1) if layer.gradient is None else layer.gradient for layer in self.layers]
         return [
-            (gradient * layer.weights).sum((1, 2))
-            for gradient, layer in zip(gradients, self.layers, strict=True)
+            (layer.weights * (0 if layer.gradient is None else layer.gradient)).sum((1, 2))
+            for layer in self.layers
         ]
 
 
@@ -146,13 +148,15 @@ class OwnModel:
             from headwork.models.checkpoints import torch_model
 
             self.torch, self.model = True, torch_model(saved) if isinstance(saved, Saved) else saved
-            self.plain = self.model.with_backend("plain").eval()
+
+    @cached_property
+    def plain(self) -> Any:
+        """The same module, whose steps can be noted."""
+        return self.model.with_backend("plain").eval()
 
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
         if not self.torch:
             return np.asarray(self.model(**inputs))
-        from headwork.inspection.tracing import evaluating
-
         with evaluating(self.model):
             return _array(self.model(**self.tensors(inputs)))
 
@@ -223,9 +227,12 @@ class OwnModel:
 
 
 def _array(tensor: Any) -> Array:
-    return np.asarray(
-        tensor.array if isinstance(tensor, HandTensor) else tensor.detach().float().cpu().numpy()
-    )
+    return np.asarray(tensor.array if isinstance(tensor, HandTensor) else recorded(tensor))
+
+
+def cells(rows: int, columns: int) -> list[str]:
+    """The labels of the patches on a grid."""
+    return [f"{row}, {column}" for row, column in np.ndindex(rows, columns)]
 
 
 def image_subject(
@@ -246,11 +253,10 @@ def image_subject(
         return model({"images": np.where(hidden[:, None, squares], np.float32(fill), values)})
 
     inputs, layered = {"images": values[None]}, hasattr(config, "patch_size")
-    patches = tuple(f"{row}, {column}" for row in range(side) for column in range(side))
     return Subject(
         name=name,
-        labels=(*("class token",) * first, *patches),
-        parts=tuple(range(first, first + len(patches))),
+        labels=(*("class token",) * first, *cells(side, side)),
+        parts=tuple(range(first, first + side * side)),
         run=run,
         attend=lambda target: model.layers(inputs, lambda logits: logits, target),
         without_heads=lambda path, heads: model.without_heads(inputs, path, heads),

@@ -1,7 +1,8 @@
 """Any torch module on one input as a ``Subject``: its attentions are found by ``attention_of``."""
 
 import inspect as signatures
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from headwork.errors import InputError, sizes_in_words
-from headwork.inspection.attention import AttentionRecords, attention_of
-from headwork.inspection.subjects import Array, Layer, Subject, as_pixels
+from headwork.inspection.attention import attention_of
+from headwork.inspection.operations import tensors_in
+from headwork.inspection.subjects import Array, Layer, Subject, as_pixels, cells
 from headwork.inspection.tracing import evaluating
 
 MAX_FIRST = 8  # tokens before the patches: a class token, registers
@@ -33,31 +35,33 @@ def module_subject(
     ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
     ``kept`` tokens are never hidden. ``forward`` runs the module in its stead.
     """
-    at, given = _given(inputs, named)
-    call = _Call(module, list(inputs), dict(named), at, given, hidden)
-    call.forward = forward or module
+    every: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
+    at = _find_tensor(every)
+    given = every[at]
     with evaluating(module):
         result = attention_of(module, *inputs, **named, gradients=True)
     output, logits = _read(result.output)
-    records = [record for record in result.records if len(record.weights) == 1]
-    counts = [r.weights.shape[-1] for r in records if r.weights.shape[-1] == r.weights.shape[-2]]
+    whole = [record.weights.shape for record in result.records if len(record.weights) == 1]
+    counts = [shape[-1] for shape in whole if shape[-1] == shape[-2]]
     count = max(counts, key=lambda c: (counts.count(c), c), default=0)
     remarks = [f"{one.path or 'the module itself'}: {one.reason}" for one in result.unread]
-    remarks += _windows(result)
+    if several := len(result.records) - len(whole):
+        remarks.append(
+            f"{several} attentions within windows are not shown: their tokens are not those of the input"
+        )
+    if not whole:
+        remarks.append("No attention was found, so only occlusion can be measured")
     grid, pixels, first = None, None, 0
     if given.dim() == 4:
         grid, first = _patches(given.shape[-2:], count)
-        pixels, call.grid = as_pixels(given[0].detach().float().cpu().numpy()), grid
+        pixels = as_pixels(given[0].detach().float().cpu().numpy())
         number = grid[0] * grid[1]
-        patches = [f"{row}, {column}" for row in range(grid[0]) for column in range(grid[1])]
-        names = [*(["class token"] if first == 1 else [f"token {i}" for i in range(first)]), *patches]
+        names = [*(["class token"] if first == 1 else [f"token {i}" for i in range(first)]), *cells(*grid)]
     else:
         number = given.shape[1]
         names = [str(name) for name in labels or range(number)]
         if len(names) != number:
             raise InputError(f"inspect: {len(names)} labels for {number} tokens. Give one for each.")
-    if not records:
-        remarks.append("No attention was found, so only occlusion can be measured")
 
     def attend(target: int | None) -> list[Layer]:
         score = output[0].norm() if target is None else output[0, target]
@@ -76,14 +80,15 @@ def module_subject(
         ]
 
     parts = tuple(i for i in range(first, first + number) if i not in kept)
+    run = _Call(module, every, at, hidden, grid, number, [i - first for i in parts], forward or module)
     known = classes or _classes(module, output.shape[-1]) if logits else ()
     return Subject(
         name=type(module).__name__,
         labels=tuple(names),
         parts=parts,
-        run=lambda hidden: call(_laid_out(hidden, [i - first for i in parts], number)),
+        run=run,
         attend=attend,
-        hidden_as=call.hidden_as,
+        hidden_as=run.hidden_as,
         classes=tuple(map(str, known)),
         output_token="gradient",
         grid=grid,
@@ -92,46 +97,38 @@ def module_subject(
     )
 
 
-def _laid_out(hidden: Array, parts: Sequence[int], count: int) -> Array:
-    """What is hidden (case, part) among all that could be."""
-    every = np.zeros((len(hidden), count), bool)
-    every[:, parts] = hidden
-    return every
-
-
-def _given(inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[int | str, Tensor]:
-    """Where the tensor whose parts are hidden stands among the inputs, and the tensor."""
-    every: list[tuple[int | str, Any]] = [*enumerate(inputs), *named.items()]
-    at, tensor = next(((at, value) for at, value in every if isinstance(value, Tensor)), (0, None))
-    if tensor is None:
+def _find_tensor(every: Mapping[int | str, Any]) -> int | str:
+    """Where the tensor whose parts are hidden stands among the inputs."""
+    at = next((at for at, value in every.items() if isinstance(value, Tensor)), None)
+    if at is None:
         raise InputError("inspect: no tensor among the inputs. Give the module's inputs, a batch of one.")
-    whole = not tensor.is_floating_point()
-    if tensor.dim() not in ((2,) if whole else (3, 4)) or tensor.shape[0] != 1 or 0 in tensor.shape:
+    tensor = every[at]
+    allowed = (3, 4) if tensor.is_floating_point() else (2,)
+    if tensor.dim() not in allowed or tensor.shape[0] != 1 or 0 in tensor.shape:
         raise InputError(
             f"inspect: the input is {sizes_in_words(tensor.shape, '')}. Expected a batch of one: an image "
             "(1, channel, height, width), tokens (1, token) as whole numbers, or vectors (1, token, width)."
         )
-    return at, tensor
+    return at
 
 
+@dataclass(frozen=True)
 class _Call:
     """The module on its input with parts hidden: (case, part) in, outputs (case, number) out."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        inputs: list[Any],
-        named: dict[str, Any],
-        at: int | str,
-        given: Tensor,
-        hidden: float,
-    ) -> None:
-        self.module, self.inputs, self.named, self.at, self.given = module, inputs, named, at, given
-        self.hidden = hidden
-        self.grid: tuple[int, int] | None = None
-        self.forward: Callable[..., Any] = module
-        taken = signatures.signature(module.forward).parameters
-        self.masked = given.dim() == 2 and "attention_mask" in taken
+    module: nn.Module
+    every: Mapping[int | str, Any]  # its inputs, by position or name
+    at: int | str  # of the input whose parts are hidden
+    hidden: float  # what stands for a hidden part
+    grid: tuple[int, int] | None
+    count: int
+    parts: Sequence[int]  # which of so many can be hidden
+    forward: Callable[..., Any]  # what runs the module: it, or what changes it on the way
+
+    @property
+    def masked(self) -> bool:
+        taken = signatures.signature(self.module.forward).parameters
+        return self.every[self.at].dim() == 2 and "attention_mask" in taken
 
     @property
     def hidden_as(self) -> str:
@@ -141,29 +138,26 @@ class _Call:
         return f"Hidden {thing} are {self.hidden:g} everywhere."
 
     def __call__(self, hidden: Array) -> Array:
-        gone = torch.from_numpy(hidden).to(self.given.device)
-        whole = self.given.expand(len(gone), *self.given.shape[1:])
-        named = {name: _repeated(value, len(gone)) for name, value in self.named.items()}
-        inputs = [_repeated(value, len(gone)) for value in self.inputs]
+        values = {at: _repeated(value, len(hidden)) for at, value in self.every.items()}
+        whole = values[self.at]
+        gone = torch.zeros(len(hidden), self.count, dtype=torch.bool, device=whole.device)
+        gone[:, self.parts] = torch.from_numpy(hidden).to(whole.device)
         fill = torch.as_tensor(self.hidden, dtype=whole.dtype, device=whole.device)
-        changed = torch.where(self._everywhere(gone), fill, whole)
+        values[self.at] = torch.where(self._everywhere(gone, whole), fill, whole)
         if self.masked:
             gone[:, 0] &= ~gone.all(1)  # a mask must leave a token
-            given = named.get("attention_mask")
-            named["attention_mask"] = (~gone).long() if given is None else given * (~gone).long()
-        if isinstance(self.at, int):
-            inputs[self.at] = changed
-        else:
-            named[self.at] = changed
+            values["attention_mask"] = (~gone).long() * values.get("attention_mask", 1)
+        inputs = [value for at, value in values.items() if isinstance(at, int)]
+        named = {at: value for at, value in values.items() if isinstance(at, str)}
         with evaluating(self.module):
             return np.asarray(_read(self.forward(*inputs, **named))[0].float().cpu().numpy())
 
-    def _everywhere(self, gone: Tensor) -> Tensor:
+    def _everywhere(self, gone: Tensor, whole: Tensor) -> Tensor:
         """What is hidden, as the input is laid out."""
         if self.grid is None:
-            return gone if self.given.dim() == 2 else gone[..., None]
+            return gone if whole.dim() == 2 else gone[..., None]
         patches = gone.reshape(len(gone), 1, *self.grid).float()
-        return nn.functional.interpolate(patches, size=tuple(self.given.shape[-2:]), mode="nearest") > 0.5
+        return nn.functional.interpolate(patches, size=tuple(whole.shape[-2:]), mode="nearest") > 0.5
 
 
 def _repeated(value: Any, count: int) -> Any:
@@ -174,16 +168,10 @@ def _repeated(value: Any, count: int) -> Any:
 def _read(output: Any) -> tuple[Tensor, bool]:
     """The numbers (batch, number) that an output is judged by, and whether they are logits."""
     logits = getattr(output, "logits", None)
-    tensor = logits
-    if tensor is None:
-        tensor = getattr(output, "last_hidden_state", None)
-    if tensor is None and isinstance(output, (tuple, list)):
-        tensor = output[0]
-    if tensor is None and isinstance(output, Mapping):
-        tensor = next((value for value in output.values() if isinstance(value, Tensor)), None)
-    tensor = output if tensor is None else tensor
-    if not isinstance(tensor, Tensor) or tensor.dim() not in (2, 3):
-        shape = sizes_in_words(tensor.shape, "") if isinstance(tensor, Tensor) else type(tensor).__name__
+    named = (logits, getattr(output, "last_hidden_state", None), *tensors_in(output, 2))
+    tensor = next((one for one in named if one is not None), None)
+    if tensor is None or tensor.dim() not in (2, 3):
+        shape = type(output).__name__ if tensor is None else sizes_in_words(tensor.shape, "")
         raise InputError(
             f"inspect: the output is {shape}. Expected logits (1, class) or vectors (1, token, width): wrap "
             "the module in one that returns those."
@@ -208,9 +196,3 @@ def _patches(size: Sequence[int], count: int) -> tuple[tuple[int, int], int]:
         if height % patch == 0 == width % patch and rows * columns > 1 and 0 <= before <= MAX_FIRST:
             return (rows, columns), before
     return (min(CELLS, height), min(CELLS, width)), 0
-
-
-def _windows(result: AttentionRecords) -> Iterator[str]:
-    several = sum(len(record.weights) > 1 for record in result.records)
-    if several:
-        yield f"{several} attentions within windows are not shown: their tokens are not those of the input"

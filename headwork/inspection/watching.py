@@ -7,9 +7,10 @@ with reasons.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,21 +18,14 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headwork.errors import HeadworkError
-from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, TensorNode, leaf, origins, product
+from headwork.inspection.axes import FUSED, LINEAR, PRODUCTS, SOFTMAX, TensorNode, leaf, origins, product
 from headwork.inspection.fused_weights import fused_attention, fused_layer
-from headwork.inspection.operations import (
-    TorchOperation,
-    by_name,
-    common,
-    identity,
-    operation,
-    storage,
-    tensors_in,
-)
+from headwork.inspection.operations import TorchOperation, by_name, identity, operation, storage, tensors_in
 from headwork.inspection.scores import Layout, PendingSoftmax, find_scores, logarithm, noise
 
-SOFTMAX = {"_softmax": "softmax", "softmax": "softmax", "_safe_softmax": "scaled_dot_product_attention"}
-SOFTMAX |= {"_log_softmax": "log", "log_softmax": "log"}
+if TYPE_CHECKING:
+    from headwork.inspection.attention import Collector
+
 LAYERS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
 MIXING = {"convolution", "native_batch_norm", "_native_batch_norm_legit_no_training", "native_layer_norm"}
 _PASSING = """
@@ -73,22 +67,18 @@ def roles_of(name: str) -> tuple[str, ...]:
 
 
 class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs a pass and calls ``on_attention`` for each attention; what that returns replaces its output."""
+    """Runs a pass; for each attention, what the collector's ``on_attention`` returns replaces its output."""
 
     supports_higher_order_operators = True
 
-    def __init__(
-        self,
-        parts: list[tuple[str, nn.Module]],
-        inputs: Any,
-        on_attention: Callable[[DetectedAttention], Tensor | None],
-        unread: Callable[[str, str], None],
-        operands: bool = False,
-        gradients: bool = False,
-    ) -> None:
+    def __init__(self, parts: list[tuple[str, nn.Module]], inputs: Any, collector: "Collector") -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.on_attention, self.unread = on_attention, unread
-        self.operands, self.gradients = operands, gradients
+        self.on_attention, self.unread, self.on_write = (
+            collector.on_attention,
+            collector.miss,
+            collector.on_write,
+        )
+        self.operands, self.gradients = not {"query", "key"}.isdisjoint(collector.keep), collector.gradients
         self.names = {id(part): path for path, part in parts}
         self.known = {storage(tensor) for tensor in tensors_in(inputs, 7)}
         own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
@@ -97,7 +87,6 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.nodes: dict[Any, TensorNode] = {}
         self.softs: list[PendingSoftmax] = []
         self.exponentials: dict[int, PendingSoftmax] = {}  # by what they are exponentials of
-        self.on_write: dict[int, list[Callable[[], None]]] = {}
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -269,7 +258,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread(self.path(), COMPILED)
             return out
         first = PRODUCTS[op.name]
-        node = TensorNode(op.name, parents, (), out.shape)
+        node = TensorNode(op.name, parents, (), tuple(out.shape))
         node.data_product = not any(p.constant for p in parents[first : first + 2])
         nodes, pair = parents[first : first + 2], tensors[first : first + 2]
         if self.operands:
@@ -322,7 +311,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kept, node = soft.frozen or (weights, operand)
         layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
         fixed = "its heads are mixed after the softmax" if soft.mixed else fixed
-        path = common(soft.path, self.path())
+        pairs = zip(soft.path.split("."), self.path().split("."), strict=False)
+        path = ".".join(name for name, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
         replaced = self.on_attention(DetectedAttention(path, soft.kind, (kept, layout), tensors, fixed))
         return out if replaced is None else Layout(outer).restored(replaced, out, roles_of("output"))
 
@@ -345,17 +335,13 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def finish(self) -> None:
         """List every softmax that no attention was read from, and forget the pass."""
-        for soft in self.softs:
-            if not soft.read:
-                scores = find_scores(soft)
-                if soft.axis is None:
-                    if not isinstance(scores, str):
-                        self.unread(soft.path, "exponentials of scores meet values, but not their own sum")
-                    continue
-                reason = (
-                    scores if isinstance(scores, str) else "no product with values along its axis follows"
-                )
+        for soft in (soft for soft in self.softs if not soft.read):
+            scores = find_scores(soft)
+            reason = scores if isinstance(scores, str) else "no product with values along its axis follows"
+            if soft.axis is not None:
                 self.unread(soft.path, f"a softmax that is not read as attention: {reason}")
+            elif scores is not reason:
+                self.unread(soft.path, "exponentials of scores meet values, but not their own sum")
         self.nodes.clear()
         self.softs.clear()
         self.exponentials.clear()

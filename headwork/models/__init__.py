@@ -12,8 +12,7 @@ from headwork.mechanisms.configs import (
     VisionTransformerConfig,
 )
 from headwork.models.checkpoints import from_pretrained
-from headwork.models.language import LanguageModel
 from headwork.models.model import Model
 from headwork.models.text import TextClassifier, TextEncoder
-from headwork.models.transformer import Decoder, Encoder, EncoderDecoder
+from headwork.models.transformer import Decoder, Encoder, EncoderDecoder, LanguageModel
 from headwork.models.vision import ConvolutionalClassifier, RecurrentClassifier, VisionTransformer

@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from headwork.checkpoint_files import (
-    BFLOAT16,
-    CONFIG,
-    FORMAT,
-    PARAMETERS,
-    TOKENIZER,
-    as_json,
-    write_folder,
-)
+from headwork import checkpoint_files
 from headwork.errors import unknown
 from headwork.loading import Saved, read_saved
 from headwork.loading.model import check_parameters
@@ -41,19 +33,27 @@ def save_pretrained(model: Model, folder: str | Path) -> Path:
     state = model.state_dict()
     advice = "Only what its config describes can be read again."
     check_parameters(model.definition, model.config, state, name, advice)
-    config = {"format": FORMAT, "model": name, "config": asdict(model.config)}
+    config = {"format": checkpoint_files.FORMAT, "model": name, "config": asdict(model.config)}
     return write_model(folder, config, state, model.tokenizer)
 
 
 def write_model(folder: str | Path, config: Any, state: Mapping[str, Tensor], tokenizer: Any) -> Path:
     """Write the config and the parameters, and the tokenizer if there is one."""
+    files = {
+        checkpoint_files.CONFIG: checkpoint_files.as_json(config),
+        checkpoint_files.PARAMETERS: as_safetensors(state, {"format": "pt"}),
+    }
+    if tokenizer is not None:
+        files[checkpoint_files.TOKENIZER] = tokenizer.to_str(pretty=True).encode()
+    return checkpoint_files.write_folder(folder, files)
+
+
+def as_safetensors(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """The content of a safetensors file."""
     from safetensors.torch import save
 
-    whole = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    files = {CONFIG: as_json(config), PARAMETERS: save(whole, {"format": "pt"})}
-    if tokenizer is not None:
-        files[TOKENIZER] = tokenizer.to_str(pretty=True).encode()
-    return write_folder(folder, files)
+    whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return save(whole, metadata)
 
 
 def from_pretrained(folder: str | Path) -> Model:
@@ -85,7 +85,7 @@ def as_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
     """Copies, since a file's bytes are not to be written, and training ours must not change others'."""
     result = {}
     for name, values in arrays.items():
-        brief = values.dtype == BFLOAT16
+        brief = values.dtype == checkpoint_files.BFLOAT16
         own = torch.from_numpy(np.array(values.view(np.int16) if brief else values, order="C"))
         result[name] = own.view(torch.bfloat16) if brief else own
     return result

@@ -20,12 +20,12 @@ from torch.nn import functional
 
 from headwork.errors import InputError
 from headwork.mechanisms.configs import Backend, Config
-from headwork.mechanisms.definitions import DEFINITIONS, Definition, Task, classifier_definition
+from headwork.mechanisms.definitions import DEFINITIONS, Definition, classifier_definition
 from headwork.mechanisms.fused import FusedKernels
 from headwork.mechanisms.kernels import Kernels, no_dropout
 from headwork.mechanisms.native import NativeKernels
 from headwork.mechanisms.parameters import Initial, is_node
-from headwork.note import Input, Note, Step, silent
+from headwork.note import Note, Step, silent
 
 MODELS: "dict[str, type[Model]]" = {}  # by the name of the class, as saved folders have it
 
@@ -84,12 +84,6 @@ class Model(Parameters):
     """A definition with parameters. A subclass that is called as a definition is registered with it."""
 
     definition: ClassVar[Definition]
-    slug: ClassVar[str]
-    config_class: ClassVar[type[Config]]
-    inputs: ClassVar[tuple[Input, ...]]
-    task: ClassVar[Task | None]
-    architectures: ClassVar[Mapping[str, Mapping[str, Any]]]
-
     __call__: Callable[..., Tensor]  # nn.Module itself promises nothing
     tokenizer: Any = None  # splits a text into this model's tokens, where it has one
 
@@ -97,8 +91,6 @@ class Model(Parameters):
         super().__init_subclass__(**options)
         if cls.__name__ in DEFINITIONS:
             MODELS[cls.__name__], cls.definition = cls, DEFINITIONS[cls.__name__]
-            for name in ("slug", "config_class", "inputs", "task", "architectures"):
-                setattr(cls, name, getattr(cls.definition, name))
 
     def __init__(self, config: Any, **parts: nn.Module) -> None:
         """A new model; ``parts`` are there already and take the place of new ones."""

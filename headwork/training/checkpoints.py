@@ -34,15 +34,12 @@ Files = dict[str, bytes]
 
 def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim.Optimizer) -> Files:
     """The files of a checkpoint."""
-    from safetensors.torch import save
+    from headwork.models.checkpoints import as_safetensors
 
-    moments = {
-        f"{number}.{name}": value.detach().cpu().contiguous()
-        for number, entry in optimiser.state_dict()["state"].items()
-        for name, value in entry.items()
-    }
-    parameters = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    return {STATE: as_json(state), PARAMETERS: save(parameters), OPTIMISER: save(moments)}
+    state_of = optimiser.state_dict()["state"].items()
+    moments = {f"{number}.{name}": value for number, entry in state_of for name, value in entry.items()}
+    parameters = as_safetensors(model.state_dict())
+    return {STATE: as_json(state), PARAMETERS: parameters, OPTIMISER: as_safetensors(moments)}
 
 
 def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
@@ -58,6 +55,10 @@ def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict
             raise InputError(f"{where / OPTIMISER}: '{name}' is of no parameter of this model.")
         entries.setdefault(int(number), {})[moment] = value
     optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
+    return _state(files, where)
+
+
+def _state(files: Files, where: Path) -> dict[str, Any]:
     state: dict[str, Any] = parse_json(files[STATE], where / STATE, max_bytes=MAX_STATE)
     return state
 
@@ -109,10 +110,7 @@ def unfinished_state(run_folder: Path) -> dict[str, Any] | None:
     """The state.json of the newest checkpoint in which it is whole; None also for a run that is finished."""
     for folder in () if (run_folder / "result.json").exists() else reversed(step_folders(run_folder)):
         with suppress(HeadworkError, OSError):
-            state: dict[str, Any] = parse_json(
-                _read(folder, STATE)[STATE], folder / STATE, max_bytes=MAX_STATE
-            )
-            return state
+            return _state(_read(folder, STATE), folder)
     return None
 
 

@@ -13,6 +13,8 @@ from headwork.models import Model
 from headwork.training.distributed import Group
 from headwork.training.examples import Examples
 
+CONFIDENCE = 1.96  # standard errors on either side, for 95%
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -81,7 +83,7 @@ def interval(share: float, count: int) -> tuple[float, float]:
     >>> [f"{end:.1%}" for end in interval(1.0, 100)]
     ['96.3%', '100.0%']
     """
-    z = 1.96
+    z = CONFIDENCE
     middle = share + z * z / (2 * count)
     half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
     return max(0.0, (middle - half) / (1 + z * z / count)), min(1.0, (middle + half) / (1 + z * z / count))

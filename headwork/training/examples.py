@@ -1,4 +1,9 @@
-"""Examples as the loop takes them: whole sets in memory, batches by index, images and texts alike."""
+"""Examples as the loop takes them: whole sets in memory, batches by index, images and texts alike.
+
+Images are augmented by batch: flips, shifts, random erasing (Zhong et al. 2017, arXiv 1708.04896). The random
+draws depend on (seed, step) only, and are made for the whole batch even where a process holds a part of it:
+so a resumed run, or one on many machines, sees the same images.
+"""
 
 import torch
 from torch import Tensor
@@ -6,13 +11,14 @@ from torch import Tensor
 from headwork.data import EncodedTexts, ImageSplit, batches, batches_in_order
 from headwork.data.datasets import normalise
 from headwork.data.splits import Indices
-from headwork.training.augmentation import draw, erase, flip_and_shift
 from headwork.training.folders import DataInfo
 from headwork.training.recipes import Augmentation
 from headwork.training.seeds import AUGMENTATION, generator
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
 EVERY_ROW = slice(None)
+LARGEST_ERASED = 0.4  # of a side
+Draws = dict[str, Tensor]
 
 
 class Examples:
@@ -63,3 +69,53 @@ class TextExamples(Examples):
     def batch(self, indices: Indices, part: slice = EVERY_ROW, seed: tuple[int, int] | None = None) -> Batch:
         tokens, mask, labels = self.encoded.tensors(indices[part])
         return (tokens, mask), labels
+
+
+# --- augmentation -------------------------------------------------------------------------------
+def draw(augmentation: Augmentation, count: int, source: torch.Generator) -> Draws:
+    """What happens to each image of a batch, one row per image."""
+    return {
+        "flip": torch.rand(count, generator=source) < (0.5 if augmentation.flip else 0.0),
+        "shift": torch.randint(-augmentation.shift, augmentation.shift + 1, (count, 2), generator=source),
+        "erase": torch.rand(count, generator=source) < augmentation.erase,
+        "rectangle": torch.rand(count, 4, generator=source),
+    }
+
+
+def flip_and_shift(images: Tensor, drawn: Draws, augmentation: Augmentation) -> Tensor:
+    """Flips and shifts of images as bytes; pixels from outside are 0, the background.
+
+    >>> image = torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)
+    >>> drawn = {"flip": torch.tensor([True]), "shift": torch.tensor([[1, 0]])}
+    >>> flip_and_shift(image, drawn, Augmentation(shift=1)).tolist()
+    [[[[0, 0], [2, 1]]]]
+    """
+    if augmentation.flip:
+        images = torch.where(drawn["flip"][:, None, None, None], images.flip(-1), images)
+    if augmentation.shift:
+        edge, (height, width) = augmentation.shift, images.shape[-2:]
+        padded = torch.nn.functional.pad(images, (edge, edge, edge, edge))
+        down, right = (drawn["shift"][:, k, None] for k in (0, 1))
+        rows = torch.arange(edge, edge + height) - down
+        columns = torch.arange(edge, edge + width) - right
+        number = torch.arange(len(images))[:, None, None, None]
+        channel = torch.arange(images.shape[1])[None, :, None, None]
+        images = padded[number, channel, rows[:, None, :, None], columns[:, None, None, :]]
+    return images
+
+
+def erase(images: Tensor, drawn: Draws, augmentation: Augmentation) -> Tensor:
+    """A rectangle of some images set to 0, which is the mean where they are normalised."""
+    if not augmentation.erase:
+        return images
+    share, where = drawn["rectangle"][:, :2], drawn["rectangle"][:, 2:]
+    sides = torch.tensor(images.shape[-2:])
+    size = (0.1 + (LARGEST_ERASED - 0.1) * share) * sides
+    start = where * (sides - size)
+    inside = []
+    for axis in (0, 1):
+        pixels = torch.arange(int(sides[axis])) + 0.5
+        first, length = start[:, axis, None], size[:, axis, None]
+        inside.append((pixels >= first) & (pixels < first + length))
+    mask = drawn["erase"][:, None, None] & inside[0][:, :, None] & inside[1][:, None, :]
+    return images.masked_fill(mask[:, None], 0.0)

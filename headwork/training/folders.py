@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.checkpoint_files import MANIFEST, PARAMETERS, read_folder, read_tensors
-from headwork.data.datasets import ImageSplit, normalise
+from headwork.data.datasets import Images, ImageSplit, Texts, normalise
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import read_image
+from headwork.data.loading import load_images, load_texts
 from headwork.data.tokens import parse_tokenizer
 from headwork.errors import InputError
 from headwork.files import new_path, parse_json, read_bytes, refuse_links
@@ -42,6 +43,7 @@ MAX_SIDE, MAX_METRICS = 4096, 8_000  # pixels; lines, of which a report draws ea
 TRAINED = Path(__file__).with_name("trained")  # the runs of the package; its README says whence
 TRAINED_NAMES = tuple(sorted(path.parent.name for path in TRAINED.glob(f"*/{CONFIG}")))
 IMAGES = "images"
+IN_MEMORY = "given in memory"  # instead of the data's name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +185,19 @@ def load_data_info(folder: str | Path) -> DataInfo:
             f"{path / DATA}: damaged or changed since the checkpoint was written. Undo the change."
         )
     return info
+
+
+def load_data(run: Any, *, log: Log = to_stderr) -> Images | Texts:
+    """The data that a run names, split as it says."""
+    if run.data == IN_MEMORY:
+        raise InputError(
+            "the run's data was given in memory (Classifier.fit), so it cannot be loaded again. "
+            "Use what holds that data: fit, predict and score; or evaluate with --data FILE."
+        )
+    options: dict[str, Any] = {"seed": run.seed, "validation": run.validation, "log": log}
+    if isinstance(run, TextRun):
+        return load_texts(run.data, columns=run.columns, **options)
+    return load_images(run.data, size=run.image_size or None, **options)
 
 
 def load_tokenizer(path: Path) -> bytes:

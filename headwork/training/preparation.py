@@ -11,41 +11,21 @@ from typing import Any
 
 import torch
 
-from headwork.data import (
-    CATALOG,
-    Images,
-    ImageSplit,
-    Texts,
-    TextSplit,
-    Tokenizer,
-    fetch,
-    load_images,
-    load_texts,
-    read_tokenizer,
-    train_tokenizer,
-)
-from headwork.data.catalog import known_entry
-from headwork.data.fetching import Log
-from headwork.data.tokens import parse_tokenizer
+from headwork.data.catalog import CATALOG, known_entry
+from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit
+from headwork.data.fetching import Log, fetch
+from headwork.data.tokens import Tokenizer, parse_tokenizer, read_tokenizer, train_tokenizer
 from headwork.errors import InputError, unknown
-from headwork.models import (
-    Model,
-    TextClassifier,
-    TextClassifierConfig,
-    TextEncoder,
-    VisionTransformer,
-    VisionTransformerConfig,
-)
+from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig
+from headwork.models import Model, TextClassifier, TextEncoder, VisionTransformer
 from headwork.models.model import build_classifier
-from headwork.training.convolution_init import initialise_as_convolution, unsupported_reason
 from headwork.training.examples import Examples, ImageExamples, TextExamples
-from headwork.training.folders import DataInfo
-from headwork.training.log_ratios import set_log_ratios
+from headwork.training.folders import DataInfo, load_data
+from headwork.training.initialisation import initialise_as_convolution, set_log_ratios, unsupported_reason
 from headwork.training.recipes import RunConfig, TextRun, VisionRun
 from headwork.training.seeds import INITIALISATION, mix
 
 Data = Images | Texts
-IN_MEMORY = "given in memory"  # instead of the data's name
 
 
 @dataclass(frozen=True)
@@ -90,22 +70,13 @@ def prepare(
     run: RunConfig, *, tokenizer: bytes | None = None, log: Log, data: Data | None = None
 ) -> PreparedRun:
     """Load the data and complete the run by it. ``tokenizer`` is the one that a resumed run began with."""
-    if data is None and run.data == IN_MEMORY:
-        raise InputError(
-            "the run's data was given in memory (Classifier.fit), so it cannot be loaded again. "
-            "Use what holds that data: fit, predict and score; or evaluate with --data FILE."
-        )
     if data is None:
         run = replace(run, data=_full_path(run.data))
-    options: dict[str, Any] = {"seed": run.seed, "validation": run.validation, "log": log}
+    loaded: Any = data or load_data(run, log=log)
     if isinstance(run, VisionRun):
-        images = data or load_images(run.data, size=run.image_size or None, **options)
-        assert isinstance(images, Images)
-        return _prepare_images(run, images, log)
+        return _prepare_images(run, loaded, log)
     assert isinstance(run, TextRun)
-    texts = data or load_texts(run.data, columns=run.columns, **options)
-    assert isinstance(texts, Texts)
-    return _prepare_texts(run, texts, tokenizer, log)
+    return _prepare_texts(run, loaded, tokenizer, log)
 
 
 def _full_path(name: str) -> str:

@@ -30,16 +30,38 @@ def format_duration(seconds: float) -> str:
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
-class Progress:
+class StatusLine:
+    """A line on stderr: drawn anew on a terminal, elsewhere printed now and then."""
+
+    def __init__(self, *, visible: bool = True) -> None:
+        self.visible, self.terminal = visible, visible and sys.stderr.isatty()
+        self.start_time = self.drawn = time.monotonic()
+
+    def is_due(self, now: float) -> bool:
+        return self.visible and now - self.drawn >= (REFRESH if self.terminal else LINE_INTERVAL)
+
+    def draw(self, text: str, now: float) -> None:
+        self.drawn = now
+        if not self.terminal:
+            to_stderr(text)
+            return
+        self.clear()
+        print(text[: shutil.get_terminal_size().columns - 1], end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+class Progress(StatusLine):
     """Steps done out of all, loss and accuracy; after the first steps also the speed and the time left."""
 
     def __init__(
         self, total: int, per_epoch: int, *, start: int = 0, unit: str = "images", visible: bool = True
     ) -> None:
-        self.total, self.per_epoch, self.unit, self.visible = total, per_epoch, unit, visible
-        self.terminal = visible and sys.stderr.isatty()
-        self.settled, self.start_time, self.examples = start + WARM_UP_STEPS, time.monotonic(), 0
-        self.drawn = self.start_time
+        super().__init__(visible=visible)
+        self.total, self.per_epoch, self.unit = total, per_epoch, unit
+        self.settled, self.examples = start + WARM_UP_STEPS, 0
 
     def step(self, done: int, examples: int, loss: float, accuracy: float) -> None:
         """After a step on so many examples."""
@@ -48,20 +70,15 @@ class Progress:
             self.start_time = now
         else:
             self.examples += examples
-        if not self.visible or now - self.drawn < (REFRESH if self.terminal else LINE_INTERVAL):
+        if not self.is_due(now):
             return
-        self.drawn = now
         epochs = -(-self.total // self.per_epoch)
         text = (
             f"epoch {min(done // self.per_epoch + 1, epochs)}/{epochs}  step {done:,}/{self.total:,}  "
             f"loss {loss:.3f}  accuracy {accuracy:.1%}{self._speed(done, now - self.start_time)}"
         )
-        if not self.terminal:
-            to_stderr(text)
-            return
         full = BAR * done // self.total
-        line = f"{'█' * full}{'░' * (BAR - full)} {text}"[: shutil.get_terminal_size().columns - 1]
-        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        self.draw(f"{'█' * full}{'░' * (BAR - full)} {text}" if self.terminal else text, now)
 
     def _speed(self, done: int, seconds: float) -> str:
         """Examples per second and the time left, by the steps since the first few; nothing before."""
@@ -76,7 +93,3 @@ class Progress:
         if self.visible:
             self.clear()
             to_stderr(text)
-
-    def clear(self) -> None:
-        if self.terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -6,6 +6,7 @@ One recipe serves every number of epochs: only ``epochs``, and with it the lengt
 
 import json
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
@@ -14,21 +15,38 @@ from headwork.data.catalog import known_entry
 from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
-from headwork.mechanisms.configs import (
-    ConfigMeta,
-    ConvolutionalConfig,
-    RecurrentConfig,
-    TextClassifierConfig,
-    TransformerConfig,
-    VisionTransformerConfig,
-    current_names,
-)
+from headwork.mechanisms import configs
+from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig, current_names
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
 from headwork.mechanisms.images import CELLS
 from headwork.numbers.options import literal_choices, read_option
 
 FORMAT = "headwork run 1"
-ImageModel = VisionTransformerConfig | ConvolutionalConfig | RecurrentConfig
+COMPARE = {"at least": operator.ge, "above": operator.gt, "below": operator.lt, "at most": operator.le}
+MAX_COUNT = 2**31
+ImageModel = VisionTransformerConfig | configs.ConvolutionalConfig | configs.RecurrentConfig
+
+
+def number(default: float, **bounds: float) -> Any:
+    """A field with its bounds, such as ``at_least=1, below=9``; a whole number where its type is int."""
+    return field(default=default, metadata={word.replace("_", " "): bound for word, bound in bounds.items()})
+
+
+def check_fields(config: Any, where: str) -> None:
+    """Refuse a field that is not of its type, not one of its choices, or not within its bounds."""
+    hints = get_type_hints(type(config))
+    for entry in fields(config):
+        value, hint, name = getattr(config, entry.name), hints[entry.name], f"{where}: {entry.name}"
+        if hint in (int, float):
+            is_number = isinstance(value, (int, hint)) and not isinstance(value, bool) and value < math.inf
+            if not is_number or not all(COMPARE[word](value, b) for word, b in entry.metadata.items()):
+                kind = "a whole number" if hint is int else "a number"
+                bounds = ", ".join(f"{word} {bound}" for word, bound in entry.metadata.items())
+                raise InputError(f"{name} is {value!r}. Give {kind}, {bounds}.")
+        elif hint in WORDS and not isinstance(value, hint):
+            raise InputError(f"{name} is {value!r}. Expected {WORDS[hint]}.")
+        elif (choices := literal_choices(hint)) and value not in choices:
+            raise unknown(name, value, choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +54,11 @@ class Augmentation:
     """``flip`` left and right, ``shift`` by up to so many pixels, ``erase`` a rectangle in some images."""
 
     flip: bool = True
-    shift: int = 1
-    erase: float = 0.2
+    shift: int = number(1, at_least=0, below=10_000)
+    erase: float = number(0.2, at_least=0, at_most=1)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.flip, bool):
-            raise InputError(f"augmentation: flip is {self.flip!r}. Give true or false.")
-        if not isinstance(self.shift, int) or not 0 <= self.shift < 10_000:
-            raise InputError(f"augmentation: shift is {self.shift!r}. Give whole pixels, at least 0.")
-        if not isinstance(self.erase, (int, float)) or not 0 <= self.erase <= 1:
-            raise InputError(f"augmentation: erase is {self.erase!r}. Give a share from 0 to 1.")
+        check_fields(self, "augmentation")
 
     @property
     def active(self) -> bool:
@@ -62,19 +75,11 @@ NOT_SETTABLE = {
 # What a pretrained encoder leaves open.
 SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.backend"}
 
-# What the numbers of a run may be: whole ones by the least, shares from 0 up to 1, and those above 0.
-INTEGER_MINIMUMS = {
-    **dict.fromkeys(("epochs", "batch_size", "save_every", "keep_checkpoints", "max_length"), 1),
-    **dict.fromkeys(("seed", "threads", "image_size"), 0),
-}
-UPPER_BOUNDS = {name: 2**31 for name in INTEGER_MINIMUMS if name != "seed"}
-UPPER_BOUNDS |= {"warm_up": 1, "label_smoothing": 1, "validation": 1, "image_size": 4097, "threads": 1025}
-WORDS = {str: "text", bool: "true or false", Augmentation: "flip, shift and erase"}
-POSITIVE = ("learning_rate", "max_grad_norm")
+WORDS: dict[Any, str] = {str: "text", bool: "true or false", Augmentation: "flip, shift and erase"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(metaclass=ConfigMeta):
+class RunConfig(metaclass=configs.ConfigMeta):
     """What training needs to know.
 
     ``warm_up`` is a share of all steps; ``validation`` a share of the training examples, 0 trains on all of
@@ -90,48 +95,30 @@ class RunConfig(metaclass=ConfigMeta):
     task: ClassVar[str]
 
     data: str
-    epochs: int = 10
-    batch_size: int = 128
-    learning_rate: float = 2e-3
+    epochs: int = number(10, at_least=1, below=MAX_COUNT)
+    batch_size: int = number(128, at_least=1, below=MAX_COUNT)
+    learning_rate: float = number(2e-3, above=0)
     optimiser: Literal["adamw", "muon"] = "adamw"
-    weight_decay: float = 0.05
-    warm_up: float = 0.1
-    label_smoothing: float = 0.1
-    max_grad_norm: float = 1.0
-    validation: float = 0.1
-    seed: int = 0
+    weight_decay: float = number(0.05, at_least=0)
+    warm_up: float = number(0.1, at_least=0, below=1)
+    label_smoothing: float = number(0.1, at_least=0, below=1)
+    max_grad_norm: float = number(1.0, above=0)
+    validation: float = number(0.1, at_least=0, below=1)
+    seed: int = number(0, at_least=0)
     precision: Literal["float32", "float64"] = "float32"
     compiled: bool = False
-    threads: int = 0
-    save_every: int = 200
-    keep_checkpoints: int = 3
+    threads: int = number(0, at_least=0, below=1025)
+    save_every: int = number(200, at_least=1, below=MAX_COUNT)
+    keep_checkpoints: int = number(3, at_least=1, below=MAX_COUNT)
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if hint in (int, float):
-                _check_number(name, value)
-            elif hint in (str, bool, Augmentation) and not isinstance(value, hint):
-                raise InputError(f"run: {name} is {value!r}. Expected {WORDS[hint]}.")
-            if (choices := literal_choices(hint)) and value not in choices:
-                raise unknown(f"run: {name}", value, choices)
+        check_fields(self, "run")
         model = getattr(self, "model", None)
-        blocks = isinstance(model, TransformerConfig) and getattr(model, "encoder", "") in ("", "transformer")
-        if self.optimiser == "muon" and not blocks:
+        of_blocks = getattr(model, "encoder", "transformer") == "transformer"
+        if self.optimiser == "muon" and not (isinstance(model, configs.TransformerConfig) and of_blocks):
             raise InputError(
                 "run: optimiser is muon, which is for the blocks of a transformer. Take optimiser=adamw."
             )
-
-
-def _check_number(name: str, value: Any) -> None:
-    least, below, above = INTEGER_MINIMUMS.get(name, 0), UPPER_BOUNDS.get(name, math.inf), name in POSITIVE
-    kind, word = (int, "a whole number") if name in INTEGER_MINIMUMS else ((int, float), "a number")
-    number = isinstance(value, kind) and not isinstance(value, bool) and value < math.inf
-    if not number or not least <= value < below or (above and value == 0):
-        bounds = (
-            f"{'above' if above else 'at least'} {least}{'' if below == math.inf else f', below {below}'}"
-        )
-        raise InputError(f"run: {name} is {value!r}. Give {word}, {bounds}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +135,7 @@ class VisionRun(RunConfig):
     model: ImageModel = field(default_factory=VisionTransformerConfig)
     augmentation: Augmentation = field(default_factory=Augmentation)
     initialisation: Literal["random", "convolution"] = "random"
-    image_size: int = 0
+    image_size: int = number(0, at_least=0, below=4097)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -168,7 +155,7 @@ class TextRun(RunConfig):
 
     model: TextClassifierConfig = field(default_factory=TextClassifierConfig)
     encoder: str = ""
-    max_length: int = 256
+    max_length: int = number(256, at_least=1, below=MAX_COUNT)
     columns: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -320,11 +307,10 @@ def read_run(text: str | bytes, where: str) -> RunConfig:
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise InputError(f"{where}: not the config of a run ('format' is not '{FORMAT}').")
     kind = RUNS.get(str(data.pop("task", None)))
-    model = data.get("model")
-    configs = classifier_configs()
-    if kind is None or not isinstance(model, dict) or str(model.get("kind")) not in configs:
+    model, known = data.get("model"), classifier_configs()
+    if kind is None or not isinstance(model, dict) or str(model.get("kind")) not in known:
         raise InputError(f"{where}: its task or its model is unknown.")
-    data["model"] = _build(configs[model.pop("kind")], model, f"{where}: model")
+    data["model"] = _build(known[model.pop("kind")], model, f"{where}: model")
     if "augmentation" in data:
         data["augmentation"] = _build(Augmentation, data["augmentation"], f"{where}: augmentation")
     if isinstance(data.get("columns"), list):

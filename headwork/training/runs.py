@@ -21,25 +21,11 @@ from headwork.libc import keep_freed_memory
 from headwork.mechanisms import native
 from headwork.models import Model, from_pretrained
 from headwork.models.checkpoints import torch_model
-from headwork.training import checkpoints
+from headwork.training import checkpoints, folders
 from headwork.training.baseline import baseline
 from headwork.training.distributed import Group, group
 from headwork.training.evaluation import evaluate
-from headwork.training.folders import (
-    CONFIG,
-    DATA,
-    METRICS,
-    MODEL,
-    RESULT,
-    TOKENIZER,
-    DataInfo,
-    Result,
-    as_written,
-    checkpoint_parameters,
-    load_run,
-    load_tokenizer,
-    saved_checkpoint,
-)
+from headwork.training.folders import CONFIG, DATA, METRICS, MODEL, RESULT, TOKENIZER, DataInfo, Result
 from headwork.training.loop import DivergedError, InterruptedRunError, Session, TrainState, train_loop
 from headwork.training.preparation import Data, PreparedRun, prepare
 from headwork.training.progress import Progress, format_duration, quiet
@@ -76,14 +62,14 @@ def resume(
 def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_processes: bool) -> Result:
     """From the last whole checkpoint, or from the beginning where there is none."""
     first = processes.is_main
-    start_files = {CONFIG: as_text(load_run(folder)).encode()} if first else None
+    start_files = {CONFIG: as_text(folders.load_run(folder)).encode()} if first else None
     if processes.any(first and (folder / RESULT).exists()):
         if first:
             _rebuild_model(folder, processes, log)
         log(f"{folder} is finished already.")
         return Result.read(folder) if first else Result(folder, {}, [])
     if start_files and (folder / TOKENIZER).exists():
-        start_files[TOKENIZER] = load_tokenizer(folder)
+        start_files[TOKENIZER] = folders.load_tokenizer(folder)
     start_files = processes.broadcast(start_files) or {}
     run = read_run(start_files[CONFIG], CONFIG)
     with locked(folder, processes):
@@ -93,7 +79,7 @@ def _resume(folder: Path, processes: Group, log: Log, data: Data | None, other_p
             log(f"{folder} has no checkpoint yet: it starts from the beginning.")
             return run_to_end(_prepare_in_turn(processes, run, None, log, data), folder, processes, log)
         state = json.loads(files[checkpoints.STATE])
-        with as_written(folder / checkpoints.STATE):
+        with folders.as_written(folder / checkpoints.STATE):
             check_same_setup(folder, state, run.threads, processes, other_processes, log)
             before = DataInfo.read(state["facts"], folder / DATA)
         prepared = _prepare_in_turn(processes, run, start_files.get(TOKENIZER), log, data)
@@ -140,7 +126,7 @@ def run_to_end(
         if files is None:
             model = prepared.new_model()
         else:
-            model = torch_model(checkpoint_parameters(run, folder, files)).train()
+            model = torch_model(folders.checkpoint_parameters(run, folder, files)).train()
         session = Session(prepared, prepared.complete(model), processes, log)
         state = TrainState()
         if files is not None:
@@ -272,7 +258,7 @@ def _rebuild_model(folder: Path, processes: Group, log: Log) -> None:
         if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
             with locked(folder, processes):
                 aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
-                torch_model(saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
+                torch_model(folders.saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
             log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
         elif there:
             raise InputError(

@@ -12,6 +12,7 @@ from headwork.comparison import Comparison, Settings, StoppedError, compare, mea
 from headwork.comparison.measurements import Measurement
 from headwork.errors import InputError
 from headwork.problems import Solution, families
+from headwork.training import progress
 
 SMALL = ["--only", "long-range", "--families", "lstm,gru", "--steps", "2"]
 
@@ -23,7 +24,7 @@ def run(headwork_command, monkeypatch, tmp_path):
 
 
 def test_a_budget_too_small_says_so_and_all_is_written(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(measurements, "SECONDS_BETWEEN_LINES", -1.0)  # a line for every measurement
+    monkeypatch.setattr(progress, "LINE_INTERVAL", -1.0)  # a line for every measurement
     code, out, err = run(*SMALL)
     assert code == 0
     assert "2 training steps are too small a budget to say anything" in out

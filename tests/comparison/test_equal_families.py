@@ -10,15 +10,16 @@ from headwork.comparison import long_range, uses
 from headwork.comparison.bias import TASKS, image_model
 from headwork.comparison.families import (
     FAMILIES,
+    CountedKernels,
     Layer,
     build_with_parameters,
-    definition,
     flops,
     flops_at,
     parameter_count,
 )
 from headwork.comparison.long_range import sequence_model
 from headwork.errors import InputError
+from headwork.mechanisms.kernels import Kernels
 
 FORMULAS = {
     "cnn": "2 k^2 d^2 n",
@@ -58,9 +59,9 @@ def test_a_number_of_parameters_out_of_reach_is_refused():
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize(("n", "d"), [(48, 4), (160, 6)])
 def test_counted_flops_are_the_formula_and_what_torch_counts(name, n, d):
-    plain, shapes = definition(FAMILIES[name])
-    with FlopCounterMode(display=False) as counter:
-        plain(*(torch.randn(shape) for shape in shapes(n, d)))
+    layer = Layer(FAMILIES[name], d, kernels=CountedKernels)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        layer(layer.inputs(n))
     assert str(flops(name)) == FORMULAS[name]
     assert counter.get_total_flops() == flops_at(name, n, d)
 
@@ -76,7 +77,7 @@ def test_the_fast_form_does_the_same_work(name):
 def test_the_fast_form_gives_what_the_definition_gives():
     for name, family in FAMILIES.items():
         fast = Layer(family, 8)
-        plain = Layer(family, 8, backend="plain")
+        plain = Layer(family, 8, kernels=Kernels)
         plain.load_state_dict(fast.state_dict())
         inputs = fast.inputs(32)
         assert torch.allclose(fast(inputs), plain(inputs), atol=1e-5), name

@@ -14,7 +14,8 @@ from headwork.comparison.families import FAMILIES, Layer
 from headwork.comparison.long_range import gradient_norms, sequence_model, train_on_gap
 from headwork.comparison.timing import InterleavedTimer
 from headwork.comparison.training import generator
-from headwork.mechanisms.kernels import PLAIN
+from headwork.mechanisms.fused import FusedKernels
+from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.training.runs import threads
 
 
@@ -101,7 +102,7 @@ def test_chains_grow_with_n_in_recurrences_only():
 
 
 def test_memory_of_plain_attention_is_its_weights():
-    plain, fast = (Layer(FAMILIES["transformer"], 8, backend=kernel) for kernel in ("plain", "fused"))
+    plain, fast = (Layer(FAMILIES["transformer"], 8, kernels=kernels) for kernels in (Kernels, FusedKernels))
     growth = [complexity.saved_bytes(plain, n) - complexity.saved_bytes(fast, n) for n in (256, 512)]
     assert growth[1] / growth[0] == pytest.approx(4, rel=0.1)
     doubled = complexity.saved_bytes(fast, 512) / complexity.saved_bytes(fast, 256)

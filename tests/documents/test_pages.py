@@ -195,6 +195,20 @@ def test_a_page_of_several_parts_lists_them_by_links_and_folds() -> None:
         assert "the fold" in Document("", (link,)).render(name)
 
 
+def test_many_parts_are_folded_in_a_page_and_stay_headings_elsewhere() -> None:
+    def document(count: int) -> Document:
+        parts = ((Heading(f"Part <{i}>", anchor=f"p{i}"), f"Words {i}.") for i in range(count))
+        return Document("Many", ("First.", *(block for part in parts for block in part)))
+
+    text = document(13).to_html()
+    assert text.count('<li><a href="#p') == 13
+    assert '<details id="p12"><summary>Part &lt;12&gt;</summary>\n<p>Words 12.</p>' in text
+    assert "<h2" not in text
+    assert text.index("First.") < text.index("<details")
+    assert "## Part" in document(13).to_markdown()
+    assert "<details" not in document(12).to_html()
+
+
 # --- can it be read? ------------------------------------------------------------------------------
 
 

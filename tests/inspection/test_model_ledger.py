@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from headwork import sizes
 from headwork.errors import InputError, TooLarge
 from headwork.inspection import ledger, trace
+from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.models import ConvolutionalClassifier, ConvolutionalConfig
 from headwork.models.model import MODELS
 from headwork.sizes.architectures import input_shapes, model_ledger, named_config
@@ -61,7 +62,7 @@ def test_two_independent_counts_agree() -> None:
     assert counted.parameters == 44_138_496 + 512 * 1000
 
 
-@pytest.mark.parametrize("name", [model.slug for model in MODELS.values() if model.slug])
+@pytest.mark.parametrize("name", [d.slug for d in DEFINITIONS.values() if d.slug])
 def test_every_name_has_a_model_and_an_example(name: str) -> None:
     definition, config = named_config(name, {"width": "32"})
     assert config.width == 32

@@ -24,7 +24,7 @@ from headwork.models import (
     VisionTransformer,
     VisionTransformerConfig,
 )
-from headwork.models.language import next_tokens
+from headwork.models.transformer import next_tokens
 
 SMALL: dict[str, Any] = {"width": 16, "hidden": 24, "heads": 2, "depth": 2}
 

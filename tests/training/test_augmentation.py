@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from headwork.training.augmentation import draw, erase, flip_and_shift
+from headwork.training.examples import draw, erase, flip_and_shift
 from headwork.training.recipes import Augmentation
 from headwork.training.seeds import generator, mix
 

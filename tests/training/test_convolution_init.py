@@ -10,7 +10,7 @@ from headwork.errors import InputError
 from headwork.mechanisms.kernels import PLAIN
 from headwork.models import VisionTransformer, VisionTransformerConfig
 from headwork.training import changed, vision
-from headwork.training.convolution_init import initialise_as_convolution
+from headwork.training.initialisation import initialise_as_convolution
 from headwork.training.preparation import prepare
 
 

@@ -16,7 +16,7 @@ from headwork.models import TextClassifier, TextClassifierConfig
 from headwork.models.text import ngram_rows
 from headwork.training.baseline import baseline
 from headwork.training.examples import TextExamples
-from headwork.training.log_ratios import set_log_ratios
+from headwork.training.initialisation import set_log_ratios
 from headwork.training.preparation import prepare
 from headwork.training.progress import quiet
 

@@ -157,7 +157,8 @@ def test_a_kernel_shows_what_the_notebook_shows_already(finished, tmp_path):
         run_report.run_document(training.Result.read(finished), None, folder=str(finished)).to_notebook()
     )
     notebook = nbformat.read(path, as_version=4)
-    ran = NotebookClient(nbformat.read(path, as_version=4), timeout=300).execute()
+    client = NotebookClient(nbformat.read(path, as_version=4), timeout=300, coalesce_streams=True)
+    ran = client.execute()
     for before, after in zip(notebook.cells, ran.cells, strict=True):
         if before.cell_type == "code":
             assert list(shown(after)) == list(shown(before)), before.source
@@ -350,7 +351,7 @@ FAMILIES = [
 def test_onnx_of_every_family(kind, fields, tmp_path):
     from headwork import models
 
-    config = getattr(models, kind).config_class
+    config = getattr(models, kind).definition.config_class
     torch.manual_seed(0)
     model = getattr(models, kind)(config(**fields)).eval()
     assert export.export_onnx(model, tmp_path / "model.onnx") < 1e-4

@@ -211,9 +211,9 @@
   const scrolling = new ResizeObserver((places) => {
     for (const { target } of places) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
   });
-  for (const place of document.querySelectorAll(".scroll, pre")) {
+  for (const place of document.querySelectorAll(".scroll, pre, .formula")) {
     if (place.querySelector("[tabindex]")) continue;
-    Object.assign(place, { role: "region", ariaLabel: "scrolls sideways" });
+    if (!place.matches(".formula")) Object.assign(place, { role: "region", ariaLabel: "scrolls sideways" });
     scrolling.observe(place);
   }
 })();

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
-from headwork.documents import blocks
+from headwork.documents import blocks, writing
 from headwork.documents.blocks import CellIndex, Document, Formula
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.pandoc import with_pictures, write_tree
@@ -22,18 +22,10 @@ from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.templates import fill_in, read_asset, script_data
 from headwork.documents.views import Attention, Tints
-from headwork.documents.writing import (
-    LONGEST_EXACT,
-    MAX_SHOWN,
-    cell_text,
-    definitions,
-    heat,
-    number_text,
-    visible_indices,
-)
 
 STYLES = ("page.css", "trace.css", "attention.css")
 SCRIPTS = ("heat.js", "flow.js", "typeset.js", "copy.js", "cells.js", "attention.js")
+MAX_PARTS = 12  # unfolded in one page
 MAX_CARDS = 120  # inputs and steps shown
 MAX_MATRICES = 16  # of one value: its heads, channels or times
 MAX_SOURCES = 20_000  # cells looked up for the arithmetic of one page; the rest has none
@@ -54,13 +46,27 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     but that of drawn tokens."""
     html = Html(live=not fragment)
     head = [blocks.Heading(document.title, 3)] if fragment and document.title else []
-    body = Markup("\n").join(html.pieces([*head, *document.blocks]))
+    before, folds = (document.blocks, ()) if fragment else _folded(document.blocks)
+    html.contents += [(fold.anchor, fold.summary) for fold in folds]
+    body = Markup("\n").join(html.pieces([*head, *before, *folds]))
     if fragment:
         if html.draws:  # the one part of a notebook's output that answers to the pointer
             body += Markup("<script>{}</script>").format(read_asset("attention.js"))
         styles = Markup("").join(map(read_asset, STYLES[1:] if html.draws else STYLES[1:2]))
         return f"<div><style>\n{styles}</style>\n{body}</div>"
     return page(document.title, body, document.about, html.contents)
+
+
+def _folded(shown: Sequence[blocks.Block]) -> tuple[Sequence[blocks.Block], Sequence[blocks.Details]]:
+    """Of many parts that can be linked to, each folded under its heading; and what stands before them."""
+    heads = [
+        (i, b) for i, b in enumerate(shown) if isinstance(b, blocks.Heading) and b.level == 2 and b.anchor
+    ]
+    if len(heads) <= MAX_PARTS:
+        return shown, ()
+    ends = [*(i for i, _ in heads[1:]), len(shown)]
+    parts = [(head, tuple(shown[i + 1 : end])) for (i, head), end in zip(heads, ends, strict=True)]
+    return shown[: heads[0][0]], [blocks.Details(head.text, part, head.anchor) for head, part in parts]
 
 
 def page(title: str, body: Markup, about: str = "", contents: Sequence[tuple[str, str]] = ()) -> str:
@@ -116,7 +122,7 @@ class Html(Renderer):
         if isinstance(cell, blocks.Bar):
             bar = Markup('<span class="share"><i style="--share:{:.3f}"></i>{}</span>')
             return bar.format(cell.share, cell.text)
-        return escape(cell_text(cell))
+        return escape(writing.cell_text(cell))
 
     def listing(self, text: str) -> Iterator[Markup]:
         yield Markup("<pre>{}</pre>").format(text.rstrip("\n"))
@@ -202,13 +208,13 @@ class Card:
         """What is too large for a table is a heat map, of all its cells while there is room for so many."""
         every = list(value.matrices())
         pictured = not whole and value.values.size <= room and all(x is not None for x in value.values.flat)
-        visible = [every[i] for i in visible_indices(len(every), MAX_MATRICES) if i is not None]
+        visible = [every[i] for i in writing.visible_indices(len(every), MAX_MATRICES) if i is not None]
         matrices = []
         for caption, index in visible:
             shape = [size for size, at in zip(value.values.shape, index, strict=True) if at is None]
             down, across = (1, 1, *shape)[-2:]
-            heat = pictured and max(down, across) > MAX_SHOWN
-            shown = range if whole or heat else visible_indices
+            heat = pictured and max(down, across) > writing.MAX_SHOWN
+            shown = range if whole or heat else writing.visible_indices
             axes = value.matrix_axes(index)
             matrices.append(Matrix(caption, index, axes, shown(down), shown(across), heat))
         complete = all(None not in (*m.rows, *m.columns) for m in matrices) and len(visible) == len(every)
@@ -228,7 +234,7 @@ def values_markup(
     block = frames[start]
     live = live and block.arithmetic is not None
     every = block.every()
-    visible = [every[i] for i in visible_indices(len(every), MAX_CARDS) if i is not None]
+    visible = [every[i] for i in writing.visible_indices(len(every), MAX_CARDS) if i is not None]
     cards: list[Card] = []
     room = MAX_HEAT // len(frames) if live else 0
     for value in visible:
@@ -253,7 +259,7 @@ def values_markup(
         groups=[(title, [names[v.name] for v in vs if v.name in names]) for title, vs in block.groups],
         mathml=mathml,
         plain=plain_formula,
-        definitions=definitions,
+        definitions=writing.definitions,
         in_part=IN_PART,
         left_out=f"{left_out} steps are left out. {IN_PART}" if left_out else "",
         hint=HINT if live else "",
@@ -289,13 +295,13 @@ class Frame:
     def _entry(self, name: str, index: CellIndex, pictured: bool) -> Entry:
         value = self.values[name]
         number = value.values[index]
-        tint = None if self.block.arithmetic is None else heat(number, self.scales[name])
+        tint = None if self.block.arithmetic is None else writing.heat(number, self.scales[name])
         if number is None or math.isfinite(number):
-            decimal = "" if number is None else number_text(number, value.digits)
+            decimal = "" if number is None else writing.number_text(number, value.digits)
             exact = None if pictured or value.exact is None else value.exact[index]
             form = Markup("") if exact is None else _exact_form(exact, decimal)
             return Entry(decimal, form, tint)
-        return Entry(number_text(number, value.digits), odd=True)
+        return Entry(writing.number_text(number, value.digits), odd=True)
 
 
 def _scale(value: blocks.Value) -> float:
@@ -312,10 +318,10 @@ def _exact_form(value: Any, decimal: str) -> Markup:
     if decimal and value.is_Integer:
         return Markup("")
     text = exact_text(value)
-    if decimal and len(text) > LONGEST_EXACT:
+    if decimal and len(text) > writing.LONGEST_EXACT:
         return Markup("")
-    if len(text) > LONGEST_EXACT:
-        return Markup("{}…").format(text[: LONGEST_EXACT // 2])
+    if len(text) > writing.LONGEST_EXACT:
+        return Markup("{}…").format(text[: writing.LONGEST_EXACT // 2])
     return mathml(exact_latex(value))
 
 
@@ -330,10 +336,9 @@ class Records:
         self.numbers: dict[Any, int] = {}
         self.characters = 0
         self.cards = cards
-        cells = [(name, ()) for name in options] + [
-            (card.value.name, index) for card in cards for index, _ in card.cells()
-        ]
-        self.order: dict[tuple[str, CellIndex], int] = {index: number for number, index in enumerate(cells)}
+        cells: list[tuple[str, CellIndex]] = [(name, ()) for name in options]
+        cells += [(card.value.name, index) for card in cards for index, _ in card.cells()]
+        self.order = {index: number for number, index in enumerate(cells)}
 
     def _number(self, record: Any) -> int:
         return self.numbers.setdefault(record, len(self.numbers))
@@ -350,32 +355,26 @@ class Records:
             for index, pictured in card.cells():
                 entry = frame.entries[name][index]
                 numbers.append(frame.values[name].values[index])
-                if budget > stop and self.characters < MAX_CHARACTERS:
-                    arithmetic, names, sources, cost = self._arithmetic(block, name, index)
-                    budget -= cost
+                arithmetic: tuple[Any, ...] = ("", "", ())  # the page names the cell and what it shows
+                if block.arithmetic and budget > stop and self.characters < MAX_CHARACTERS:
+                    cell = block.arithmetic(name, index)
+                    sources = tuple(self.order[source] for source in cell.sources if source in self.order)
+                    arithmetic = (_cut(cell.text), _cut(cell.in_names), sources)
+                    budget -= 4 + len(cell.sources)  # how many cells that took
+                    self.characters += len(arithmetic[0]) + len(arithmetic[1])
                 elif pictured:
                     cells.append(-1)  # the page makes it from the number
                     continue
-                else:
-                    arithmetic, names, sources = "", "", ()  # the page names the cell and what it shows
-                self.characters += len(arithmetic) + len(names)
                 tint = "odd" if entry.odd else entry.heat
-                record = (entry.decimal, str(entry.exact), tint, arithmetic, names, sources)
-                cells.append(self._number(record))
+                cells.append(self._number((entry.decimal, str(entry.exact), tint, *arithmetic)))
         own = [card.value.name for card in self.cards if not card.value.shown_with_step]
-        formulas = [mathml(frame.values[name].equation) for name in own]
-        stored = b64encode(np.array(numbers, "<f8").tobytes()).decode()
-        words = {"formulas": formulas, "warnings": block.warnings, "title": block.title}
-        return {"cells": cells, "numbers": stored, **words}
-
-    def _arithmetic(
-        self, block: blocks.Values, name: str, index: CellIndex
-    ) -> tuple[str, str, tuple[int, ...], int]:
-        """The arithmetic of a cell in numbers and in names, its sources, and how many cells that took."""
-        assert block.arithmetic is not None
-        cell = block.arithmetic(name, index)
-        sources = tuple(self.order[source] for source in cell.sources if source in self.order)
-        return _cut(cell.text), _cut(cell.in_names), sources, 4 + len(cell.sources)
+        return {
+            "cells": cells,
+            "numbers": b64encode(np.array(numbers, "<f8").tobytes()).decode(),
+            "formulas": [mathml(frame.values[name].equation) for name in own],
+            "warnings": block.warnings,
+            "title": block.title,
+        }
 
 
 def _cut(text: str) -> str:

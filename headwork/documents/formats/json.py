@@ -5,26 +5,14 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from headwork.documents.blocks import (
-    Block,
-    Card,
-    Details,
-    Document,
-    Figure,
-    Passage,
-    Prose,
-    Slider,
-    Table,
-    Values,
-)
+from headwork.documents import blocks
 from headwork.documents.formats.text import Text
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.views import Attention, Tints
 
 SUFFIX = ".json"
 
 
-def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
+def render(document: blocks.Document, style: Style = PLAIN, fragment: bool = False) -> str:
     """The document's data; where it has none of its own, its blocks."""
     parts = [] if document.data else [_data(block) for block in document.blocks]
     data = document.data() if document.data else {"title": document.title, "parts": parts}
@@ -46,18 +34,14 @@ def plain(nested: Any) -> Any:
     return nested
 
 
-def _data(block: Block) -> Any:
-    if isinstance(block, Prose):
-        return Text().inline(block.text)
-    if isinstance(block, Table):
+def _data(block: blocks.Block) -> Any:
+    if isinstance(block, blocks.Table):
         return block.as_data()
-    if isinstance(block, Details):
-        return {"summary": block.summary, "parts": [_data(inner) for inner in block.blocks]}
-    if isinstance(block, Card):
-        parts = [_data(inner) for inner in block.blocks]
-        return {"name": block.name, "verdict": block.verdict, "text": block.text, "parts": parts}
-    if isinstance(block, Figure):
+    if isinstance(block, (blocks.Details, blocks.Card)):
+        names = ("summary",) if isinstance(block, blocks.Details) else ("name", "verdict", "text")
+        return {name: getattr(block, name) for name in names} | {"parts": list(map(_data, block.blocks))}
+    if isinstance(block, blocks.Figure):
         return {"figure": block.alt, "caption": block.caption}
-    if isinstance(block, (Values, Slider, Passage, Attention, Tints)):
-        return "\n".join(Text().pieces([block]))
-    return asdict(block)
+    if isinstance(block, (blocks.Heading, blocks.Note, blocks.Items, blocks.Code)):
+        return asdict(block)
+    return "\n".join(Text().pieces([block]))

@@ -13,15 +13,11 @@ from typing import Any
 
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula
-from headwork.documents.matrices import EM
 from headwork.documents.pandoc import write_tree
 from headwork.documents.plots import draw
-from headwork.documents.renderer import Typeset
+from headwork.documents.renderer import EM, Typeset
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import (
-    cell_text,
-    short_lines,
-)
+from headwork.documents.writing import cell_text, short_lines
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath}

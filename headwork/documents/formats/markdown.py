@@ -22,10 +22,7 @@ SUFFIX = ".md"
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
     """The document as Markdown."""
-    title = blocks.Heading(document.title, level=1) if document.title and not fragment else None
-    opening: list[blocks.Block] = [title] if title else []
-    opening += [blocks.Prose(document.about)] if document.about else []
-    return markdown_text([*opening, *document.blocks])
+    return markdown_text([*document.opening(title=not fragment), *document.blocks])
 
 
 def markdown_text(blocks: Iterable[blocks.Block]) -> str:

@@ -5,17 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from headwork.documents.blocks import (
-    Block,
-    Code,
-    Details,
-    Document,
-    Figure,
-    Heading,
-    Prose,
-    Renderable,
-    as_blocks,
-)
+from headwork.documents import Block, Code, Details, Document, Figure, Heading, Prose, Renderable, as_blocks
 from headwork.documents.formats.markdown import escape_markdown, markdown_text
 from headwork.documents.plots import draw
 from headwork.documents.style import PLAIN, Style
@@ -35,10 +25,8 @@ class NotebookCell(NamedTuple):
 
 def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> str:
     """The document as a notebook."""
-    blocks: list[Block] = [Heading(document.title, level=1)] if document.title else []
-    blocks += [Prose(document.about)] if document.about else []
-    blocks += document.cells() if document.cells else _blocks(document.parts)
-    return notebook_text(_cells(blocks, runs=document.cells is not None))
+    inner = document.cells() if document.cells else _blocks(document.parts)
+    return notebook_text(_cells([*document.opening(), *inner], runs=document.cells is not None))
 
 
 def _blocks(parts: Iterable[Any]) -> Iterator[Block]:
@@ -70,8 +58,8 @@ def _cells(blocks: Iterable[Block], runs: bool) -> Iterable[NotebookCell]:
         else:
             picture = {"figure.png": {"image/png": _png(block)}}
             source = f"![{escape_markdown(' '.join(block.alt.split()))}](attachment:figure.png)\n\n"
-            caption = markdown_text([Prose(block.caption)])
-            yield NotebookCell("markdown", source + caption, {}, (), picture)
+            source += markdown_text([Prose(block.caption)])
+            yield NotebookCell("markdown", source, attachments=picture)
     if words:
         yield NotebookCell("markdown", markdown_text(words))
 

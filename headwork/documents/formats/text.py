@@ -7,20 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from headwork.documents import blocks
+from headwork.documents import blocks, writing
 from headwork.documents.blocks import Document, matrix_of
 from headwork.documents.formulas import plain_formula
 from headwork.documents.renderer import Renderer
 from headwork.documents.style import PLAIN, Style
-from headwork.documents.writing import (
-    cell_text,
-    column_blocks,
-    definitions,
-    exact_texts,
-    number_texts,
-    visible_indices,
-    with_infinity,
-)
 
 WIDEST_TABLE, WRAPPED = 160, 32  # characters; in a wider table, long cells wrap
 WIDEST_EXACT = 100  # characters; wider exact rows are listed cell by cell
@@ -49,7 +40,7 @@ class Text(Renderer):
         return plain_formula(latex)
 
     def cell(self, cell: Any) -> str:
-        return " ".join(cell_text(cell).split())
+        return " ".join(writing.cell_text(cell).split())
 
     def listing(self, text: str) -> Iterator[str]:
         yield text
@@ -133,8 +124,8 @@ class Text(Renderer):
                 yield f"  {caption}"
             numbers = matrix_of(value.values, index)
             exact = None if value.exact is None else matrix_of(value.exact, index)
-            decimals = number_texts(numbers if exact is None else exact, value.digits)
-            strings = decimals if exact is None else exact_texts(exact, with_infinity)
+            decimals = writing.number_texts(numbers if exact is None else exact, value.digits)
+            strings = decimals if exact is None else writing.exact_texts(exact, writing.with_infinity)
             if np.array_equal(strings, decimals):
                 yield from self._table(decimals, whole)
             elif self._fits(strings):
@@ -149,7 +140,7 @@ class Text(Renderer):
                     place = ",".join(str(next(inner) if at is None else at) for at in index)
                     line = f"{plain_formula(value.symbol)}[{place}] = {strings[cell]}"
                     yield from self.wrapped(line, "  ", "      ")
-        for line in definitions(value):
+        for line in writing.definitions(value):
             yield from self.wrapped(line, "  ", "      ")
 
     def _fits(self, strings: Any) -> bool:
@@ -160,7 +151,7 @@ class Text(Renderer):
     def _table(self, strings: Any, whole: bool) -> Iterator[str]:
         """Aligned rows; what is wider than the screen is cut into blocks of columns under their numbers."""
         rows = np.atleast_2d(strings)
-        down, across = (range(n) if whole else visible_indices(n) for n in rows.shape)
+        down, across = (range(n) if whole else writing.visible_indices(n) for n in rows.shape)
         columns = [["..." if i is None or j is None else rows[i, j] for i in down] for j in across]
         names = ["..." if j is None else f"[,{j}]" for j in across]
         widths = [max(map(len, column)) for column in columns]
@@ -168,7 +159,7 @@ class Text(Renderer):
             yield from _lines(columns, widths)
             return
         widths = [max(width, len(name)) for width, name in zip(widths, names, strict=True)]
-        for part in column_blocks([width + 2 for width in widths], self.style.width):
+        for part in writing.column_blocks([width + 2 for width in widths], self.style.width):
             yield self.style.dim(next(_lines([[name] for name in names[part]], widths[part])))
             yield from _lines(columns[part], widths[part])
 

@@ -1,22 +1,31 @@
-r"""Initial parameters of a vision transformer: heads that attend to their neighbours, as a 3 x 3 convolution.
+r"""Initial parameters that are not random: of the heads of a vision transformer, and of an n-gram table.
 
-Each patch's position starts as the sum of a code for its row and one for its column, all codes orthonormal,
-and each head's W_q and W_k as the shift to one of the nine neighbours, built and certified by
-``headwork.build``; the rest stays random, W_o and W_2 smaller by 1/sqrt(2 depth), so that the codes still
+A 3 x 3 convolution: each patch's position starts as the sum of a code for its row and one for its column, all
+codes orthonormal, and each head's W_q and W_k as the shift to one of the nine neighbours, built and certified
+by ``headwork.build``; the rest stays random, W_o and W_2 smaller by 1/sqrt(2 depth), so that the codes still
 count in the last block. The idea, with W_q and W_k fitted instead of built, is from Structured Initialization
 for Vision Transformers (arXiv 2505.19985). Its effect is measured in docs/experiments.md.
+
+N-grams: how much likelier one is in a class than in others. For an n-gram in n_c of the N_c training texts of
+class c, and in m_c of the M_c others, the ratio is :math:`\log \frac{(n_c + 1) / (N_c + 2)}{(m_c + 1) /
+(M_c + 2)}`, naive Bayes with one text added to each count (Wang and Manning 2012, Baselines and Bigrams:
+Simple, Good Sentiment and Topic Classification).
 """
 
 import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from headwork.construct import build
 from headwork.errors import InputError
-from headwork.models import VisionTransformer, VisionTransformerConfig
+from headwork.models import TextClassifier, VisionTransformer, VisionTransformerConfig
+from headwork.models.text import ngram_rows
+from headwork.training.examples import Examples
 
 SHARPNESS = 4.0  # by how much the neighbour's score stands above one that shares only its row or column
+CHUNK_SIZE = 256  # texts
 
 
 def unsupported_reason(config: VisionTransformerConfig) -> str:
@@ -75,3 +84,30 @@ def initialise_as_convolution(model: VisionTransformer) -> None:
         for block in model.transformer.blocks:
             for matrix in (block.attention.W_o, block.feed_forward.W_2):
                 matrix.mul_(1 / math.sqrt(2 * config.depth))
+
+
+def set_log_ratios(model: TextClassifier, examples: Examples) -> None:
+    """Count the n-grams of the training texts, and set a new model's ``ngrams.ratios``."""
+    assert model.ngrams is not None
+    rows, classes = model.ngrams.table.shape
+    counts = torch.zeros(classes, rows, dtype=torch.float64)
+    for indices in examples.sequential_batches(CHUNK_SIZE):
+        (tokens, mask), labels = examples.batch(indices)
+        hashed = ngram_rows(tokens, mask, model.config).flatten(1)
+        texts = torch.arange(len(labels))[:, None].expand_as(hashed)
+        # Once per text, however often it occurs in it.
+        once = torch.unique((texts * rows + hashed)[mask.repeat_interleave(3, 1)])
+        cells = labels[once // rows] * rows + once % rows
+        counts += torch.bincount(cells, minlength=classes * rows).view(classes, rows)
+    model.ngrams.ratios.copy_(log_ratios(counts, examples.labels.bincount(minlength=classes)).mT)
+
+
+def log_ratios(counts: Tensor, texts: Tensor) -> Tensor:
+    """The ratios (class, row) from counts (class, row) and the number of texts of each class.
+
+    >>> log_ratios(torch.tensor([[3.0, 1.0], [0.0, 1.0]]), torch.tensor([3, 3]))[0].exp().tolist()
+    [4.0, 1.0]
+    """
+    inside = (counts + 1) / (texts[:, None] + 2)
+    outside = (counts.sum(0) - counts + 1) / (texts.sum() - texts + 2)[:, None]
+    return inside.log() - outside.log()
