@@ -116,6 +116,7 @@ def lab(
     browser: Annotated[
         bool, Option("--browser/--no-browser", help="Open the page where there is one.")
     ] = True,
+    model: Annotated[list[Path] | None, Option(help="A further model for Look inside: its folder.")] = None,
 ) -> None:
     """Open a page that computes: change any number.
 
@@ -130,6 +131,10 @@ def lab(
     if save or site:
         _write_lab(save, site, at)
         return
+    for folder in model or ():
+        from headwork.lab.foreign import offer
+
+        offer(folder.resolve().name, folder)
     from headwork.lab.server import serve
 
     def announce(address: str) -> None:

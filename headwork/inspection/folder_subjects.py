@@ -1,5 +1,6 @@
 """A run, or the folder of a model, with an image, a test example or a text: opened as a ``Subject``."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,11 @@ from headwork.training import folders
 OTHERS = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
 LANGUAGE = ("LMHeadModel", "ForCausalLM")  # of the library: what predicts the next token
+HEADS = {
+    **dict.fromkeys(LANGUAGE, "AutoModelForCausalLM"),
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForImageClassification": "AutoModelForImageClassification",
+}
 MOMENTS: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
 
 
@@ -27,23 +33,39 @@ class Source:
 
     path: Path
     model: Any = None  # an OwnModel
-    transformers_model: Any = None  # or a text model of the transformers library
+    module: Any = None  # or a torch module: of a library, or a person's own
     classes: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     run: Any = None
     digest: str = ""
+    size: int = 0  # of the images that a module takes; 0 for texts
+    forward: Any = None  # runs the module in its stead, for instance with heads changed
 
     @property
     def input_kind(self) -> str:
         if self.model is None:
-            return "texts"
+            return "images" if self.size else "texts"
         if "images" in (card.name for card in self.model.definition.inputs):
             return "images"
         return "texts" if self.model.definition.slug in ("text", "text-encoder", "language") else ""
 
+    @property
+    def image_shape(self) -> tuple[int, int]:
+        """How many channels its images have, and their side."""
+        own = self.model and self.model.config
+        return (own.channels, own.image_size) if own else (len(self.mean), self.size)
+
     def subject(self, pixels: Array) -> Subject:
         values = normalise(pixels[None], self.mean, self.std)[0]
+        if self.module is not None:
+            import torch
+
+            from headwork.inspection.torch_subjects import module_subject
+
+            given = [torch.from_numpy(values[None])]
+            found = module_subject(self.module, given, {}, classes=self.classes, forward=self.forward)
+            return replace(found, name=self.path.name, pixels=pixels)
         return image_subject(self.model, self.path.name, pixels, values, self.classes)
 
 
@@ -75,9 +97,8 @@ def open_folder(
         return _test_example(source, index)
     if text is not None:
         return text_of(source, text)
-    config = source.model.config
-    size = (config.image_size, config.image_size)
-    return source.subject(read_image(str(image), channels=config.channels, size=size, resize=resize))
+    channels, side = source.image_shape
+    return source.subject(read_image(str(image), channels=channels, size=(side, side), resize=resize))
 
 
 def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
@@ -92,34 +113,46 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
         run, info = folders.load_run(path), folders.load_data_info(path)
         model = OwnModel(folders.saved_model(path), torch=torch)
         return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest)
-    if torch is not False and is_foreign(path) and find_spec("torch") is not None:
-        from headwork.inspection.torch_subjects import library_model
+    with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
+    if with_torch and is_foreign(path) and (kind := library_class(folder_settings(path))):
+        from headwork.inspection.libraries import transformers_source
 
-        transformers_model = library_model(path, _settings(path, CONFIG))
-        if transformers_model is not None:
-            return Source(path, transformers_model=transformers_model)
+        return transformers_source(path, kind)
     model = OwnModel(read_saved(path), torch=torch)
     config = model.config
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
     channels = getattr(config, "channels", 0)
     mean = std = MOMENTS[:channels]
     if is_foreign(path):
-        labels = _settings(path, CONFIG).get("id2label")
+        labels = folder_settings(path).get("id2label")
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
-        moments = _settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
-        mean, std = (_moments(moments.get(f"image_{name}"), channels) for name in ("mean", "std"))
+        mean, std = image_moments(path, channels)
     return Source(path, model, None, classes, mean, std)
 
 
-def _settings(path: Path, name: str) -> dict[str, Any]:
-    data = parse_json(read_bytes(path / name, max_bytes=2**20, root=path), path / name)
+def library_class(settings: Mapping[str, Any]) -> str:
+    """The class of the transformers library for a model; none where it is another kind, or we read it."""
+    names = settings.get("architectures")
+    name = str(names[0]) if isinstance(names, list) and names else ""
+    found = (kind for end, kind in HEADS.items() if name.endswith(end))
+    return "" if name == "ViTForImageClassification" else next(found, "")
+
+
+def folder_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
+    """A file of settings in a folder of the library, whose cache is made of links."""
+    data = parse_json(read_bytes(path / name, max_bytes=2**20), path / name)
     return data if isinstance(data, dict) else {}
 
 
-def _moments(values: Any, channels: int) -> tuple[float, ...]:
-    numbers = values if isinstance(values, list) and len(values) == channels else MOMENTS[:channels]
-    return tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers)
+def image_moments(path: Path, channels: int) -> list[tuple[float, ...]]:
+    """Mean and standard deviation of the images that a model of the library takes."""
+    stated = folder_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
+    found = []
+    for values in (stated.get("image_mean"), stated.get("image_std")):
+        numbers = values if isinstance(values, list) and len(values) == channels else MOMENTS[:channels]
+        found.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
+    return found
 
 
 def _test_example(source: Source, index: int) -> Subject:
@@ -159,7 +192,7 @@ def _check(source: Source, data: Any, index: int) -> None:
 def text_of(source: Source, text: str) -> Subject:
     if not text.strip():
         raise InputError("inspect: an empty text. Give at least one word.")
-    if source.transformers_model is not None:
+    if source.module is not None:
         return _their_text(source, text)
     model, decides = source.model, source.run or source.model.config
     ids = _tokens(source.path, model.tokenizer, text, decides.max_length)
@@ -185,19 +218,19 @@ def _their_text(source: Source, text: str) -> Subject:
 
     from headwork.inspection.torch_subjects import module_subject
 
-    path, config = source.path, source.transformers_model.config
+    path, config = source.path, source.module.config
     at = path / TOKENIZER
     known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
     most = getattr(config, "max_position_embeddings", None) or 512
     ids = _tokens(path, known, text, most)
     assert known is not None
     kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL]
-    numbers = range(config.vocab_size if type(source.transformers_model).__name__.endswith(LANGUAGE) else 0)
+    numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE) else 0)
     words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
     labels = [known.word(n).strip() or known.names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
-    subject = module_subject(source.transformers_model, (), given, labels=labels, classes=words, kept=kept)
-    return replace(subject, name=path.name)
+    options: dict[str, Any] = {"labels": labels, "classes": words, "kept": kept, "forward": source.forward}
+    return replace(module_subject(source.module, (), given, **options), name=path.name)
 
 
 def find_target(subject: Subject, target: str | int | None) -> int | None:

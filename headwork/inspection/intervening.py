@@ -15,7 +15,14 @@ from torch import Tensor, nn
 
 from headwork.construct import Construction
 from headwork.errors import InputError, sizes_in_words
-from headwork.inspection.attention import Collector, attention_of, lies_in, run_watched
+from headwork.inspection.attention import (
+    LIMIT,
+    AttentionRecord,
+    Collector,
+    attention_of,
+    lies_in,
+    run_watched,
+)
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.watching import DetectedAttention
 
@@ -143,7 +150,7 @@ class HeadEditor(Collector):
     def on_attention(self, detected: DetectedAttention) -> Tensor | None:
         call = self.calls.get(detected.path, 0)
         self.calls[detected.path] = call + 1
-        wanted = [pair for path, pair in self.changes.items() if lies_in(detected.path, path)]
+        wanted = self.wanted(detected.path, call)
         if not wanted:
             return None
         where = f"intervene: the attention at '{detected.path}'"
@@ -165,6 +172,47 @@ class HeadEditor(Collector):
             new = new if change.kind == "output" else new.to(value) @ value[:, heads]
             output[:, heads] = new.to(output)
         return output
+
+    def wanted(self, path: str, call: int) -> list[tuple[Heads, Source]]:
+        """What becomes of the attention at a path, in one of its calls."""
+        return [pair for wanted, pair in self.changes.items() if lies_in(path, wanted)]
+
+
+class ChangedForward:
+    """The forward pass of a module with heads changed, by path and call; ``records`` are of its first pass.
+
+    What is recorded of a changed head are its own weights, which were not used.
+    """
+
+    def __init__(self, module: nn.Module, changes: Mapping[tuple[str, int], list[Heads]]) -> None:
+        self.module, self.changes = module, changes
+        self.records: list[AttentionRecord] | None = None
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        if not self.changes and self.records is not None:
+            return self.module(*inputs, **kwargs)
+        editor = CallEditor(self.changes)
+        output = run_watched(self.module, inputs, kwargs, editor, stepwise=True)
+        if self.records is None:
+            editor.seen.check()
+            self.records = editor.seen.records
+        return output
+
+
+class CallEditor(HeadEditor):
+    """Replaces the outputs of heads in single calls, and keeps all weights."""
+
+    def __init__(self, by_call: Mapping[tuple[str, int], list[Heads]]) -> None:
+        super().__init__({})
+        self.by_call, self.seen = by_call, Collector(None, (), LIMIT)
+
+    def on_attention(self, detected: DetectedAttention) -> Tensor | None:
+        self.seen.on_write = self.on_write
+        self.seen.on_attention(detected)
+        return super().on_attention(detected)
+
+    def wanted(self, path: str, call: int) -> list[tuple[Heads, Source]]:
+        return [(change, {}) for change in self.by_call.get((path, call), ())]
 
 
 def _new_weights(kind: str, old: Tensor, where: str) -> Tensor:

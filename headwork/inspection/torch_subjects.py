@@ -1,21 +1,15 @@
 """Any torch module on one input as a ``Subject``: its attentions are found by ``attention_of``."""
 
 import inspect as signatures
-import os
-import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwork.checkpoint_files import PARAMETERS, refuse_pickles
-from headwork.errors import InputError, cut, sizes_in_words
+from headwork.errors import InputError, sizes_in_words
 from headwork.inspection.attention import attention_of
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.subjects import Array, Layer, Subject, as_pixels, cells
@@ -34,11 +28,12 @@ def module_subject(
     classes: Sequence[str] | None = None,
     hidden: float = 0,
     kept: Sequence[int] = (),
+    forward: Callable[..., Any] | None = None,
 ) -> Subject:
     """A module whose first tensor is an image (1, channel, height, width), tokens or vectors (1, token, ...).
 
     ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
-    ``kept`` tokens are never hidden.
+    ``kept`` tokens are never hidden. ``forward`` runs the module in its stead.
     """
     every: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
     at = _find_tensor(every)
@@ -85,7 +80,7 @@ def module_subject(
         ]
 
     parts = tuple(i for i in range(first, first + number) if i not in kept)
-    run = _Call(module, every, at, hidden, grid, number, [i - first for i in parts])
+    run = _Call(module, every, at, hidden, grid, number, [i - first for i in parts], forward or module)
     known = classes or _classes(module, output.shape[-1]) if logits else ()
     return Subject(
         name=type(module).__name__,
@@ -128,6 +123,7 @@ class _Call:
     grid: tuple[int, int] | None
     count: int
     parts: Sequence[int]  # which of so many can be hidden
+    forward: Callable[..., Any]  # what runs the module: it, or what changes it on the way
 
     @property
     def masked(self) -> bool:
@@ -154,7 +150,7 @@ class _Call:
         inputs = [value for at, value in values.items() if isinstance(at, int)]
         named = {at: value for at, value in values.items() if isinstance(at, str)}
         with evaluating(self.module):
-            return np.asarray(_read(self.module(*inputs, **named))[0].float().cpu().numpy())
+            return np.asarray(_read(self.forward(*inputs, **named))[0].float().cpu().numpy())
 
     def _everywhere(self, gone: Tensor, whole: Tensor) -> Tensor:
         """What is hidden, as the input is laid out."""
@@ -200,37 +196,3 @@ def _patches(size: Sequence[int], count: int) -> tuple[tuple[int, int], int]:
         if height % patch == 0 == width % patch and rows * columns > 1 and 0 <= before <= MAX_FIRST:
             return (rows, columns), before
     return (min(CELLS, height), min(CELLS, width)), 0
-
-
-# --- folders of the transformers library that our own reader does not know ----------------------------
-HEADS = {
-    "LMHeadModel": "AutoModelForCausalLM",
-    "ForCausalLM": "AutoModelForCausalLM",
-    "ForSequenceClassification": "AutoModelForSequenceClassification",
-}
-
-
-def library_model(path: Path, settings: Mapping[str, Any]) -> nn.Module | None:
-    """The text model of a folder by the library itself: safetensors alone, no code of the folder.
-
-    None where it is another kind of model, or the library is not installed.
-    """
-    names = settings.get("architectures")
-    name = str(names[0]) if isinstance(names, list) and names else ""
-    kinds = [kind for end, kind in HEADS.items() if name.endswith(end)]
-    if not kinds or find_spec("transformers") is None:
-        return None
-    refuse_pickles(path, (PARAMETERS,))
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
-        warnings.simplefilter("ignore")
-        import transformers
-
-        try:
-            model: nn.Module = getattr(transformers, kinds[0]).from_pretrained(
-                path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
-            )
-        except Exception as error:  # the library raises nearly anything
-            raise InputError(
-                f"{path}: the transformers library cannot read it: {cut(str(error), 300)}"
-            ) from None
-    return model.eval()

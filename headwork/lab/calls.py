@@ -78,13 +78,18 @@ def answer_text(name: str, request: str) -> str:
 @call
 def capabilities() -> dict[str, Any]:
     """What is there: the version, the calls, the formats, and what needs more than the core."""
+    return capabilities_with(lambda package: find_spec(package) is not None)
+
+
+def capabilities_with(has: Callable[[str], bool]) -> dict[str, Any]:
+    """The same where ``has`` says which packages there are."""
     return {
         "version": __version__,
         "calls": list(CALLS),
-        "formats": [name for name in format_names() if name != "pdf" or find_spec("typst")],
+        "formats": [name for name in format_names() if name != "pdf" or has("typst")],
         "first": FIRST,
-        "plots": find_spec("matplotlib") is not None,
-        "torch": find_spec("torch") is not None,
+        "plots": has("matplotlib"),
+        "torch": has("torch"),
         "missing": {"gradient x attention": inside.MISSING},
     }
 

@@ -29,6 +29,14 @@ TESTED = (
     "average."
 )
 MISSING = "Gradient x attention needs torch, which is not used here: headwork inspect shows it."
+UNCHANGED = "Gradient x attention is worked out with all heads as they are: undo the changes."
+FOREIGN = "foreign "  # begins the names of models of other libraries (lab/foreign.py)
+WORK = 10**9  # multiplications in one call, roughly, that relevance takes: a parameter and a token each
+EXAMPLE = "The cat sat on the mat because it was tired."
+IN_ONE_PIECE = (
+    "This model is run by torch in one piece, and its single numbers are not recorded, so there is no way "
+    "down here. The models of the package, runs, and every BERT and ViT have it."
+)
 
 
 def percent(share: float) -> str:
@@ -62,8 +70,9 @@ def _looked(model: str, given: str, changes: str) -> "Looked":
 
 
 def _query(looked: "Looked", text: str) -> int | None:
-    """A token by its number; ``all`` is the mean of all of them."""
-    return None if text == "all" else _number(text, len(looked.subject.labels), "token")
+    """A token by its number; ``all`` is the mean of all of them, ``last`` the last one."""
+    count = len(looked.subject.labels)
+    return None if text == "all" else count - 1 if text == "last" else _number(text, count, "token")
 
 
 def _number(text: str, most: int, name: str) -> int:
@@ -76,6 +85,7 @@ def _number(text: str, most: int, name: str) -> int:
 @call
 def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
+    from headwork.lab.foreign import foreign_models
     from headwork.lab.sources import RUN, find_source, run_names
     from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
 
@@ -91,7 +101,8 @@ def models() -> dict[str, Any]:
         ]
         accuracy = f"test accuracy {Result.read(TRAINED / name).test_accuracy:.1%}"
         listed.append({**about, "about": f"{about['about']}, {accuracy}", "images": images})
-    return {"models": listed, "runs": [f"{RUN}{name}" for name in run_names()]}
+    foreign = [{"name": n, "title": f.title, "missing": f.missing} for n, f in foreign_models().items()]
+    return {"models": listed, "runs": [f"{RUN}{name}" for name in run_names()], "foreign": foreign}
 
 
 @call
@@ -106,24 +117,60 @@ def _about(name: str) -> dict[str, Any]:
     from headwork.lab.sources import RUN, find_source
 
     source = find_source(name)
-    config = source.model.config
-    own = name.removeprefix(RUN) if name.startswith(RUN) else "Your model"
-    title, hint = TITLES.get(name, (own, "draw, or open a picture"))
-    size = getattr(config, "image_size", 0)
-    count = sum(values.size for values in source.model.model.parameters.values())
+    images = source.input_kind == "images"
+    channels, size = source.image_shape if images else (0, 0)
+    shape = _module_shape(name) if source.module is not None else _own_shape(source)
+    begins = next((start for start in (RUN, FOREIGN) if name.startswith(start)), None)
+    hint = "open a picture, or draw" if channels > 1 else "draw, or open a picture"
+    title, hint = TITLES.get(name, (name.removeprefix(begins) if begins else "Your model", hint))
+    count = shape.pop("parameters")
     return {
         "name": name,
         "title": title,
         "hint": hint,
-        "about": f"{config.depth} blocks of {config.heads} heads, {count:,} parameters",
+        "about": f"{shape['blocks']} blocks of {shape['heads']} heads, {count:,} parameters",
         "takes": source.input_kind,
-        "query": "0" if getattr(config, "pooling", "") in ("class token", "first") else "all",
+        "example": EXAMPLE if begins == FOREIGN else "",
+        "size": size,
+        "channels": channels,
+        "drawn": size * FINER.get(name, 1),
+        "no_descent": "",
+        **shape,
+    }
+
+
+def _own_shape(source: Any) -> dict[str, Any]:
+    """Blocks, heads, patches per side, and the token that looks at first."""
+    config = source.model.config
+    first = getattr(config, "pooling", "") in ("class token", "first")
+    return {
         "blocks": config.depth,
         "heads": config.heads,
-        "size": size,
-        "channels": getattr(config, "channels", 0),
-        "drawn": size * FINER.get(name, 1),
-        "grid": size // config.patch_size if size else 0,
+        "grid": config.image_size // config.patch_size if source.input_kind == "images" else 0,
+        "query": "0" if first else "last" if source.model.definition.slug == "language" else "all",
+        "parameters": sum(values.size for values in source.model.model.parameters.values()),
+    }
+
+
+def _module_shape(name: str) -> dict[str, Any]:
+    """The same of a torch module, which shows it on an example."""
+    from headwork.lab.sources import find_source
+
+    source = find_source(name)
+    channels, size = source.image_shape
+    images = source.input_kind == "images"
+    looked = _looked(name, _b64(np.full((channels, size, size), 128)) if images else EXAMPLE, "")
+    grid, query = looked.subject.grid, looked.subject.query
+    if grid and grid[0] != grid[1]:
+        raise InputError(f"Its {grid[0]} x {grid[1]} patches are no square, which is what this room shows.")
+    last = query == len(looked.subject.labels) - 1
+    return {
+        "blocks": len(looked.weights),
+        "heads": looked.heads,
+        "grid": grid[0] if grid else 0,
+        "query": "all" if query is None else "last" if last and not images else str(query),
+        "parameters": looked.parameters,
+        "no_descent": IN_ONE_PIECE,
     }
 
 
@@ -173,6 +220,7 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
             "classes": [],
             "sentence": "This model has no classes, only a vector per token.",
             "effect": "",
+            "start": ",".join("0" * (1 + looked.logits.ndim)),
         }
     now, names = looked.probabilities, looked.subject.classes
     old = _looked(model, given, "").probabilities if looked.changes else now
@@ -189,7 +237,9 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
         )
         verdict = "the prediction stays" if was == best else f"the prediction becomes {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
-    step = (0, len(looked.subject.labels) - 1) if looked.source.model.definition.slug == "language" else (0,)
+    own = looked.source.model
+    language = own is not None and own.definition.slug == "language"
+    step = (0, len(looked.subject.labels) - 1) if language else (0,)
     shown = [
         {
             "name": names[i],
@@ -201,7 +251,12 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
         }
         for i in (range(len(names)) if len(names) <= MOST_CLASSES else order[: MOST_CLASSES // 2].tolist())
     ]
-    return {"classes": shown, "sentence": sentence, "effect": effect}
+    return {
+        "classes": shown,
+        "sentence": sentence,
+        "effect": effect,
+        "start": ",".join(map(str, (*step, best))),
+    }
 
 
 @call
@@ -237,7 +292,10 @@ def descend(model: str, given: str, changes: str, path: str, index: str) -> dict
     """One number of the model as a line of arithmetic, and the numbers that it comes from."""
     from headwork.lab.descent import line
 
-    return line(_looked(model, given, changes), path, index)
+    looked = _looked(model, given, changes)
+    if looked.source.model is None:
+        raise InputError(IN_ONE_PIECE)
+    return line(looked, path, index)
 
 
 # --- which patches it rests on ------------------------------------------------------------------------------
@@ -254,14 +312,15 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
 
     Until ``done`` is 1, ask again.
     """
-    from headwork.inspection.relevance import HOW, RANDOM_ORDERS, curve_sizes, trust
+    from headwork.inspection.relevance import GRADIENT, HOW, RANDOM_ORDERS, curve_sizes, trust
     from headwork.inspection.relevance import relevance as methods_of
     from headwork.lab.looking import NotYet
 
     patient = _patient(model, given, changes)
     subject, count = patient.subject, len(patient.subject.parts)
     whole = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
-    patient.left = PASSES
+    looked = _looked(model, given, changes)
+    patient.left = max(1, min(PASSES, WORK // (looked.parameters * len(subject.labels))))
     try:
         methods = methods_of(subject)
         trusts = trust(subject, methods)
@@ -282,9 +341,10 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
                 "verdict": trusts[name].verdict,
                 "good": good.get(trusts[name].verdict, "open"),
                 "evidence": trusts[name].evidence,
-                "top": "; ".join(_looked(model, given, changes).place(subject.parts[i]) for i in best),
+                "top": "; ".join(looked.place(subject.parts[i]) for i in best),
             }
         )
     explained = "the vector" if subject.explained is None else subject.classes[subject.explained]
     words = f"What speaks for {explained}: amber, and against it: blue. {subject.hidden_as}"
-    return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, MISSING]}
+    missing = MISSING if looked.source.module is None else UNCHANGED
+    return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, *[missing][GRADIENT in methods :]]}

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.folder_subjects import Source, text_of
-from headwork.inspection.subjects import WEIGHTS, OwnModel, Subject
+from headwork.inspection.subjects import WEIGHTS, Layer, OwnModel, Subject
 from headwork.inspection.tracing import trace
 from headwork.lab.pictures import MAX_SIDE, WIDEST, decoded, prepared
 from headwork.lab.sources import check_size, find_source
@@ -28,6 +28,7 @@ from headwork.readings import Trace
 
 Array = NDArray[Any]
 KEPT = 4  # pictures, with all that is known of them
+MAX_LETTERS = 2000  # of a text, for a torch module
 
 
 # --- changes of heads -----------------------------------------------------------------------------------
@@ -55,10 +56,10 @@ class HeadChange:
         return f"head {self.head} of block {self.block} {KINDS[self.kind][0]}"
 
 
-def read_changes(text: str) -> tuple[HeadChange, ...]:
+def read_changes(text: str, blocks: int, heads: int) -> tuple[HeadChange, ...]:
     """Changes as the page writes them.
 
-    >>> read_changes("3.2 off; 0.1 uniform")
+    >>> read_changes("3.2 off; 0.1 uniform", blocks=6, heads=4)
     (HeadChange(block=3, head=2, kind='off'), HeadChange(block=0, head=1, kind='uniform'))
     """
     changes: dict[tuple[int, int], HeadChange] = {}
@@ -69,6 +70,11 @@ def read_changes(text: str) -> tuple[HeadChange, ...]:
         if match[3] not in KINDS:
             raise unknown("change of a head", match[3], KINDS)
         block, head = int(match[1]), int(match[2])
+        if block >= blocks or head >= heads:
+            raise InputError(
+                f"There is no head {head} of block {block}: blocks are 0 to {blocks - 1}, heads 0 to "
+                f"{heads - 1}."
+            )
         changes[block, head] = HeadChange(block, head, match[3])
     return tuple(changes.values())
 
@@ -130,6 +136,20 @@ class Looked:
     logits: Array
     weights: dict[str, Array]
     remarks: tuple[str, ...] = ()
+    paths: tuple[tuple[str, int], ...] = ()  # of a module: where the attention of each block is, and its call
+
+    @property
+    def heads(self) -> int:
+        """The heads of a block."""
+        return len(self.weights["block 0"])
+
+    @cached_property
+    def parameters(self) -> int:
+        """How many numbers the model was trained to have."""
+        own, module = self.source.model, self.source.module
+        if own is None:
+            return sum(values.numel() for values in module.parameters())
+        return sum(values.size for values in own.model.parameters.values())
 
     @cached_property
     def probabilities(self) -> Array:
@@ -149,12 +169,17 @@ class Looked:
         if not self.subject.grid:
             return f"“{label}”"
         row, _, column = label.partition(", ")
-        return f"row {row}, column {column}" if token >= self.before else f"the {label}"
+        first = label if label.startswith("token") else f"the {label}"
+        return f"row {row}, column {column}" if token >= self.before else first
 
     @cached_property
     def output_step(self) -> str:
-        """The path of the logits."""
-        return str(self.source.model.definition.steps(self.source.model.config)[-1].name)
+        """The path of the logits; none of a module, whose steps have no names."""
+        return (
+            ""
+            if self.source.model is None
+            else str(self.source.model.definition.steps(self.source.model.config)[-1].name)
+        )
 
     def leads_to_input(self, cell: Cell) -> bool:
         """Whether what was given, and not only parameters, is behind a cell."""
@@ -213,18 +238,20 @@ def look_at(model: str, picture: str, changes: str = "") -> Looked:
     source = find_source(model)
     if source.input_kind != "images":
         raise InputError(f"{model} takes texts.")
-    config = source.model.config
+    channels, size = source.image_shape
     data = decoded(picture, "the picture", 3 * MAX_SIDE**2)
-    side = math.isqrt(len(data) // config.channels)
-    if not data or config.channels * side**2 != len(data) or side < config.image_size:
+    side = math.isqrt(len(data) // channels)
+    if not data or channels * side**2 != len(data) or side < size:
         raise InputError(
-            f"A picture of {len(data):,} bytes. Expected {config.channels} x {config.image_size} x "
-            f"{config.image_size}, or a larger square."
+            f"A picture of {len(data):,} bytes. Expected {channels} x {size} x {size}, or a larger square."
         )
     remarks: list[str] = []
-    pixels = np.frombuffer(data, np.uint8).reshape(config.channels, side, side)
-    if side > config.image_size:
-        pixels, remarks = prepared(pixels, config.image_size, WIDEST.get(model))
+    pixels = np.frombuffer(data, np.uint8).reshape(channels, side, side)
+    if side > size:
+        pixels, remarks = prepared(pixels, size, WIDEST.get(model))
+    if source.module is not None:
+        before = look_at(model, picture) if changes else None
+        return _looked_at_module(source, changes, lambda changed: changed.subject(pixels), remarks, before)
     return _looked(source, changes, lambda changed: changed.subject(pixels), remarks)
 
 
@@ -234,20 +261,18 @@ def look_at_text(model: str, text: str, changes: str = "") -> Looked:
     source = find_source(model)
     if source.input_kind != "texts":
         raise InputError(f"{model} takes pictures.")
+    if source.module is not None:
+        if len(text) > MAX_LETTERS:
+            raise TooLarge(f"A text of {len(text):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
+        before = look_at_text(model, text) if changes else None
+        return _looked_at_module(source, changes, lambda changed: text_of(changed, text), [], before)
     return _looked(source, changes, lambda changed: text_of(changed, text), [])
 
 
 def _looked(
     source: Source, changes: str, subject_of: Callable[[Source], Subject], remarks: list[str]
 ) -> Looked:
-    chosen = read_changes(changes)
-    config = source.model.config
-    for change in chosen:
-        if change.block >= config.depth or change.head >= config.heads:
-            raise InputError(
-                f"There is no head {change.head} of block {change.block}: blocks are 0 to "
-                f"{config.depth - 1}, heads 0 to {config.heads - 1}."
-            )
+    chosen = read_changes(changes, source.model.config.depth, source.model.config.heads)
     model = ChangedModel(source.model, chosen)
     subject = subject_of(replace(source, model=model))
     check_size(source, len(subject.labels))
@@ -263,6 +288,60 @@ def _looked(
     if not kept:
         raise InputError("This model has no softmax attention whose weights could be shown.")
     return Looked(source, subject, dict(subject.inputs), chosen, output, kept, tuple(remarks))
+
+
+def _looked_at_module(
+    source: Source,
+    changes: str,
+    subject_of: Callable[[Source], Subject],
+    remarks: list[str],
+    before: Looked | None,
+) -> Looked:
+    """The same of a torch module: its blocks are the attentions between the tokens of its input, in order.
+
+    ``before`` is the module without the changes, which says where its heads are.
+    """
+    from headwork.inspection.intervening import ChangedForward, head
+
+    chosen = read_changes(changes, len(before.weights), before.heads) if before else ()
+    by_call: dict[tuple[str, int], list[Any]] = {}
+    for change in chosen:
+        assert before is not None
+        made = head(change.head)
+        kinds: dict[str, Any] = {"off": made.off, "uniform": made.uniform}
+        count = len(before.subject.labels)
+        found = (
+            kinds[change.kind]() if change.kind in kinds else made.fixed(built_weights(change.kind, count))
+        )
+        by_call.setdefault(before.paths[change.block], []).append(found)
+    forward = ChangedForward(source.module, by_call)
+    subject = subject_of(replace(source, forward=forward))
+    logits, records = subject.output, forward.records or []
+    square = [
+        r for r in records if r.weights.shape[::2] == (1, len(subject.labels)) == (1, r.weights.shape[3])
+    ]
+    heads = [record.weights.shape[1] for record in square]
+    shown = [r for r in square if r.weights.shape[1] == max(heads, key=heads.count)]
+    if not shown:
+        reasons = "; ".join(subject.remarks)
+        raise InputError(f"No attention between the tokens of its input was found. {reasons}.")
+    arrays = [record.weights[0].float().cpu().numpy().copy() for record in shown]
+    for change in chosen:
+        own = arrays[change.block]
+        own[change.head] = new_weights(change.kind, own[None, change.head])[0]
+    weights = {f"block {number}": array for number, array in enumerate(arrays)}
+    if before is not None:
+        layers = [Layer(path, array) for path, array in weights.items()]
+        read_at = {0: "first", len(subject.labels) - 1: "last"}.get(before.subject.query or 0, "mean")
+        read_at = "mean" if before.subject.query is None else read_at
+        subject = replace(subject, attend=lambda _: layers, output_token=read_at)
+    if len(shown) < len(square):
+        remarks = [
+            *remarks,
+            f"{len(square) - len(shown)} attentions with other numbers of heads are not shown",
+        ]
+    paths = tuple((record.path, record.call) for record in shown)
+    return Looked(source, subject, {}, chosen, logits, weights, (*remarks, *subject.remarks), paths)
 
 
 # --- the rest takes many passes: a few at a time -----------------------------------------------------------

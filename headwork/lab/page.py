@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from headwork.documents.templates import read_asset, script_data
-from headwork.lab.calls import FIRST, answer, example_state, examples
+from headwork.lab.calls import FIRST, answer, capabilities_with, example_state, examples
 from headwork.lab.practising import FIRST_EXERCISE
 
 HERE = Path(__file__).parent / "page"
@@ -106,8 +106,10 @@ def precomputed_answers() -> dict[str, Any]:
         for index in (i for matrix in value["matrices"] for row in matrix["index"] for i in row):
             request = {"state": state, "path": value["path"], "index": index}
             known[f"cell first {value['path']} {index}"] = answer("cell", request)
-    listed = ("mechanisms", "problems", "capabilities", "models", "kinds")
-    known |= {name: answer(name, {}) for name in listed}
+    known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
+    # What this machine has, the page has not.
+    known["models"] |= {"runs": [], "foreign": []}
+    known["capabilities"] = capabilities_with(lambda package: False)
     known |= {key: answer(*asked) for key, asked in first_look().items()}
     known[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
     for slug in known["problems"]["titles"]:

@@ -27,6 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headwork.errors import InputError
 from headwork.lab.calls import CALLS, FIRST, answer, example_state
+from headwork.lab.inside import FOREIGN
 from headwork.lab.page import MAX_BODY, SERVED_POLICY, script, served_page, style
 
 BODY_SECONDS = 10  # for the whole of it
@@ -164,10 +165,15 @@ async def read_body(request: Request) -> bytes | None:
 
 
 class Worker:
-    """Works calls out in threads, and gives up those that take too long or whose clients have gone."""
+    """Works calls out in threads, and gives up those that take too long or whose clients have gone.
+
+    Models of other libraries have a thread of their own and no limit: they are slow, and nothing may break
+    off torch.
+    """
 
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="lab")
+        self.foreign = ThreadPoolExecutor(1, thread_name_prefix="lab-foreign")
 
     async def work(self, request: Request, name: str, data: Any) -> dict[str, Any] | None:
         """The answer, or None where the client went away before it."""
@@ -182,14 +188,16 @@ class Worker:
             finally:
                 started.clear()
 
-        waiting = asyncio.wrap_future(future := self.pool.submit(call))
+        pool = self.foreign if _is_foreign(data) else self.pool
+        waiting = asyncio.wrap_future(future := pool.submit(call))
         gone = asyncio.ensure_future(_gone(request))
         try:
             both: set[asyncio.Future[Any]] = {waiting, gone}
-            await asyncio.wait(both, timeout=CALL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            limit = CALL_SECONDS if pool is self.pool else None
+            await asyncio.wait(both, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
-            if not future.cancel():
+            if not future.cancel() and pool is self.pool:
                 for thread in started:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(
                         ctypes.c_ulong(thread), ctypes.py_object(GivenUp)
@@ -198,6 +206,12 @@ class Worker:
             return None if gone.done() else {"error": {"message": words, "kind": "too large"}}
         finally:
             gone.cancel()
+
+
+def _is_foreign(data: Any) -> bool:
+    """Whether a request names a model of another library."""
+    names = (data.get("model"), data.get("name")) if isinstance(data, dict) else ()
+    return any(isinstance(name, str) and name.startswith(FOREIGN) for name in names)
 
 
 async def _gone(request: Request) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
 from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.folder_subjects import PREPROCESSOR, Source, open_source
+from headwork.lab.foreign import open_foreign
+from headwork.lab.inside import FOREIGN
 from headwork.lab.pictures import MAX_SIDE, decoded
 from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
 
@@ -41,9 +43,11 @@ def _run(name: str, _written: int) -> Source:
 
 
 def find_source(name: str) -> Source:
-    """A model of the package, a run of this machine, or one that was opened; never a path."""
+    """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
     if name in TRAINED_NAMES:
         return _packaged(name)
+    if name.startswith(FOREIGN):
+        return open_foreign(name)
     if name in OPENED:
         return OPENED[name]
     if name.removeprefix(RUN) in run_names() and name.startswith(RUN):
@@ -95,16 +99,18 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
 
 def check_shown(source: Source) -> None:
     """Refuse a model that this room cannot show."""
-    config: Any = source.model.config if source.model is not None else None
-    if source.input_kind not in ("images", "texts") or config is None:
+    if source.input_kind not in ("images", "texts"):
         raise InputError("This room shows classifiers of images and of texts. Use: headwork inspect FOLDER")
+    size = source.image_shape[1] if source.input_kind == "images" else 0
+    if size > MAX_SIDE:
+        raise TooLarge(f"Images of {size} pixels; here at most {MAX_SIDE}. Use: headwork inspect FOLDER")
+    if source.model is None:
+        return
+    config: Any = source.model.config
     of_patches = source.input_kind == "texts" or hasattr(config, "patch_size")
     if not of_patches or not hasattr(config, "heads") or getattr(config, "attention", "") == "linear":
         name = source.model.definition.name
         raise InputError(f"This {name} has no attention weights to look at. Choose a transformer.")
-    size = getattr(config, "image_size", 0)
-    if size > MAX_SIDE:
-        raise TooLarge(f"Images of {size} pixels; here at most {MAX_SIDE}. Use: headwork inspect FOLDER")
     check_size(source, (size // config.patch_size) ** 2 + 1 if size else 1)
 
 

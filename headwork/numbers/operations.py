@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ Index = tuple[int, ...]
 Axes = int | tuple[int, ...]
 Compute = Callable[..., Any]
 PYTHONS_ERF = np.frompyfunc(math.erf, 1, 1)
+ERF_LIMIT, ERF_STEPS = 4, 4096  # beyond 4 it is 1 in single precision; so many values between whole numbers
 MIXED_OPERANDS = ("masked_fill", "lookup", "gather")  # the second operand only says which cells
 
 
@@ -71,6 +73,30 @@ def compute(name: str, arrays: Sequence[NDArray[Any]], options: Mapping[str, Any
         return np.asarray(rule.decimal(*arrays, **options))
     with np.errstate(all="ignore"):
         return np.asarray(rule.decimal(*arrays, **options))
+
+
+def erf(x: NDArray[Any]) -> NDArray[Any]:
+    """The error function: Python's own, right to the last bit; of single precision, between its values.
+
+    A model asks for millions of them. Values 1/4096 apart give it to 1e-8, which single precision can hardly
+    tell from right, much faster.
+
+    >>> erf(np.array([0.5, -9], np.float32)).tolist() == np.float32([math.erf(0.5), -1]).tolist()
+    True
+    """
+    if x.dtype != np.float32:
+        return np.asarray(PYTHONS_ERF(x), x.dtype)
+    values, slopes = _erf_table()
+    at = np.fmin(np.abs(x, dtype=np.float64), ERF_LIMIT) * ERF_STEPS
+    whole = at.astype(np.intp)
+    found = np.copysign(values[whole] + (at - whole) * slopes[whole], x)
+    return np.where(np.isnan(x), x, found).astype(np.float32)
+
+
+@cache
+def _erf_table() -> tuple[NDArray[Any], NDArray[Any]]:
+    values = np.array([math.erf(i / ERF_STEPS) for i in range(ERF_LIMIT * ERF_STEPS + 2)])
+    return values[:-1], np.diff(values)
 
 
 def map_cells(function: Callable[[Any], Any], array: NDArray[Any]) -> NDArray[Any]:
@@ -341,8 +367,7 @@ OPERATIONS: dict[str, Rule] = {
     "tanh": _cellwise("tanh", np.tanh, "tanh"),
     "sin": _cellwise("sin", np.sin, "sin"),
     "cos": _cellwise("cos", np.cos, "cos"),
-    # Python's own erf is right to the last bit, and at 0.1 us per cell little beside the products around it.
-    "erf": _cellwise("erf", lambda x: np.asarray(PYTHONS_ERF(x), x.dtype), "erf"),
+    "erf": _cellwise("erf", erf, "erf"),
     "abs": _cellwise("abs", np.abs, "Abs"),
     "floor": _cellwise("floor", np.floor, "floor"),
     "sigmoid": Rule(lambda x: 1 / (1 + np.exp(-x)), _sigmoid_cell, _exactly("sigmoid")),

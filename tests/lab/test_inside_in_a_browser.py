@@ -309,22 +309,95 @@ def test_a_model_of_ones_own_and_a_hostile_one(opened: Any, served: Any, tmp_pat
     expect(page.locator(".problem-line")).to_contain_text("is a pickle")
 
 
-@pytest.mark.real("chromium", "playwright", "axe")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened: Any, served: Any, scheme: str, part: Any) -> None:
-    page = room(opened, served, color_scheme=scheme, bypass_csp=True)
-    page.locator(".classes button").nth(3).click()
-    page.locator(".terms").first.wait_for()
+# --- a text -----------------------------------------------------------------------------------------------
+def text_room(opened: Any, served: Any, folder: Path, **more: Any) -> Any:
+    page = room(opened, served, **more)
+    page.locator("input[multiple]").set_input_files(folder)
+    page.get_by_label("Text", exact=True).fill("a fine film")
+    page.locator(".text-view button").first.wait_for()
+    settled(page)
+    return page
+
+
+LINES = """() => {
+  const view = document.querySelector(".text-view");
+  const box = view.getBoundingClientRect();
+  const [from, to] = [...view.querySelectorAll(".column")].map((column) => [...column.children].map((one) => {
+    const own = one.getBoundingClientRect();
+    const y = (own.top + own.bottom) / 2 - box.top;
+    const [left, right] = [own.left - box.left, own.right - box.left];
+    return { left, right, y, tint: one.style.getPropertyValue("--tint"), text: one.textContent };
+  }));
+  const lines = [...view.querySelectorAll("line")].map((line) => Object.fromEntries(
+    ["x1", "y1", "x2", "y2", "stroke"].map((name) => [name, line.getAttribute(name)])));
+  return { from, to, lines };
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_text_has_its_tokens_tinted_and_lines_from_token_to_token(
+    opened: Any, served: Any, text_folder: Path, width: int
+) -> None:
+    page = text_room(opened, served, text_folder, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    looking = page.get_by_role("group", name="Tokens that look").get_by_role("button")
+    looking.nth(1).click()
+    expect(looking.nth(1)).to_have_attribute("aria-pressed", "true")
+    page.locator("button.head").nth(2).click()
+    expect(page.locator(".head-title")).to_have_text("Head 0 of block 1")
+    settled(page)
+    request = {"changes": "", "query": "1", "block": "1", "head": "0"}
+    model = page.evaluate("lab.room.model.name")
+    found = answer("head", {"model": model, "given": "a fine film", **request})
+    shown = page.evaluate(LINES)
+    tints = [f"#ffab00{byte:02x}" for byte in base64.b64decode(found["tints"])]
+    assert [one["tint"] for one in shown["to"]] == tints
+    assert [line["stroke"] for line in shown["lines"]] == tints
+    assert len(set(tints)) > 1
+    assert "film" in [one["text"] for one in shown["to"]]
+    for line, word in zip(shown["lines"], shown["to"], strict=True):
+        start = shown["from"][1]
+        ends = [start["right"], start["y"], word["left"], word["y"]]
+        assert all(
+            abs(float(line[name]) - end) < 1 for name, end in zip(("x1", "y1", "x2", "y2"), ends, strict=True)
+        )
+        assert float(line["x2"]) - float(line["x1"]) > 40
+    page.get_by_role("button", name="Back to all tokens").click()
+    expect(page.locator(".text-view line")).to_have_count(0)
     page.get_by_role("button", name="Work it out").click()
-    expect(page.locator(".map")).to_have_count(2, timeout=60_000)
-    page.evaluate(Path(part("axe")).read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
-    serious = [
-        (one["id"], [node["html"][:200] for node in one["nodes"]])
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    expect(page.locator(".map .tokens span").first).to_be_visible(timeout=60_000)
+    again = opened(page.url, width=width)
+    expect(again.get_by_label("Text", exact=True)).to_have_value("a fine film")
+    gone = opened(page.url.replace(model.replace(" ", "%20"), "own%200000"), width=width)
+    expect(gone.locator(".problem-line")).to_have_text(
+        "This model is no longer open. Choose its files again."
+    )
+    expect(gone.locator(".predicted .sentence")).to_contain_text("Prediction: 3")
+
+
+@pytest.mark.real("chromium", "playwright", "axe")
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(
+    opened: Any, served: Any, part: Any, text_folder: Path, scheme: str, width: int
+) -> None:
+    look = {"width": width, "color_scheme": scheme, "bypass_csp": True}
+    picture = room(opened, served, **look)
+    picture.get_by_role("button", name="Switch it off").click()
+    picture.locator(".classes button").nth(3).click()
+    picture.locator(".terms").first.wait_for()
+    text = text_room(opened, served, text_folder, **look)
+    for page in (picture, text):
+        page.get_by_role("button", name="Work it out").click()
+        expect(page.locator(".map")).to_have_count(2, timeout=60_000)
+        page.evaluate(Path(part("axe")).read_text(encoding="utf-8"))
+        found = page.evaluate("axe.run()")["violations"]
+        serious = [
+            (one["id"], [node["html"][:200] for node in one["nodes"]])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
 
 
 def test_from_the_start_page_to_a_heads_patches(opened: Any, served: Any) -> None:

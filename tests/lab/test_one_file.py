@@ -6,11 +6,11 @@ import base64
 import contextlib
 import json
 import os
-import random
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headwork.training.folders
@@ -64,6 +64,22 @@ def test_it_is_small_and_its_policy_names_no_network(one_file: Path) -> None:
     assert directives["default-src"] == directives["connect-src"] == "'none'"
     assert re.fullmatch(r"'sha256-[\w+/=]+' blob: 'wasm-unsafe-eval'", directives["script-src"])
     assert "http" not in policy[1]
+
+
+ANEW = """async (name) => {
+  const { precomputed } = lab.backend;
+  const known = precomputed[name];
+  delete precomputed[name];
+  try { return await lab.backend.call(name, {}); } finally { precomputed[name] = known; }
+}"""
+
+
+def test_it_promises_nothing_that_only_this_machine_has(inside: Any) -> None:
+    written = call(inside, "capabilities")
+    assert written == inside.evaluate(ANEW, "capabilities")
+    assert written["torch"] is False
+    models = call(inside, "models")
+    assert (models["runs"], models["foreign"]) == ([], [])
 
 
 def test_a_change_is_worked_out_inside_the_page(inside: Any) -> None:
@@ -238,37 +254,57 @@ def test_the_room_is_there_before_python_and_asks_for_nothing(browser: Any, one_
     page.close()
 
 
-def memory_of_children() -> int:
-    """Bytes of all processes below this one: the browser of the tests."""
+def memory_of_tab() -> int:
+    """Bytes of the largest renderer below this process: that of the page in which Python runs."""
     parents, sizes = {}, {}
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
             number = int(lines["Pid"])
-            parents[number], sizes[number] = int(lines["PPid"]), int(lines.get("RssAnon", "0 kB").split()[0])
+            parents[number] = int(lines["PPid"])
+            if b"--type=renderer" in (status.parent / "cmdline").read_bytes():
+                sizes[number] = 1024 * int(lines["RssAnon"].split()[0])
 
     def below(number: int) -> bool:
         return number == os.getpid() or (parents.get(number, 0) > 1 and below(parents[number]))
 
-    return 1024 * sum(size for number, size in sizes.items() if number != os.getpid() and below(number))
+    return max(size for number, size in sizes.items() if below(number))
+
+
+OBJECTS = "python.runPython('import gc; gc.collect(); len(gc.get_objects())')"
+PICTURE = """async (seed) => {
+  const { room } = lab;
+  let state = seed;
+  const next = () => { state = (state * 16807) % 2147483647; return (state / 2147483647) * 280; };
+  room.pad.clear(false);
+  room.pad.drawn = true;
+  for (let stroke = 0; stroke < 5; stroke += 1) room.pad.stroke([next(), next()], [next(), next()]);
+  const busy = () => room.looking.busy || room.looking.next || room.heading.busy;
+  while (busy()) await new Promise((done) => setTimeout(done, 5));
+  await room.descent.start(room.view.start);
+}"""
 
 
 @pytest.mark.soak
 def test_memory_stays_steady_over_two_hundred_pictures(inside: Any) -> None:
-    draw, session = random.Random(5), inside.context.new_cdp_session(inside)
-    heaps, sizes = [], []
-    for number in range(250):
-        dots = bytes(draw.choices((0, 255), k=112 * 112))
-        same = {"model": "fashion-mnist", "given": base64.b64encode(dots).decode(), "changes": ""}
-        call(inside, "look", **same, query="0")
-        call(inside, "descend", **same, path="scores", index="0,3")
+    """Drawn in the room, each with its heads and a line of the descent; sampled after collecting garbage."""
+    inside.goto(inside.url.split("#")[0] + "#/inside/fashion-mnist")
+    inside.locator(".head-words").filter(has_text="gives").wait_for()
+    session, worker = inside.context.new_cdp_session(inside), inside.workers[0]
+    session.send("Performance.enable")
+    counted, sizes = [], []
+    for number in range(300):
+        inside.evaluate(PICTURE, number + 1)
         if number % 50 == 49:
             session.send("HeapProfiler.collectGarbage")
-            heaps.append(inside.workers[0].evaluate("python._module.HEAP8.length"))
-            sizes.append(memory_of_children())
-    assert heaps[-1] == heaps[0], heaps
-    assert sizes[-1] - sizes[0] < 0.1 * sizes[0], sizes
-    print(heaps, sizes)
+            told = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+            sizes.append((told["JSHeapUsedSize"], told["Nodes"], memory_of_tab()))
+            memory = worker.evaluate("python._module.HEAP8.length")
+            counted.append((told["JSEventListeners"], memory, worker.evaluate(OBJECTS)))
+            print(*counted[-1], *sizes[-1], flush=True)
+    assert counted[1:] == counted[1:2] * 5, "listeners, bytes of Python's memory, its objects"
+    growth = np.array(sizes[1:]).max(0) / sizes[1]
+    assert (growth < (1.1, 1.03, 1.03)).all(), "heap of JavaScript, nodes, the process of the tab"
 
 
 def test_as_a_site_for_any_web_host(opened: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -361,9 +361,11 @@ def test_a_challenge_takes_any_matrix_and_says_whether_it_works(room: Any) -> No
 
 
 @pytest.mark.real("chromium", "playwright", "axe")
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_serious(room: Any, part: Any, dark: bool) -> None:
-    page = room("/self-attention/1/1", color_scheme="dark" if dark else "light", bypass_csp=True)
+def test_axe_finds_nothing_serious(room: Any, part: Any, dark: bool, width: int) -> None:
+    scheme = "dark" if dark else "light"
+    page = room("/self-attention/1/1", color_scheme=scheme, width=width, bypass_csp=True)
     paste(page, "query", "9 9; 9 9; 9 9")
     check(page)
     for words in ("Hand it in", "Your progress", "For teachers"):

@@ -50,10 +50,11 @@ class InsideRoom {
     this.effect = make("p.effect", { role: "status" });
     this.tokens = make("div.text-place");
     this.who = make("p.who");
+    this.notes = make("p.hint");
     return make("div.stage", {},
       make("section.given", { "aria-label": "The input" }, this.drawing, this.writing),
       make("section.predicted", { "aria-label": "The prediction" }, make("h2", {}, "Prediction"), this.sentence, this.classes, this.effect),
-      make("section.where", { "aria-label": "Where it looks" }, this.who, this.grid.root, this.tokens),
+      make("section.where", { "aria-label": "Where it looks" }, this.who, this.grid.root, this.notes, this.tokens),
       make("div.chosen", {}, this.detail.root, this.changing()));
   }
 
@@ -68,43 +69,65 @@ class InsideRoom {
 
   // --- which model, which picture ----------------------------------------------------------------------------------
   async open({ rest, more }) {
-    const { models = [], runs = [] } = await this.lab.once("models");
-    if (runs.includes(rest) && !this.own.some(({ name }) => name === rest)) {
-      const run = await this.lab.backend.call("model", { name: rest });
-      if (run.error) return this.complain(run.error.message);
-      this.own.push(run);
+    const opening = this.opening = {}; // of two, the one that was asked for last counts
+    const { models = [], runs = [], foreign = [] } = await this.lab.once("models");
+    let trouble = "";
+    if (rest && ![...models, ...this.own].some(({ name }) => name === rest)) {
+      this.about.textContent = "Opening the model …";
+      const found = await this.lab.backend.call("model", { name: rest });
+      if (found.error) [trouble, more] = [found.error.message, {}];
+      else this.own.push(found);
     }
+    if (this.opening !== opening) return null;
     const all = [...models, ...this.own];
-    const model = all.find((one) => one.name === rest) || all[0];
+    const model = all.find((one) => one.name === rest) || (trouble && this.model) || all[0];
     if (!model) return this.complain("No model is here.");
-    const options = [...all.map(({ name, title }) => [name, title]), ...runs.filter((name) => !all.some((one) => one.name === name)).map((name) => [name, name])];
-    this.models.replaceChildren(...options.map(([value, title]) => make("option", { value }, title)));
+    this.trouble = trouble;
+    this.list(all, runs, foreign);
     this.models.value = model.name;
     if (model !== this.model) this.use(model);
+    this.about.textContent = model.about;
     [this.block, this.head] = more.at ? more.at.split(".").map((part) => (part === "mean" ? part : Number(part))) : FIRST_HEAD;
     if (!(this.block < model.blocks)) this.block = 0;
     if (this.head !== "mean" && !(this.head < model.heads)) this.head = 0;
     this.query = more.query || model.query;
     this.changes = new Map((more.changes || "").split(";").map((part) => part.trim().split(" ")).filter((part) => part.length === 2));
-    if (model.takes === "texts") return this.picture(more.given || this.text.value || "");
+    if (model.takes === "texts") {
+      this.text.value = more.given || this.text.value || model.example;
+      return this.picture(this.text.value);
+    }
     if (more.given) this.pad.showSeen(more.given);
     else if (model.images) await this.example(model.images[0]);
     else this.pad.clear();
     return null;
   }
 
+  // The models by where they come from; what cannot be used says why.
+  list(all, runs, foreign) {
+    const titles = new Map(all.map(({ name, title }) => [name, title]));
+    const option = (value, title, missing = "") => make("option", { value, disabled: Boolean(missing) }, missing ? `${title} (${missing})` : titles.get(value) || title);
+    const elsewhere = [...runs, ...foreign.map(({ name }) => name)];
+    const groups = {
+      "Models": all.filter(({ name }) => !elsewhere.includes(name)).map(({ name, title }) => option(name, title)),
+      "Runs of this machine": runs.map((name) => option(name, name)),
+      "Models of other libraries": foreign.map(({ name, title, missing }) => option(name, title, missing)),
+    };
+    this.models.replaceChildren(...Object.entries(groups).filter(([, options]) => options.length).map(([label, options]) => make("optgroup", { label }, ...options)));
+  }
+
   use(model) {
     this.model = model;
     this.view = null;
-    this.about.textContent = model.about;
     const texts = model.takes === "texts";
     this.drawing.hidden = texts;
     this.writing.hidden = !texts;
     this.root.classList.toggle("of-text", texts);
     this.words = texts ? new TextView((token) => this.ask(token)) : null;
     this.tokens.replaceChildren(...(texts ? [this.words.root] : []));
+    this.notes.textContent = "";
     if (!texts) this.pad.use(model);
-    this.descent.use(texts);
+    this.descent.use(model);
+    this.relevance.outdated(true);
     this.grid.use(model);
     this.detail.use(model);
     this.images.replaceChildren(...(model.images || []).map((image) => make("button", { type: "button", title: `test image: ${image.label}`, "aria-label": `test image: ${image.label}`, onclick: () => { if (this.lab.canChange()) this.example(image); } },
@@ -182,13 +205,14 @@ class InsideRoom {
     clearTimeout(slow);
     if (!view || model !== this.model) return;
     if (view.error) return this.complain(view.error.message);
-    this.complain("");
+    this.complain(this.trouble);
+    this.trouble = "";
     this.view = view;
     this.shown = request;
     this.seenPicture = view.seen ? seenCanvas(view.seen, model.size, model.channels) : null;
     this.showPrediction(view);
     this.grid.show(view, this.seenPicture);
-    const usual = this.query === model.query ? null : make("button", { type: "button", onclick: () => this.ask(model.query) }, model.query === "all" ? "Back to all tokens" : "Back to the class token");
+    const usual = this.query === model.query ? null : make("button", { type: "button", onclick: () => this.ask(model.query) }, { all: "Back to all tokens", last: "Back to the last token" }[model.query] || "Back to the first token");
     this.who.replaceChildren(make("b", {}, `Where ${view.query} looks`), ": amber, strongest where it looks most. Each head has its own scale; the number is its largest weight. ", ...(usual ? [usual] : []));
     if (this.words) this.words.build(view.tokens);
     this.descent.outdated();
@@ -198,15 +222,15 @@ class InsideRoom {
   }
 
   classRow({ name, index }) {
-    return make("li", { name }, make("button", { type: "button", title: `How the logit of ${name} comes about`, onclick: () => this.descent.start(index) },
+    return make("li", { name }, make("button", { type: "button", disabled: Boolean(this.model.no_descent), title: `How the logit of ${name} comes about`, onclick: () => this.descent.start(index) },
       make("span.class-name", {}, name), make("span.share-bar", { "aria-hidden": "true" }, make("i"), make("u")), make("span.percent")));
   }
 
   showPrediction({ classes, sentence, effect, remarks }) {
     this.sentence.textContent = sentence;
     this.effect.textContent = effect;
-    this.remarks.textContent = remarks.join(" ");
-    const { size } = this.model;
+    const { size, takes } = this.model;
+    (takes === "texts" ? this.notes : this.remarks).textContent = remarks.join(" ");
     if (this.seenPicture) {
       Object.assign(this.seen, { width: size, height: size });
       this.seen.getContext("2d").drawImage(this.seenPicture, 0, 0);

@@ -2,6 +2,12 @@
 const AMBER = "#ffab00";
 const hex = (byte) => byte.toString(16).padStart(2, "0");
 
+// A word on a tint; on a strong one its letters are dark.
+function tint(element, byte) {
+  element.style.setProperty("--tint", AMBER + hex(byte));
+  element.classList.toggle("strong", byte > 96);
+}
+
 // The picture with each patch tinted; above it, where there is one, the class token as a strip.
 function drawTints(canvas, picture, tints, grid, before, colour = AMBER) {
   const cell = canvas.width / grid;
@@ -33,7 +39,8 @@ class HeadGrid {
   use(model) {
     this.model = model;
     this.buttons = [];
-    const rows = [make("div.head-row.titles", { "aria-hidden": "true" }, make("span"), ...Array.from({ length: model.heads }, (_, head) => make("span", {}, `head ${head}`)))];
+    const many = model.heads > 5;
+    const rows = [make("div.head-row.titles", { "aria-hidden": "true" }, make("span", {}, many ? "head" : ""), ...Array.from({ length: model.heads }, (_, head) => make("span", {}, many ? String(head) : `head ${head}`)))];
     for (let block = 0; block < model.blocks; block += 1) {
       const title = make("button.block", { type: "button", onclick: () => this.choose(block, "mean"), "aria-label": `block ${block}, mean of its heads` }, `block ${block}`);
       const row = make("div.head-row", {}, title);
@@ -47,6 +54,7 @@ class HeadGrid {
     }
     this.root.replaceChildren(...rows);
     this.root.style.setProperty("--heads", model.heads);
+    this.root.classList.toggle("many", many);
   }
 
   show(view, picture) {
@@ -131,7 +139,7 @@ class HeadDetail {
       put(make("span", { "aria-hidden": "true" }, String(row)), row + 3, 1);
       for (let column = 0; column < this.model.grid; column += 1) put(button(this.cells.length, "patch"), row + 3, column + 2);
     }
-    this.patches.replaceChildren(...first, this.picture, ...squares);
+    this.patches.replaceChildren(make("div.class-tokens", {}, ...first), this.picture, ...squares);
     if (!view.before) this.cells[0].tabIndex = 0;
   }
 
@@ -147,7 +155,7 @@ class HeadDetail {
     this.picture.getContext("2d").drawImage(picture, 0, 0);
     const tints = textToBytes(found.tints);
     this.cells.forEach((cell, token) => {
-      cell.style.setProperty("--tint", AMBER + hex(tints[token]));
+      tint(cell, tints[token]);
       if (token < view.before) cell.textContent = found.shares[token];
       else cell.setAttribute("aria-label", found.shares[token]);
       cell.title = found.shares[token];
@@ -198,11 +206,12 @@ class TextView {
     const box = this.root.getBoundingClientRect();
     const edge = (element, side) => { const own = element.getBoundingClientRect(); return [own[side] - box.left, (own.top + own.bottom) / 2 - box.top]; };
     const lines = [];
-    [...this.from.children].forEach((button, token) => { button.ariaPressed = String(String(token) === query); });
+    const looking = query === "last" ? this.from.children.length - 1 : query;
+    [...this.from.children].forEach((button, token) => { button.ariaPressed = String(String(token) === String(looking)); });
     [...this.to.children].forEach((word, token) => {
-      word.style.setProperty("--tint", AMBER + hex(bytes[token]));
+      tint(word, bytes[token]);
       word.title = shares[token];
-      for (const from of query === "all" ? [] : [this.from.children[query]]) {
+      for (const from of query === "all" ? [] : [this.from.children[looking]]) {
         const [[x1, y1], [x2, y2]] = [edge(from, "right"), edge(word, "left")];
         const line = document.createElementNS(this.lines.namespaceURI, "line");
         for (const [name, value] of Object.entries({ x1, y1, x2, y2, stroke: AMBER + hex(bytes[token]) })) line.setAttribute(name, value);

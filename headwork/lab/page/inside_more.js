@@ -6,22 +6,30 @@ class Descent {
     this.body = make("div.descent-body");
     this.list = make("ol.chain");
     this.state = make("p.hint");
-    const start = make("button", { type: "button", onclick: () => this.start(room.view?.classes.find(({ best }) => best)?.index) }, "Start at the predicted logit");
+    const start = make("button", { type: "button", onclick: () => this.start(room.view?.start) }, "Start at the predicted logit");
     this.follow = make("button", { type: "button", onclick: () => this.toEnd() });
     this.title = make("h2");
-    this.root = make("section.descent", { "aria-label": "Down to what was given" }, this.title,
-      make("p.hint", {}, "Every number is made of others: start at a logit, click a number in its line, and so on, down to the input or a trained parameter."),
-      make("p.pad-buttons", {}, start, this.follow), this.state, this.list, this.body);
+    this.hint = make("p.hint");
+    this.first = start;
+    this.buttons = make("p.pad-buttons", {}, start, this.follow);
+    this.root = make("section.descent", { "aria-label": "Down to what was given" }, this.title, this.hint, this.buttons, this.state, this.list, this.body);
     this.follow.hidden = true;
   }
 
-  use(texts) {
+  use({ takes, no_descent: not }) {
+    const texts = takes === "texts";
+    this.hint.textContent = not || "Every number is made of others: start at a logit, click a number in its line, and so on, down to the input or a trained parameter.";
+    this.buttons.hidden = Boolean(not);
+    this.chain = [];
+    this.show();
+    this.state.textContent = "";
     this.title.textContent = texts ? "Down to the tokens" : "Down to the pixels";
     this.follow.textContent = `Follow the largest part to a ${texts ? "token" : "pixel"}`;
   }
 
   // The picture has changed: these numbers are of the one before.
   outdated() {
+    this.first.textContent = this.room.view.classes.length ? "Start at the predicted logit" : "Start at the first number of the output";
     if (!this.chain.length) return;
     if (JSON.stringify(this.asked) === JSON.stringify(this.room.request())) return;
     this.chain = [];
@@ -105,8 +113,8 @@ class RelevanceView {
       make("p.pad-buttons", {}, this.button), this.state, this.maps);
   }
 
-  outdated() {
-    if (!this.asked || JSON.stringify(this.asked) === JSON.stringify(this.room.request())) return;
+  outdated(always = false) {
+    if (!this.asked || (!always && JSON.stringify(this.asked) === JSON.stringify(this.room.request()))) return;
     this.asked = null;
     this.maps.replaceChildren();
     this.state.textContent = "";
@@ -153,7 +161,7 @@ class RelevanceView {
     tokens.forEach((word, token) => {
       const span = make("span", {}, word);
       const at = parts.indexOf(token);
-      if (at >= 0) span.style.setProperty("--tint", AMBER + hex(bytes[at]));
+      if (at >= 0) tint(span, bytes[at]);
       line.append(span, " ");
     });
     return line;

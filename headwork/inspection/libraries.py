@@ -1,0 +1,112 @@
+"""Models as transformers, timm and torchvision build them, with parameters that are on this machine.
+
+Nothing is fetched and no code of a folder is run. Parameters are safetensors; those of torchvision are the
+files of its own cache, whose names carry their digests, and are read as tensors alone.
+"""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from headwork.checkpoint_files import PARAMETERS, refuse_pickles
+from headwork.errors import InputError, cut, unknown
+from headwork.inspection.folder_subjects import Source, folder_settings, image_moments
+
+
+def transformers_source(path: Path, kind: str) -> Source:
+    """The model of a folder by a class of the transformers library, with what is said about its images."""
+    refuse_pickles(path, (PARAMETERS,))
+    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
+        warnings.simplefilter("ignore")
+        import transformers
+
+        try:
+            model: nn.Module = getattr(transformers, kind).from_pretrained(
+                path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
+            )
+        except Exception as error:  # the library raises nearly anything
+            raise InputError(
+                f"{path}: the transformers library cannot read it: {cut(str(error), 300)}"
+            ) from None
+    if not kind.endswith("ImageClassification"):
+        return Source(path, module=model.eval())
+    settings: Any = model.config
+    side = getattr(settings, "image_size", 0)
+    mean, std = image_moments(path, settings.num_channels)
+    return Source(
+        path, module=model.eval(), mean=mean, std=std, size=side if isinstance(side, int) else max(side)
+    )
+
+
+def timm_source(path: Path) -> Source:
+    """A classifier of timm, from the folder in which it is published."""
+    import timm
+    from safetensors.torch import load_file
+
+    settings = folder_settings(path)
+    name, stated = str(settings.get("architecture")), settings.get("pretrained_cfg")
+    if not timm.is_model(name) or not isinstance(stated, dict):
+        raise unknown(f"architecture in {path}", name, timm.list_models())
+    try:
+        channels, side, _ = stated["input_size"]
+        module = timm.create_model(name, pretrained=False, num_classes=int(stated["num_classes"]))
+        state = load_file(path / PARAMETERS)
+        mean, std = (tuple(map(float, stated[key])) for key in ("mean", "std"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: its config.json does not fit timm ({error}).") from None
+    if len(mean) != channels or len(std) != channels:
+        raise InputError(f"{path}: {channels} channels, but mean and std of {len(mean)} and {len(std)}.")
+    return _filled(path, module, state, mean, std, _timm_classes(module), side)
+
+
+def _timm_classes(module: nn.Module) -> tuple[str, ...]:
+    from timm.data import ImageNetInfo, infer_imagenet_subset
+
+    subset = infer_imagenet_subset(module)
+    return tuple(ImageNetInfo(subset).label_descriptions()) if subset else ()
+
+
+def torchvision_source(file: Path) -> Source:
+    """A vision transformer of torchvision, from the file in torch's cache."""
+    from torchvision import models
+
+    known = {
+        Path(weights.url).name: (name, weights)
+        for name in models.list_models(include="vit_*")
+        for weights in models.get_model_weights(name)
+    }
+    if file.name not in known:
+        raise unknown("file of torchvision's weights", file.name, known)
+    if not hashlib.sha256(file.read_bytes()).hexdigest().startswith(file.stem.rpartition("-")[2]):
+        raise InputError(f"{file.name}: damaged or changed: its SHA-256 is not the one in its name.")
+    name, weights = known[file.name]
+    transform = weights.transforms()
+    side = int(transform.crop_size[0])
+    module = models.get_model(name, weights=None, image_size=side)
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    mean, std = tuple(transform.mean), tuple(transform.std)
+    return _filled(file, module, state, mean, std, tuple(weights.meta["categories"]), side)
+
+
+def _filled(
+    path: Path,
+    module: nn.Module,
+    state: Mapping[str, Any],
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    classes: tuple[str, ...],
+    side: int,
+) -> Source:
+    """A module with its parameters, each of the size that it has."""
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"{path.name}: its parameters do not fit: {cut(str(error), 300)}") from None
+    return Source(path, None, module.eval(), classes, mean, std, size=side)
