@@ -43,7 +43,7 @@ AVOIDED = {
     "phrases of up to": "n-grams of up to",
     "the phrases do": "the n-grams do",
 }
-LARGEST_PACKAGE = 44_000  # lines; why not 30,000, ARCHITECTURE.md says under 2026-11-18
+LARGEST_PACKAGE = 31_500  # lines of code; why not 30,000, ARCHITECTURE.md says under 2026-11-18
 FORMER_FIELDS = {"right when said", "time a token", "time a token,", "time a token, {}"}  # of --json, kept
 AVOIDED_WORDS = {r"\bWRONG\b": "incorrect", r"\b[Mm]end(s|ed|ing)?\b": "fix"}
 
@@ -120,7 +120,19 @@ def test_the_formatter_is_seldom_switched_off():
     assert len(switched) < 20
 
 
+def lines_of_code(source: str) -> int:
+    """Without blank lines, comments and docstrings."""
+    aside = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))[:-1]
+    lines = {
+        line for each in tokens if each.type not in aside for line in range(each.start[0], each.end[0] + 1)
+    }
+    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    alone = [text for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)]
+    return len(lines - {line for text in alone for line in range(text.lineno, (text.end_lineno or 0) + 1)})
+
+
 def test_files_are_small_and_the_package_does_not_grow():
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES}
     assert {name: count for name, count in lines.items() if count > 400} == {}
-    assert sum(lines.values()) < LARGEST_PACKAGE
+    assert sum(lines_of_code(path.read_text()) for path in MODULES) < LARGEST_PACKAGE

@@ -1,10 +1,8 @@
-"""Models as transformers, timm and torchvision build them, with parameters that are on this machine.
+"""Models as transformers and timm build them, with parameters that are on this machine.
 
-Nothing is fetched and no code of a folder is run. Parameters are safetensors; those of torchvision are the
-files of its own cache, whose names carry their digests, and are read as tensors alone.
+Nothing is fetched and no code of a folder is run. Parameters are safetensors.
 """
 
-import hashlib
 import os
 import warnings
 from collections.abc import Mapping
@@ -12,17 +10,21 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
 from headwork.errors import InputError, cut, unknown
 from headwork.inspection.folder_subjects import Source, folder_settings, image_moments
 
+WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
+OTHER_SIZES = ("vocab_size", "intermediate_size", "n_inner", "d_ff", "hidden_dim", "embedding_size")
+DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
+
 
 def transformers_source(path: Path, kind: str) -> Source:
     """The model of a folder by a class of the transformers library, with what is said about its images."""
     refuse_pickles(path, (PARAMETERS,))
+    _check_sizes(path, folder_settings(path))
     with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
         warnings.simplefilter("ignore")
         import transformers
@@ -43,6 +45,21 @@ def transformers_source(path: Path, kind: str) -> Source:
     return Source(
         path, module=model.eval(), mean=mean, std=std, size=side if isinstance(side, int) else max(side)
     )
+
+
+def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse sizes that the parameters cannot have, before the library makes a model of them."""
+    if not (path / PARAMETERS).is_file():
+        return
+    room = (path / PARAMETERS).stat().st_size
+    sizes = {name: value for name, value in settings.items() if isinstance(value, int)}
+    width = max(sizes.get(name, 1) for name in WIDTHS)
+    least = dict.fromkeys((*WIDTHS, *OTHER_SIZES), width) | dict.fromkeys(DEPTHS, width * width)
+    for name, value in sizes.items():
+        if name in least and value * least[name] > room:
+            raise InputError(
+                f"{path / 'config.json'}: {name} is {value:,}, but the parameters have {room:,} bytes."
+            )
 
 
 def timm_source(path: Path) -> Source:
@@ -71,28 +88,6 @@ def _timm_classes(module: nn.Module) -> tuple[str, ...]:
 
     subset = infer_imagenet_subset(module)
     return tuple(ImageNetInfo(subset).label_descriptions()) if subset else ()
-
-
-def torchvision_source(file: Path) -> Source:
-    """A vision transformer of torchvision, from the file in torch's cache."""
-    from torchvision import models
-
-    known = {
-        Path(weights.url).name: (name, weights)
-        for name in models.list_models(include="vit_*")
-        for weights in models.get_model_weights(name)
-    }
-    if file.name not in known:
-        raise unknown("file of torchvision's weights", file.name, known)
-    if not hashlib.sha256(file.read_bytes()).hexdigest().startswith(file.stem.rpartition("-")[2]):
-        raise InputError(f"{file.name}: damaged or changed: its SHA-256 is not the one in its name.")
-    name, weights = known[file.name]
-    transform = weights.transforms()
-    side = int(transform.crop_size[0])
-    module = models.get_model(name, weights=None, image_size=side)
-    state = torch.load(file, map_location="cpu", weights_only=True)
-    mean, std = tuple(transform.mean), tuple(transform.std)
-    return _filled(file, module, state, mean, std, tuple(weights.meta["categories"]), side)
 
 
 def _filled(

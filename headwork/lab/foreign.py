@@ -1,8 +1,8 @@
 """Models of other libraries that are on this machine, for "Look inside" with the server.
 
-Listed is what is there: in the caches of Headwork, of Hugging Face and of torch, and what was offered when
-the server was started. Nothing is fetched, and a page can only name what stands in the list. torch is
-imported when a model is opened that needs it.
+Listed is what is there: in the caches of Headwork and of Hugging Face, and what was offered when the server
+was started. Nothing is fetched, and a page can only name what stands in the list. torch is imported when a
+model is opened that needs it.
 """
 
 import os
@@ -77,14 +77,8 @@ def foreign_models() -> dict[str, Foreign]:
         Foreign(title) if isinstance(model, Source) else _in_folder(title, model)
         for title, model in OFFERED.items()
     ]
-    listed = [*offered, _minilm(), *_of_hugging_face(), *_of_torchvision()]
+    listed = [*offered, _minilm(), *_of_hugging_face()]
     return {f"{FOREIGN}{one.title}": one for one in listed[:MAX_LISTED]}
-
-
-def _cache(variable: str, name: str) -> Path:
-    """Where a library keeps what it has fetched, by its own rules."""
-    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / name
-    return Path(os.environ.get(variable) or usual).expanduser()
 
 
 def _minilm() -> Foreign:
@@ -96,17 +90,13 @@ def _minilm() -> Foreign:
 
 def _of_hugging_face() -> Iterator[Foreign]:
     """The newest snapshot of each model."""
-    hub = Path(os.environ.get("HF_HUB_CACHE") or _cache("HF_HOME", "huggingface") / "hub").expanduser()
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    home = os.environ.get("HF_HOME") or usual
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
     for repository in sorted(hub.glob("models--*")):
         snapshots = sorted(repository.glob("snapshots/*/config.json"), key=lambda path: path.lstat().st_mtime)
         if snapshots:
             yield _in_folder(repository.name[8:].replace("--", "/"), snapshots[-1].parent)
-
-
-def _of_torchvision() -> Iterator[Foreign]:
-    for file in sorted((_cache("TORCH_HOME", "torch") / "hub" / "checkpoints").glob("vit_*-????????.pth")):
-        title = f"torchvision/{file.stem.rpartition('-')[0]}"
-        yield Foreign(title, file, "torchvision", _not_installed("torchvision"))
 
 
 def _in_folder(title: str, folder: Path) -> Foreign:
@@ -152,11 +142,10 @@ def _opened(one: Foreign) -> Source:
     from headwork.lab.sources import check_shown
 
     try:
-        if one.library in ("timm", "torchvision"):
-            from headwork.inspection import libraries
+        if one.library == "timm":
+            from headwork.inspection.libraries import timm_source
 
-            read = libraries.timm_source if one.library == "timm" else libraries.torchvision_source
-            source = read(one.path)
+            source = timm_source(one.path)
         else:
             source = open_source(one.path, torch=None if one.library else False)
         check_shown(source)

@@ -105,7 +105,6 @@ def hub(models: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Ite
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_CACHE", str(home))
         patch.setenv("HEADWORK_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("TORCH_HOME", str(tmp_path_factory.mktemp("torch")))
         patch.setattr(foreign, "OFFERED", {})
         yield home
 
@@ -143,17 +142,18 @@ def test_what_is_on_this_machine_is_listed_with_what_is_missing(monkeypatch: pyt
     assert "needs timm" in refused("model", name="foreign timm/tiny")
 
 
-def test_torchvisions_weights_are_found_in_torchs_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("claim", [{"n_layer": 10**7}, {"vocab_size": 10**8}, {"n_embd": 10**6}])
+def test_sizes_that_the_parameters_cannot_have_are_refused_before_a_model_is_made(
+    claim: dict[str, int], models: dict[str, Any], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "hub" / "checkpoints"
-    folder.mkdir(parents=True)
-    (folder / "vit_b_16-c867db91.pth").write_bytes(b"")
-    (folder / "resnet50-0676ba61.pth").write_bytes(b"")
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    titles = [one.title for one in foreign.foreign_models().values()]
-    assert titles[-1] == "torchvision/vit_b_16"
-    assert not any("resnet" in title for title in titles)
+    from headwork.errors import InputError
+    from headwork.inspection.folder_subjects import open_source
+
+    models["tiny/gpt2"].save_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | claim))
+    with pytest.raises(InputError, match="but the parameters have"):
+        open_source(tmp_path)
 
 
 def test_the_list_and_what_we_read_ourselves_need_no_torch() -> None:
