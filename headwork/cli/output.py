@@ -5,7 +5,6 @@ here, so that they are the same everywhere.
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,15 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_type_hints
 from typer import Exit, Option
 
 from headwork.documents.formats import DEFAULT_FORMAT, find_format, format_names, format_of
+from headwork.documents.style import spelled_out, style_for
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
     from headwork.documents import Document, Renderable
 
-# Our own sequences, or else signs that command a terminal or turn the direction of reading.
-CONTROLS = re.compile(
-    r"(\A\r(?:\x1b\[K)?|\x1b\[(?:[012]|3[12])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 # For an encoding that lacks them: what can be typed instead.
 ASCII_FALLBACK = str.maketrans(
     {"β": "beta", "π": "pi", "∞": "oo", "×": "x", "·": "*", "−": "-", "→": "->", "…": "..."}
@@ -53,8 +49,6 @@ class Output:
 
     def show(self, shown: "Renderable", *, good: bool = True) -> None:
         """Write a document to the screen, or whole into the file; what is not good ends with exit code 1."""
-        from headwork.documents.style import style_for
-
         if self.path is None:
             self._print(shown.render(self.format, style=style_for(sys.stdout), fragment=self.fragment))
         else:
@@ -153,8 +147,7 @@ class Screen:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        ours = self.stream.isatty()
-        text = CONTROLS.sub(lambda m: m[1] if m[1] and ours else f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+        text = spelled_out(text, colour=self.stream.isatty())
         encoding = self.stream.encoding or "utf-8"
         try:
             text.encode(encoding)

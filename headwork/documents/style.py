@@ -1,12 +1,17 @@
 """Bold and colour in a terminal. Text is plain unless a command asks for more."""
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from functools import partialmethod
 from typing import TextIO
 
 WIDTH = 80  # columns, where nobody knows better
+# Our own sequences, or else signs that command a terminal or turn the direction of reading.
+CONTROLS = re.compile(
+    r"(\A\r(?:\x1b\[K)?|\x1b\[(?:[012]|3[12])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,15 @@ class Style:
 
 
 PLAIN = Style()
+
+
+def spelled_out(text: str, *, colour: bool) -> str:
+    """Text without signs that a terminal obeys, other than our own where there is colour.
+
+    >>> spelled_out("a\\x1b[2J", colour=True)
+    'a\\\\u001b[2J'
+    """
+    return CONTROLS.sub(lambda m: m[1] if m[1] and colour else f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
 
 def style_for(stream: TextIO) -> Style:

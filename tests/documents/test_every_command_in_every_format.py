@@ -321,6 +321,10 @@ def test_names_come_out_as_text(form, name):
 
 
 @pytest.mark.real("pdflatex")
+def test_text_in_a_file_commands_no_terminal():
+    assert {"\x1b", "\u202e"} & set(hostile_document("a\x1b[2J\u202eb").to_text()) == set()
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_latex_of_hostile_names_compiles(name, tmp_path):
     compiled(hostile_document(name).to_latex(), tmp_path)
