@@ -27,6 +27,7 @@ CONVENTIONS = {"tokens_as": ("rows", "columns")}
 DECIMAL = re.compile(
     r"\(?[-+]?([0-9]*)(?:\.([0-9]*))?(?:(?:[eE]| ?\* ?10 ?\^ ?\(?)([-+]?[0-9]{1,4})\)?)?\)? ?(%?)"
 )
+ONE_CELL = re.compile(r"\A\|[ \t]+([^|\n]*?)[ \t]+\|\Z")  # a Markdown table of one number
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:([ ,_'])\d{3})(?:\1\d{3})*")
 
 
@@ -84,7 +85,7 @@ def read_entries(text: str, *, shape: tuple[int, ...] | None = None, axes: str =
     >>> float(read_entries("2 1/4", shape=()).values)
     2.25
     """
-    text = str(text).strip()
+    text = ONE_CELL.sub(r"\1", str(text).strip())
     if not text.strip(" ?;,[]\n\t"):
         return None
     if axes == "axis":  # a shape: [1, 5, 12, 64], (1, 5, 12, 64) or 1 x 5 x 12 x 64

@@ -213,11 +213,11 @@ def _slip(wrong: WrongStep, index: tuple[int, ...]) -> str:
         return "cut-off" if abs(value) < abs(right) and distance < 2 * half_unit else "misrounded"
     if value == -right or (half_unit and abs(value + right) <= half_unit * 1.01):
         return "sign-slip"
-    if _digits_swapped(str(wrong.entries.texts[index]), right, half_unit):
-        return "digits-swapped"
     powers = (10.0**k for k in (-3, -2, -1, 1, 2, 3))
     if right and any(abs(value - right * p) <= max(half_unit, 1e-9 * abs(value)) for p in powers):
         return "point-slip"
+    if _digits_swapped(str(wrong.entries.texts[index]), right, half_unit):
+        return "digits-swapped"
     if half_unit and distance <= half_unit and wrong.digits:
         return "too-few-digits"
     return "slip"

@@ -85,7 +85,7 @@ def keep_agreeing_causes(steps: list[StepMark]) -> list[StepMark]:
     while left:
         together: dict[str, list[StepMark]] = {}
         for step in left.values():
-            for charge in {charge for cause in step.causes for charge in _charges(cause)}:
+            for charge in sorted({charge for cause in step.causes for charge in _charges(cause)}):
                 together.setdefault(charge, []).append(step)
         gains = {x: _gain(x, found) for x, found in together.items() if len(found) > 1}
         best = max(gains, key=lambda x: gains[x], default="")

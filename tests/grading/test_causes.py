@@ -19,6 +19,8 @@ from headwork.exercises.misconceptions import (
     same,
 )
 from headwork.grading import grade
+from headwork.grading.marks import StepMark, keep_agreeing_causes
+from headwork.grading.wrong_step import Cause
 
 
 @pytest.mark.parametrize("slug", list(MISCONCEPTIONS))
@@ -153,3 +155,25 @@ def test_a_transposed_matrix_of_another_shape_is_recognised() -> None:
     assert mark.first_wrong is not None
     assert mark.first_wrong.causes[0].slug == "toeplitz-transposed"
     assert mark.step("output").right
+
+
+def test_a_point_moved_is_no_swap_of_digits() -> None:
+    exercise = Exercise("softmax", {"scores": "0 0"}, points={"weights": 1})
+    step = grade(exercise, {"weights": "0.5 0.05"}).steps[0]
+    assert "point-slip" in [cause.slug for cause in step.causes]
+    assert "digits-swapped" not in [cause.slug for cause in step.causes]
+
+
+def test_of_causes_that_agree_equally_well_the_order_decides_not_their_hash() -> None:
+    causes = tuple(Cause(f"mistake-{x}", f"mistake {x}", charge=f"mistake-{x}") for x in "hgfedcbaijkl")
+    steps = [StepMark(path, "wrong", 0.0, 1.0, causes=causes) for path in ("scores", "weights")]
+    kept = [[cause.slug for cause in step.causes] for step in keep_agreeing_causes(steps)]
+    assert kept == [["mistake-a"], ["mistake-a"]]
+
+
+def test_a_table_of_one_cell_is_read() -> None:
+    exercise = generate("recurrence", 1)
+    answers = {
+        path: f"| {value.item():g} |" for path, value in exercise.key.items() if path in exercise.asked
+    }
+    assert grade(exercise, answers).all_right
