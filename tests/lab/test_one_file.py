@@ -293,7 +293,7 @@ def test_memory_stays_steady_over_two_hundred_pictures(inside: Any) -> None:
     session, worker = inside.context.new_cdp_session(inside), inside.workers[0]
     session.send("Performance.enable")
     counted, sizes = [], []
-    for number in range(300):
+    for number in range(400):
         inside.evaluate(PICTURE, number + 1)
         if number % 50 == 49:
             session.send("HeapProfiler.collectGarbage")
@@ -302,8 +302,9 @@ def test_memory_stays_steady_over_two_hundred_pictures(inside: Any) -> None:
             memory = worker.evaluate("python._module.HEAP8.length")
             counted.append((told["JSEventListeners"], memory, worker.evaluate(OBJECTS)))
             print(*counted[-1], *sizes[-1], flush=True)
-    assert counted[1:] == counted[1:2] * 5, "listeners, bytes of Python's memory, its objects"
-    growth = np.array(sizes[1:]).max(0) / sizes[1]
+    assert counted[1:] == counted[1:2] * 7, "listeners, bytes of Python's memory, its objects"
+    # The process takes and gives back 80 MB as it likes: what it comes down to must not rise.
+    growth = np.array(sizes[4:]).min(0) / np.array(sizes[:4]).min(0)
     assert (growth < (1.1, 1.03, 1.03)).all(), "heap of JavaScript, nodes, the process of the tab"
 
 
