@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +79,21 @@ def headwork_command(monkeypatch, capsysbinary):
         return ended.value.code, out, err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small classifier of texts, as it is saved."""
+    import torch
+
+    from headwork.data import train_tokenizer
+    from headwork.models import TextClassifier, TextClassifierConfig
+
+    torch.manual_seed(0)
+    tokenizer = train_tokenizer(["a fine film", "a bad film", "not bad at all"] * 3, vocabulary=280)
+    config = TextClassifierConfig(
+        vocabulary=tokenizer.vocabulary, width=16, hidden=16, heads=2, depth=2, max_length=12
+    )
+    model = TextClassifier(config).eval()
+    model.tokenizer = tokenizer.inner
+    return model.save_pretrained(tmp_path_factory.mktemp("text") / "model")

@@ -14,10 +14,8 @@ from torch import nn
 
 import headwork
 from headwork.cli.app import register
-from headwork.data import train_tokenizer
 from headwork.errors import InputError, TooLarge
 from headwork.inspection.inspecting import inspect
-from headwork.models import TextClassifier, TextClassifierConfig
 
 register()
 torch.set_num_threads(1)
@@ -26,18 +24,6 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="module")
 def digit():
     return inspect("digits", index=0)
-
-
-@pytest.fixture(scope="module")
-def text_model(tmp_path_factory):
-    torch.manual_seed(0)
-    tokenizer = train_tokenizer(["a fine film", "a bad film", "not bad at all"] * 3, vocabulary=280)
-    config = TextClassifierConfig(
-        vocabulary=tokenizer.vocabulary, width=16, hidden=16, heads=2, depth=2, max_length=12
-    )
-    model = TextClassifier(config).eval()
-    model.tokenizer = tokenizer.inner
-    return model.save_pretrained(tmp_path_factory.mktemp("texts") / "model")
 
 
 # --- what is shown ----------------------------------------------------------------------------------
@@ -93,8 +79,8 @@ def test_another_class_can_be_explained(digit):
         inspect("digits", index=0, target="eleven")
 
 
-def test_a_text_of_our_own(text_model):
-    shown = inspect(text_model, text="A fine film, not bad")
+def test_a_text_of_our_own(text_folder):
+    shown = inspect(text_folder, text="A fine film, not bad")
     assert shown.subject.labels[0] == "[CLS]"
     assert 0 not in shown.subject.parts  # special tokens stay
     assert shown.subject.classes == ("class 0", "class 1")
@@ -257,13 +243,13 @@ def test_the_wrong_input(options, message):
         ("[CLS]", "only special"),
     ],
 )
-def test_the_wrong_text(text_model, text, message):
+def test_the_wrong_text(text_folder, text, message):
     with pytest.raises(InputError, match=message):
-        inspect(text_model, text=text)
+        inspect(text_folder, text=text)
     with pytest.raises(InputError, match="takes texts"):
-        inspect(text_model, image="a.png")
+        inspect(text_folder, image="a.png")
     with pytest.raises(InputError, match="without a test set"):
-        inspect(text_model, index=0)
+        inspect(text_folder, index=0)
 
 
 def test_folders_that_are_no_models(tmp_path):

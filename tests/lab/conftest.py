@@ -161,21 +161,3 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         page.answer = whole  # type: ignore[attr-defined]
         page.precomputed_answers.cache_clear()
     return path
-
-
-@pytest.fixture(scope="session")
-def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small classifier of texts, as it is saved."""
-    import torch
-
-    from headwork.data import train_tokenizer
-    from headwork.models import TextClassifier, TextClassifierConfig
-
-    torch.manual_seed(0)
-    tokenizer = train_tokenizer(["a fine film", "a bad film", "not bad at all"] * 3, vocabulary=280)
-    config = TextClassifierConfig(
-        vocabulary=tokenizer.vocabulary, width=16, hidden=16, heads=2, depth=2, max_length=12
-    )
-    model = TextClassifier(config).eval()
-    model.tokenizer = tokenizer.inner
-    return model.save_pretrained(tmp_path_factory.mktemp("text") / "model")

@@ -18,23 +18,14 @@ import numpy as np
 import pytest
 
 from headwork.lab import foreign, looking
-from headwork.lab.calls import CALLS, answer
+from headwork.lab.calls import CALLS
+from tests.lab.asking import asked, refused
 
 pytest.importorskip("transformers")
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
 IMAGES = {**SIZES, "image_size": 16, "patch_size": 4, "num_labels": 3}
 TEXT = "the cat sat on the mat"
 CLASSES = ["boot", "bag", "coat"]
-
-
-def asked(name: str, /, **request: Any) -> dict[str, Any]:
-    found = json.loads(json.dumps(answer(name, request), allow_nan=False))
-    assert "error" not in found, found
-    return found
-
-
-def refused(name: str, /, **request: Any) -> str:
-    return str(answer(name, request)["error"]["message"])
 
 
 def tokenizer() -> str:

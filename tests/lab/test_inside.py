@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import random
 import shutil
 from pathlib import Path
@@ -17,18 +16,9 @@ from headwork.lab import looking
 from headwork.lab.calls import answer
 from headwork.lab.pictures import prepared
 from headwork.training.folders import TRAINED
+from tests.lab.asking import asked, refused
 
 MODELS = ("digits", "fashion-mnist")
-
-
-def asked(name: str, /, **request: Any) -> dict[str, Any]:
-    found = json.loads(json.dumps(answer(name, request), allow_nan=False))
-    assert "error" not in found, found
-    return found
-
-
-def refused(name: str, /, **request: Any) -> str:
-    return str(answer(name, request)["error"]["message"])
 
 
 def as_text(pixels: Any) -> str:
