@@ -17,9 +17,9 @@ from headwork.mechanisms.attention import (
     Convention,
     Mask,
     Tensor,
-    _check,
     attend_per_head,
     causal,
+    check_attention_shapes,
 )
 from headwork.mechanisms.parameters import AttentionParameters
 from headwork.note import Note, Step, inside, mechanism, silent
@@ -68,7 +68,7 @@ def linear_attention(
     >>> linear_attention(x, x, x).array.tolist()
     [[2.5], [2.5]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     query, key = _note_features(query, key, features, note)
     products = query @ key.mT
     allowed = causal(products) if isinstance(mask, str) else mask
@@ -99,7 +99,7 @@ def linear_attention_recurrent(
     >>> linear_attention_recurrent(x, x, x).array.tolist()
     [[2.5], [2.5]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     query, key = _note_features(query, key, features, note)
     states: list[Tensor] = []
     key_sums: list[Tensor] = []
@@ -148,7 +148,7 @@ def linear_attention_chunked(
     >>> linear_attention_chunked(x, x, x, chunk=1).array.tolist()
     [[2.5], [2.5]]
     """
-    _check(query, key, value, mask)
+    check_attention_shapes(query, key, value, mask)
     check_chunks(query, key, mask, chunk)
     query, key = _note_features(query, key, features, note)
     states: list[Tensor] = []
