@@ -196,7 +196,7 @@ def test_an_opposite_has_the_same_name_and_the_other_sign() -> None:
     from headwork.numbers.naming import Names
 
     names, long = Names(), sum(sympy.exp(sympy.sqrt(n)) for n in (2, 3, 5, 7, 11))
-    first, opposite = names.short(long), names.short(-long)
+    first, opposite = names.shorten(long), names.shorten(-long)
     assert str(first) == "u_1"
     assert opposite == -first
     assert decimal(opposite) == decimal(-long)
