@@ -204,9 +204,9 @@ def test_files_are_read_without_torch_and_the_libraries(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'safetensors', 'tokenizers')))\n"
         "import headwork.tokenizer_files, headwork.data\n"
-        "from headwork.checkpoint_files import read_tensors, half_as_float32\n"
+        "from headwork.checkpoint_files import read_tensors, half_to_float32\n"
         "for name, values in sorted(read_tensors(open(sys.argv[1], 'rb').read(), 'x').items()):\n"
-        "    print(name, half_as_float32(values).dtype, half_as_float32(values).sum())"
+        "    print(name, half_to_float32(values).dtype, half_to_float32(values).sum())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "x.safetensors"], check=True, capture_output=True, text=True
