@@ -36,14 +36,14 @@ a82d a8c5 a8c6 a8ff a900 a9bd a9be 10d24 10f8a 11070 11075 110c2 110ce 111cf 111
 1133b 1133c 113bb 1145f 11660 1166d 116b9 116ba 1182f 12000 12ff1 16130 16d6d 16f50 16fe2 16fe5
 1cf00 1d129 1d25b 1d25d 1e000 1e6f6 1e944 1e960"""
 AFTER_UNICODE_8 = [int(code, 16) for code in _AFTER_UNICODE_8.split()]
-CHANGED_SINCE_UNICODE_8 = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
+CHANGED_LATER = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
 # Bytes as letters, so that each can be seen: most as themselves, the others from 256 on.
 _PRINTABLE = {*range(33, 127), *range(161, 173), *range(174, 256)}
 BYTE_TO_CHAR = {byte: chr(byte) for byte in _PRINTABLE}
 BYTE_TO_CHAR |= {byte: chr(256 + n) for n, byte in enumerate(sorted({*range(256)} - _PRINTABLE))}
 CHAR_TO_BYTE = {letter: byte for byte, letter in BYTE_TO_CHAR.items()}
 
-Component = dict[str, Any]
+Json = dict[str, Any]
 Normalizer = Callable[[str], str]
 Ids = tuple[int, ...]
 Merges = dict[tuple[int, int], tuple[int, int]]  # two tokens, to the rank of the merge and what they become
@@ -58,7 +58,7 @@ def read_tokenizer_json(data: bytes, where: str | Path) -> "PythonTokenizer":
         raise InputError(f"{where}: not a tokenizer that can be read here ({reason}).") from None
 
 
-def _check_lengths(node: Component) -> Component:
+def _check_lengths(node: Json) -> Json:
     """Refuse what would take much more time or memory than its file and its texts."""
     for name, value in node.items():
         strings = [name, *([value] if isinstance(value, str) else [])]
@@ -88,16 +88,14 @@ class Memoised(dict[Any, Any]):
 class PythonTokenizer:
     """The tokenizer that a tokenizer.json describes; a text loses what comes after ``max_length`` tokens."""
 
-    def __init__(self, data: Component) -> None:
+    def __init__(self, data: Json) -> None:
         self.data, model = data, _get(data, "model", dict)
         vocabulary: dict[str, int] = _get(model, "vocab", dict)
         added = _added_tokens(data.get("added_tokens") or [], vocabulary)
         self.numbers = {**vocabulary, **added}
         self.names = {number: name for name, number in self.numbers.items()}
-        self.prefix_ids, self.suffix_ids = _special_tokens(data.get("post_processor"))
-        if not all(
-            type(n) is int and 0 <= n < 2**31 for n in (*self.names, *self.prefix_ids, *self.suffix_ids)
-        ):
+        self.prefix, self.suffix = _special_tokens(data.get("post_processor"))
+        if not all(type(n) is int and 0 <= n < 2**31 for n in (*self.names, *self.prefix, *self.suffix)):
             raise ValueError("the number of a token is not a whole number")
         longest_first = sorted(added, key=len, reverse=True)
         self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
@@ -126,8 +124,8 @@ class PythonTokenizer:
                 piece = change(piece)
             ids.extend(chain.from_iterable(map(self.words.__getitem__, self.split(piece))))
         if self.max_length is not None and not whole:
-            del ids[max(0, self.max_length - len(self.prefix_ids) - len(self.suffix_ids)) :]
-        return [*self.prefix_ids, *ids, *self.suffix_ids]
+            del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
+        return [*self.prefix, *ids, *self.suffix]
 
     def word(self, number: int) -> str:
         """What a token stands for."""
@@ -160,14 +158,14 @@ def _type(name: str, part: Any, *known: str) -> str:
     return kind
 
 
-def _check(part: Component, what: str, **known: tuple[Any, ...]) -> None:
+def _check(part: Json, what: str, **known: tuple[Any, ...]) -> None:
     """Refuse an option whose value is not a known one; the first is what it is by itself."""
     for name, values in known.items():
         if part.get(name, values[0]) not in values:
             raise ValueError(f"{what} with {name} {truncate(repr(part[name]), 100)} is unknown")
 
 
-def _added_tokens(tokens: list[Component], vocabulary: dict[str, int]) -> dict[str, int]:
+def _added_tokens(tokens: list[Json], vocabulary: dict[str, int]) -> dict[str, int]:
     """The tokens that are looked for before anything else, with their numbers."""
     result: dict[str, int] = {}
     for token in tokens:
@@ -217,7 +215,7 @@ def _lower_case(text: str) -> str:
     return text.replace("Σ", "σ").lower()
 
 
-def _bert_normalizers(part: Component) -> list[Normalizer]:
+def _bert_normalizers(part: Json) -> list[Normalizer]:
     clean, spaced, lower = (_get(part, n, bool) for n in ("clean_text", "handle_chinese_chars", "lowercase"))
 
     def cleaned(code: int) -> str:
@@ -238,13 +236,13 @@ def _bert_normalizers(part: Component) -> list[Normalizer]:
 def _category(character: str) -> str:
     """The category of a character in Unicode 8, where it matters to BERT: C, Mn or P."""
     later = bisect(AFTER_UNICODE_8, ord(character)) % 2
-    category = CHANGED_SINCE_UNICODE_8.get(character) or ("-" if later else unicodedata.category(character))
+    category = CHANGED_LATER.get(character) or ("-" if later else unicodedata.category(character))
     return "-" if category == "Cn" else category
 
 
 # How each pre-tokenizer cuts: a pattern on a text with plain characters in place of all others.
 GPT = r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
-SPLIT_PATTERNS = {"BertPreTokenizer": r"x+|!", "WhitespaceSplit": r"x+", "ByteLevel": GPT}
+PATTERNS = {"BertPreTokenizer": r"x+|!", "WhitespaceSplit": r"x+", "ByteLevel": GPT}
 
 
 def _split_class(character: str, kind: str) -> str:
@@ -259,13 +257,11 @@ def _split_class(character: str, kind: str) -> str:
 
 def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
     """What cuts a text, and whether it then takes bytes for letters."""
-    kind = _type("pre_tokenizer", part, *SPLIT_PATTERNS)
+    kind = _type("pre_tokenizer", part, *PATTERNS)
     _check(part, kind, use_regex=(True,))
     prefix = " " if kind == "ByteLevel" and _get(part, "add_prefix_space", bool) else ""
-    pattern, table = (
-        re.compile(SPLIT_PATTERNS[kind], re.ASCII),
-        Memoised(lambda code: _split_class(chr(code), kind)),
-    )
+    pattern = re.compile(PATTERNS[kind], re.ASCII)
+    table = Memoised(lambda code: _split_class(chr(code), kind))
 
     def words(text: str) -> list[str]:
         text = prefix + text if text and not text.startswith(" ") else text
@@ -275,7 +271,7 @@ def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
 
 
 # --- from a word to tokens ------------------------------------------------------------------------------
-def _subword_model(part: Component, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
+def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
     kind = _type("model", part, "WordPiece", "BPE", "WordLevel")
     if kind == "BPE":
         names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")

@@ -7,6 +7,7 @@ A mask has 1 where a query may attend and 0 where it may not; "causal" hides eve
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -208,13 +209,13 @@ JOINED_STEPS = (
 )
 
 
-@mechanism(
-    *MULTI_HEAD_CARDS,
-    Step("scores", "S", r"\beta\, Q K^\top", "head query key", columns=r"\beta\, K^\top Q"),
-    Step("masked", "S'", r"S \text{ where allowed, else } -\infty", "head query key", when="mask"),
-    Step("weights", "A", r"\operatorname{softmax}({masked|S}) \text{ over keys}", "head query key"),
-    *JOINED_STEPS,
-)
+def steps_per_head(attention: Callable[..., Tensor]) -> tuple[Step, ...]:
+    """The steps of this attention for each head, without its output, which joins the others'."""
+    steps = steps_of(attention)[:-1]
+    return tuple(replace(each, axes=f"head {each.axes}".replace(" width", " head_width")) for each in steps)
+
+
+@mechanism(*MULTI_HEAD_CARDS, *steps_per_head(attention), *JOINED_STEPS)
 def multi_head_attention(
     tokens: Tensor,
     W_q: Tensor = None,

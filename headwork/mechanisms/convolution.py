@@ -170,11 +170,16 @@ def toeplitz(
     >>> toeplitz(HandTensor(np.array([1.0, 2.0, 4.0])), HandTensor(np.array([1.0, -1.0]))).array.tolist()
     [-1.0, -2.0]
     """
-    length = signal.shape[-1]
-    count = kernel_positions("toeplitz", length, kernel.shape[-1], stride, padding)
+    count = kernel_positions("toeplitz", signal.shape[-1], kernel.shape[-1], stride, padding)
     if count > MAX_ROWS:
         raise TooLarge(f"toeplitz: a matrix of {count:,} rows; at most {MAX_ROWS:,}. Take less padding.")
-    rows = [_shifted_kernel_row(kernel, i * stride - padding, length) for i in range(count)]
+    return _apply_banded(signal, [kernel] * count, stride, padding, note)
+
+
+def _apply_banded(signal: Tensor, kernels: Sequence[Tensor], stride: int, padding: int, note: Note) -> Tensor:
+    """A matrix with one kernel per row, each shifted by the stride, times the signal."""
+    length = signal.shape[-1]
+    rows = [_shifted_kernel_row(kernel, i * stride - padding, length) for i, kernel in enumerate(kernels)]
     return note("output", note("matrix", stack(rows, 0)) @ signal)
 
 
@@ -203,15 +208,13 @@ def locally_connected(
     >>> locally_connected(HandTensor(np.array([1.0, 2.0, 4.0])), taps).array.tolist()
     [1.0, 8.0]
     """
-    length = signal.shape[-1]
-    count = kernel_positions("locally-connected", length, kernels.shape[-1], stride, padding)
+    count = kernel_positions("locally-connected", signal.shape[-1], kernels.shape[-1], stride, padding)
     if kernels.shape[-2] != count:
         raise InputError(
             f"locally-connected: {count} outputs need {count} rows of taps; "
             f"kernels is {format_shape(kernels.shape, 'output tap')}."
         )
-    rows = [_shifted_kernel_row(kernels[i], i * stride - padding, length) for i in range(count)]
-    return note("output", note("matrix", stack(rows, 0)) @ signal)
+    return _apply_banded(signal, [kernels[i] for i in range(count)], stride, padding, note)
 
 
 @mechanism(IMAGE, Step("output", "Y", r"\text{mean of each window}", "channel output_height output_width"))

@@ -48,14 +48,21 @@ def _add_bias(sums: Tensor, bias: Tensor | None) -> Tensor:
     return sums if bias is None else sums + bias
 
 
-def _check_sizes(inputs: Tensor, W_x: Tensor, W_h: Tensor) -> None:
-    states = W_h.shape[-1]
-    if W_x.shape[-1] != inputs.shape[-1] or tuple(W_h.shape) != (states, states) or W_x.shape[-2] != states:
-        raise InputError(
-            f"recurrence: inputs are {format_shape(inputs.shape, 'time width')}, W_x is "
-            f"{format_shape(W_x.shape, 'state width')}, W_h is {format_shape(W_h.shape, 'state state')}. "
-            "W_x takes the inputs' width to the states, and W_h is square in the states."
-        )
+def _check_sizes(inputs: Tensor, W_x: Tensor, W_h: Tensor, name: str = "recurrence", gates: int = 1) -> None:
+    """Each matrix has a block of rows for each of the gates; the plain recurrence has one block."""
+    width, states = inputs.shape[-1], W_h.shape[-1]
+    sizes = (gates * states, width), (gates * states, states)
+    if (tuple(W_x.shape[-2:]), tuple(W_h.shape[-2:])) == sizes:
+        return
+    rows, advice = "state", "W_x takes the inputs' width to the states, and W_h is square in the states."
+    if gates > 1:
+        rows = "gate_states"
+        advice = f"Both stack {gates} gates of {states} rows; W_x takes the inputs' width and W_h the states."
+    raise InputError(
+        f"{name}: inputs are {format_shape(inputs.shape, 'time width')}, W_x is "
+        f"{format_shape(W_x.shape, f'{rows} width')}, W_h is {format_shape(W_h.shape, f'{rows} state')}. "
+        f"{advice}"
+    )
 
 
 @mechanism(
@@ -138,17 +145,6 @@ def _gates(sums: Tensor, count: int) -> list[Tensor]:
     return [sums[..., k * states : (k + 1) * states] for k in range(count)]
 
 
-def _check_gates(name: str, inputs: Tensor, W_x: Tensor, W_h: Tensor, count: int) -> None:
-    states, wide = W_h.shape[-1], inputs.shape[-1]
-    if tuple(W_x.shape[-2:]) != (count * states, wide) or W_h.shape[-2] != count * states:
-        raise InputError(
-            f"{name}: inputs are {format_shape(inputs.shape, 'time width')}, W_x is "
-            f"{format_shape(W_x.shape, 'gate_states width')}, W_h is "
-            f"{format_shape(W_h.shape, 'gate_states state')}. "
-            f"Both stack {count} gates of {states} rows; W_x takes the inputs' width and W_h the states."
-        )
-
-
 GATE_CARDS = input_cards(RecurrentParameters)
 GATE_MATRICES, GATE_BIAS, GRU_BIASES = GATE_CARDS[:2], GATE_CARDS[2], GATE_CARDS[3:]
 STATE = Input("state", "h_{t-1}", "state", "the state before; none is 0")
@@ -183,7 +179,7 @@ def lstm_cell(
     >>> [part.array.tolist() for part in lstm_cell(zeros[0], zeros, zeros)]
     [[0.0], [0.0]]
     """
-    _check_gates("lstm", inputs.unsqueeze(-2), W_x, W_h, 4)
+    _check_sizes(inputs.unsqueeze(-2), W_x, W_h, "lstm", 4)
     return _lstm_step(_add_bias(_product(inputs, W_x), bias), (state, cell), W_h, note)
 
 
@@ -221,7 +217,7 @@ def lstm(inputs: Tensor, W_x: Tensor, W_h: Tensor, bias: Tensor = None, *, note:
     [[0.0], [0.0]]
     """
     inputs = _as_rows(inputs)
-    _check_gates("lstm", inputs, W_x, W_h, 4)
+    _check_sizes(inputs, W_x, W_h, "lstm", 4)
     # The part that comes from the inputs, for all steps in one product.
     sums = note("sums", _add_bias(inputs @ W_x.mT, bias))
     states: list[Any] = [(None, None)]
@@ -256,7 +252,7 @@ def gru_cell(
     >>> gru_cell(ones, zeros, zeros, state=ones).array.tolist()
     [0.5]
     """
-    _check_gates("gru", inputs.unsqueeze(-2), W_x, W_h, 3)
+    _check_sizes(inputs.unsqueeze(-2), W_x, W_h, "gru", 3)
     sums = _add_bias(_product(inputs, W_x), b_x)
     return _gru_step(sums, sums.new_zeros(W_h.shape[-1]) if state is None else state, W_h, b_h, note)
 
@@ -288,7 +284,7 @@ def gru(
     [[0.0], [0.0]]
     """
     inputs = _as_rows(inputs)
-    _check_gates("gru", inputs, W_x, W_h, 3)
+    _check_sizes(inputs, W_x, W_h, "gru", 3)
     sums = note("sums", _add_bias(inputs @ W_x.mT, b_x))
     states = [sums.new_zeros(*sums.shape[:-2], W_h.shape[-1])]
     for t in range(inputs.shape[-2]):
