@@ -125,6 +125,10 @@ class Mechanism:
         return self.function(**others, parameters=self.gather(trained), note=note)
 
     @property
+    def has_sublayers(self) -> bool:
+        return self.gather is not None and any("/" in step.name for step in self.steps)
+
+    @property
     def about(self) -> str:
         return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
 

@@ -12,6 +12,7 @@ from headwork.construct.targets import Array
 from headwork.documents import Document, Renderable, Table
 from headwork.errors import InputError
 from headwork.mechanisms import attention, multi_head_attention
+from headwork.mechanisms.parameters import AttentionParameters
 from headwork.numbers import HandTensor
 from headwork.readings import Trace, explain
 
@@ -116,7 +117,8 @@ class Construction(Renderable):
             return np.asarray(np.sum(outputs, axis=0))
         matrices: dict[str, Any] = {name: HandTensor(W) for name, W in self.stacked().items()}
         options: dict[str, Any] = {"memory": HandTensor(tokens), "heads": self.heads, "beta": self.beta}
-        output = multi_head_attention(HandTensor(self._query_rows(tokens)), **matrices, **options)
+        rows, parameters = HandTensor(self._query_rows(tokens)), AttentionParameters(**matrices)
+        output = multi_head_attention(rows, parameters, **options)
         return np.asarray(output.array)
 
     def project(self, tokens: Array, head: int) -> tuple[HandTensor, HandTensor, HandTensor]:

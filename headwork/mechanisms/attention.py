@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, format_shape
-from headwork.mechanisms.parameters import AttentionParameters, input_cards
+from headwork.mechanisms.parameters import AttentionParameters, gather, input_cards
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 from headwork.numbers import exponentials_may_overflow
 
@@ -215,18 +215,13 @@ def steps_per_head(attention: Callable[..., Tensor]) -> tuple[Step, ...]:
     return tuple(replace(each, axes=f"head {each.axes}".replace(" width", " head_width")) for each in steps)
 
 
-@mechanism(*MULTI_HEAD_CARDS, *steps_per_head(attention), *JOINED_STEPS)
+@mechanism(
+    *MULTI_HEAD_CARDS, *steps_per_head(attention), *JOINED_STEPS, gather=partial(gather, AttentionParameters)
+)
 def multi_head_attention(
     tokens: Tensor,
-    W_q: Tensor = None,
-    W_k: Tensor = None,
-    W_v: Tensor = None,
-    W_o: Tensor = None,
+    parameters: AttentionParameters,
     memory: Tensor = None,
-    b_q: Tensor = None,
-    b_k: Tensor = None,
-    b_v: Tensor = None,
-    b_o: Tensor = None,
     *,
     heads: int,
     beta: Scalar = None,
@@ -236,18 +231,15 @@ def multi_head_attention(
 ) -> Tensor:
     """Several heads attend side by side; each matrix is split into as many blocks as there are heads."""
     attend = partial(attention, beta=beta, mask=mask)
-    parameters = AttentionParameters(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
-    return attend_per_head(
-        tokens, parameters, memory, attend=attend, heads=heads, convention=convention, note=note
-    )
+    return attend_per_head(tokens, parameters, memory, attend, heads=heads, convention=convention, note=note)
 
 
 def attend_per_head(
     tokens: Tensor,
     parameters: AttentionParameters,
     memory: Tensor,
-    *,
     attend: Callable[..., Tensor],
+    *,
     heads: int,
     convention: Convention,
     note: Note,

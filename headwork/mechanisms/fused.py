@@ -25,7 +25,7 @@ from headwork.mechanisms.convolution import patches
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import CellKind, Kernels, Twins
 from headwork.mechanisms.linear import Features, check_chunks
-from headwork.mechanisms.parameters import ConvolutionParameters, RecurrentParameters
+from headwork.mechanisms.parameters import AttentionParameters, ConvolutionParameters, RecurrentParameters
 from headwork.note import Note, silent
 
 
@@ -152,15 +152,8 @@ def _projected(
 
 def multi_head_attention(
     tokens: Tensor,
-    W_q: Tensor | None = None,
-    W_k: Tensor | None = None,
-    W_v: Tensor | None = None,
-    W_o: Tensor | None = None,
+    parameters: AttentionParameters,
     memory: Tensor | None = None,
-    b_q: Tensor | None = None,
-    b_k: Tensor | None = None,
-    b_v: Tensor | None = None,
-    b_o: Tensor | None = None,
     *,
     heads: int,
     beta: Scalar = None,
@@ -170,19 +163,20 @@ def multi_head_attention(
     """The twin of ``mechanisms.multi_head_attention``, and with kind="linear" of its linear form (elu+1).
 
     >>> x = torch.eye(2)[:1]
-    >>> multi_head_attention(x, heads=2).tolist()
+    >>> multi_head_attention(x, AttentionParameters(), heads=2).tolist()
     [[1.0, 0.0]]
     """
+    p = parameters
     if memory is None:
-        parts = _projected(tokens, (W_q, W_k, W_v), (b_q, b_k, b_v))
+        parts = _projected(tokens, (p.W_q, p.W_k, p.W_v), (p.b_q, p.b_k, p.b_v))
     else:
-        parts = _projected(tokens, (W_q,), (b_q,)) + _projected(memory, (W_k, W_v), (b_k, b_v))
+        parts = _projected(tokens, (p.W_q,), (p.b_q,)) + _projected(memory, (p.W_k, p.W_v), (p.b_k, p.b_v))
     query, key, value = (split_heads(part, heads).transpose(-3, -2) for part in parts)
     if kind == "linear":
         outputs = linear_attention(query, key, value, features="elu+1", mask=mask)
     else:
         outputs = attention(query, key, value, beta=beta, mask=mask)
-    return _projected(outputs.transpose(-3, -2).flatten(-2), (W_o,), (b_o,))[0]
+    return _projected(outputs.transpose(-3, -2).flatten(-2), (p.W_o,), (p.b_o,))[0]
 
 
 def layer_normalisation(

@@ -56,9 +56,8 @@ class Kernels:
         note: Note = silent,
         **options: Any,
     ) -> Tensor:
-        matrices, biases = (p.W_q, p.W_k, p.W_v, p.W_o), (p.b_q, p.b_k, p.b_v, p.b_o)
         attend = multi_head_attention if self.attention_kind == "softmax" else multi_head_linear_attention
-        return self.call(attend, tokens, *matrices, memory, *biases, **options, note=note)
+        return self.call(attend, tokens, p, memory, **options, note=note)
 
     def feed_forward(
         self, tokens: Tensor, p: trees.FeedForwardParameters, *, note: Note = silent, **options: Any

@@ -268,7 +268,7 @@ def input_cards(kind: type) -> tuple[Input, ...]:
     >>> [card.name for card in input_cards(EncoderLayerParameters)][7:10]
     ['b_o', 'scale_1', 'shift_1']
     """
-    if all("card" in entry.metadata for entry in fields(kind)):
+    if is_leaf_node(kind):
         return tuple(_card(entry, entry.name) for entry in fields(kind))
     return tuple(
         _card(entry, f"{prefix}{entry.name}{suffix}", prefix, suffix)
@@ -279,12 +279,19 @@ def input_cards(kind: type) -> tuple[Input, ...]:
 
 def gather(kind: type, values: Mapping[str, Any]) -> Any:
     """A layer's tree from its parameters by hand; one that is not given is the identity, or 0."""
+    if is_leaf_node(kind):
+        return kind(**values)
     return kind(
         **{
             name: node(**{e.name: values.get(f"{prefix}{e.name}{suffix}") for e in fields(node)})
             for name, prefix, suffix, node in _parts(kind)
         }
     )
+
+
+def is_leaf_node(kind: type) -> bool:
+    """Whether all its fields are tensors."""
+    return all("card" in entry.metadata for entry in fields(kind))
 
 
 def _parts(kind: type) -> list[tuple[str, str, str, type]]:

@@ -108,7 +108,7 @@ def _explain_once(rerun: partial[Trace], replacing: Mapping[str, Any], *, exact:
     recorded: dict[str, HandTensor] = {}
     names: dict[str, tuple[Any, ...]] = {}
     note = recorder(recorded)
-    if exact and mechanism.gather:  # of several layers: numbers grow from one to the next
+    if exact and mechanism.has_sublayers:  # numbers grow from one to the next
         note = name_long_numbers(note, names)
     note = replacer(note, new_values) if new_values else note
     # The arithmetic of a cell stops at labelled tensors.

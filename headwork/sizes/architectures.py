@@ -22,17 +22,13 @@ from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, size_limit
 from headwork.sizes.layers import Size, grid, height_and_width
-from headwork.sizes.ledger import Fact, Ledger, Row, sum_rows
+from headwork.sizes.ledger import WORDS, Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
 Shape = tuple[int, ...]
 DEFINITION_OF = {"encoder-decoder": "EncoderDecoder", "encoder": "TextEncoder", "decoder": "LanguageModel"}
 MAX_LAYERS = 1000
 BLOCK = re.compile(r"block \d+")
-FLOPS_NOTE = (
-    "FLOPs: two for each multiply-add of a matrix product; other operations are counted apart. "
-    "One sequence, forward pass."
-)
 
 
 def model_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[Definition, Any]:
@@ -129,10 +125,7 @@ def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any])
         title=f"{slug}: {words}",
         rows=rows,
         facts={"parameters": total.parameters or 0, "FLOPs": total.flops or 0},
-        notes=(
-            "FLOPs: two per multiply-add of a matrix product, in one forward pass of the whole batch, as the "
-            "plain definition does it; a fused kernel may need fewer.",
-        ),
+        notes=(WORDS["model"]["flops"],),
         summed=True,
     )
 
@@ -198,23 +191,11 @@ def _transformer_rows(
 
 
 def _transformer_notes(architecture: str, shared: bool, tokens: int, queries: int) -> tuple[str, ...]:
-    counted = (
-        "Counted: projections and feed-forward with biases, normalisations with scale and shift; sinusoidal "
-        "positions have no parameters; no normalisation after the last layer (torch's nn.Transformer adds "
-        "one to each stack)."
-    )
-    pair = architecture == "encoder-decoder"
+    words, pair = WORDS["transformer"], architecture == "encoder-decoder"
     embeddings = "both embeddings" if pair else "the embedding"
     matrices = f"one matrix for {embeddings} and" if shared else "a matrix for each embedding and for"
-    vocabulary = f"Vocabulary: {matrices} the output."
     length = f"{tokens} source and {queries} target tokens" if pair else f"{tokens} tokens"
-    middle = {
-        "encoder-decoder": (vocabulary,),
-        "decoder": (vocabulary, "A decoder alone has no encoder to attend to: no cross-attention."),
-        "encoder": ("An encoder alone ends with its last layer: no output projection.",),
-    }[architecture]
-    shapes = f"Shapes are token x width. {FLOPS_NOTE} {length}; masked scores are counted in full."
-    return (counted, *middle, shapes)
+    return tuple(words[n].format(matrices=matrices, tokens=length) for n in words["notes"][architecture])
 
 
 def vit(
@@ -253,11 +234,7 @@ def vit(
         f"{patch}, width {width}, {depth} layers, {heads} heads, hidden {hidden}, {classes:,} classes",
         rows,
         {"patches": down * across, "tokens": tokens},
-        (
-            "Counted: biases everywhere, learned positions, normalisation before sublayers and at the end.",
-            "The head reads the class token." if class_token else "The head reads the mean of all tokens.",
-            f"Shapes are token x width. {FLOPS_NOTE}",
-        ),
+        tuple(WORDS["vit"][n] for n in ("counted", "class_token" if class_token else "mean", "shapes")),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from headwork.errors import InputError, TooLarge, check_known
 from headwork.mechanisms.convolution import kernel_positions
 from headwork.sizes.counting import MAX_GROUPS, check_heads_divide_width, check_sizes, count_rows
-from headwork.sizes.ledger import Ledger, Row, sum_rows
+from headwork.sizes.ledger import WORDS, Ledger, Row, sum_rows
 
 Size = int | Sequence[int]
 
@@ -204,12 +204,9 @@ def _symbolic_convolution(
             for name, (symbol, formula, about) in rows.items()
         ),
         facts={"output size": size},
-        notes=(
-            f"The padded input has {inputs} + 2*{padding} positions. The kernel starts at 0, {stride}, "
-            f"2*{stride} and so on, at last where it still fits, {inputs} + 2*{padding} - {kernel}: count "
-            "these, the one at 0 included. What is left over is skipped, so round down.",
-            "The size stays the same with stride 1 and padding (kernel - 1)/2. An image has this along its "
-            "height and along its width.",
+        notes=tuple(
+            note.format(inputs=inputs, kernel=kernel, stride=stride, padding=padding)
+            for note in WORDS["letters"].values()
         ),
     )
 
@@ -269,37 +266,18 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
 def _notes(
     lengths: tuple[int, ...], kernels: tuple[int, ...], outputs: list[int], stride: int, padding: int
 ) -> list[str]:
-    notes = []
+    notes, words = [], WORDS["convolution"]
     for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, outputs, strict=True):
         notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
         if (rest := (n + 2 * padding - k) % stride - padding) > 0:
-            notes.append(
-                f"along the {axis} the last {rest} of {n} positions are skipped: the stride does not divide "
-                "the size."
-            )
-    notes.append("cross-correlation: the kernel is not flipped, as in every framework.")
-    if padding:
-        notes.append("locally connected: taps that meet only padding are counted too.")
-    return notes
+            notes.append(words["skipped"].format(axis=axis, rest=rest, length=n))
+    return [*notes, words["correlation"], *([words["padding"]] if padding else [])]
 
 
 TokensAs = Literal["rows", "columns"]
 
-ABOUT = {
-    "query": "queries",
-    "key": "keys",
-    "value": "values",
-    "weights": "attention matrices",
-    "per head": "per-head outputs",
-    "joined": "heads side by side",
-    "memory": "what is looked at",
-}
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 TOKEN_AXES = ("token", "query", "key")
-COLUMNS_WARNING = (
-    "with tokens as columns Q K^T would be {}: it mixes features instead of tokens. "
-    "The scores are K^T Q, {}, and the output is V A."
-)
 
 
 def attention_ledger(
@@ -343,11 +321,9 @@ def attention_ledger(
     rows = [
         _describe(row, columns) for row in count_rows(slug, sizes, batch=batch, columns=columns, **options)
     ]
-    notes = {
-        "Projections with biases.": biases,
-        "Projections without biases; ask for them to count them.": heads is not None and not biases,
-        "Softmax runs down the columns: each column of the weights sums to 1.": columns,
-    }
+    notes = {"biases": biases, "no_biases": heads is not None and not biases, "columns": columns}
+    words = WORDS["attention"]
+    warning = words["warning"].format(features=[width, width], tokens=[tokens, tokens])
     per_head = f", {heads} heads of {width // heads}" if heads else ""
     return Ledger(
         title=f"{slug}: {tokens} tokens of width {width}{per_head}"
@@ -358,15 +334,15 @@ def attention_ledger(
             **({} if heads is None else {"heads": heads, "width of a head": width // heads}),
             "parameters": sum_rows("total", rows).parameters or 0,
         },
-        notes=tuple(text for text, applies in notes.items() if applies),
-        warnings=(COLUMNS_WARNING.format([width, width], [tokens, tokens]),) if columns else (),
+        notes=tuple(words[name] for name, applies in notes.items() if applies),
+        warnings=(warning,) if columns else (),
         summed=True,
     )
 
 
 def _describe(row: Row, columns: bool) -> Row:
     """A row with its description, in the layout asked for: with tokens as columns the token axis is last."""
-    row = replace(row, about=ABOUT.get(row.name, ""))
+    row = replace(row, about=WORDS["attention"]["about"].get(row.name, ""))
     if not columns or row.shape is None or row.parameters is not None:
         return row
     words, shape = row.axes.split(), row.shape
