@@ -18,25 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from headwork.errors import InputError, truncate
+from headwork.files import load_package_toml
 
 MAX_TOKENIZER_BYTES = 100_000_000
 VOCABULARY = {"vocab": 300_000, "merges": 300_000, "added_tokens": 1000}  # may be long; other lists:
 MAX_LIST, MAX_STRING = 16, 1000
 MAX_MEMOISED = 2**17  # words, and characters, whose answer is kept
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(8192, 8203)))
-# BERT's Chinese characters, as the library has them: from the first of each two to before the second.
-IDEOGRAPHS = [0x3400, 0x4DC0, 0x4E00, 0xA000, 0xF900, 0xFB00, 0x20000, 0x2A6E0, 0x2A700, 0x2B820]
-IDEOGRAPHS += [0x2B920, 0x2CEB0, 0x2F800, 0x2FA20]
-# BERT's rules are those of Unicode 8. Marks, punctuation and formats in these ranges came later; a few others
-# were something else then.
-_AFTER_UNICODE_8 = """
-5c8 5ca 61d 61e 7fd 7fe 890 8e3 9fd 9ff a76 a77 afa b00 b53 b56 c04 c3d c77 c78 c84 c85 d00 d01
-d3b d3d d81 d82 eba ebb ece ecf 180f 1887 1abf 1af1 1b4e 1b50 1b7d 1b80 1df6 1dfc 2e43 2e64 a82c
-a82d a8c5 a8c6 a8ff a900 a9bd a9be 10d24 10f8a 11070 11075 110c2 110ce 111cf 111d0 1123e 11242
-1133b 1133c 113bb 1145f 11660 1166d 116b9 116ba 1182f 12000 12ff1 16130 16d6d 16f50 16fe2 16fe5
-1cf00 1d129 1d25b 1d25d 1e000 1e6f6 1e944 1e960"""
-AFTER_UNICODE_8 = [int(code, 16) for code in _AFTER_UNICODE_8.split()]
-CHANGED_LATER = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
+UNICODE = load_package_toml(__file__, "tokenizer_unicode.toml")
 # Bytes as letters, so that each can be seen: most as themselves, the others from 256 on.
 _PRINTABLE = {*range(33, 127), *range(161, 173), *range(174, 256)}
 BYTE_TO_CHAR = {byte: chr(byte) for byte in _PRINTABLE}
@@ -223,7 +212,7 @@ def _bert_normalizers(part: Json) -> list[Normalizer]:
         if clean and (char in "\0\ufffd" or (_category(char)[0] == "C" and char not in "\t\n\r")):
             return ""
         char = " " if clean and char in WHITE_SPACE else char
-        return f" {char} " if spaced and bisect(IDEOGRAPHS, code) % 2 else char
+        return f" {char} " if spaced and bisect(UNICODE["ideographs"], code) % 2 else char
 
     table = Memoised(cleaned)
     unaccented = Memoised(lambda code: "" if _category(chr(code)) == "Mn" else chr(code))
@@ -235,8 +224,8 @@ def _bert_normalizers(part: Json) -> list[Normalizer]:
 
 def _category(character: str) -> str:
     """The category of a character in Unicode 8, where it matters to BERT: C, Mn or P."""
-    later = bisect(AFTER_UNICODE_8, ord(character)) % 2
-    category = CHANGED_LATER.get(character) or ("-" if later else unicodedata.category(character))
+    later = bisect(UNICODE["after_unicode_8"], ord(character)) % 2
+    category = UNICODE["unicode_8"].get(character) or ("-" if later else unicodedata.category(character))
     return "-" if category == "Cn" else category
 
 

@@ -74,10 +74,11 @@ def _output(k: int) -> Step:
     return Step("output", "Y", f"{{residual {k},normalisation {k}/output|L_{k}}}", "token width")
 
 
-def _plain_options(beta: Scalar, convention: Convention) -> dict[str, Any]:
-    """What only the plain attention knows."""
+def _attend(kernels: Kernels, heads: int, beta: Scalar, convention: Convention) -> Any:
+    """The attention of a layer; only the plain one knows these options, which are left out by default."""
     options: dict[str, Any] = {} if beta is None else {"beta": beta}
-    return options if convention == "W x" else options | {"convention": convention}
+    options |= {} if convention == "W x" else {"convention": convention}
+    return partial(kernels.attention, heads=heads, **options)
 
 
 def _residual(
@@ -131,7 +132,7 @@ def encoder_layer(
 ) -> Tensor:
     """One layer of a transformer encoder, its normalisation after or before each part."""
     p = parameters
-    attend: Any = partial(kernels.attention, heads=heads, **_plain_options(beta, convention))
+    attend = _attend(kernels, heads, beta, convention)
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
     attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
     feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
@@ -165,7 +166,7 @@ def decoder_layer(
 ) -> Tensor:
     """One layer of a transformer decoder: it attends to its own earlier tokens, then to the encoder's."""
     p = parameters
-    attend: Any = partial(kernels.attention, heads=heads, **_plain_options(beta, convention))
+    attend = _attend(kernels, heads, beta, convention)
     residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
     attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
     attend_memory = partial(attend, p=p.cross_attention, memory=memory, mask=memory_mask)

@@ -97,7 +97,7 @@ class DecoderLayerParameters:
 
 @dataclass(frozen=True)
 class StackParameters:
-    """Of an encoder or a decoder: its blocks, and the normalisation at its end where it has one."""
+    """Blocks one after another, and the normalisation at their end where there is one."""
 
     blocks: tuple[Any, ...] = node("block")
     normalisation: NormalisationParameters | None = node("normalisation")

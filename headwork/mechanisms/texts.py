@@ -113,21 +113,12 @@ def text_encoder(
     return encoder(p.transformer, config, kernels.drop(vectors), mask=mask, note=note, kernels=kernels)
 
 
-@dataclass(frozen=True)
-class TokenConvolutionParameters:
-    """Convolutions along the tokens."""
-
-    blocks: tuple[trees.ConvolutionParameters, ...] = node("block")
-
-
-def token_convolution_parameters(
-    width: int, depth: int, taps: int = KERNEL_SIZE
-) -> TokenConvolutionParameters:
-    return TokenConvolutionParameters(tuple(convolution_parameters(width, width, taps) for _ in range(depth)))
+def token_convolution_parameters(width: int, depth: int, taps: int = KERNEL_SIZE) -> trees.StackParameters:
+    return trees.StackParameters((convolution_parameters(width, width, taps),) * depth)
 
 
 def token_convolutions(
-    parameters: TokenConvolutionParameters,
+    parameters: trees.StackParameters,
     vectors: Tensor,
     mask: Tensor = None,
     *,
