@@ -158,8 +158,8 @@ def mechanism(
     """
 
     def register(function: Function) -> Function:
-        built = Mechanism.of(function, *cards, gather=gather)
-        registry[built.slug] = built
+        registered = Mechanism.of(function, *cards, gather=gather)
+        registry[registered.slug] = registered
         return function
 
     return register
@@ -187,10 +187,10 @@ def steps_of(
     ``memory`` is the symbol of what it attends to; ``symbols`` stand there for its own.
     """
     known = "|".join(map(re.escape, symbols or ()))
-    whole = re.compile(rf"(?<![A-Za-z\\])(?:{known})(?![A-Za-z'])" if known else r"(?!)")
+    pattern = re.compile(rf"(?<![A-Za-z\\])(?:{known})(?![A-Za-z'])" if known else r"(?!)")
 
     def renamed(text: str) -> str:
-        return whole.sub(lambda match: (symbols or {})[match[0]], text).replace("{memory}", memory)
+        return pattern.sub(lambda match: (symbols or {})[match[0]], text).replace("{memory}", memory)
 
     def adapt(step: Step) -> Step:
         symbol, formula, columns = map(renamed, (step.symbol, step.formula, step.columns))

@@ -207,14 +207,14 @@ def _lower_case(text: str) -> str:
 def _bert_normalizers(part: Json) -> list[Normalizer]:
     clean, spaced, lower = (_get(part, n, bool) for n in ("clean_text", "handle_chinese_chars", "lowercase"))
 
-    def cleaned(code: int) -> str:
+    def clean_character(code: int) -> str:
         char = chr(code)
         if clean and (char in "\0\ufffd" or (_category(char)[0] == "C" and char not in "\t\n\r")):
             return ""
         char = " " if clean and char in WHITE_SPACE else char
         return f" {char} " if spaced and bisect(UNICODE["ideographs"], code) % 2 else char
 
-    table = Memoised(cleaned)
+    table = Memoised(clean_character)
     unaccented = Memoised(lambda code: "" if _category(chr(code)) == "Mn" else chr(code))
     steps: list[Normalizer] = [lambda text: text.translate(table)]
     if lower if part.get("strip_accents") is None else part["strip_accents"]:
@@ -302,8 +302,8 @@ def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Id
 def _apply_merges(ids: list[int], merges: Merges) -> Ids:
     """Pairs become one token, the first merge first, the leftmost of equals; by a heap, so n log n."""
     after, before = [*range(1, len(ids)), -1], [*range(-1, len(ids) - 1)]
-    found = enumerate(pairwise(ids))
-    heap = [(merges[pair][0], position, merges[pair][1]) for position, pair in found if pair in merges]
+    neighbours = enumerate(pairwise(ids))
+    heap = [(merges[pair][0], position, merges[pair][1]) for position, pair in neighbours if pair in merges]
     heapify(heap)
     while heap:
         _, position, merged = heappop(heap)

@@ -49,12 +49,12 @@ def expected_shapes(
     definition: Definition, config: Any, state: Mapping[str, Any], where: str | Path
 ) -> dict[str, ShapeTensor]:
     """The parameters that a file of this model holds; a config that asks for much more is refused."""
-    left = sum(math.prod(value.shape) for value in state.values()) + MAX_UNSAVED_VALUES
+    remaining = sum(math.prod(value.shape) for value in state.values()) + MAX_UNSAVED_VALUES
     shapes, work = {}, OperationCount()
     for name, initial in flatten(definition.parameters(config)).items():
         count = math.prod(initial.shape)
-        left -= count
-        if left < 0:
+        remaining -= count
+        if remaining < 0:
             raise TooLarge(
                 f"{where}: the config asks for {count:,} numbers at once, more than its file holds."
             )
@@ -151,8 +151,8 @@ class LoadedModel:
         def tensor(name: str, value: Any) -> Any:
             try:
                 array = value.array if isinstance(value, HandTensor) else np.asarray(value)
-                whole = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
-                return HandTensor(array.astype(np.int64 if whole else self.dtype), label=name)
+                integer = name in numbers and array.dtype.kind in "iu"  # decimals are refused later, in words
+                return HandTensor(array.astype(np.int64 if integer else self.dtype), label=name)
             except (TypeError, ValueError):
                 raise InputError(f"{self.definition.name}: {name} is not an array of numbers.") from None
 

@@ -51,8 +51,8 @@ def hardmax(scores: Tensor) -> Tensor:
     >>> hardmax(HandTensor(np.array([1.0, 3.0, 3.0]))).array.tolist()
     [0.0, 0.5, 0.5]
     """
-    top = scores.amax(-1, keepdim=True)
-    winners = (scores + TIE_TOLERANCE * top.abs() >= top).to(scores)
+    largest = scores.amax(-1, keepdim=True)
+    winners = (scores + TIE_TOLERANCE * largest.abs() >= largest).to(scores)
     return winners / winners.sum(-1, keepdim=True)
 
 
@@ -260,8 +260,8 @@ def attend_per_head(
 
     heads_first = (part.transpose(-3, -2) for part in (query, key, value))
     outputs = attend(*heads_first, note=silent if note is silent else per_head)
-    together = note("per head", outputs.transpose(-3, -2))
-    joined = note("joined", together.reshape(*together.shape[:-2], together.shape[-2] * together.shape[-1]))
+    stacked = note("per head", outputs.transpose(-3, -2))
+    joined = note("joined", stacked.reshape(*stacked.shape[:-2], stacked.shape[-2] * stacked.shape[-1]))
     return note("output", affine(joined, p.W_o, p.b_o, "o"))
 
 

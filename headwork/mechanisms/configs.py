@@ -51,18 +51,18 @@ class Config(metaclass=ConfigMeta):
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for entry in fields(self):
-            value, kind = getattr(self, entry.name), hints[entry.name]
+            value, hint = getattr(self, entry.name), hints[entry.name]
             minimum = 0 if entry.name in self.MAY_BE_ZERO else 1
             field = f"{type(self).__name__}: {entry.name}"
-            if get_origin(kind) is Literal and value not in get_args(kind):
-                raise unknown_name(field, value, get_args(kind))
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if kind is int and not (whole and minimum <= value < MAX_COUNT):
-                most = f" and below {MAX_COUNT:,}" if whole and value >= MAX_COUNT else ""
+            if get_origin(hint) is Literal and value not in get_args(hint):
+                raise unknown_name(field, value, get_args(hint))
+            integer = isinstance(value, int) and not isinstance(value, bool)
+            if hint is int and not (integer and minimum <= value < MAX_COUNT):
+                most = f" and below {MAX_COUNT:,}" if integer and value >= MAX_COUNT else ""
                 raise InputError(f"{field} is {value!r}. Give a whole number, at least {minimum}{most}.")
-            if kind is bool and not isinstance(value, bool):
+            if hint is bool and not isinstance(value, bool):
                 raise InputError(f"{field} is {value!r}. Give true or false.")
-            if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
+            if hint is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
                 raise InputError(f"{field} is {value!r}. Give a number from 0 up to but not including 1.")
 
 

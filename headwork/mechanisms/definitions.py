@@ -106,11 +106,13 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
     'gru'
     """
     settings = {
-        name: (entry, own) for entry in _classifiers(task) for name, own in entry.architectures.items()
+        name: (entry, defaults)
+        for entry in _classifiers(task)
+        for name, defaults in entry.architectures.items()
     }
     check_known({"vision": "image model", "text": "text model"}[task], architecture, settings)
-    entry, own = settings[architecture]
-    config: Config = entry.config_class(**{**own, **fields})
+    entry, defaults = settings[architecture]
+    config: Config = entry.config_class(**{**defaults, **fields})
     return config
 
 
@@ -123,8 +125,8 @@ def check_tokens(
     def shape(tensor: Tensor) -> str:
         return format_shape(tensor.shape, TOKENS.axes)
 
-    whole = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
-    if len(tokens.shape) != 2 or not whole:
+    integers = not (tokens.is_floating_point() if hasattr(tokens, "is_meta") else tokens.dtype.kind == "f")
+    if len(tokens.shape) != 2 or not integers:
         raise InputError(
             f"{name}: tokens are {shape(tokens)} of {tokens.dtype}. Give whole numbers, one row per sequence."
         )
@@ -137,9 +139,9 @@ def check_tokens(
         )
     if not values:
         return
-    least, most = int(tokens.min()), int(tokens.max())
-    if least < 0 or most >= config.vocabulary:
-        wrong = most if most >= config.vocabulary else least
+    smallest, largest = int(tokens.min()), int(tokens.max())
+    if smallest < 0 or largest >= config.vocabulary:
+        wrong = largest if largest >= config.vocabulary else smallest
         raise InputError(
             f"{name}: token {wrong} is beyond the vocabulary of {config.vocabulary}, counted from 0."
         )

@@ -44,15 +44,15 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None,
     if isinstance(beta, Tensor):
         query, beta = query * beta, 1.0
     queries, keys = query.shape[-2], key.shape[-2]
-    short = _compiling() and keys <= FEW_KEYS
-    if isinstance(mask, str) and queries == keys and not short:
+    few_keys = _compiling() and keys <= FEW_KEYS
+    if isinstance(mask, str) and queries == keys and not few_keys:
         return functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=beta)
     allowed = mask
     if isinstance(mask, str):
         allowed = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
     elif mask is not None:
         allowed = mask != 0
-    if short:
+    if few_keys:
         scores = (query * (query.shape[-1] ** -0.5 if beta is None else beta)) @ key.mT
         weights: Tensor = _softmax(scores if allowed is None else scores.masked_fill(~allowed, -math.inf))
         return weights @ value
@@ -142,12 +142,12 @@ def _projected(
     """Rows through several matrices in one product, where all are present, with all biases or none."""
     present, added = [m for m in matrices if m is not None], [b for b in biases if b is not None]
     if len(present) < len(matrices) or len(added) not in (0, len(biases)):
-        straight = [rows if m is None else functional.linear(rows, m) for m in matrices]
-        return [r if b is None else r + b for r, b in zip(straight, biases, strict=True)]
+        separate = [rows if m is None else functional.linear(rows, m) for m in matrices]
+        return [r if b is None else r + b for r, b in zip(separate, biases, strict=True)]
     if len(present) == 1:
         return [_affine(rows, present[0], biases[0])]
-    together = _affine(rows, torch.cat(present), torch.cat(added) if added else None)
-    return list(torch.split(together, [m.shape[0] for m in present], -1))
+    product = _affine(rows, torch.cat(present), torch.cat(added) if added else None)
+    return list(torch.split(product, [m.shape[0] for m in present], -1))
 
 
 def multi_head_attention(

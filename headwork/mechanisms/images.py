@@ -55,9 +55,9 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
     side = config.image_size // config.patch_size
 
     def grid(like: Tensor) -> Tensor:
-        places = like.new_tensor(list(range(side)))
+        axis = like.new_tensor(list(range(side)))
         # The class token has no position.
-        return cat([like.new_zeros(first, width), sinusoidal_positions_2d(places, places, width=width)], 0)
+        return cat([like.new_zeros(first, width), sinusoidal_positions_2d(axis, axis, width=width)], 0)
 
     positions = position_parameters(config.positions, first + side**2, width)
     if config.positions == "sinusoidal":
@@ -172,8 +172,8 @@ def recurrent_parameters(inputs: int, width: int, cell: CellKind) -> trees.Recur
 def recurrent_layer_parameters(
     inputs: int, width: int, cell: CellKind, both: bool
 ) -> trees.RecurrentLayerParameters:
-    one = recurrent_parameters(inputs, width, cell)
-    return trees.RecurrentLayerParameters(one, one if both else None)
+    single = recurrent_parameters(inputs, width, cell)
+    return trees.RecurrentLayerParameters(single, single if both else None)
 
 
 def recurrent_layer_steps(cell: CellKind, both: bool) -> tuple[Step, ...]:

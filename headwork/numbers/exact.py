@@ -252,8 +252,8 @@ def _factored(value: Any, bases: dict[Any, Any]) -> tuple[Any, Any]:
     factored = sympy.factor(swapped) if _factorable(swapped) else swapped
     number, rest = factored.as_coeff_Mul()
     factors = sympy.Mul.make_args(rest)
-    turned = [factor for factor in factors if factor.is_Add and factor.could_extract_minus_sign()]
-    return sympy.Mul(*(-f if f in turned else f for f in factors)), number * (-1) ** len(turned)
+    negated = [factor for factor in factors if factor.is_Add and factor.could_extract_minus_sign()]
+    return sympy.Mul(*(-f if f in negated else f for f in factors)), number * (-1) ** len(negated)
 
 
 def root_order(values: Iterable[Any]) -> int:

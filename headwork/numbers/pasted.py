@@ -61,9 +61,9 @@ def plain_text(text: str) -> str:
     return text
 
 
-def _fraction_sign(found: re.Match[str]) -> str:
-    fraction = unicodedata.normalize("NFKC", found[2]).replace("⁄", "/")
-    whole = found[1] or ""
+def _fraction_sign(match: re.Match[str]) -> str:
+    fraction = unicodedata.normalize("NFKC", match[2]).replace("⁄", "/")
+    whole = match[1] or ""
     return f"{whole}{MIXED_SIGN}{fraction}" if whole and whole[-1].isdigit() else f"{whole}({fraction})"
 
 
@@ -108,14 +108,14 @@ def _tuples_to_lists(text: str) -> str:
     # Of each open bracket: where; whether it stays; has it several entries, lists.
     stack: list[tuple[int, bool, list[bool]]] = []
     last, before = "", ""  # the last sign that is no space, and the sign just before
-    for place, sign in enumerate(text):
+    for index, sign in enumerate(text):
         if sign == "(":
             stays = last.isalpha() or before.isalnum() or before in (")", "]", "^", "_")
-            stack.append((place, stays, [False, False]))
+            stack.append((index, stays, [False, False]))
         elif sign == ")" and stack:
             start, stays, (several, lists) = stack.pop()
             if not stays and (several or lists):
-                signs[start], signs[place] = ("[", "]") if several else (" ", " ")
+                signs[start], signs[index] = ("[", "]") if several else (" ", " ")
                 if stack:
                     stack[-1][2][1] = True
         elif stack:
@@ -187,9 +187,9 @@ class _LatexParser:
             raise unreadable(self.text, "it ends where a number is expected.")
         if sign in "{\\":
             return self.nested(lambda: self.convert_token(""))
-        found = NUMBER.match(self.text, self.position) if number else None
-        self.position += len(found[0]) if found else 1
-        return found[0] if found else sign
+        match = NUMBER.match(self.text, self.position) if number else None
+        self.position += len(match[0]) if match else 1
+        return match[0] if match else sign
 
     def command(self, word: str, before: str) -> str:
         if word in PASTED["fractions"]:

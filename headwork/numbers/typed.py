@@ -220,14 +220,14 @@ def _parse_brackets(text: str) -> Any:
             rows.append([])
             commas.append(False)
         elif sign == "]" or (sign in ",;\n" and round_depth <= 0):
-            here = open_lists[-1]
+            current = open_lists[-1]
             commas[-1] |= sign == ","
-            if written := "".join(entry).strip():
-                here.extend([_mark_mixed_number(written)] if commas[-1] else _split_row(written))
+            if cell := "".join(entry).strip():
+                current.extend([_mark_mixed_number(cell)] if commas[-1] else _split_row(cell))
             entry = []
-            if sign == ";" and here and not isinstance(here[0], list):
-                rows[-1].append(here[:])
-                here.clear()
+            if sign == ";" and current and not isinstance(current[0], list):
+                rows[-1].append(current[:])
+                current.clear()
                 commas[-1] = False
             if sign == "]":
                 commas.pop()
@@ -235,9 +235,9 @@ def _parse_brackets(text: str) -> Any:
                     raise unreadable(text, "a ']' too many.")
                 ended = rows.pop()
                 if ended:
-                    here[:] = [*ended, here[:]] if here else ended
-                elif matrix and len(here) == 1:  # [[1 2; 2 0]] is the matrix itself
-                    here[:] = here[0]
+                    current[:] = [*ended, current[:]] if current else ended
+                elif matrix and len(current) == 1:  # [[1 2; 2 0]] is the matrix itself
+                    current[:] = current[0]
                 matrix = bool(ended)
                 open_lists.pop()
         elif len(open_lists) == 1 and not sign.isspace():

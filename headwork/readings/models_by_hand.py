@@ -64,7 +64,7 @@ def model_as_mechanism(
     values = {path: _fixed(leaf, exact) for path, leaf in initial.items() if leaf.values is not None}
     if random is not None:
         values = _drawn(initial, random) | values
-    absent = dict.fromkeys(optional)
+    nothing = dict.fromkeys(optional)
     masks = [
         n for n, hint in get_type_hints(definition.function, include_extras=True).items() if hint == Mask
     ]
@@ -76,7 +76,7 @@ def model_as_mechanism(
 
     function.__doc__ = definition.function.__doc__
     one, signature = inspect.Parameter, inspect.signature(definition.function).parameters
-    needed = [card.name for card in definition.inputs if signature[card.name].default is one.empty]
+    required = [card.name for card in definition.inputs if signature[card.name].default is one.empty]
     mechanism = Mechanism(
         slug=definition.slug,
         function=function,
@@ -84,8 +84,8 @@ def model_as_mechanism(
         steps=definition.steps(config),
         options={n: one(n, one.KEYWORD_ONLY, default=getattr(config, n, None)) for n in (*hints, *masks)},
         option_types=hints | dict.fromkeys(masks, Mask),
-        required=(*needed, *(path for path in parameters if path not in optional and path not in values)),
-        gather=lambda trained: fill_tree(template, {**absent, **trained}, definition.slug),
+        required=(*required, *(path for path in parameters if path not in optional and path not in values)),
+        gather=lambda trained: fill_tree(template, {**nothing, **trained}, definition.slug),
     )
     return mechanism, values
 

@@ -68,15 +68,15 @@ class Sensitivity:
         ]
         for i, at in enumerate(self.flips_at):
             moved = self.moved[:, i]
-            peak = int(np.argmax(moved))
+            largest = int(np.argmax(moved))
             if not np.any(moved > ROUNDING * self.spread):
                 why = "q.delta is 0" if self.alignment[i] == 0 else "this key has no weight, or all of it"
                 why = why if self.spread else "all values are equal"
                 sentences.append(f"query {i}: nothing moves ({why}).")
                 continue
-            most = number_text(moved[peak], digits)
-            text = f"query {i}: the output moves most at beta = {_beta_text(self.betas[peak])}, by {most}"
-            if peak < len(moved) - 1 and moved[-1] < moved[peak] / 2:
+            most = number_text(moved[largest], digits)
+            text = f"query {i}: the output moves most at beta = {_beta_text(self.betas[largest])}, by {most}"
+            if largest < len(moved) - 1 and moved[-1] < moved[largest] / 2:
                 last = number_text(moved[-1], digits)
                 text += f", and only {last} at {_beta_text(self.betas[-1])}: a clear winner damps it"
             if 0 < at <= 1:
@@ -125,8 +125,8 @@ class Sensitivity:
 
 def winner(weights: Any) -> str:
     """The keys with the largest weight."""
-    top = np.max(weights)
-    return " and ".join(f"{k}" for k, w in enumerate(weights) if w >= top - 1e-12)
+    largest = np.max(weights)
+    return " and ".join(f"{k}" for k, w in enumerate(weights) if w >= largest - 1e-12)
 
 
 def sensitivity(

@@ -40,11 +40,11 @@ def model_config(name: str, settings: Mapping[str, Any] | None = None) -> tuple[
     definition = find_definition(name)
     kind = definition.config_class
     hints, known = get_type_hints(kind), [entry.name for entry in fields(kind)]
-    chosen: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field, value in current_names(kind, settings or {}).items():
         check_known(f"field of {kind.__name__}", field, known)
-        chosen[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
-    config: Any = kind(**chosen)
+        values[field] = read_option(hints[field], value, where=field) if isinstance(value, str) else value
+    config: Any = kind(**values)
     if getattr(config, "depth", 1) > MAX_LAYERS:
         raise TooLarge(f"{name}: depth {config.depth:,}; at most {MAX_LAYERS:,} layers are counted.")
     return definition, config
@@ -70,34 +70,34 @@ def model_rows(
     """One row for each part of a model, in the order in which it runs; what only lies there comes first."""
     template = definition.parameters(config) if template is None else template
     leaves, paths = trees.flatten(template), trees.paths(template)
-    owned: dict[str, dict[str, Shape]] = {}
+    shapes_of_part: dict[str, dict[str, Shape]] = {}
     for name, leaf in leaves.items():
         scope, _, own = paths[name].rpartition("/")
         if leaf.trained:
-            owned.setdefault(scope or own, {})[own] = leaf.shape
-    rows = {part: _part_row(part, own) for part, own in owned.items()}
-    work, active, steps = OperationCount(), "", definition.steps(config)
-    ran: dict[str, Row] = {}
+            shapes_of_part.setdefault(scope or own, {})[own] = leaf.shape
+    rows = {part: _part_row(part, own) for part, own in shapes_of_part.items()}
+    work, current, steps = OperationCount(), "", definition.steps(config)
+    counted_rows: dict[str, Row] = {}
 
     def note(path: str, value: Any, /) -> Any:
-        nonlocal active
+        nonlocal current
         inside = [p for p in rows if path.startswith(f"{p}/") or f"/{path}".endswith(f"/{p}")]
         if path == "scores":
             inside = ["head" if "head" in rows else path]
-        part = active = max(inside, key=len) if inside else active or path
-        row = ran.get(part) or rows.get(part) or Row(name=part)
+        part = current = max(inside, key=len) if inside else current or path
+        row = counted_rows.get(part) or rows.get(part) or Row(name=part)
         counted = Row(name=part, **work.pop_counts())
         if inside and "/" not in path.removeprefix(f"{part}/").removesuffix(f"/{part}"):
             axes = next(step.axes for step in steps if step.matches(path))
             row = replace(row, shape=value.shape, axes=axis_words(axes, value.shape))
-        ran[part] = sum_rows(part, [row, counted], shape=row.shape, axes=row.axes)
+        counted_rows[part] = sum_rows(part, [row, counted], shape=row.shape, axes=row.axes)
         return value
 
     values = {name: ShapeTensor(s, work) if isinstance(s, tuple) else s for name, s in shapes.items()}
     tree = trees.map_tree(lambda name, leaf: ShapeTensor(leaf.shape, work), template)
     with size_limit(definition.slug):
         definition.function(tree, config, **values, note=note)
-    return [*(row for part, row in rows.items() if part not in ran), *ran.values()]
+    return [*(row for part, row in rows.items() if part not in counted_rows), *counted_rows.values()]
 
 
 def _part_row(part: str, own: Mapping[str, Shape]) -> Row:

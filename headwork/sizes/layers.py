@@ -51,11 +51,11 @@ def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
         padded = f"{-(-height // patch) * patch} x {-(-width // patch) * patch}"
         cropped = f"crop it to {down * patch} x {across * patch}, " if down and across else ""
         shared = [p for p in range(1, min(height, width, 4096) + 1) if height % p == width % p == 0]
-        near = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
+        nearest = sorted(sorted(shared, key=lambda p: abs(p - patch))[:3])
         raise InputError(
             f"{where}: an image of {height} x {width} (height, width) cannot be cut into squares of {patch}: "
             f"{height % patch} rows and {width % patch} columns are left over. Either {cropped}pad it to "
-            f"{padded}, or choose a patch size that divides both, such as {', '.join(map(str, near))}."
+            f"{padded}, or choose a patch size that divides both, such as {', '.join(map(str, nearest))}."
         )
     return down, across
 
@@ -253,9 +253,9 @@ def _check(lengths: tuple[int, ...], kernels: tuple[int, ...], padding: int, **c
     check_sizes("convolution", 0, padding=padding)
     groups = counts["groups"]
     for name in ("channels", "filters"):
-        if rest := counts[name] % groups:
+        if remainder := counts[name] % groups:
             raise InputError(
-                f"convolution: {groups} groups do not divide {counts[name]} {name} (remainder {rest}). "
+                f"convolution: {groups} groups do not divide {counts[name]} {name} (remainder {remainder}). "
                 "Choose a number of groups that divides both "
                 f"channels ({counts['channels']}) and filters ({counts['filters']})."
             )
@@ -269,8 +269,8 @@ def _notes(
     notes, words = [], WORDS["convolution"]
     for axis, n, k, out in zip(AXES[len(lengths)], lengths, kernels, outputs, strict=True):
         notes.append(f"output {axis}: floor(({n} + 2*{padding} - {k})/{stride}) + 1 = {out}.")
-        if (rest := (n + 2 * padding - k) % stride - padding) > 0:
-            notes.append(words["skipped"].format(axis=axis, rest=rest, length=n))
+        if (remainder := (n + 2 * padding - k) % stride - padding) > 0:
+            notes.append(words["skipped"].format(axis=axis, rest=remainder, length=n))
     return [*notes, words["correlation"], *([words["padding"]] if padding else [])]
 
 

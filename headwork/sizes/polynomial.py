@@ -67,8 +67,8 @@ class Polynomial:
 
     def order(self) -> str:
         """What it grows like: the terms that no other term outgrows, without their coefficients."""
-        kept = [p for p in self.terms if not any(p != q and all(map(int.__le__, p, q)) for q in self.terms)]
-        return str(Polynomial(self.sizes, dict.fromkeys(kept, 1)))
+        top = [p for p in self.terms if not any(p != q and all(map(int.__le__, p, q)) for q in self.terms)]
+        return str(Polynomial(self.sizes, dict.fromkeys(top, 1)))
 
     def coefficient(self, **powers: int) -> Fraction | int:
         """The coefficient of one term.
@@ -109,7 +109,7 @@ def verify(polynomial: Polynomial, count: Callable[[Mapping[str, int]], int], at
 def _lagrange(nodes: Sequence[int]) -> Any:
     """For each node a row: the coefficients of the polynomial that is 1 there and 0 at the others."""
     rows = []
-    for here in nodes:
-        others = np.array([Fraction(node) for node in nodes if node != here], object)
-        rows.append(np.poly(others)[::-1] / np.prod(here - others))
+    for point in nodes:
+        others = np.array([Fraction(node) for node in nodes if node != point], object)
+        rows.append(np.poly(others)[::-1] / np.prod(point - others))
     return np.array(rows)

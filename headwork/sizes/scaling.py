@@ -79,9 +79,9 @@ def growth(mechanism: str, *, heads: int = 1, hidden: int = 4, depthwise: bool =
     nodes = {name: [x * scale[name] for x in NODES[name]] for name in names}
     steps = counts(tuple(values[0] for values in nodes.values()))
 
-    def polynomial_of(step: str, which: int) -> Polynomial:
+    def polynomial_of(step: str, column: int) -> Polynomial:
         def count(at: Mapping[str, int]) -> int:
-            return counts(tuple(at[name] for name in names))[step][which]
+            return counts(tuple(at[name] for name in names))[step][column]
 
         polynomial = interpolate(count, nodes)
         for check in CHECKS:
