@@ -1,52 +1,48 @@
-"""A slider: one problem for several values of one option or symbol, all frames in one document."""
+"""A slider: one problem for several values of one option, all frames in one document."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwork.documents import Document, Slider
 from headwork.documents.writing import with_infinity
-from headwork.errors import InputError
-from headwork.note import Mechanism, get_mechanism
-from headwork.numbers.operations import map_cells
-from headwork.numbers.typed import read_number, read_tensor
+from headwork.errors import InputError, check_known
+from headwork.note import get_mechanism
 from headwork.readings.explaining import explain
 from headwork.readings.showing import trace_data, trace_values
 from headwork.readings.trace import Trace
 
-# Where no values are listed: beta from the plain mean to hard attention, a symbol on both sides of zero.
+# Where no values are listed; beta goes from the plain mean to hard attention.
 DEFAULT_VALUES = {
     "beta": ["0", "0.1", "0.2", "0.5", "1", "2", "5", "10", "oo"],
     "epsilon": ["0", "0.001", "0.01", "0.1", "0.5", "1", "2", "5"],
 }
-SYMBOL_VALUES = ["-5", "-2", "-1", "-0.5", "0", "0.5", "1", "2", "5"]
 MAX_FRAMES = 40
 
 
-def slider(mechanism: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> Document:
-    """A document with a slider. ``slide`` is a name, or a name with its values: ``beta=0,1,oo``.
+def slider(slug: str, slide: str, settings: Mapping[str, Any], inputs: Mapping[str, Any]) -> Document:
+    """A document with a slider. ``slide`` is an option, or one with its values: ``beta=0,1,oo``.
 
-    >>> slider("softmax", "x=0,1", {"exact": True}, {"scores": "0 x"}).to_html().count('type="range"')
+    >>> two = {name: "1 2; 2 0" for name in ("query", "key", "value")}
+    >>> slider("attention", "beta=0,1", {}, two).to_html().count('type="range"')
     1
     """
-    chosen = get_mechanism(mechanism)
+    mechanism = get_mechanism(slug)
     name, _, listed = (part.strip() for part in slide.partition("="))
-    arguments = {**settings, **inputs}
+    check_known(f"option of {mechanism.slug}", name, mechanism.options)
 
-    def with_option(value: str) -> Trace:
-        return explain(chosen.slug, **{**arguments, name: value})
+    def trace_at(value: str) -> Trace:
+        return explain(mechanism.slug, **{**settings, **inputs, name: value})
 
-    is_option = name in chosen.options
-    usual = DEFAULT_VALUES.get(name, []) if is_option else SYMBOL_VALUES
-    at = with_option if is_option else _substitute(chosen, name, arguments)
-    frames = _frames(name, _values(name, listed) if listed else usual, at, keep_all=bool(listed))
+    values = _values(name, listed) if listed else DEFAULT_VALUES.get(name, [])
+    frames = _frames(name, values, trace_at, keep_all=bool(listed))
     labels = list(frames)
     first = next((label for label in (str(inputs.get(name)), "1") if label in labels), labels[0])
     _check_alike(list(frames.values()), name)
-    texts, values = map(with_infinity, labels), map(trace_values, frames.values())
+    texts = tuple(map(with_infinity, labels))
     return Document(
-        f"{chosen.slug}: {name} on a slider",
-        (Slider(name, tuple(texts), tuple(values), labels.index(first)),),
-        about=chosen.about,
+        f"{mechanism.slug}: {name} on a slider",
+        (Slider(name, texts, tuple(map(trace_values, frames.values())), labels.index(first)),),
+        about=mechanism.about,
         data=lambda: [{name: label, **trace_data(trace)} for label, trace in frames.items()],
     )
 
@@ -75,7 +71,9 @@ def _values(name: str, listed: str) -> list[str]:
     return values
 
 
-def _frames(name: str, values: list[str], at: Callable[[str], Trace], *, keep_all: bool) -> dict[str, Trace]:
+def _frames(
+    name: str, values: list[str], trace_at: Callable[[str], Trace], *, keep_all: bool
+) -> dict[str, Trace]:
     """One trace per value. A usual value that this problem does not allow is left out, with a warning."""
     if not values:
         raise InputError(f"slide: which values of {name}? List them: --slide {name}=1,2,3.")
@@ -83,7 +81,7 @@ def _frames(name: str, values: list[str], at: Callable[[str], Trace], *, keep_al
     failed: dict[str, InputError] = {}
     for value in values:
         try:
-            frames[value] = at(value)
+            frames[value] = trace_at(value)
         except InputError as error:
             failed[value] = error
             if keep_all or len(failed) == len(values):
@@ -92,33 +90,3 @@ def _frames(name: str, values: list[str], at: Callable[[str], Trace], *, keep_al
         for trace in frames.values():
             trace.warnings.append(f"{name} = {value} is left out: {reason}")
     return frames
-
-
-def _substitute(mechanism: Mechanism, name: str, arguments: Mapping[str, Any]) -> Callable[[str], Trace]:
-    """The problem with a value instead of a symbol among its inputs and options."""
-    hints = mechanism.option_types
-    numbers = [option for option in hints if "number" in getattr(hints[option], "__metadata__", ())]
-    symbolic = {}
-    for one in [*(c.name for c in mechanism.inputs), *numbers]:
-        if arguments.get(one) is not None:
-            array = read_tensor(arguments[one], exact=True, where=one).array
-            if any(x.free_symbols for x in array.flat):
-                symbolic[one] = array
-    symbols = {str(s): s for array in symbolic.values() for x in array.flat for s in x.free_symbols}
-    if name not in symbols:
-        options = ", ".join(mechanism.options) or "it has none"
-        known = ", ".join(sorted(symbols)) or "there are none"
-        raise InputError(
-            f"slide: '{name}' is neither an option of {mechanism.slug} ({options}) nor a symbol among the "
-            f"inputs ({known}). Slide one of these, or type {name} instead of a number."
-        )
-    symbol = symbols[name]
-
-    def at(value: str) -> Trace:
-        number = read_number(value, exact=True)
-        if number.is_infinite:
-            return explain(mechanism.slug, **arguments).limit(name, value)
-        new = {n: map_cells(lambda x: x.xreplace({symbol: number}), array) for n, array in symbolic.items()}
-        return explain(mechanism.slug, **{**arguments, **new})
-
-    return at
