@@ -23,7 +23,7 @@ from headwork.numbers.limits import limit
 from headwork.numbers.typed import read_number, read_tensor
 from headwork.readings import Trace, recorder
 from headwork.readings.assembling import assemble
-from headwork.readings.showing import trace_data
+from headwork.readings.trace_document import trace_data
 
 ALLOWED = 1e-12
 Inputs = Mapping[str, Any]  # arrays or typed text by name, and options

@@ -265,14 +265,18 @@ def attend_per_head(
     return note("output", affine(joined, p.W_o, p.b_o, "o"))
 
 
+def check_heads(where: str, width: int, heads: int) -> None:
+    if heads < 1 or width % heads:
+        raise InputError(
+            f"{where}: width {width} cannot be cut into {heads} heads of one size. "
+            f"Choose a number of heads that divides {width}."
+        )
+
+
 def split_heads(rows: Tensor, heads: int) -> Tensor:
     """Rows of width heads * head_width, split into heads."""
     width = rows.shape[-1]
-    if heads < 1 or width % heads:
-        raise InputError(
-            f"multi-head attention: width {width} cannot be cut into {heads} heads of one size. "
-            f"Choose a number of heads that divides {width}."
-        )
+    check_heads("multi-head attention", width, heads)
     return rows.reshape(*rows.shape[:-1], heads, width // heads)
 
 

@@ -16,10 +16,10 @@ from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.options import literal_choices, read_option
 from headwork.numbers.typed import SymbolInDecimals, read_tensor
 from headwork.readings.assembling import TOKEN_AXES, assemble, effective_options, tokens_as_rows
-from headwork.readings.cautions import trace_warnings
 from headwork.readings.models_by_hand import CONVENTION, model_as_mechanism
 from headwork.readings.recording import name_long_numbers, recorder, replacer
 from headwork.readings.trace import Trace
+from headwork.readings.trace_warnings import trace_warnings
 
 MAX_EXACT_OPERATIONS = 8_000
 TABLES = ("inputs", "parameters", "options")  # of a problem in a TOML file, besides its mechanism

@@ -16,7 +16,7 @@ from headwork.note import Input, Mechanism, Step
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell, Expression, Number, leaf_cells, to_latex, to_text
 from headwork.numbers.operations import map_cells
-from headwork.readings.showing import trace_document
+from headwork.readings.trace_document import trace_document
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any])
     total = sum_rows("total", rows)
     given = {name: shape for name, shape in shapes.items() if isinstance(shape, tuple)}
     words = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
-    slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", definition.name).lower()
+    slug = definition.function.__name__.replace("_", "-")
     return Ledger(
         title=f"{slug}: {words}",
         rows=rows,

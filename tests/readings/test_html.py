@@ -14,7 +14,7 @@ import pytest
 from headwork import explain
 from headwork.documents import Document
 from headwork.errors import InputError
-from headwork.readings.sliding import _check_alike, slider
+from headwork.readings.slider import _check_alike, slider
 from headwork.readings.trace import Trace
 
 A2: dict[str, Any] = {"tokens": "1 2; 2 0; 0 1; 1 1", "W_k": "1 0; 0 0", "W_v": "0 0; 0 1"}

@@ -17,7 +17,7 @@ from headwork.errors import InputError, TooLarge
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.numbers.exact import exact_text
-from headwork.readings.showing import trace_values
+from headwork.readings.trace_document import trace_values
 
 IMAGE = [[[1, 0, 2, 1], [0, 1, 1, 2], [2, 1, 0, 0], [1, 2, 1, 1]]]
 GIVEN: dict[str, dict[str, Any]] = {

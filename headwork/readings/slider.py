@@ -8,8 +8,8 @@ from headwork.documents.writing import with_infinity
 from headwork.errors import InputError, check_known
 from headwork.note import get_mechanism
 from headwork.readings.explaining import explain
-from headwork.readings.showing import trace_data, trace_values
 from headwork.readings.trace import Trace
+from headwork.readings.trace_document import trace_data, trace_values
 
 # Where no values are listed; beta goes from the plain mean to hard attention.
 DEFAULT_VALUES = {
