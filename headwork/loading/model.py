@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headwork.checkpoint_files import BFLOAT16, half_to_float32
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.definitions import MASK, TOKENS, Definition
+from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.parameters import flatten, map_tree, paths
 from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
@@ -167,7 +168,10 @@ class LoadedModel:
             name: tuple(map(HandTensor, pair))
             for name, pair in self.definition.hashed_inputs(self.config, *arrays).items()
         }
-        result: HandTensor = self.definition.function(self.tree, self.config, **named, **hashed, note=note)
+        kernels = PLAIN.with_note(note)
+        result: HandTensor = self.definition.function(
+            self.tree, self.config, **named, **hashed, kernels=kernels
+        )
         return result
 
 

@@ -24,7 +24,7 @@ Check = Callable[..., None]  # (name of the model, config, *inputs, look=whether
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A whole model. ``function(parameters, config, *inputs, note=, drop=, kernels=)`` is its body."""
+    """A whole model. ``function(parameters, config, *inputs, kernels=)`` is its body."""
 
     name: str  # as saved folders have it
     slug: str  # its short name, as in `headwork sizes model vision`

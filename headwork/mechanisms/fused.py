@@ -26,7 +26,6 @@ from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import CellKind, Kernels, Twins
 from headwork.mechanisms.linear import Features, check_chunks
 from headwork.mechanisms.parameters import AttentionParameters, ConvolutionParameters, RecurrentParameters
-from headwork.note import Note, silent
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, beta: Scalar = None, mask: Mask = None) -> Tensor:
@@ -252,7 +251,7 @@ def recurrent(inputs: Tensor, W_x: Tensor, W_h: Tensor, *biases: Tensor, cell: C
 
 # --- the twins as the kernels of a model ------------------------------------------------------------
 class FusedKernels(Kernels):
-    """They leave ``note`` alone: a model refuses it beforehand."""
+    """They note no steps: a model refuses a note beforehand."""
 
     skips_unused_outputs = True
     twins: ClassVar[Twins] = {
@@ -266,12 +265,10 @@ class FusedKernels(Kernels):
         plain.max_pooling: max_pooling,
     }
 
-    def patch_embedding(self, images: Tensor, p: ConvolutionParameters, *, note: Note = silent) -> Tensor:
+    def patch_embedding(self, images: Tensor, p: ConvolutionParameters) -> Tensor:
         return patch_embedding(images, p.filters, p.bias)
 
-    def recurrent(
-        self, inputs: Tensor, p: RecurrentParameters, *, cell: CellKind, note: Note = silent
-    ) -> Tensor:
+    def recurrent(self, inputs: Tensor, p: RecurrentParameters, *, cell: CellKind) -> Tensor:
         # The compiler takes the unrolled steps, but not torch's own recurrent kernels; an exported graph has
         # one operation for a whole recurrence, but not for the plain one.
         exported = torch.compiler.is_exporting() and cell != "plain"

@@ -23,7 +23,7 @@ from headwork.mechanisms.parameters import (
     gather,
     input_cards,
 )
-from headwork.note import Input, Note, Step, inside, mechanism, silent, steps_of
+from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 
 NormalisationPlacement = Literal["post", "pre"]
 
@@ -89,23 +89,20 @@ def _residual(
     *,
     placement: NormalisationPlacement,
     epsilon: Scalar,
-    note: Note,
     kernels: Kernels,
     num_outputs: int | None = None,
 ) -> Tensor:
     """The tokens after sublayer ``k``; with ``num_outputs``, only so many, which still attend to all."""
 
     def normalise(rows: Tensor) -> Tensor:
-        return kernels.normalisation(
-            rows, parameters, epsilon=epsilon, note=inside(note, f"normalisation {k}")
-        )
+        return kernels.inside(f"normalisation {k}").normalisation(rows, parameters, epsilon=epsilon)
 
     rows = normalise(tokens) if placement == "pre" else tokens
     if num_outputs is None:
         change = sublayer(rows)
     else:
         tokens, change = tokens[..., :num_outputs, :], sublayer(rows[..., :num_outputs, :], memory=rows)
-    total = note(f"residual {k}", tokens + kernels.drop(change))
+    total = kernels.note(f"residual {k}", tokens + kernels.drop(change))
     return normalise(total) if placement == "post" else total
 
 
@@ -131,13 +128,13 @@ def encoder_layer(
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """One layer of a transformer encoder, its normalisation after or before each part."""
-    p = parameters
-    attend = _attend(kernels, heads, beta, convention)
-    residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-    attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
-    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
+    p, kernels = parameters, kernels.with_note(note)
+    attend = _attend(kernels.inside("attention"), heads, beta, convention)
+    feed = partial(kernels.inside("feed-forward").feed_forward, p=p.feed_forward, activation=activation)
+    residual = partial(_residual, placement=normalisation, epsilon=epsilon, kernels=kernels)
+    attend_self = partial(attend, p=p.attention, mask=mask)
     tokens = residual(tokens, 1, p.normalisation_1, attend_self, num_outputs=num_outputs)
-    tokens = residual(tokens, 2, p.normalisation_2, partial(feed, note=inside(note, "feed-forward")))
+    tokens = residual(tokens, 2, p.normalisation_2, feed)
     return note("output", tokens)
 
 
@@ -165,15 +162,13 @@ def decoder_layer(
     kernels: Kernels = PLAIN,
 ) -> Tensor:
     """One layer of a transformer decoder: it attends to its own earlier tokens, then to the encoder's."""
-    p = parameters
-    attend = _attend(kernels, heads, beta, convention)
-    residual = partial(_residual, placement=normalisation, epsilon=epsilon, note=note, kernels=kernels)
-    attend_self = partial(attend, p=p.attention, mask=mask, note=inside(note, "attention"))
-    attend_memory = partial(attend, p=p.cross_attention, memory=memory, mask=memory_mask)
-    feed = partial(kernels.feed_forward, p=p.feed_forward, activation=activation)
-    tokens = residual(tokens, 1, p.normalisation_1, attend_self)
-    tokens = residual(
-        tokens, 2, p.normalisation_2, partial(attend_memory, note=inside(note, "cross-attention"))
-    )
-    tokens = residual(tokens, 3, p.normalisation_3, partial(feed, note=inside(note, "feed-forward")))
+    p, kernels = parameters, kernels.with_note(note)
+    attend = _attend(kernels.inside("attention"), heads, beta, convention)
+    cross = _attend(kernels.inside("cross-attention"), heads, beta, convention)
+    feed = partial(kernels.inside("feed-forward").feed_forward, p=p.feed_forward, activation=activation)
+    residual = partial(_residual, placement=normalisation, epsilon=epsilon, kernels=kernels)
+    attend_memory = partial(cross, p=p.cross_attention, memory=memory, mask=memory_mask)
+    tokens = residual(tokens, 1, p.normalisation_1, partial(attend, p=p.attention, mask=mask))
+    tokens = residual(tokens, 2, p.normalisation_2, attend_memory)
+    tokens = residual(tokens, 3, p.normalisation_3, feed)
     return note("output", tokens)

@@ -102,9 +102,9 @@ class Model(Parameters):
         native = self.config.backend == "native" and fast is FusedKernels
         kind = Kernels if self.config.backend == "plain" else NativeKernels if native else fast
         rate = getattr(self.config, "dropout", 0.0) if self.training else 0.0
-        kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout)
+        kernels = kind(drop=partial(functional.dropout, p=rate) if rate else no_dropout, note=note)
         result: Tensor = self.definition.function(
-            self.tree(), self.config, *inputs, note=note, kernels=kernels, **options
+            self.tree(), self.config, *inputs, kernels=kernels, **options
         )
         return result
 

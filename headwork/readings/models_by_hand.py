@@ -15,6 +15,7 @@ import numpy as np
 from headwork.errors import TooLarge
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.definitions import Definition
+from headwork.mechanisms.kernels import PLAIN
 from headwork.mechanisms.parameters import Initial, cards, fill_tree, flatten, paths
 from headwork.note import Mechanism, Note, silent
 from headwork.numbers import HandTensor
@@ -72,7 +73,7 @@ def model_as_mechanism(
     def function(*, parameters: Any, note: Note = silent, **values: Any) -> Any:
         inputs = [values.get(card.name) for card in definition.inputs]
         options = {name: values[name] for name in masks if name in values}
-        return definition.function(parameters, config, *inputs, note=note, **options)
+        return definition.function(parameters, config, *inputs, kernels=PLAIN.with_note(note), **options)
 
     function.__doc__ = definition.function.__doc__
     one, signature = inspect.Parameter, inspect.signature(definition.function).parameters

@@ -18,6 +18,7 @@ from headwork.errors import TooLarge, check_known
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.configs import current_names
 from headwork.mechanisms.definitions import DEFINITIONS, Definition, find_definition
+from headwork.mechanisms.kernels import PLAIN
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, size_limit
@@ -96,7 +97,7 @@ def model_rows(
     values = {name: ShapeTensor(s, work) if isinstance(s, tuple) else s for name, s in shapes.items()}
     tree = trees.map_tree(lambda name, leaf: ShapeTensor(leaf.shape, work), template)
     with size_limit(definition.slug):
-        definition.function(tree, config, **values, note=note)
+        definition.function(tree, config, **values, kernels=PLAIN.with_note(note))
     return [*(row for part, row in rows.items() if part not in counted_rows), *counted_rows.values()]
 
 

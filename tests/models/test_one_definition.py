@@ -14,7 +14,9 @@ from torch import Tensor
 from headwork.errors import InputError
 from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.definitions import DEFINITIONS
+from headwork.mechanisms.kernels import PLAIN
 from headwork.models.model import MODELS
+from headwork.note import Note, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.readings import recorder, replacer
 
@@ -29,11 +31,12 @@ def inputs_of(model: Any, batch: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...]
     return batch, {} if found is None else {"ngrams": found}
 
 
-def hand_run(model: Any, batch: tuple[Tensor, ...], **options: Any) -> Any:
+def hand_run(model: Any, batch: tuple[Tensor, ...], note: Note = silent) -> Any:
     inputs, more = inputs_of(model, batch)
     more = {name: tuple(map(by_hand, pair)) for name, pair in more.items()}
     tree = trees.map_tree(lambda name, leaf: by_hand(leaf), model.tree())
-    return model.definition.function(tree, model.config, *map(by_hand, inputs), **more, **options)
+    kernels = PLAIN.with_note(note)
+    return model.definition.function(tree, model.config, *map(by_hand, inputs), **more, kernels=kernels)
 
 
 def test_every_definition_has_its_model_and_a_case(cases: dict[str, Any]) -> None:
@@ -74,7 +77,9 @@ def test_shapes_alone_give_the_shapes(case: Any) -> None:
     recorded: dict[str, Any] = {}
     tree = trees.map_tree(lambda name, leaf: shape(leaf), model.definition.parameters(model.config))
     options = {name: tuple(map(shape, pair)) for name, pair in more.items()}
-    model.definition.function(tree, model.config, *map(shape, inputs), **options, note=recorder(kept))
+    model.definition.function(
+        tree, model.config, *map(shape, inputs), **options, kernels=PLAIN.with_note(recorder(kept))
+    )
     with torch.no_grad():
         model(*batch, note=recorder(recorded))
     assert {n: tuple(v.shape) for n, v in kept.items()} == {n: tuple(v.shape) for n, v in recorded.items()}
