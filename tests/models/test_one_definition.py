@@ -16,7 +16,6 @@ from headwork.mechanisms import parameters as trees
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.mechanisms.kernels import PLAIN
 from headwork.models.model import MODELS
-from headwork.note import Note, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.readings import recorder, replacer
 
@@ -31,12 +30,11 @@ def inputs_of(model: Any, batch: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...]
     return batch, {} if found is None else {"ngrams": found}
 
 
-def hand_run(model: Any, batch: tuple[Tensor, ...], note: Note = silent) -> Any:
+def hand_run(model: Any, batch: tuple[Tensor, ...]) -> Any:
     inputs, more = inputs_of(model, batch)
     more = {name: tuple(map(by_hand, pair)) for name, pair in more.items()}
     tree = trees.map_tree(lambda name, leaf: by_hand(leaf), model.tree())
-    kernels = PLAIN.with_note(note)
-    return model.definition.function(tree, model.config, *map(by_hand, inputs), **more, kernels=kernels)
+    return model.definition.function(tree, model.config, *map(by_hand, inputs), **more)
 
 
 def test_every_definition_has_its_model_and_a_case(cases: dict[str, Any]) -> None:
