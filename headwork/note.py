@@ -118,9 +118,7 @@ class Mechanism:
         """The function of these inputs and options; parameters are gathered into the tree that it takes."""
         if self.gather is None:
             return self.function(**values, note=note)
-        trained = {
-            card.name: values[card.name] for card in self.inputs if card.trained and card.name in values
-        }
+        trained = {c.name: values[c.name] for c in self.inputs if c.trained and c.name in values}
         others = {name: value for name, value in values.items() if name not in trained}
         return self.function(**others, parameters=self.gather(trained), note=note)
 

@@ -271,16 +271,12 @@ def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Id
             (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right])
             for rank, (left, right) in enumerate(pairs)
         }
-        return lambda word: _apply_merges(
-            [vocabulary[letter] for letter in word if letter in vocabulary], merges
-        )
+        return lambda word: _apply_merges([vocabulary[x] for x in word if x in vocabulary], merges)
     unknown = (vocabulary[_get(part, "unk_token", str)],)
     if kind == "WordLevel":
         return lambda word: (vocabulary[word],) if word in vocabulary else unknown
-    limit, prefix = (
-        _get(part, "max_input_chars_per_word", int),
-        _get(part, "continuing_subword_prefix", str),
-    )
+    limit = _get(part, "max_input_chars_per_word", int)
+    prefix = _get(part, "continuing_subword_prefix", str)
     longest = max(map(len, vocabulary))
 
     def pieces(word: str) -> Ids:

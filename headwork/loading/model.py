@@ -3,10 +3,10 @@
 On numpy it is called like the torch one, and traced down to the arithmetic of each number.
 """
 
-import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +132,7 @@ class LoadedModel:
 
     @property
     def input_names(self) -> list[str]:
-        return [
-            name for name in inspect.signature(self.definition.function).parameters if name not in INTERNAL
-        ]
+        return [name for name in signature(self.definition.function).parameters if name not in INTERNAL]
 
     def __call__(self, *inputs: Any, **more: Any) -> NDArray[Any]:
         name = self.definition.name
@@ -143,7 +141,7 @@ class LoadedModel:
 
     def tensors(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs as the body takes them: the numbers of tokens are whole, all others decimals."""
-        for parameter in inspect.signature(self.definition.function).parameters.values():
+        for parameter in signature(self.definition.function).parameters.values():
             if parameter.default is parameter.empty and parameter.name not in (*INTERNAL, *named):
                 raise InputError(f"{self.definition.name}: no {parameter.name}. Give an array.")
         cards = {card.name: card.axes for card in self.definition.inputs}

@@ -175,9 +175,8 @@ def alibi_positions(scores: Tensor, slopes: Tensor = None, *, note: Note = silen
     # With fewer queries than keys, the queries are the last ones, as under a causal mask.
     offsets = [[abs(i + keys - queries - j) for j in range(keys)] for i in range(queries)]
     distances = note("distances", scores.new_tensor(offsets))
-    biases = note(
-        "biases", -(slopes.unsqueeze(-1).unsqueeze(-1) * distances if slopes.shape else slopes * distances)
-    )
+    slopes = slopes.unsqueeze(-1).unsqueeze(-1) if slopes.shape else slopes
+    biases = note("biases", -(slopes * distances))
     return note("output", scores + biases)
 
 

@@ -61,9 +61,8 @@ def evaluate(result: HandTensor, replacing: Mapping[TensorKey, HandTensor]) -> H
     >>> evaluate(2 * x + 1, {"x": HandTensor(np.array([5.0, 0.0]))}).array.tolist()
     [11.0, 1.0]
     """
-    return recompute(
-        operations_up_to(result, lambda t: t.label in replacing or t.node in replacing), (), replacing
-    )
+    operations = operations_up_to(result, lambda t: t.label in replacing or t.node in replacing)
+    return recompute(operations, (), replacing)
 
 
 def recompute(

@@ -154,9 +154,8 @@ def _split_row(row: str) -> list[str]:
     """A row cut at its commas, or else its tabs, or else its spaces, outside of brackets."""
     depths = list(accumulate((c == "(") - (c == ")") for c in row))
     for separator in (",", "\t", None):
-        marks = [
-            i for i, c in enumerate(row) if depths[i] == 0 and (c == separator if separator else c.isspace())
-        ]
+        outside = [(i, c) for i, c in enumerate(row) if depths[i] == 0]
+        marks = [i for i, c in outside if (c == separator if separator else c.isspace())]
         if marks or separator is None:
             ends = zip([0, *[m + 1 for m in marks]], [*marks, len(row)], strict=True)
             pieces = [row[a:b].strip() for a, b in ends]

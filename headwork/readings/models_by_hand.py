@@ -66,9 +66,8 @@ def model_as_mechanism(
     if random is not None:
         values = _drawn(initial, random) | values
     nothing = dict.fromkeys(optional)
-    masks = [
-        n for n, hint in get_type_hints(definition.function, include_extras=True).items() if hint == Mask
-    ]
+    types = get_type_hints(definition.function, include_extras=True)
+    masks = [name for name, hint in types.items() if hint == Mask]
 
     def function(*, parameters: Any, note: Note = silent, **values: Any) -> Any:
         inputs = [values.get(card.name) for card in definition.inputs]

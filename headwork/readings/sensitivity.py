@@ -133,9 +133,7 @@ def sensitivity(
     >>> bool(s.output_moved[0, 0] <= s.worst_case[0, 0])
     True
     """
-    queries, keys, values = (
-        _matrix(v, name) for v, name in ((query, "query"), (key, "key"), (value, "value"))
-    )
+    queries, keys, values = _matrix(query, "query"), _matrix(key, "key"), _matrix(value, "value")
     move = np.atleast_1d(_finite(delta, "delta"))
     if not 0 <= change < len(keys):
         raise InputError(f"sensitivity: there is no key {change}; there are {len(keys)}, counted from 0.")

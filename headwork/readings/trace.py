@@ -163,9 +163,8 @@ class Trace(Renderable):
     def cell(self, path: str, *index: int) -> CellArithmetic:
         """The arithmetic of one cell, from the steps noted before it or the inputs."""
         value = self[path]
-        if len(index) != len(value.shape) or any(
-            not 0 <= i < n for i, n in zip(index, value.shape, strict=False)
-        ):
+        inside = all(0 <= i < n for i, n in zip(index, value.shape, strict=False))
+        if len(index) != len(value.shape) or not inside:
             raise InputError(
                 f"{path}: there is no cell {list(index)}. It is "
                 f"{format_shape(value.shape, ' '.join(value.axes))}, counted from 0."

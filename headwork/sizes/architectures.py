@@ -104,9 +104,8 @@ def model_rows(
 def _part_row(part: str, own: Mapping[str, Shape]) -> Row:
     biases = sum(prod(shape) for name, shape in own.items() if BIASES.fullmatch(name))
     shape = next(iter(own.values())) if len(own) == 1 else None
-    return Row(
-        name=part, shape=shape, weights=sum(map(prod, own.values())) - biases, biases=biases, multiply_adds=0
-    )
+    weights = sum(map(prod, own.values())) - biases
+    return Row(name=part, shape=shape, weights=weights, biases=biases, multiply_adds=0)
 
 
 def model_ledger(definition: Definition, config: Any, shapes: Mapping[str, Any]) -> Ledger:

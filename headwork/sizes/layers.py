@@ -318,9 +318,8 @@ def attention_ledger(
         slug, options = "multi-head-attention", {"heads": heads, "without": () if biases else BIASES}
         sizes |= {} if memory is None else {"memory": 1}
     columns = tokens_as == "columns"
-    rows = [
-        _describe(row, columns) for row in count_rows(slug, sizes, batch=batch, columns=columns, **options)
-    ]
+    counted = count_rows(slug, sizes, batch=batch, columns=columns, **options)
+    rows = [_describe(row, columns) for row in counted]
     notes = {"biases": biases, "no_biases": heads is not None and not biases, "columns": columns}
     words = WORDS["attention"]
     warning = words["warning"].format(features=[width, width], tokens=[tokens, tokens])

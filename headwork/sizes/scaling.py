@@ -34,11 +34,8 @@ def mechanisms_that_scale() -> tuple[str, ...]:
 
 def _countable(mechanism: Mechanism) -> bool:
     words = {word for entry in _inputs(mechanism) for word in entry.axes.split()}
-    known = {
-        "heads",
-        *(card.name for card in mechanism.inputs),
-        *(("size",) if "stride" in mechanism.options else ()),
-    }
+    known = {"heads", *(card.name for card in mechanism.inputs)}
+    known |= {"size"} if "stride" in mechanism.options else set()
     return words <= {*SIZE_OF, "hidden"} and set(mechanism.required) <= known
 
 
@@ -142,8 +139,8 @@ def _counts(
         if not isinstance(row.multiply_adds, int) or not isinstance(row.other_operations, int):
             continue
         name = mechanism.step(row.name).name
-        before = totals.get(name, (0, 0))
-        totals[name] = (before[0] + row.multiply_adds, before[1] + row.other_operations)
+        products, others = totals.get(name, (0, 0))
+        totals[name] = (products + row.multiply_adds, others + row.other_operations)
     return totals
 
 

@@ -122,9 +122,8 @@ def is_faster(config: VisionTransformerConfig) -> bool:
     block = map_tree(lambda _, leaf: torch.randn(leaf.shape, generator=draw).requires_grad_(), template)
     rows = torch.randn(TRIAL_IMAGES, tokens, config.width, generator=draw)
     names = ("heads", "normalisation", "activation", "epsilon")
-    options = {name: getattr(config, name) for name in names} | {
-        "kernels": FUSED.with_attention(config.attention)
-    }
+    options = {name: getattr(config, name) for name in names}
+    options["kernels"] = FUSED.with_attention(config.attention)
     sizes = _sizes(rows, block, **options)
     if sizes is None or config.dropout or not is_available(*sizes):
         return False
