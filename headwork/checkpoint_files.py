@@ -225,9 +225,8 @@ def _check_replaceable(target: Path) -> None:
         return
     if not target.is_dir():
         raise InputError(f"{target} is a file. A checkpoint is a folder: choose another name.")
-    others = sorted(
-        p.name for p in target.iterdir() if p.name not in (MANIFEST, CONFIG, PARAMETERS, TOKENIZER)
-    )
+    ours = {MANIFEST, CONFIG, PARAMETERS, TOKENIZER}
+    others = sorted(path.name for path in target.iterdir() if path.name not in ours)
     if others or (any(target.iterdir()) and not (target / MANIFEST).exists()):
         reason = f"it holds {others[0]}" if others else f"it has no {MANIFEST}"
         raise InputError(

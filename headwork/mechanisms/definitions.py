@@ -65,10 +65,9 @@ def model(slug: str, parameters: Any, steps: Any, *inputs: Input, **more: Any) -
 
     def register(function: Any) -> Any:
         name, config_class = function.__name__.title().replace("_", ""), function.__annotations__["config"]
-        entries: dict[str, Any] = {"parameters": parameters, "steps": steps, "inputs": inputs, **more}
-        DEFINITIONS[name] = Definition(
-            name=name, slug=slug, config_class=config_class, function=function, **entries
-        )
+        entries: dict[str, Any] = {"slug": slug, "config_class": config_class, "inputs": inputs, **more}
+        definition = Definition(name=name, function=function, parameters=parameters, steps=steps, **entries)
+        DEFINITIONS[name] = definition
         return function
 
     return register
@@ -105,14 +104,10 @@ def classifier_config(task: Task, architecture: str, **fields: Any) -> Config:
     >>> classifier_config("vision", "gru", width=8).cell
     'gru'
     """
-    settings = {
-        name: (entry, defaults)
-        for entry in _classifiers(task)
-        for name, defaults in entry.architectures.items()
-    }
-    check_known({"vision": "image model", "text": "text model"}[task], architecture, settings)
-    entry, defaults = settings[architecture]
-    config: Config = entry.config_class(**{**defaults, **fields})
+    known = {name: entry for entry in _classifiers(task) for name in entry.architectures}
+    check_known({"vision": "image model", "text": "text model"}[task], architecture, known)
+    entry = known[architecture]
+    config: Config = entry.config_class(**{**entry.architectures[architecture], **fields})
     return config
 
 

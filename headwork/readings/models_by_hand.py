@@ -128,7 +128,5 @@ def _fixed(leaf: Initial, exact: bool) -> Any:
 def _drawn(initial: Mapping[str, Initial], seed: int) -> dict[str, Any]:
     """Small whole numbers for every parameter, so that giving one does not change the others."""
     generator = np.random.default_rng(seed)
-    return {
-        path: generator.integers(*DRAWN_RANGES.get(leaf.draw, (-2, 3)), leaf.shape)
-        for path, leaf in initial.items()
-    }
+    ranges = {path: DRAWN_RANGES.get(leaf.draw, (-2, 3)) for path, leaf in initial.items()}
+    return {path: generator.integers(*ranges[path], leaf.shape) for path, leaf in initial.items()}

@@ -52,9 +52,8 @@ def _check_alike(frames: list[Trace], name: str) -> None:
     shapes = [[(value.path, value.shape) for value in trace.all_values()] for trace in frames]
     for other in shapes[1:]:
         if other != shapes[0]:
-            differing = next(
-                (p for p in [*other, *shapes[0]] if p not in other or p not in shapes[0]), other[0]
-            )
+            apart = (p for p in [*other, *shapes[0]] if p not in other or p not in shapes[0])
+            differing = next(apart, other[0])
             raise InputError(
                 f"slide: {name} changes the steps or their shapes ({differing[0]}), and a slider shows one "
                 "layout. Make one page for each value."

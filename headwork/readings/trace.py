@@ -83,9 +83,8 @@ class TraceValue:
             raise InputError(
                 f"{self.path}: there is no {axis} {index}; there are {self.shape[position]}, counted from 0."
             )
-        return replace(
-            self, path=f"{axis} {index}/{self.path}", fixed=(*self.fixed, (self._free_axes[position], index))
-        )
+        fixed = (*self.fixed, (self._free_axes[position], index))
+        return replace(self, path=f"{axis} {index}/{self.path}", fixed=fixed)
 
     def raw_index(self, index: tuple[int, ...]) -> tuple[int, ...]:
         """The index into ``raw`` of a cell shown here."""

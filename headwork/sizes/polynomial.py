@@ -30,10 +30,8 @@ class Polynomial:
     terms: Mapping[tuple[int, ...], Fraction | int]
 
     def __call__(self, **at: int) -> Fraction | int:
-        total = sum(
-            c * prod(at[s] ** e for s, e in zip(self.sizes, powers, strict=True))
-            for powers, c in self._sorted()
-        )
+        sizes = [at[size] for size in self.sizes]
+        total = sum(c * prod(map(pow, sizes, powers)) for powers, c in self.terms.items())
         return int(total) if total == int(total) else total
 
     def __add__(self, other: "Polynomial | int") -> "Polynomial":
