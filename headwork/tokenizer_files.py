@@ -81,10 +81,12 @@ class PythonTokenizer:
         self.data, model = data, _get(data, "model", dict)
         vocabulary: dict[str, int] = _get(model, "vocab", dict)
         added = _added_tokens(data.get("added_tokens") or [], vocabulary)
-        self.numbers = {**vocabulary, **added}
-        self.names = {number: name for name, number in self.numbers.items()}
+        self.token_ids = {**vocabulary, **added}
+        self.token_names = {number: name for name, number in self.token_ids.items()}
         self.prefix, self.suffix = _special_tokens(data.get("post_processor"))
-        if not all(type(n) is int and 0 <= n < 2**31 for n in (*self.names, *self.prefix, *self.suffix)):
+        if not all(
+            type(n) is int and 0 <= n < 2**31 for n in (*self.token_names, *self.prefix, *self.suffix)
+        ):
             raise ValueError("the number of a token is not a whole number")
         longest_first = sorted(added, key=len, reverse=True)
         self.added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if added else None
@@ -107,7 +109,7 @@ class PythonTokenizer:
         ids: list[int] = []
         for index, piece in enumerate(self.added.split(text) if self.added else (text,)):
             if index % 2:
-                ids.append(self.numbers[piece])
+                ids.append(self.token_ids[piece])
                 continue
             for change in self.normalizers:
                 piece = change(piece)
@@ -116,9 +118,9 @@ class PythonTokenizer:
             del ids[max(0, self.max_length - len(self.prefix) - len(self.suffix)) :]
         return [*self.prefix, *ids, *self.suffix]
 
-    def word(self, number: int) -> str:
+    def token_text(self, number: int) -> str:
         """What a token stands for."""
-        name = self.names[number]
+        name = self.token_names[number]
         if not self.byte_level or not set(name) <= CHAR_TO_BYTE.keys():
             return name
         return bytes(CHAR_TO_BYTE[letter] for letter in name).decode(errors="replace")
@@ -263,9 +265,9 @@ def _pre_tokenizer(part: Any) -> tuple[Callable[[str], list[str]], bool]:
 def _subword_model(part: Json, vocabulary: dict[str, int]) -> Callable[[str], Ids]:
     kind = _type("model", part, "WordPiece", "BPE", "WordLevel")
     if kind == "BPE":
-        names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
+        token_names = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout")
         flags = ("fuse_unk", "byte_fallback", "ignore_merges")
-        _check(part, "BPE", **dict.fromkeys(names, (None,)), **dict.fromkeys(flags, (False,)))
+        _check(part, "BPE", **dict.fromkeys(token_names, (None,)), **dict.fromkeys(flags, (False,)))
         pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in _get(part, "merges", list)]
         merges = {
             (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right])

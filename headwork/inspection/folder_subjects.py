@@ -207,7 +207,7 @@ def _tokens(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
         raise InputError(
             f"inspect: a text of {len(ids):,} tokens; the model takes at most {most:,}. Shorten it."
         )
-    if all(tokenizer.names[number] in SPECIAL for number in ids):
+    if all(tokenizer.token_names[number] in SPECIAL for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")
     return ids
 
@@ -224,10 +224,10 @@ def _their_text(source: Source, text: str) -> Subject:
     most = getattr(config, "max_position_embeddings", None) or 512
     ids = _tokens(path, known, text, most)
     assert known is not None
-    kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL]
+    kept = [i for i, number in enumerate(ids) if known.token_names[number] in SPECIAL]
     numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE) else 0)
-    words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
-    labels = [known.word(n).strip() or known.names[n] for n in ids]
+    words = [known.token_text(n) if n in known.token_names else f"token {n}" for n in numbers]
+    labels = [known.token_text(n).strip() or known.token_names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
     options: dict[str, Any] = {"labels": labels, "classes": words, "kept": kept, "forward": source.forward}
     return replace(module_subject(source.module, (), given, **options), name=path.name)

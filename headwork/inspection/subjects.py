@@ -277,9 +277,9 @@ def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str,
     """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
     words, special, padding, read_as = [str(n) for n in ids], [False] * len(ids), 0, model.tokenizer
     if read_as is not None:
-        words = [read_as.word(n).strip() or read_as.names[n] for n in ids]
-        special = [read_as.names[n] in SPECIAL for n in ids]
-        padding = next((read_as.numbers[x] for x in ("[MASK]", *SPECIAL) if x in read_as.numbers), 0)
+        words = [read_as.token_text(n).strip() or read_as.token_names[n] for n in ids]
+        special = [read_as.token_names[n] in SPECIAL for n in ids]
+        padding = next((read_as.token_ids[x] for x in ("[MASK]", *SPECIAL) if x in read_as.token_ids), 0)
     parts = tuple(number for number, left_out in enumerate(special) if not left_out)
     kind, tokens = model.definition.slug, np.array([ids], np.int64)
     masked = "mask" in (card.name for card in model.definition.inputs)
@@ -309,9 +309,9 @@ def text_subject(model: OwnModel, name: str, ids: list[int], classes: tuple[str,
 
     whole = inputs(np.zeros((1, len(parts)), bool))
     if kind == "language":
-        known = {} if read_as is None else {n: read_as.word(n) for n in read_as.names}
+        known = {} if read_as is None else {n: read_as.token_text(n) for n in read_as.token_names}
         classes = tuple(known.get(n, f"token {n}") for n in range(model.config.vocabulary))
-    name_of = read_as.names[padding] if read_as else f"token {padding}"
+    name_of = read_as.token_names[padding] if read_as else f"token {padding}"
     how = "masked" if masked else f"replaced by {name_of}"
     first = getattr(model.config, "pooling", "") == "first"
     output_token = "last" if kind == "language" else "first" if first else "mean"

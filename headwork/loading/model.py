@@ -17,7 +17,7 @@ from headwork.checkpoint_files import BFLOAT16, half_to_float32
 from headwork.errors import InputError, TooLarge, format_shape
 from headwork.mechanisms.definitions import MASK, TOKENS, Definition
 from headwork.mechanisms.kernels import PLAIN
-from headwork.mechanisms.parameters import flatten, map_tree, paths
+from headwork.mechanisms.parameters import flatten_tree, map_tree, parameter_paths
 from headwork.note import RUN_KEYWORDS, Note
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.tokenizer_files import PythonTokenizer
@@ -52,7 +52,7 @@ def expected_shapes(
     """The parameters that a file of this model holds; a config that asks for much more is refused."""
     remaining = sum(math.prod(value.shape) for value in state.values()) + MAX_UNSAVED_VALUES
     shapes, work = {}, OperationCount()
-    for name, initial in flatten(definition.parameters(config)).items():
+    for name, initial in flatten_tree(definition.parameters(config)).items():
         count = math.prod(initial.shape)
         remaining -= count
         if remaining < 0:
@@ -115,7 +115,7 @@ class LoadedModel:
         arrays = {name: half_to_float32(values) for name, values in saved.parameters.items()}
         self.dtype = np.result_type(*arrays.values())
         template = self.definition.parameters(self.config)
-        labels = paths(template)
+        labels = parameter_paths(template)
 
         def filled(name: str, initial: Any) -> HandTensor:
             values = arrays.get(name)
@@ -128,7 +128,7 @@ class LoadedModel:
     @property
     def parameters(self) -> dict[str, NDArray[Any]]:
         """Every parameter by its path, as the arithmetic of a cell names it."""
-        return {leaf.label: leaf.array for leaf in flatten(self.tree).values()}
+        return {leaf.label: leaf.array for leaf in flatten_tree(self.tree).values()}
 
     @property
     def input_names(self) -> list[str]:

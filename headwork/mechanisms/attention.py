@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from headwork.errors import InputError, format_shape
-from headwork.mechanisms.parameters import AttentionParameters, gather, input_cards
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters, input_cards
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
 from headwork.numbers import exponentials_may_overflow
 
@@ -216,7 +216,10 @@ def steps_per_head(attention: Callable[..., Tensor]) -> tuple[Step, ...]:
 
 
 @mechanism(
-    *MULTI_HEAD_CARDS, *steps_per_head(attention), *JOINED_STEPS, gather=partial(gather, AttentionParameters)
+    *MULTI_HEAD_CARDS,
+    *steps_per_head(attention),
+    *JOINED_STEPS,
+    gather=partial(group_parameters, AttentionParameters),
 )
 def multi_head_attention(
     tokens: Tensor,

@@ -30,7 +30,7 @@ class Definition:
     slug: str  # its short name, as in `headwork sizes model vision`
     config_class: type[Any]
     function: Callable[..., Any]
-    parameters: Callable[[Any], Any]  # a config -> its tree of ``Initial``
+    parameters: Callable[[Any], Any]  # a config -> its tree of ``Spec``
     steps: Callable[[Any], tuple[Step, ...]]  # a config -> the cards of its steps; ``block *`` is each block
     inputs: tuple[Input, ...]
     # A classifier's: the name of an architecture -> the fields of its config.

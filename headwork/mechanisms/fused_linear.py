@@ -26,7 +26,7 @@ def _features(rows: Tensor, features: Features) -> Tensor:
     return rows if features == "none" else functional.elu(rows) + 1
 
 
-def _through_features(gradient: Tensor, phi: Tensor, features: Features) -> Tensor:
+def _feature_gradient(gradient: Tensor, phi: Tensor, features: Features) -> Tensor:
     """Through the feature map: elu(x) + 1 has slope 1 above 1 and its own value below."""
     return gradient if features == "none" else gradient * phi.clamp(max=1)
 
@@ -66,7 +66,7 @@ class LinearAttentionFunction(torch.autograd.Function):
             phi = _features(query[..., at, :], ctx.features)
             h = gradient[..., at, :] / (phi @ total.mT)
             r = (h * output[..., at, :]).sum(-1, keepdim=True)
-            grad_query[..., at, :] = _through_features(h @ state.mT - r * total, phi, ctx.features)
+            grad_query[..., at, :] = _feature_gradient(h @ state.mT - r * total, phi, ctx.features)
             grad_state = grad_state + phi.mT @ h
             grad_total = grad_total - r.mT @ phi
         for at in _blocks(key.shape[-2], BLOCK):
@@ -75,7 +75,7 @@ class LinearAttentionFunction(torch.autograd.Function):
             to_values = phi @ grad_state
             if mask is not None:
                 grad_phi, to_values = grad_phi * mask[..., at, :], to_values * mask[..., at, :]
-            grad_key[..., at, :] = _through_features(grad_phi, phi, ctx.features)
+            grad_key[..., at, :] = _feature_gradient(grad_phi, phi, ctx.features)
             grad_value[..., at, :] = to_values
         return grad_query, grad_key, grad_value, None, None
 
@@ -151,7 +151,7 @@ class CausalLinearAttentionFunction(torch.autograd.Function):
             scores, to_scores = (q @ k.mT).tril(), (h @ v.mT - r).tril()
             to_q = _rows(h @ before.mT - r * totals_before + to_scores @ k, count)
             to_k = _rows(to_scores.mT @ q + v @ after.mT + totals_after, count)
-            grad_query[..., at, :] = _through_features(to_q, phi[0], ctx.features)
-            grad_key[..., at, :] = _through_features(to_k, phi[1], ctx.features)
+            grad_query[..., at, :] = _feature_gradient(to_q, phi[0], ctx.features)
+            grad_key[..., at, :] = _feature_gradient(to_k, phi[1], ctx.features)
             grad_value[..., at, :] = _rows(scores.mT @ h + k @ after, count)
         return grad_query, grad_key, grad_value, None, None

@@ -16,7 +16,7 @@ from headwork.mechanisms.convolution import convolution_2d, max_pooling
 from headwork.mechanisms.definitions import IMAGES, check_images, model
 from headwork.mechanisms.kernels import PLAIN, CellKind, Kernels
 from headwork.mechanisms.layers import encoder_steps
-from headwork.mechanisms.parameters import Initial, init_tree, node, parameter
+from headwork.mechanisms.parameters import Spec, init_tree, node, parameter
 from headwork.mechanisms.positions import sinusoidal_positions_2d
 from headwork.mechanisms.recurrence import gru, lstm, recurrence
 from headwork.mechanisms.transformer import (
@@ -61,11 +61,11 @@ def _vision_parameters(config: VisionTransformerConfig) -> VisionParameters:
 
     positions = position_parameters(config.positions, first + side**2, width)
     if config.positions == "sinusoidal":
-        positions = trees.TableParameters(Initial((first + side**2, width), trained=False, values=grid))
+        positions = trees.TableParameters(Spec((first + side**2, width), trained=False, values=grid))
     shape = (width, config.channels, config.patch_size, config.patch_size)
     return VisionParameters(
-        trees.ConvolutionParameters(Initial(shape, "flat matrix"), Initial((width,))),
-        Initial((width,), "small") if first else None,
+        trees.ConvolutionParameters(Spec(shape, "flat matrix"), Spec((width,))),
+        Spec((width,), "small") if first else None,
         positions,
         encoder_parameters(config),
         head_parameters(width, config.classes),
@@ -110,7 +110,7 @@ class ConvolutionalParameters:
 
 
 def convolution_parameters(channels: int, width: int, *size: int) -> trees.ConvolutionParameters:
-    return trees.ConvolutionParameters(Initial((width, channels, *size), "matrix"), Initial((width,)))
+    return trees.ConvolutionParameters(Spec((width, channels, *size), "matrix"), Spec((width,)))
 
 
 def _convolutional_parameters(config: ConvolutionalConfig) -> ConvolutionalParameters:
@@ -156,8 +156,8 @@ def convolutional_classifier(
 
 def recurrent_parameters(inputs: int, width: int, cell: CellKind) -> trees.RecurrentParameters:
     rows = GATE_COUNTS[cell] * width
-    matrices = Initial((rows, inputs), "matrix"), Initial((rows, width), "matrix")
-    biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Initial((rows,)))
+    matrices = Spec((rows, inputs), "matrix"), Spec((rows, width), "matrix")
+    biases = dict.fromkeys(("b_x", "b_h") if cell == "gru" else ("bias",), Spec((rows,)))
     return trees.RecurrentParameters(*matrices, **biases)
 
 

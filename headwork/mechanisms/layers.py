@@ -20,7 +20,7 @@ from headwork.mechanisms.parameters import (
     DecoderLayerParameters,
     EncoderLayerParameters,
     NormalisationParameters,
-    gather,
+    group_parameters,
     input_cards,
 )
 from headwork.note import Input, Note, Step, mechanism, silent, steps_of
@@ -110,7 +110,7 @@ def _residual(
     Input("tokens", "X", "token width", "one row per token"),
     *input_cards(EncoderLayerParameters),
     *encoder_steps(),
-    gather=partial(gather, EncoderLayerParameters),
+    gather=partial(group_parameters, EncoderLayerParameters),
 )
 def encoder_layer(
     tokens: Tensor,
@@ -143,7 +143,7 @@ def encoder_layer(
     Input("memory", "M", "key width", "the output of the encoder, one row per token"),
     *input_cards(DecoderLayerParameters),
     *decoder_steps(),
-    gather=partial(gather, DecoderLayerParameters),
+    gather=partial(group_parameters, DecoderLayerParameters),
 )
 def decoder_layer(
     tokens: Tensor,

@@ -22,7 +22,7 @@ from headwork.mechanisms.attention import (
     check_attention_shapes,
     steps_per_head,
 )
-from headwork.mechanisms.parameters import AttentionParameters, gather
+from headwork.mechanisms.parameters import AttentionParameters, group_parameters
 from headwork.note import Note, Step, inside, mechanism, silent
 from headwork.numbers import cat, stack
 
@@ -191,7 +191,7 @@ def check_chunks(query: Tensor, key: Tensor, mask: Mask, chunk: int) -> None:
     *MULTI_HEAD_CARDS,
     *steps_per_head(linear_attention),
     *JOINED_STEPS,
-    gather=partial(gather, AttentionParameters),
+    gather=partial(group_parameters, AttentionParameters),
 )
 def multi_head_linear_attention(
     tokens: Tensor,

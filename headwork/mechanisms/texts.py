@@ -30,7 +30,7 @@ from headwork.mechanisms.images import (
 from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import encoder_steps
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Initial, init_tree, node
+from headwork.mechanisms.parameters import Spec, init_tree, node
 from headwork.mechanisms.transformer import (
     EMBEDDING,
     add_positions,
@@ -151,7 +151,7 @@ def _text_classifier_parameters(config: TextClassifierConfig) -> TextClassifierP
         source = SequenceEncoderParameters(source.embedding, body)
     doubled = both and config.encoder in CELL_KINDS.values()
     shape = config.ngrams, config.classes
-    ngrams = trees.NGramParameters(Initial(shape), Initial(shape, "ones", trained=False))
+    ngrams = trees.NGramParameters(Spec(shape), Spec(shape, "ones", trained=False))
     head = head_parameters(2 * width if doubled else width, config.classes)
     return TextClassifierParameters(source, head, ngrams if config.ngrams else None)
 

@@ -26,7 +26,7 @@ from headwork.mechanisms.kernels import PLAIN, Kernels
 from headwork.mechanisms.layers import decoder_layer, decoder_steps, encoder_layer, encoder_steps
 from headwork.mechanisms.linear import multi_head_linear_attention
 from headwork.mechanisms.normalisation import normalisation_steps
-from headwork.mechanisms.parameters import Initial, init_tree, node
+from headwork.mechanisms.parameters import Spec, init_tree, node
 from headwork.mechanisms.positions import learned_positions, sinusoidal_positions
 from headwork.note import Input, Step, inside, steps_of
 
@@ -37,12 +37,12 @@ EMBEDDING = Step("embedding", "E", r"T_{x}", "token width")
 def position_parameters(kind: PositionKind, count: int, width: int) -> trees.TableParameters:
     """One row per position, learned, or of sinusoids."""
     if kind == "learned":
-        return trees.TableParameters(Initial((count, width), "small"))
+        return trees.TableParameters(Spec((count, width), "small"))
 
     def rows(like: Tensor) -> Tensor:
         return sinusoidal_positions(like.new_tensor(list(range(count))), width=width)
 
-    return trees.TableParameters(Initial((count, width), trained=False, values=rows))
+    return trees.TableParameters(Spec((count, width), trained=False, values=rows))
 
 
 def stack_parameters(kind: type, config: TransformerConfig) -> trees.StackParameters:

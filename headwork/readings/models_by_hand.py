@@ -16,7 +16,7 @@ from headwork.errors import TooLarge
 from headwork.mechanisms.attention import Mask
 from headwork.mechanisms.definitions import Definition
 from headwork.mechanisms.kernels import PLAIN
-from headwork.mechanisms.parameters import Initial, cards, fill_tree, flatten, paths
+from headwork.mechanisms.parameters import Spec, fill_tree, flatten_tree, parameter_cards, parameter_paths
 from headwork.note import Mechanism, Note, silent
 from headwork.numbers import HandTensor
 from headwork.numbers.operations import as_numbers
@@ -53,10 +53,10 @@ def model_as_mechanism(
     if settings.get("depth", 1) > MAX_DEPTH:
         raise TooLarge(f"{definition.slug}: depth {settings['depth']:,}; by hand at most {MAX_DEPTH:,}.")
     template = definition.parameters(config)
-    if (count := sum(prod(leaf.shape) for leaf in flatten(template).values())) > MAX_PARAMETERS:
+    if (count := sum(prod(leaf.shape) for leaf in flatten_tree(template).values())) > MAX_PARAMETERS:
         raise TooLarge(f"{definition.slug}: {count:,} parameters; by hand at most {MAX_PARAMETERS:,}.")
-    leaves, parameters = flatten(template), {card.name: card for card in cards(template)}
-    initial = {path: leaves[name] for name, path in paths(template).items()}
+    leaves, parameters = flatten_tree(template), {card.name: card for card in parameter_cards(template)}
+    initial = {path: leaves[name] for name, path in parameter_paths(template).items()}
     optional = {
         path
         for path, card in parameters.items()
@@ -120,12 +120,12 @@ def _sizes(definition: Definition, given: Mapping[str, Any], exact: bool) -> dic
     return sizes
 
 
-def _fixed(leaf: Initial, exact: bool) -> Any:
+def _fixed(leaf: Spec, exact: bool) -> Any:
     assert leaf.values is not None
     return leaf.values(HandTensor(as_numbers(0, np.dtype(object if exact else float)))).array
 
 
-def _drawn(initial: Mapping[str, Initial], seed: int) -> dict[str, Any]:
+def _drawn(initial: Mapping[str, Spec], seed: int) -> dict[str, Any]:
     """Small whole numbers for every parameter, so that giving one does not change the others."""
     generator = np.random.default_rng(seed)
     ranges = {path: DRAWN_RANGES.get(leaf.draw, (-2, 3)) for path, leaf in initial.items()}

@@ -22,7 +22,7 @@ from headwork.mechanisms.kernels import PLAIN
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.numbers.options import read_option
 from headwork.sizes.counting import BIASES, axis_words, check_heads_divide_width, check_sizes, size_limit
-from headwork.sizes.layers import Size, grid, height_and_width
+from headwork.sizes.layers import Size, height_and_width, patch_grid
 from headwork.sizes.ledger import WORDS, Fact, Ledger, Row, sum_rows
 
 Architecture = Literal["encoder-decoder", "encoder", "decoder"]
@@ -70,7 +70,7 @@ def model_rows(
 ) -> list[Row]:
     """One row for each part of a model, in the order in which it runs; what only lies there comes first."""
     template = definition.parameters(config) if template is None else template
-    leaves, paths = trees.flatten(template), trees.paths(template)
+    leaves, paths = trees.flatten_tree(template), trees.parameter_paths(template)
     shapes_of_part: dict[str, dict[str, Shape]] = {}
     for name, leaf in leaves.items():
         scope, _, own = paths[name].rpartition("/")
@@ -218,14 +218,14 @@ def vit(
     hidden = 4 * width if hidden is None else hidden
     check_sizes("vit", depth=depth, hidden=hidden, classes=classes, channels=channels)
     check_heads_divide_width("vit", width, heads)
-    down, across = grid(image, patch, "vit")
+    down, across = patch_grid(image, patch, "vit")
     tokens, height_width = down * across + class_token, height_and_width("vit", "image", image)
     model: dict[str, Any] = {"width": width, "heads": heads, "hidden": hidden, "depth": 1}
     model |= {"pooling": "class token" if class_token else "mean", "image_size": patch, "patch_size": patch}
     definition = DEFINITIONS["VisionTransformer"]
     config = definition.config_class(**model, channels=channels, classes=classes)
     # The config knows square images only; any grid of patches needs as many positions as it has.
-    positions = trees.TableParameters(trees.Initial((tokens, width)))
+    positions = trees.TableParameters(trees.Spec((tokens, width)))
     template = replace(definition.parameters(config), positions=positions)
     counted = model_rows(definition, config, {"images": (channels, *height_width)}, template)
     rows = _repeated(counted, depth)

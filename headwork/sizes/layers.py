@@ -38,10 +38,10 @@ def height_and_width(where: str, name: str, size: Size) -> tuple[int, int]:
     return both
 
 
-def grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
+def patch_grid(image: Size, patch: int, where: str = "patches") -> tuple[int, int]:
     """The number of patches down and across; they must divide the image.
 
-    >>> grid(224, 16)
+    >>> patch_grid(224, 16)
     (14, 14)
     """
     height, width = height_and_width(where, "image", image)
@@ -68,7 +68,7 @@ def patches(image: Size, patch: int, *, channels: int = 3, class_token: bool = T
     (14, 196, 197)
     """
     check_sizes("patches", channels=channels)
-    down, across = grid(image, patch)
+    down, across = patch_grid(image, patch)
     height, width = height_and_width("patches", "image", image)
     rows = count_rows("patches", {"channel": channels, "height": height, "width": width}, size=patch)
     count, features = rows[-1].shape or ()

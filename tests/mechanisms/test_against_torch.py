@@ -15,7 +15,7 @@ from headwork.mechanisms.parameters import (
     AttentionParameters,
     DecoderLayerParameters,
     EncoderLayerParameters,
-    gather,
+    group_parameters,
 )
 
 torch.set_default_dtype(torch.float32)  # every tensor here names its own
@@ -162,7 +162,7 @@ def test_encoder_layer(placement: str, activation: str, mask: str | None) -> Non
     theirs = layer(tokens, src_mask=hidden).detach()
     ours = m.encoder_layer(
         tokens,
-        gather(EncoderLayerParameters, layer_parameters(layer)),
+        group_parameters(EncoderLayerParameters, layer_parameters(layer)),
         heads=2,
         mask=mask,
         normalisation=placement,
@@ -186,7 +186,7 @@ def test_decoder_layer(placement: str) -> None:
     parts = {**stacked(cross), **dict(zip(("b_q", "b_k", "b_v"), cross.in_proj_bias.chunk(3), strict=True))}
     parts["b_o"] = cross.out_proj.bias
     second = {f"cross_{name}": value.detach() for name, value in parts.items()}
-    parameters = gather(DecoderLayerParameters, layer_parameters(layer) | second)
+    parameters = group_parameters(DecoderLayerParameters, layer_parameters(layer) | second)
     ours = m.decoder_layer(tokens, memory, parameters, heads=2, normalisation=placement, epsilon=1e-5)
     same(ours, theirs)
 

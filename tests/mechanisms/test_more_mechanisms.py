@@ -31,7 +31,7 @@ from headwork.mechanisms.parameters import (
     AttentionParameters,
     DecoderLayerParameters,
     EncoderLayerParameters,
-    gather,
+    group_parameters,
 )
 from headwork.readings import explain
 
@@ -231,7 +231,7 @@ def test_encoder_layer_is_torchs(placement: str, activation: str) -> None:
     tokens, named = torch.randn(2, 4, 6), layer_of(theirs, 2)
     ours = encoder_layer(
         tokens,
-        gather(EncoderLayerParameters, named),
+        group_parameters(EncoderLayerParameters, named),
         heads=3,
         normalisation=placement,  # type: ignore[arg-type]
         activation=activation,  # type: ignore[arg-type]
@@ -251,7 +251,7 @@ def test_decoder_layer_is_torchs(placement: str) -> None:
     ours = decoder_layer(
         tokens,
         memory,
-        gather(DecoderLayerParameters, named),
+        group_parameters(DecoderLayerParameters, named),
         heads=3,
         normalisation=placement,  # type: ignore[arg-type]
         epsilon=1e-5,

@@ -111,13 +111,13 @@ def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
     template, state = model.definition.parameters(model.config), dict(model.state_dict())
     fixed = {n: t for n, t in model.named_buffers() if n not in state}
     tree = trees.fill_tree(template, state | fixed)
-    assert {n: id(t) for n, t in trees.flatten(tree).items()} == {
+    assert {n: id(t) for n, t in trees.flatten_tree(tree).items()} == {
         n: id(t) for n, t in (state | fixed).items()
     }
-    paths = trees.paths(template)
+    paths = trees.parameter_paths(template)
     assert len(set(paths.values())) == len(paths)
     again = trees.fill_tree(template, {paths[name]: value for name, value in (state | fixed).items()})
-    assert trees.flatten(again).keys() == trees.flatten(tree).keys()
+    assert trees.flatten_tree(again).keys() == trees.flatten_tree(tree).keys()
     first = next(iter(state))
     with pytest.raises(InputError, match=r"is missing\. Expected"):
         trees.fill_tree(template, {n: t for n, t in (state | fixed).items() if n != first})
@@ -128,7 +128,7 @@ def test_a_tree_is_built_from_flat_names_and_back(case: Any) -> None:
 
 
 def test_paths_are_those_of_the_steps(cases: dict[str, Any]) -> None:
-    paths = trees.paths(DEFINITIONS["VisionTransformer"].parameters(cases["vision"].config))
+    paths = trees.parameter_paths(DEFINITIONS["VisionTransformer"].parameters(cases["vision"].config))
     assert paths["transformer.blocks.1.feed_forward.W_1"] == "block 1/feed-forward/W_1"
     assert paths["transformer.blocks.0.normalisation_2.scale"] == "block 0/normalisation 2/scale"
     assert paths["class_token"] == "class token"
