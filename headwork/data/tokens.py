@@ -103,9 +103,6 @@ class Tokenizer:
         """
         inner = self.inner
         return [inner.token_text(n).strip() or inner.token_names[n] for n in self._ids(text)]
-            self.inner.token_text(number).strip() or self.inner.token_names[number]
-            for number in self._ids(text)
-        ]
 
     def _ids(self, text: str) -> list[int]:
         """Both ends of what is too long."""
