@@ -14,7 +14,7 @@ from markupsafe import Markup
 from headwork.documents import Heading
 from headwork.documents.formats.html import blocks_markup, page
 from headwork.documents.formulas import mathml
-from headwork.documents.templates import read_asset
+from headwork.documents.page_templates import read_asset
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.questions import Blank, build_question
 from headwork.files import read_text
@@ -53,7 +53,7 @@ def answer_page(
         blocks = blocks_markup([Heading(question.title), *question.given()])
         blanks = Markup("").join(_field(name, exercise, blank) for blank in question.blanks)
         sections.append(Markup("<section{}>{}{}</section>").format(attributes, blocks, blanks))
-    rows = all(exercise.tokens_as == "rows" and not exercise.challenge for exercise in exercises.values())
+    rows = all(exercise.tokens_as == "rows" and not exercise.is_challenge for exercise in exercises.values())
     rows = rows and any(_has_tokens(exercise) for exercise in exercises.values())
     key = sha256("".join([student, sheet, *(e.to_toml() for e in exercises.values())]).encode()).hexdigest()
     form = Markup(FORM).format(
@@ -80,8 +80,8 @@ def _has_tokens(exercise: Exercise) -> bool:
 def _field(name: str, exercise: Exercise, blank: Blank) -> Markup:
     rows = max(1, len(blank.placeholder.splitlines()))
     symbol = mathml(blank.symbol) if blank.symbol != blank.name else ""
-    turns = not exercise.challenge and len(exercise.trace.steps[blank.name].shape) == 2
-    scalar = not exercise.challenge and exercise.trace.steps[blank.name].card.axes != "axis"
+    turns = not exercise.is_challenge and len(exercise.trace.steps[blank.name].shape) == 2
+    scalar = not exercise.is_challenge and exercise.trace.steps[blank.name].card.axes != "axis"
     return Markup(FIELD).format(
         blank=blank,
         symbol=symbol,

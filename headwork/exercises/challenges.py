@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headwork.errors import InputError
-from headwork.exercises.draws import Draws, matrix_text
+from headwork.exercises.seeded_random import SeededRandom, matrix_text
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
@@ -19,11 +19,11 @@ TOLERANCE = 0.01  # between the weights and the target
 MAX_SIZE = 64
 SMALL, LARGE = 0.1, 10.0  # lengths of a perturbation
 NOTICEABLE = 0.25  # change of a weight
-BUILD = (
+BUILD_RULE = (
     "Give queries, keys and beta so that the attention weights softmax(beta Q K^T) are the target "
     f"to within {TOLERANCE}."
 )
-REFUTE = "This claim is false. Give a counter-example."
+REFUTE_RULE = "This claim is false. Give a counter-example."
 
 
 class Verdict(NamedTuple):
@@ -43,8 +43,8 @@ def _fails(cause: str, evidence: str) -> Verdict:
 
 
 Values = Mapping[str, Any]
-Draw = Callable[[Draws], dict[str, Any]]
-Judge = Callable[[Values, Values], Verdict]  # from the inputs of the exercise and the answer
+Draw = Callable[[SeededRandom], dict[str, Any]]
+VerdictFunction = Callable[[Values, Values], Verdict]  # from the inputs of the exercise and the answer
 
 
 @dataclass(frozen=True)
@@ -55,27 +55,27 @@ class Challenge:
     question: str
     fields: Mapping[str, str]
     draw: Draw
-    verdict: Judge
+    verdict: VerdictFunction
 
 
 CHALLENGES: dict[str, Challenge] = {}
-HEAD = {
+HEAD_FIELDS = {
     "query": "one row per query",
     "key": "one row per key, as wide as the queries",
     "beta": "a number, or oo for infinity",
 }
-DELTA = {"delta": "one row per key"}
+DELTA_FIELD = {"delta": "one row per key"}
 
 
-def _refutation(fields: Mapping[str, str]) -> Callable[[Judge], Judge]:
+def _refutation(fields: Mapping[str, str]) -> Callable[[VerdictFunction], VerdictFunction]:
     """Register a verdict under its function's name; its docstring is the question."""
 
-    def register(verdict: Judge) -> Judge:
+    def register(verdict: VerdictFunction) -> VerdictFunction:
         slug = verdict.__name__.replace("_", "-")
         question = " ".join((verdict.__doc__ or "").split()).format(
-            REFUTE=REFUTE, SMALL=SMALL, NOTICEABLE=NOTICEABLE, LARGE=LARGE
+            REFUTE=REFUTE_RULE, SMALL=SMALL, NOTICEABLE=NOTICEABLE, LARGE=LARGE
         )
-        CHALLENGES[slug] = Challenge(slug, question, fields, lambda draws: {}, verdict)
+        CHALLENGES[slug] = Challenge(slug, question, fields, lambda random: {}, verdict)
         return verdict
 
     return register
@@ -116,28 +116,28 @@ def _reaches_target(inputs: Values, answer: Values) -> Verdict:
     return _fails("unknown", result)
 
 
-def _draw_identity(draws: Draws) -> dict[str, Any]:
-    return {"target": matrix_text(np.eye(draws.integer(3, 5), dtype=int).tolist())}
+def _draw_identity(random: SeededRandom) -> dict[str, Any]:
+    return {"target": matrix_text(np.eye(random.integer(3, 5), dtype=int).tolist())}
 
 
-def _draw_permutation(draws: Draws) -> dict[str, Any]:
-    count = draws.integer(3, 5)
+def _draw_permutation(random: SeededRandom) -> dict[str, Any]:
+    count = random.integer(3, 5)
     while True:
-        matrix = np.eye(count, dtype=int)[draws.shuffled(range(count))]
+        matrix = np.eye(count, dtype=int)[random.shuffled(range(count))]
         # An order that is its own inverse cannot tell a matrix from its transpose.
         if not np.array_equal(matrix, matrix.T):
             return {"target": matrix_text(matrix.tolist())}
 
 
-def _draw_means(draws: Draws) -> dict[str, Any]:
-    span, count = draws.integer(2, 3), draws.integer(2, 3)
+def _draw_means(random: SeededRandom) -> dict[str, Any]:
+    span, count = random.integer(2, 3), random.integer(2, 3)
     keys = range(count + span - 1)
     rows = [[f"1/{span}" if i <= j < i + span else "0" for j in keys] for i in range(count)]
     return {"target": matrix_text(rows)}
 
 
-def _draw_first(draws: Draws) -> dict[str, Any]:
-    count = draws.integer(3, 5)
+def _draw_first(random: SeededRandom) -> dict[str, Any]:
+    count = random.integer(3, 5)
     return {"target": matrix_text([[1] + [0] * (count - 1)] * count)}
 
 
@@ -147,11 +147,13 @@ for _slug, _draw, _goal in (
     ("construct-running-mean", _draw_means, "a running mean: each query averages neighbouring keys."),
     ("construct-first-token", _draw_first, "a copy of the first token: every token attends to it alone."),
 ):
-    CHALLENGES[_slug] = Challenge(_slug, f"Make attention {_goal} {BUILD}", HEAD, _draw, _reaches_target)
+    CHALLENGES[_slug] = Challenge(
+        _slug, f"Make attention {_goal} {BUILD_RULE}", HEAD_FIELDS, _draw, _reaches_target
+    )
 
 
 # --- refute -------------------------------------------------------------------------------------------
-@_refutation({**HEAD, **DELTA})
+@_refutation({**HEAD_FIELDS, **DELTA_FIELD})
 def refute_small_perturbation(inputs: Values, answer: Values) -> Verdict:
     """'A small perturbation of a key is harmless, whatever beta is.' {REFUTE} Delta has one row per key, each
     row at most {SMALL} long; some weight must change by at least {NOTICEABLE}.
@@ -169,7 +171,7 @@ def refute_small_perturbation(inputs: Values, answer: Values) -> Verdict:
     return _fails("no-near-tie", f"{result}: take a near-tie and a larger beta")
 
 
-@_refutation({"tokens": "one row per token", "beta": HEAD["beta"]})
+@_refutation({"tokens": "one row per token", "beta": HEAD_FIELDS["beta"]})
 def refute_own_token_wins(inputs: Values, answer: Values) -> Verdict:
     """'In self-attention every token attends most to itself.' {REFUTE} Take q = k = x, no projections."""
     weights = _weights(answer["tokens"], answer["tokens"], answer["beta"])
@@ -209,7 +211,7 @@ def refute_permutation_diagonal(inputs: Values, answer: Values) -> Verdict:
     return _fails("claim-holds-here", "this one has no 1 on its diagonal, so it does not refute the claim")
 
 
-@_refutation({**HEAD, **DELTA})
+@_refutation({**HEAD_FIELDS, **DELTA_FIELD})
 def refute_large_perturbation(inputs: Values, answer: Values) -> Verdict:
     """'A large perturbation of a key makes that key dominate.' {REFUTE} Delta has one row per key; exactly
     one row is not zero, and it is at least {LARGE:g} long; that key must get less than half of some query's

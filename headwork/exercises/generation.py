@@ -13,19 +13,19 @@ import numpy as np
 from headwork.errors import InputError, unknown
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.checking import detect
-from headwork.exercises.draws import Draws
 from headwork.exercises.exercise import Exercise
+from headwork.exercises.seeded_random import SeededRandom
 
 InputsAndOptions = tuple[dict[str, Any], dict[str, Any]]  # inputs, options
-Draw = Callable[[Draws, int], InputsAndOptions]  # from a stream of numbers and a difficulty
-TRIES = 40  # draws at most for one exercise
-PATIENCE = 10  # and at most this many without a better one
+Draw = Callable[[SeededRandom, int], InputsAndOptions]  # from a stream of numbers and a difficulty
+MAX_DRAWS = 40  # draws at most for one exercise
+MAX_DRAWS_WITHOUT_GAIN = 10  # and at most this many without a better one
 LARGEST_SCORE = 6  # a larger score leaves weights too small to write
 DIFFICULTIES = (1, 2, 3)
 
 
 @dataclass(frozen=True)
-class Kind:
+class ExerciseKind:
     """One kind of exercise: its mechanism, how its numbers are drawn, which steps are asked."""
 
     slug: str
@@ -36,7 +36,7 @@ class Kind:
     phrases: Callable[[dict[str, Any]], dict[str, str]]  # from the options: what the question says of them
 
 
-KINDS: dict[str, Kind] = {}
+EXERCISE_KINDS: dict[str, ExerciseKind] = {}
 
 
 def kind(
@@ -47,7 +47,9 @@ def kind(
     def register(draw: Draw) -> Draw:
         slug = draw.__name__.replace("_", "-")
         question = " ".join((draw.__doc__ or "").split())
-        KINDS[slug] = Kind(slug, mechanism, question, tuple(asked.split(", ")), draw, phrases)
+        EXERCISE_KINDS[slug] = ExerciseKind(
+            slug, mechanism, question, tuple(asked.split(", ")), draw, phrases
+        )
         return draw
 
     return register
@@ -55,7 +57,7 @@ def kind(
 
 def kind_slugs() -> list[str]:
     """Every kind, challenges last."""
-    return [*KINDS, *CHALLENGES]
+    return [*EXERCISE_KINDS, *CHALLENGES]
 
 
 def generate(kind: str, seed: int = 0, difficulty: int = 1) -> Exercise:
@@ -69,37 +71,37 @@ def generate(kind: str, seed: int = 0, difficulty: int = 1) -> Exercise:
         raise InputError(f"difficulty {difficulty}: expected 1, 2 or 3.")
     if slug in CHALLENGES:
         challenge = CHALLENGES[slug]
-        inputs = challenge.draw(Draws(slug, seed, difficulty))
+        inputs = challenge.draw(SeededRandom(slug, seed, difficulty))
         exercise = Exercise(slug, inputs, points={ANSWER: 2}, question=challenge.question)
-    elif slug in KINDS:
-        exercise = _choose(KINDS[slug], seed, difficulty)
+    elif slug in EXERCISE_KINDS:
+        exercise = _choose(EXERCISE_KINDS[slug], seed, difficulty)
     else:
         raise unknown("kind of exercise", kind, kind_slugs())
     title = slug.replace("-", " ").capitalize()
     return replace(exercise, kind=slug, title=title, seed=seed, difficulty=difficulty)
 
 
-def _choose(kind: Kind, seed: int, difficulty: int) -> Exercise:
+def _choose(kind: ExerciseKind, seed: int, difficulty: int) -> Exercise:
     """The drawn exercise whose numbers hide and confuse the fewest mistakes."""
     best: tuple[tuple[int, int], Exercise] | None = None
-    waited = 0
-    for attempt in range(10 * TRIES):
+    without_gain = 0
+    for attempt in range(10 * MAX_DRAWS):
         exercise = _draw(kind, seed, difficulty, attempt)
         if not _workable(exercise):
             continue
-        score = detect(exercise).score
-        waited += 1
+        score = detect(exercise).unrevealed
+        without_gain += 1
         if best is None or score < best[0]:
-            best, waited = (score, exercise), 0
-        if best[0] == (0, 0) or waited >= PATIENCE or attempt >= TRIES:
+            best, without_gain = (score, exercise), 0
+        if best[0] == (0, 0) or without_gain >= MAX_DRAWS_WITHOUT_GAIN or attempt >= MAX_DRAWS:
             break
     if best is None:
         raise InputError(f"{kind.slug}: seed {seed} gives no workable numbers. Take another seed.")
     return best[1]
 
 
-def _draw(kind: Kind, seed: int, difficulty: int, attempt: int) -> Exercise:
-    inputs, options = kind.draw(Draws(kind.slug, seed, difficulty, attempt), difficulty)
+def _draw(kind: ExerciseKind, seed: int, difficulty: int, attempt: int) -> Exercise:
+    inputs, options = kind.draw(SeededRandom(kind.slug, seed, difficulty, attempt), difficulty)
     question = kind.question.format(**inputs, **options, **kind.phrases(options))
     exercise = Exercise(kind.mechanism, inputs, options, question=question)
     steps = exercise.trace.steps.items()

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from headwork.documents.writing import number_text
+from headwork.documents.number_format import number_text
 from headwork.exercises.case import Array, Case
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes, same
 from headwork.grading.edits import edits_of

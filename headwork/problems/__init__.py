@@ -1,3 +1,13 @@
 """The problem book."""
 
-from headwork.problems.book import GROUPS, Finding, Problem, Solution, book, entries, find, listing, summary
+from headwork.problems.book import (
+    GROUPS,
+    CheckedValue,
+    Problem,
+    Solution,
+    all_problems,
+    book,
+    find,
+    problem_list,
+    summary,
+)

@@ -9,8 +9,7 @@ import pytest
 
 from benchmarks.grading import judge_answer, mistaken_answers, slipped_answers, texts
 from headwork.exercises import Exercise, generate
-from headwork.exercises.draws import Draws
-from headwork.exercises.generation import KINDS
+from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.exercises.misconceptions import (
     MISCONCEPTIONS,
     applicable,
@@ -18,6 +17,7 @@ from headwork.exercises.misconceptions import (
     run_with_mistakes,
     same,
 )
+from headwork.exercises.seeded_random import SeededRandom
 from headwork.grading import grade
 from headwork.grading.marks import StepMark, keep_agreeing_causes
 from headwork.grading.wrong_step import Cause
@@ -34,7 +34,7 @@ def test_every_mistake_has_a_sentence_and_a_counter_example(slug: str) -> None:
 @pytest.mark.soak
 def test_every_mistake_can_be_made_in_some_exercise() -> None:
     applied = set()
-    for kind in KINDS:
+    for kind in EXERCISE_KINDS:
         for seed, difficulty in ((1, 1), (2, 2), (3, 3), (4, 1)):
             exercise = generate(kind, seed, difficulty)
             for mistake in applicable(exercise.case, exercise.key):
@@ -50,13 +50,13 @@ def graded_counts(kind: str, seeds: range) -> Counter[str]:
         exercise = generate(kind, seed, 1 + seed % 3)
         for wrong in [
             *mistaken_answers(exercise, 4),
-            *slipped_answers(exercise, 4, Draws("test", kind, seed)),
+            *slipped_answers(exercise, 4, SeededRandom("test", kind, seed)),
         ]:
             total.update(judge_answer(wrong))
     return total
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
 def test_first_wrong_step_and_cause_are_found(kind: str) -> None:
     total = graded_counts(kind, range(700, 702))
     assert total["step"] >= 0.99 * total["answers"]
@@ -68,7 +68,7 @@ def test_first_wrong_step_and_cause_are_found(kind: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(EXERCISE_KINDS))
 def test_first_wrong_step_and_cause_are_found_for_many_seeds(kind: str) -> None:
     total = graded_counts(kind, range(1000, 1040))
     assert total["step"] >= 0.99 * total["answers"]

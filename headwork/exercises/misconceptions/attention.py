@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions import softmax
-from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
+from headwork.exercises.misconceptions import attention_parts
+from headwork.exercises.misconceptions.registry import SENTENCES, misconception, misconception_formulas
 
 PROJECTED_ATTENTIONS = ("self-attention", "cross-attention", "multi-head-attention")
 ATTENTIONS = ("attention", *PROJECTED_ATTENTIONS)
@@ -16,8 +16,11 @@ SELF_ATTENTIONS = ("self-attention", "multi-head-attention", "copying")
 
 
 # --- scores -------------------------------------------------------------------------------------
-formulas(SENTENCES, on=(*ATTENTIONS, "sensitivity"), counter_example="two-tokens")(
-    no_scaling=("scores", lambda run: run.current / softmax.scale(run) if softmax.scale(run) != 1 else None),
+misconception_formulas(SENTENCES, on=(*ATTENTIONS, "sensitivity"), counter_example="two-tokens")(
+    no_scaling=(
+        "scores",
+        lambda run: run.current / attention_parts.scale(run) if attention_parts.scale(run) != 1 else None,
+    ),
     scaled_by_width=(
         "scores",
         lambda run: None if run.has("beta") else run.current / math.sqrt(run.query.shape[-1]),
@@ -47,11 +50,11 @@ def limits_exchanged(run: RunView) -> Any:
     return (
         np.full(scores.shape, 1 / scores.shape[-1])
         if run.path.startswith("beta oo")
-        else softmax.hardmax(scores, -1)
+        else attention_parts.hardmax(scores, -1)
     )
 
 
-formulas(SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1")(
+misconception_formulas(SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1")(
     wrong_sign=("scores", lambda run: -run.current),
     scores_transposed=("scores", lambda run: np.swapaxes(run.current, -1, -2)),
 )
@@ -60,13 +63,15 @@ formulas(SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1")(
 @misconception(on=("attention", "self-attention"), at="scores", counter_example="beta-1")
 def features_compared(run: RunView) -> Any:
     """each score compares features, not tokens: Q^T K for Q K^T"""
-    return np.swapaxes(run.query, -1, -2) @ run.key * softmax.scale(run)
+    return np.swapaxes(run.query, -1, -2) @ run.key * attention_parts.scale(run)
 
 
 # --- softmax ------------------------------------------------------------------------------------
-formulas(SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1", evidence=softmax.row_sums)(
-    softmax_over_columns=("weights", lambda run: softmax.over_axis(run, (-2,))),
-    softmax_over_everything=("weights", lambda run: softmax.over_axis(run, (-2, -1))),
+misconception_formulas(
+    SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1", evidence=attention_parts.row_sums
+)(
+    softmax_over_columns=("weights", lambda run: attention_parts.softmax_over(run, (-2,))),
+    softmax_over_everything=("weights", lambda run: attention_parts.softmax_over(run, (-2, -1))),
 )
 
 
@@ -74,40 +79,40 @@ formulas(SENTENCES, on=ALL_ATTENTIONS, counter_example="beta-1", evidence=softma
     on=(*ATTENTIONS, "sensitivity", "copying"),
     at="weights",
     counter_example="beta-1",
-    evidence=softmax.row_sums,
+    evidence=attention_parts.row_sums,
 )
 def no_normalisation(run: RunView) -> Any:
     """the exponentials are not divided by their sum"""
-    return np.exp(softmax.masked_scores(run))
+    return np.exp(attention_parts.masked_scores(run))
 
 
 @misconception(on=(*ATTENTIONS, "sensitivity", "copying"), at="weights", counter_example="beta-1")
 def exponential_dropped(run: RunView) -> Any:
     """the exponential is left out: each score is divided by the sum of its row"""
-    return softmax.normalise(_finite_scores(run))
+    return attention_parts.normalise(_finite_scores(run))
 
 
 @misconception(on=(*ATTENTIONS, "sensitivity", "copying"), at="weights", counter_example="beta-1")
 def exp_zero_is_zero(run: RunView) -> Any:
     """e^0 is taken for 0, but it is 1"""
-    scores = softmax.masked_scores(run)
-    return softmax.normalise(np.where(scores == 0, 0, np.exp(scores)))
+    scores = attention_parts.masked_scores(run)
+    return attention_parts.normalise(np.where(scores == 0, 0, np.exp(scores)))
 
 
 @misconception(on=ALL_ATTENTIONS, at="weights", counter_example="zero-row-gives-zero")
 def zero_row_gives_zero(run: RunView) -> Any:
     """a row of equal scores is given weights 0; softmax gives equal weights"""
-    scores = softmax.masked_scores(run)
+    scores = attention_parts.masked_scores(run)
     return np.where(np.all(scores == 0, axis=-1, keepdims=True), 0, run.current)
 
 
 @misconception(on=SELF_ATTENTIONS, at="weights", counter_example="projected-tokens")
 def own_token_left_out(run: RunView) -> Any:
     """the token itself is left out of the softmax"""
-    scores = softmax.masked_scores(run)
+    scores = attention_parts.masked_scores(run)
     if scores.shape[-1] != scores.shape[-2]:
         return None
-    return softmax.normalise(np.exp(np.where(np.eye(scores.shape[-1], dtype=bool), -np.inf, scores)))
+    return attention_parts.normalise(np.exp(np.where(np.eye(scores.shape[-1], dtype=bool), -np.inf, scores)))
 
 
 @misconception(on=("beta-limits",), at="beta oo/weights", counter_example="tie-not-shared")
@@ -119,7 +124,7 @@ def tie_not_shared(run: RunView) -> Any:
 # --- values -------------------------------------------------------------------------------------
 def _finite_scores(run: RunView) -> Any:
     """The scores with 0 at hidden keys."""
-    return np.where(np.isinf(softmax.masked_scores(run)), 0, softmax.masked_scores(run))
+    return np.where(np.isinf(attention_parts.masked_scores(run)), 0, attention_parts.masked_scores(run))
 
 
 @misconception(on=(*ATTENTIONS, "beta-limits"), counter_example="projected-tokens")
@@ -137,26 +142,26 @@ def keys_and_values_change_places(run: RunView) -> Any:
     if run.path == "scores":
         value = run.value.swapaxes(-3, -2) if run.has("heads") else run.value
         query = run.query.swapaxes(-3, -2) if run.has("heads") else run.query
-        return query @ value.swapaxes(-1, -2) * softmax.scale(run)
-    return softmax.mix(run, run.weights, run.key)
+        return query @ value.swapaxes(-1, -2) * attention_parts.scale(run)
+    return attention_parts.weighted_rows(run, run.weights, run.key)
 
 
 @misconception(on=(*ATTENTIONS, "beta-limits"), at="output, per head", counter_example="projected-tokens")
 def keys_for_values(run: RunView) -> Any:
     """the weights are multiplied by the keys, not by the values"""
-    return softmax.mix(run, run.weights, run.key)
+    return attention_parts.weighted_rows(run, run.weights, run.key)
 
 
 @misconception(on=("attention", "self-attention", "cross-attention"), at="output", counter_example="beta-1")
 def values_before_softmax(run: RunView) -> Any:
     """the scores are multiplied by V before the softmax, which belongs on the scores alone"""
-    return softmax.normalise(np.exp(run.scores @ run.value))
+    return attention_parts.normalise(np.exp(run.scores @ run.value))
 
 
 @misconception(on=(*ATTENTIONS, "copying"), at="output, per head", counter_example="beta-1")
 def softmax_forgotten(run: RunView) -> Any:
     """the scores themselves are multiplied by V: there is no softmax"""
-    return softmax.mix(run, _finite_scores(run), softmax.values(run))
+    return attention_parts.weighted_rows(run, _finite_scores(run), attention_parts.value_rows(run))
 
 
 @misconception(on=PROJECTED_ATTENTIONS, counter_example="projected-tokens")
@@ -172,7 +177,7 @@ def queries_and_keys_swapped(run: RunView) -> Any:
     return {"W_q": run.W_k, "W_k": run.W_q} if run.has("W_q") and run.has("W_k") else None
 
 
-formulas(SENTENCES, on=("cross-attention",), counter_example="cross")(
+misconception_formulas(SENTENCES, on=("cross-attention",), counter_example="cross")(
     tokens_and_memory_swapped=("inputs", lambda run: {"tokens": run.memory, "memory": run.tokens}),
     memory_ignored=("inputs", lambda run: {"memory": run.tokens}),
 )

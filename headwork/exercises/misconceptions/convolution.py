@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, misconception, misconception_formulas
 from headwork.mechanisms import convolution_1d, convolution_2d
 from headwork.numbers import HandTensor
 
@@ -29,7 +29,7 @@ def kernel_transposed(run: RunView) -> Any:
     return {"kernel": np.swapaxes(run.kernel, -1, -2)}
 
 
-formulas(SENTENCES, on=CONVOLUTIONS, counter_example="channels")(
+misconception_formulas(SENTENCES, on=CONVOLUTIONS, counter_example="channels")(
     channels_not_summed=("output", lambda run: np.concatenate(_by_channel(run))),
     first_channel_only=("output", lambda run: _by_channel(run)[0]),
 )
@@ -56,7 +56,7 @@ def convolution_bias_forgotten(run: RunView) -> Any:
     return {"bias": None} if run.has("bias") else None
 
 
-formulas(SENTENCES, on=CONVOLUTIONS_AS_MATRICES, counter_example="toeplitz")(
+misconception_formulas(SENTENCES, on=CONVOLUTIONS_AS_MATRICES, counter_example="toeplitz")(
     toeplitz_transposed=("matrix", lambda run: run.current.T),
     toeplitz_upside_down=("matrix", lambda run: run.current[::-1]),
 )

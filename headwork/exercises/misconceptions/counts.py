@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, misconception, misconception_formulas
 
 SIZES = ("output-size", "convolution-counts", "sharing-counts")
 WITH_BIASES = ("convolution-counts", "attention-parameters", "feed-forward-parameters")
@@ -20,7 +20,7 @@ def class_token_added(run: RunView) -> Any:
     return None if run.class_token else run.patches + 1
 
 
-formulas(SENTENCES, on=("patch-counts",), counter_example="patch")(
+misconception_formulas(SENTENCES, on=("patch-counts",), counter_example="patch")(
     class_token_forgotten=("tokens", lambda run: run.patches if run.class_token else None),
     patch_channels_forgotten=("numbers", lambda run: run.patch * run.patch),
     patch_side_for_area=("numbers", lambda run: run.channels * run.patch),
@@ -33,7 +33,7 @@ formulas(SENTENCES, on=("patch-counts",), counter_example="patch")(
 
 # --- output sizes -----------------------------------------------------------------------------------
 OUTPUTS = "output, outputs, output height, output width"
-formulas(SENTENCES, on=SIZES, counter_example="size")(
+misconception_formulas(SENTENCES, on=SIZES, counter_example="size")(
     plus_one_forgotten=(OUTPUTS, lambda run: run.current - 1),
     floor_forgotten=(OUTPUTS, lambda run: _span(run) / run.stride + 1),
     ceiling_for_floor=(OUTPUTS, lambda run: math.ceil(_span(run) / run.stride) + 1),
@@ -71,7 +71,7 @@ def biases_not_counted(run: RunView) -> Any:
     return {"biases": 0} if run.biases else None
 
 
-formulas(SENTENCES, on=("convolution-counts",), counter_example="filters")(
+misconception_formulas(SENTENCES, on=("convolution-counts",), counter_example="filters")(
     input_channels_forgotten=("filter", lambda run: run.kernel * run.kernel),
     filter_side_for_area=("filter", lambda run: run.channels * run.kernel),
     one_filter_counted=("weights", lambda run: run.filter),
@@ -88,7 +88,7 @@ formulas(SENTENCES, on=("convolution-counts",), counter_example="filters")(
     ),
 )
 
-formulas(SENTENCES, on=("sharing-counts",), counter_example="sharing")(
+misconception_formulas(SENTENCES, on=("sharing-counts",), counter_example="sharing")(
     shared_counted_again=("shared", lambda run: run.outputs * run.kernel),
     unshared_counted_once=("unshared", lambda run: run.kernel),
     inputs_for_outputs=("unshared", lambda run: run.size * run.kernel),
@@ -96,7 +96,7 @@ formulas(SENTENCES, on=("sharing-counts",), counter_example="sharing")(
 
 
 # --- shapes and parameters of attention ---------------------------------------------------------------
-formulas(SENTENCES, on=("head-shapes",), counter_example="shape")(
+misconception_formulas(SENTENCES, on=("head-shapes",), counter_example="shape")(
     width_not_divided=("head width", lambda run: run.width),
     feature_attention_shape=(
         "weights",
@@ -107,7 +107,7 @@ formulas(SENTENCES, on=("head-shapes",), counter_example="shape")(
     joined_as_average=("joined", lambda run: np.array([run.batch, run.tokens, run.head_width])),
 )
 
-formulas(SENTENCES, on=("attention-parameters",), counter_example="parameters")(
+misconception_formulas(SENTENCES, on=("attention-parameters",), counter_example="parameters")(
     whole_width_per_head=("projection", lambda run: run.heads * run.width**2 + run.biases * run.width),
     head_with_whole_width=("one head", lambda run: run.width**2),
     one_head_counted=("projection", lambda run: run.one_head + run.biases * run.width),
@@ -136,7 +136,7 @@ def bias_widths_swapped(run: RunView) -> Any:
 
 
 # --- cost -------------------------------------------------------------------------------------------
-formulas(SENTENCES, on=("complexity",), counter_example="cost")(
+misconception_formulas(SENTENCES, on=("complexity",), counter_example="cost")(
     projections_forgotten=("attention", lambda run: run.scores + run.mixing),
     tokens_and_width_swapped=("scores, mixing", lambda run: run.tokens * run.width**2),
     one_projection_counted=("projections", lambda run: run.tokens * run.width**2),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, misconception, misconception_formulas
 
 POSITIONS = ("sinusoidal-positions",)
 NORMALISED = ("layer-normalisation", "add-and-normalise")
@@ -13,7 +13,7 @@ FEED_FORWARD = ("feed-forward",)
 
 
 # --- positions --------------------------------------------------------------------------------------
-formulas(SENTENCES, on=POSITIONS, counter_example="position")(
+misconception_formulas(SENTENCES, on=POSITIONS, counter_example="position")(
     sine_and_cosine_swapped=(
         "output",
         lambda run: run.current.reshape(len(run.current), -1, 2)[..., ::-1].reshape(run.current.shape),
@@ -51,7 +51,7 @@ def normalised_over_tokens(run: RunView) -> Any:
     return steps[run.path]
 
 
-formulas(SENTENCES, on=NORMALISED, counter_example="two-rows")(
+misconception_formulas(SENTENCES, on=NORMALISED, counter_example="two-rows")(
     variance_for_deviation=("deviation", lambda run: run.current**2),
     sample_deviation=(
         "deviation",
@@ -61,7 +61,7 @@ formulas(SENTENCES, on=NORMALISED, counter_example="two-rows")(
     deviation_of_sum=("deviation", lambda run: run.current * np.sqrt(run.centred.shape[-1])),
 )
 
-formulas(SENTENCES, on=("layer-normalisation",), counter_example="scale-and-shift-swapped")(
+misconception_formulas(SENTENCES, on=("layer-normalisation",), counter_example="scale-and-shift-swapped")(
     scale_and_shift_swapped=(
         "inputs",
         lambda run: (
@@ -92,7 +92,7 @@ def feed_forward_transposed(run: RunView) -> Any:
     return {"W_1": run.W_1.T, "W_2": run.W_2.T}
 
 
-formulas(SENTENCES, on=FEED_FORWARD, counter_example="small-layer")(
+misconception_formulas(SENTENCES, on=FEED_FORWARD, counter_example="small-layer")(
     activation_forgotten=("activated", lambda run: run.hidden),
     absolute_for_positive=("activated", lambda run: np.abs(run.hidden)),
     first_bias_forgotten=("inputs", lambda run: {"b_1": None} if run.has("b_1") else None),

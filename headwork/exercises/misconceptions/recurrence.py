@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import RunView
-from headwork.exercises.misconceptions.registry import SENTENCES, formulas, misconception
+from headwork.exercises.misconceptions.registry import SENTENCES, misconception, misconception_formulas
 
 RECURRENCES = ("recurrence",)
 CLOSED_FORMS = ("recurrence-closed-form",)
@@ -48,12 +48,12 @@ def output_weight_forgotten(run: RunView) -> Any:
     return {"W_y": None} if run.has("W_y") else None
 
 
-formulas(SENTENCES, on=RECURRENCES, counter_example="step-function-forgotten")(
+misconception_formulas(SENTENCES, on=RECURRENCES, counter_example="step-function-forgotten")(
     step_function_forgotten=("inputs", lambda run: {"output": "linear"} if run.output == "step" else None),
     step_upside_down=("output", lambda run: 1 - run.current if run.output == "step" else None),
 )
 
-formulas(SENTENCES, on=CLOSED_FORMS, counter_example="closed-form")(
+misconception_formulas(SENTENCES, on=CLOSED_FORMS, counter_example="closed-form")(
     powers_reversed=("powers", lambda run: run.current[::-1]),
     powers_by_time=("powers", lambda run: run.current[::-1] @ np.atleast_2d(run.W_h)),
     powers_one_too_high=("powers", lambda run: run.current @ np.atleast_2d(run.W_h)),
@@ -73,7 +73,7 @@ def input_weight_forgotten(run: RunView) -> Any:
     return {"W_x": np.ones_like(run.W_x)} if np.size(run.W_x) == 1 else None
 
 
-formulas(SENTENCES, on=("alternation",), counter_example="alternation")(
+misconception_formulas(SENTENCES, on=("alternation",), counter_example="alternation")(
     parity_from_zero=(
         "odd places, even places",
         lambda run: run.inputs[1 if run.path == "odd places" else 0 :: 2].sum(),

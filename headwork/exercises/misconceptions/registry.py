@@ -52,7 +52,7 @@ def misconception(
     return decorate
 
 
-def formulas(sentences: Mapping[str, str], **settings: Any) -> Callable[..., None]:
+def misconception_formulas(sentences: Mapping[str, str], **settings: Any) -> Callable[..., None]:
     """Register mistakes that are one formula each: ``name=(steps, change)``, and a sentence by that name."""
 
     def register(**changes: tuple[str, Change]) -> None:

@@ -30,12 +30,12 @@ def masked_scores(run: RunView) -> Any:
     return run.masked if run.has_step("masked") else run.scores
 
 
-def values(run: RunView) -> Any:
+def value_rows(run: RunView) -> Any:
     """The value rows; where there are no projections, the tokens themselves."""
     return run.value if run.has("value") or run.has_step("value") else run.tokens
 
 
-def mix(run: RunView, weights: Any, rows: Any) -> Any:
+def weighted_rows(run: RunView, weights: Any, rows: Any) -> Any:
     """Weights times rows; with heads, per head, and the output after W_o stays as it is."""
     if not run.has("heads"):
         return weights @ rows
@@ -55,7 +55,7 @@ def hardmax(scores: Any, axis: Any) -> Any:
     return normalise((np.abs(scores - scores.max(axis, keepdims=True)) < 1e-12).astype(float), axis)
 
 
-def over_axis(run: RunView, axis: Any) -> Any:
+def softmax_over(run: RunView, axis: Any) -> Any:
     """The softmax of the scores over any axes, in the limit beta = infinity where that is asked."""
     scores = masked_scores(run)
     return hardmax(scores, axis) if run.path.startswith("beta oo") else normalise(np.exp(scores), axis)
@@ -72,7 +72,7 @@ def causal_mask(run: RunView, diagonal: int = 0) -> Any:
     return np.tri(queries, keys, diagonal + keys - queries)
 
 
-def mask(run: RunView) -> Any:
+def visible_keys(run: RunView) -> Any:
     """1 where a query may attend, 0 where the key is hidden."""
     return causal_mask(run) if isinstance(run.mask, str) else run.mask
 

@@ -25,7 +25,7 @@ def script_data(data: Any) -> Markup:
     return Markup(f'<script type="application/json">{text}</script>')
 
 
-def fill_in(template: str, **data: Any) -> Markup:
+def render_template(template: str, **data: Any) -> Markup:
     """One of the templates, everything but markup escaped."""
     return Markup(_templates().get_template(template).render(**data))
 
