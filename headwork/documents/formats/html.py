@@ -75,9 +75,10 @@ def page(title: str, body: Markup, about: str = "", contents: Sequence[tuple[str
     >>> "<h1>A &lt; B</h1>" in page("A < B", Markup("<p>Some words.</p>"))
     True
     """
-    style, script = (Markup("").join(map(read_asset, names)) for names in (STYLES, SCRIPTS))
-    named = {"title": title or "Headwork", "about": about, "contents": contents}
-    return str(render_template("page.html", **named, body=body, style=style, script=script))
+    assets = {"style": STYLES, "script": SCRIPTS}
+    data: dict[str, Any] = {name: Markup("").join(map(read_asset, files)) for name, files in assets.items()}
+    data |= {"title": title or "Headwork", "about": about, "contents": contents, "body": body}
+    return str(render_template("page.html", **data))
 
 
 def blocks_markup(blocks: Iterable[blocks.Block]) -> Markup:
