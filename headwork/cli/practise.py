@@ -114,7 +114,7 @@ def sheet(
 
 
 NEXT = {
-    "gradescope": "upload autograder.zip; hand out student/, of which answer.toml (or a notebook) comes back",
+    "gradescope": "upload autograder.zip; hand out student/, of which answer.toml comes back",
     "otter": "hand out student/; in autograder/ run: otter generate -t tests -o autograder.zip headwork",
     "nbgrader": "there run: nbgrader generate_assignment NAME, with the folder under source/ for NAME",
     "moodle": "import the XML file into a question bank of Moodle",

@@ -5,7 +5,6 @@ parser, so nothing is evaluated here. As a program (``python -m headwork.courses
 Gradescope's autograder: it reads ``source/key.toml`` and ``submission/`` and writes ``results/results.json``.
 """
 
-import ast
 import base64
 import json
 import sys
@@ -32,7 +31,6 @@ from headwork.grading.marking import grade
 from headwork.grading.marks import Mark, StepMark
 from headwork.grading.wording import points_text
 
-MAX_NOTEBOOK = 2_000_000
 MAX_OUTPUT = 4_000
 Scope = Mapping[str, Any]
 
@@ -237,10 +235,7 @@ def _own_sheet(folder: Path) -> tuple[Sheet, str]:
 def _typed_student(folder: Path) -> str:
     """Who a submission says that it is from; nothing where it cannot be read."""
     try:
-        path = _submitted(folder)
-        if path.suffix.lower() == ".ipynb":
-            return _notebook_texts(path).get("student", "").strip()
-        return read_answers(path).student.strip()
+        return read_answers(_submitted(folder)).student.strip()
     except HeadworkError:
         return ""
 
@@ -269,22 +264,18 @@ def _tests(marks: Mapping[str, Mark], hint: int) -> list[dict[str, Any]]:
 
 
 def _submitted(folder: Path) -> Path:
-    """The one submitted answer file, or else the one notebook."""
+    """The one submitted answer file."""
     files = answer_files(folder) if folder.is_dir() else []
     matches = [path for path in files if path.suffix.lower() == ".toml"]
-    matches = matches or [path for path in files if path.suffix.lower() == ".ipynb"]
     if len(matches) != 1:
-        names = ", ".join(path.name for path in matches[:5]) or "none"
-        raise InputError(f"one answer file (.toml) or one notebook (.ipynb) is expected; submitted: {names}.")
+        names = ", ".join(path.name for path in (matches or files)[:5]) or "none"
+        raise InputError(f"one answer file (.toml) is expected; submitted: {names}.")
     return matches[0]
 
 
 def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
     """The answers of what was submitted."""
-    path = _submitted(folder)
-    if path.suffix.lower() == ".ipynb":
-        return read_notebook(path, exercises)
-    answers = read_answers(path)
+    answers = read_answers(_submitted(folder))
     if len(exercises) == len(answers.answers) == 1:
         # With one exercise there is nothing to confuse, whatever the student's sheet calls it.
         ((name, texts),) = answers.answers.items()
@@ -295,48 +286,6 @@ def _read_submission(folder: Path, exercises: Mapping[str, Exercise]) -> AnswerF
     for name, exercise in exercises.items():
         check_origin(name, exercise, answers.exercises.get(name))
     return answers
-
-
-def read_notebook(path: str | Path, exercises: Mapping[str, Exercise]) -> AnswerFile:
-    """The answers typed into a notebook: the source text to the right of each ``name =``. Nothing is run."""
-    texts = _notebook_texts(Path(path))
-    several = len(exercises) > 1
-    answers = {}
-    for number, (name, exercise) in enumerate(exercises.items(), 1):
-        names = variables(exercise, f"q{number}_" if several else "")
-        answers[name] = {blank: texts.get(variable, "") for blank, variable in names.items()}
-    return AnswerFile(answers)
-
-
-def _notebook_texts(source: Path) -> dict[str, str]:
-    """The text that is assigned to each variable of a notebook."""
-    text = read_text(source, max_bytes=MAX_NOTEBOOK, root=source.parent)
-    try:
-        cells = parse_json(text, source)["cells"]
-        codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{source}: not a notebook ({type(error).__name__}).") from None
-    texts: dict[str, str] = {}
-    for code in codes:
-        texts |= _assignments(code)
-    return texts
-
-
-def _assignments(code: str) -> dict[str, str]:
-    """The text assigned to each variable of a cell; a cell that is not Python assigns none."""
-    code = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in code.splitlines())
-    try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    texts = {}
-    for line in body:
-        if isinstance(line, ast.Assign) and len(line.targets) == 1 and isinstance(line.targets[0], ast.Name):
-            value = line.value.value if isinstance(line.value, ast.Constant) else None
-            texts[line.targets[0].id] = (
-                value if isinstance(value, str) else ast.get_source_segment(code, line.value) or ""
-            )
-    return texts
 
 
 def main() -> None:
