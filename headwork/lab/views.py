@@ -75,7 +75,7 @@ def _matrix(frame: Frame, card: ValueCard, matrix: Any) -> dict[str, Any]:
             return None
         number = every[index]
         whole = number if number is None or math.isfinite(number) else str(number).replace("inf", "Infinity")
-        return [cell.decimal, str(cell.exact), "odd" if cell.odd else cell.heat, whole]
+        return [cell.decimal, str(cell.exact), "odd" if cell.not_finite else cell.heat, whole]
 
     grid = zip(frame.grid(card, matrix), matrix.cells(), strict=True)
     return {
