@@ -49,7 +49,7 @@ LATER = (
 TRAINED = "training/trained"
 LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
-KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
+KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js", ".tex")
 # Parts of the packages that nothing here imports, and tests.
 UNUSED = re.compile(
     r"/(tests|f2py|_pyinstaller|distutils|benchmarks)/|plotting/pygletplot/plot|numpy/random/(_examples|lib)"

@@ -2,6 +2,10 @@ r"""LaTeX that fits its page: a whole document that needs only amsmath, or a fra
 
 What is too wide for a line is set smaller (\fit), and beyond that broken: matrices into blocks of columns,
 tables into columns of text that wrap.
+
+``document.tex`` opens a document. ``fragment.tex`` is for what goes into another one too: \fit sets its
+contents smaller where they are wider than the line; \picturefile shows a picture where it stands beside the document
+(``pictures``), or else the words about it. ``pandoc_text.tex`` is what pandoc's own LaTeX asks for.
 """
 
 import re
@@ -14,32 +18,13 @@ from typing import Any
 from headwork.documents import blocks
 from headwork.documents.blocks import Document, Formula
 from headwork.documents.number_format import cell_text, wrap_code
+from headwork.documents.page_templates import read_asset
 from headwork.documents.pandoc import write_tree
 from headwork.documents.plots import figure_bytes
 from headwork.documents.renderer import EM, FormulaRenderer
 from headwork.documents.style import PLAIN, Style
 
-PREAMBLE = r"""\documentclass{article}
-\usepackage{amsmath}
-\setlength{\textwidth}{6.6in}
-\setlength{\oddsidemargin}{-0.05in}
-"""
-# For what goes into another document too: \fit sets its contents smaller where they are wider than the line;
-# \picturefile shows a picture where it stands beside the document (``pictures``), or else the words about it.
-OPENING = r"""\begingroup\sloppy\emergencystretch=3em\setlength{\parindent}{0pt}
-\setlength{\parskip}{3pt}\setlength{\tabcolsep}{3pt}\setcounter{MaxMatrixCols}{100}
-\providecommand{\fit}[1]{\sbox0{#1}\ifdim\wd0>\linewidth\sbox0{\footnotesize#1}\fi
-\ifdim\wd0>\linewidth\sbox0{\scriptsize#1}\fi\ifdim\wd0>\linewidth\sbox0{\tiny#1}\fi\usebox0}
-\providecommand{\picturefile}[2]{\IfFileExists{\jobname-#1}{\begin{center}\includegraphics[width=0.9\linewidth,
-height=0.4\textheight,keepaspectratio]{\jobname-#1}\end{center}}{\emph{Figure (#2).}}}
-"""
 CLOSING = "\\par\\endgroup\n"
-# What pandoc's own LaTeX asks for; what only larger installations have is spelled out.
-PASSAGES = r"""\usepackage{amssymb,graphicx,longtable,array,calc,hyperref}
-\providecommand{\toprule}{\hline}\providecommand{\midrule}{\hline}\providecommand{\bottomrule}{\hline}
-\providecommand{\tightlist}{}\providecommand{\pandocbounded}[1]{#1}\providecommand{\st}[1]{#1}
-\setkeys{Gin}{width=0.7\linewidth,height=0.4\textheight,keepaspectratio}
-"""
 LINE_WIDTH = 345.0  # points: the line of an article
 WRAPPED_COLUMN = 130.0  # a column of a table that wraps
 PAGE_LINES = 36  # lines of a table, roughly, which does not break over pages
@@ -62,12 +47,13 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     about = [escape_latex(document.about)] if document.about else []
     writer = Latex()
     pieces = "\n\n".join([*about, *writer.render_blocks(document.blocks)])
-    body = "\n".join([*title, OPENING + pieces, CLOSING])
+    body = "\n".join([*title, f"{read_asset('fragment.tex')}{pieces}", CLOSING])
     if fragment:
         return body
-    packages = PASSAGES if writer.passages else "\\usepackage{graphicx}\n" if writer.pictures else ""
-    begin = "\\begin{document}\n"
-    return f"{PREAMBLE}{packages}{begin}{body}\\end{{document}}\n"
+    packages = "\\usepackage{graphicx}\n" if writer.pictures else ""
+    if writer.passages:
+        packages = read_asset("pandoc_text.tex")
+    return f"{read_asset('document.tex')}{packages}\\begin{{document}}\n{body}\\end{{document}}\n"
 
 
 def pictures(document: Document) -> dict[str, bytes]:
