@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from headwork.courses.cohort import OVERRIDES, StudentMarks, apply_overrides, read_overrides
+from headwork.courses.cohort import StudentMarks, apply_overrides, read_overrides
 from headwork.courses.parallel import map_limited
 from headwork.documents import (
     Badge,
@@ -246,7 +246,7 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
     overrides = read_overrides(path)
     results = [apply_overrides(graded, overrides) for graded in results]
     if not path.exists():
-        write_atomic(path, OVERRIDES)
+        write_atomic(path, Path(__file__).with_name("overrides.toml").read_bytes())
     pages = _write_feedback(results, folder, hint)
     document, data = class_document(results, pages), class_data(results)
     write_atomic(folder / "index.html", document.to_html())

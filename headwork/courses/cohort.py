@@ -36,14 +36,6 @@ UNEXPECTED_ERRORS = (RecursionError, MemoryError, ValueError, ArithmeticError, T
 # how many such chances there may be among all neighbours before a flag would say too little.
 CHANCE_OF_ENTRY, CHANCE_TO_FLAG = (0.3, 0.02), 0.01
 IGNORED_NAMES = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but no answer
-OVERRIDES = """# Marks changed by hand; they are kept when the cohort is marked again.
-# [[override]]
-# student = "ada"
-# exercise = "1"
-# step = "weights"      # left out: the whole exercise
-# points = 1
-# reason = "right idea"
-"""
 
 
 @dataclass(frozen=True)

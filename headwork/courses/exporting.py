@@ -37,11 +37,6 @@ INSTRUCTIONS = (
 GRADESCOPE = Path(__file__).with_name("gradescope")  # the scripts of its autograder
 OWN_SHEET = "The numbers are those of your own sheet."
 ASK_FOR_ID = "# Your ID, as it stands on your sheet: without it nothing can be marked."
-VARIANTS_README = (
-    "Upload autograder.zip. Students hand in the answer file of their own sheet (students/ of the folder "
-    "that headwork practice sheet wrote). A submission is marked by the e-mail address of who "
-    "submits, or by the student that the file names.\n"
-)
 NBGRADER_CONFIG = """c = get_config()
 # The question marks to fill in stand above the solution that is cut out, so the stub need not say more.
 c.ClearSolutions.code_stub = {"python": "# Fill in the question marks."}
@@ -271,7 +266,7 @@ def gradescope_files(parts: Sequence[AssignmentPart], slug: str) -> Files:
         emails = [f"{toml_text(who)} = {toml_text(sheet.email)}" for who, sheet in sheets.items()]
         archive["students.toml"] = "\n".join(["[students]", *emails]) + "\n"
         archive |= {f"keys/{who}.toml": key_text(sheet) for who, sheet in sheets.items()}
-        return {"autograder.zip": _zip(archive), "README.md": VARIANTS_README}
+        return {"autograder.zip": _zip(archive), "README.md": read_text(GRADESCOPE / "README.md")}
     questions = "\n".join(build_question(part.exercise).to_markdown() for part in parts)
     return {
         "autograder.zip": _zip(archive | {"key.toml": key_text(Sheet(slug, exercises))}),

@@ -4,20 +4,19 @@ Numbers are small integers, drawn again until the known mistakes of the exercise
 possible, differ from each other. The same kind, seed and difficulty always give the same exercise.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from headwork.errors import InputError, unknown_name
+from headwork.exercises import kinds
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.checking import detect
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.seeded_random import SeededRandom
+from headwork.files import load_package_toml
 
-InputsAndOptions = tuple[dict[str, Any], dict[str, Any]]  # inputs, options
-Draw = Callable[[SeededRandom, int], InputsAndOptions]  # from a stream of numbers and a difficulty
 MAX_DRAWS = 40  # draws at most for one exercise
 MAX_DRAWS_WITHOUT_GAIN = 10  # and at most this many without a better one
 LARGEST_SCORE = 6  # a larger score leaves weights too small to write
@@ -26,33 +25,27 @@ DIFFICULTIES = (1, 2, 3)
 
 @dataclass(frozen=True)
 class ExerciseKind:
-    """One kind of exercise: its mechanism, how its numbers are drawn, which steps are asked."""
+    """One kind of exercise: its mechanism, how its numbers are drawn, which steps are asked.
+
+    ``phrases`` are what the question says without and with an option.
+    """
 
     slug: str
     mechanism: str
     question: str
     asked: tuple[str, ...]
-    draw: Draw
-    phrases: Callable[[dict[str, Any]], dict[str, str]]  # from the options: what the question says of them
+    phrases: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def draw(self, random: SeededRandom, difficulty: int) -> kinds.InputsAndOptions:
+        """Inputs and options, by the function of its name."""
+        drawn: kinds.InputsAndOptions = getattr(kinds, self.slug.replace("-", "_"))(random, difficulty)
+        return drawn
 
 
 EXERCISE_KINDS: dict[str, ExerciseKind] = {}
-
-
-def kind(
-    mechanism: str, asked: str, phrases: Callable[[dict[str, Any]], dict[str, str]] = lambda options: {}
-) -> Callable[[Draw], Draw]:
-    """Register the draw of a kind under its function's name; its docstring is the question."""
-
-    def register(draw: Draw) -> Draw:
-        slug = draw.__name__.replace("_", "-")
-        question = " ".join((draw.__doc__ or "").split())
-        EXERCISE_KINDS[slug] = ExerciseKind(
-            slug, mechanism, question, tuple(asked.split(", ")), draw, phrases
-        )
-        return draw
-
-    return register
+for _slug, _entry in load_package_toml(__file__, "kinds.toml").items():
+    _question, _asked = " ".join(_entry.pop("question").split()), tuple(_entry.pop("asked"))
+    EXERCISE_KINDS[_slug] = ExerciseKind(_slug, question=_question, asked=_asked, **_entry)
 
 
 def kind_slugs() -> list[str]:
@@ -102,7 +95,8 @@ def _choose(kind: ExerciseKind, seed: int, difficulty: int) -> Exercise:
 
 def _draw(kind: ExerciseKind, seed: int, difficulty: int, attempt: int) -> Exercise:
     inputs, options = kind.draw(SeededRandom(kind.slug, seed, difficulty, attempt), difficulty)
-    question = kind.question.format(**inputs, **options, **kind.phrases(options))
+    phrases = {name: texts[bool(options)] for name, texts in kind.phrases.items()}
+    question = kind.question.format(**inputs, **options, **phrases)
     exercise = Exercise(kind.mechanism, inputs, options, question=question)
     steps = exercise.trace.steps.items()
     asked = [path for path, value in steps if path in kind.asked or value.card.name in kind.asked]

@@ -4,8 +4,8 @@ What is too wide for a line is set smaller (\fit), and beyond that broken: matri
 tables into columns of text that wrap.
 
 ``document.tex`` opens a document. ``fragment.tex`` is for what goes into another one too: \fit sets its
-contents smaller where they are wider than the line; \picturefile shows a picture where it stands beside the document
-(``pictures``), or else the words about it. ``pandoc_text.tex`` is what pandoc's own LaTeX asks for.
+contents smaller where they are wider than the line; \picturefile shows a picture where it stands beside the
+document (``pictures``), or else the words about it. ``pandoc_text.tex`` is what pandoc's own LaTeX asks for.
 """
 
 import re
