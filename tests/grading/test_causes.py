@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,6 @@ from headwork.exercises.generation import EXERCISE_KINDS
 from headwork.exercises.misconceptions import (
     MISCONCEPTIONS,
     applicable,
-    counter_example,
     run_with_mistakes,
     same,
 )
@@ -22,13 +23,17 @@ from headwork.grading import grade
 from headwork.grading.marks import StepMark, keep_agreeing_causes
 from headwork.grading.wrong_step import Cause
 
+EXAMPLES = tomllib.loads(Path(__file__).with_name("misconception_examples.toml").read_text()).values()
+
 
 @pytest.mark.parametrize("slug", list(MISCONCEPTIONS))
-def test_every_mistake_has_a_sentence_and_a_counter_example(slug: str) -> None:
+def test_every_mistake_has_a_sentence_and_shows_in_a_small_problem(slug: str) -> None:
     mistake = MISCONCEPTIONS[slug]
     assert len(mistake.sentence) > 10
-    path, right, wrong = counter_example(mistake)
-    assert not same(right, wrong), path
+    problems = (Exercise(e["mechanism"], {n: v for n, v in e.items() if n != "mechanism"}) for e in EXAMPLES)
+    cases = [problem.case for problem in problems if problem.mechanism in mistake.on]
+    runs = [(case.run(), run_with_mistakes(case, mistake) or {}) for case in cases]
+    assert any(not same(right[path], wrong[path]) for right, wrong in runs for path in right if path in wrong)
 
 
 @pytest.mark.soak

@@ -9,7 +9,6 @@ from headwork.exercises.misconceptions.registry import (
     MISCONCEPTIONS,
     Misconception,
     applicable,
-    counter_example,
     run_with_mistakes,
     same,
 )

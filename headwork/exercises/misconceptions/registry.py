@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from headwork.exercises.case import Case, Edit, NotApplicable, RunView, Steps
-from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import (
     attention,
     attention_parts,
@@ -20,7 +19,6 @@ from headwork.exercises.misconceptions import (
 from headwork.files import load_package_toml
 
 MODULES = (attention, convolution, counts, heads, layers, recurrence)
-EXAMPLES: dict[str, dict[str, Any]] = load_package_toml(__file__, "examples.toml")
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,3 @@ def same(left: Any, right: Any, within: float = 1e-9) -> bool:
         return False
     with np.errstate(all="ignore"):
         return bool(((np.abs(left - right) <= within + 1e-12 * np.abs(right)) | (left == right)).all())
-
-
-def counter_example(mistake: Misconception) -> tuple[str, Any, Any]:
-    """The step that a mistake changes first in a small problem: its path, right and wrong value."""
-    for example in EXAMPLES.values():
-        inputs = dict(example)
-        case = Exercise(inputs.pop("mechanism"), inputs).case
-        wrong = run_with_mistakes(case, mistake) if case.mechanism.slug in mistake.on else None
-        for path, right in case.run().items() if wrong else ():
-            if wrong and path in wrong and not same(right, wrong[path]):
-                return path, right, wrong[path]
-    raise ValueError(f"{mistake.slug} shows in none of the problems of examples.toml")
