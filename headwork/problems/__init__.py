@@ -1,13 +1,3 @@
 """The problem book."""
 
-from headwork.problems.book import (
-    GROUPS,
-    CheckedValue,
-    Problem,
-    Solution,
-    all_problems,
-    book,
-    find,
-    problem_list,
-    summary,
-)
+from headwork.problems.book import GROUPS, Problem, Solution, all_problems, book, find, problem_list, summary
