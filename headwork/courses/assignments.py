@@ -107,13 +107,13 @@ def read_exercises(sources: Sequence[str], *, seed: int = 0, difficulty: int = 1
     """
     exercises: dict[str, Exercise] = {}
     for source in sources:
-        for name, exercise in _read(source, seed, difficulty).items():
+        for name, exercise in _read_source(source, seed, difficulty).items():
             count = sum(re.fullmatch(re.escape(name) + r"(-\d+)?", other) is not None for other in exercises)
             exercises[f"{name}-{count + 1}" if count else name] = exercise
     return exercises
 
 
-def _read(source: str, seed: int, difficulty: int) -> Mapping[str, Exercise]:
+def _read_source(source: str, seed: int, difficulty: int) -> Mapping[str, Exercise]:
     path = Path(source)
     if path.is_dir():
         file = path / "exercise.toml"

@@ -187,8 +187,8 @@ def autograde(root: str | Path, hint: int = 2) -> dict[str, Any]:
     """The content of results.json for the files under ``root``; what cannot be marked gets 0 and a reason."""
     started, folder = time.monotonic(), Path(root)
     try:
-        several = (folder / "source" / "keys").is_dir()
-        sheet, remark = _own_sheet(folder) if several else (read_key(folder / "source" / "key.toml"), "")
+        has_variants = (folder / "source" / "keys").is_dir()
+        sheet, remark = _own_sheet(folder) if has_variants else (read_key(folder / "source" / "key.toml"), "")
     except _UnknownStudent as error:
         return _results([], f"Unreadable: {error}", started)
     except Exception as error:

@@ -95,9 +95,9 @@ def _checked_draws(
     """What is wrong, on other numbers of the same kind where these do not show the cause."""
     problem = ""
     for _ in range(MAX_TRIES):
-        found = _problem(name, function, {key: _draw(spec, random) for key, spec in draw.items()})
-        problem = found or problem
-        if NO_KNOWN_MISTAKE not in found:
+        message = _problem(name, function, {key: _draw(spec, random) for key, spec in draw.items()})
+        problem = message or problem
+        if NO_KNOWN_MISTAKE not in message:
             break
     return problem
 
@@ -106,19 +106,19 @@ def _problem(name: str, function: Callable[..., Any], arguments: Arguments) -> s
     """What is wrong with the function's result for these arguments; nothing where it is right."""
     given = ", ".join(f"{key} {format_shape(v.shape, '')}" for key, v in arguments.items() if np.ndim(v))
     try:
-        own = _result(name, function, arguments)
+        result = _result(name, function, arguments)
     except Exception as error:  # whatever a student's own code does
         stopped = f"stopped with {type(error).__name__}: {error}. The arguments were {given}."
         return NOT_FILLED_IN if "ellipsis" in str(error) else stopped
-    right = _reference(name, arguments)
-    if own.shape != right.shape and (own.size > 1 or right.size > 1):
-        sizes = [format_shape(shape, "") for shape in (own.shape, right.shape)]
-        cause = _cause(name, arguments, own) or f"the arguments were {given}."
+    expected = _reference(name, arguments)
+    if result.shape != expected.shape and (result.size > 1 or expected.size > 1):
+        sizes = [format_shape(shape, "") for shape in (result.shape, expected.shape)]
+        cause = _cause(name, arguments, result) or f"the arguments were {given}."
         return f"incorrect: the result is {sizes[0]}, not {sizes[1]}; {cause}"
-    if np.allclose(own.reshape(right.shape), right, rtol=TOLERANCE, atol=TOLERANCE):
+    if np.allclose(result.reshape(expected.shape), expected, rtol=TOLERANCE, atol=TOLERANCE):
         return ""
     return "incorrect: " + (
-        _cause(name, arguments, own) or (HAS_NAN if np.isnan(own).any() else NO_KNOWN_MISTAKE)
+        _cause(name, arguments, result) or (HAS_NAN if np.isnan(result).any() else NO_KNOWN_MISTAKE)
     )
 
 
@@ -158,7 +158,7 @@ def _reference(name: str, arguments: Arguments) -> Any:
     return exercise.key[next(iter(exercise.points))]
 
 
-def _cause(name: str, arguments: Arguments, own: Any) -> str:
+def _cause(name: str, arguments: Arguments, result: Any) -> str:
     """The mistakes that give exactly these numbers, in sentences; nothing where none is known."""
     sentences = []
     for sentence, old, new in CHECKS[name].get("mistakes", ()):
@@ -166,12 +166,12 @@ def _cause(name: str, arguments: Arguments, own: Any) -> str:
             wrong = _result(name, solution_function(name, old, new), arguments)
         except (RuntimeError, ValueError, IndexError):  # it cannot be made with these sizes
             continue
-        if wrong.shape == own.shape and np.allclose(wrong, own, rtol=TOLERANCE, atol=TOLERANCE):
+        if wrong.shape == result.shape and np.allclose(wrong, result, rtol=TOLERANCE, atol=TOLERANCE):
             sentences.append(sentence)
-    digits = iter(() if name in REFERENCES or not np.isfinite(own).all() else DIGITS)
+    digits = iter(() if name in REFERENCES or not np.isfinite(result).all() else DIGITS)
     while not sentences and (count := next(digits, 0)):
         exercise = _exercise(name, arguments, count)
-        (step,) = grade(exercise, dict.fromkeys(exercise.points, value_text(own.round(count)))).steps
+        (step,) = grade(exercise, dict.fromkeys(exercise.points, value_text(result.round(count)))).steps
         sentences = [cause.sentence for cause in step.causes if cause.slug not in NOT_A_CAUSE]
     return "; or ".join(sentences) + "." if sentences else ""
 

@@ -54,12 +54,12 @@ LEGEND = "+ correct, / partly correct, ~ the same mistake again, x incorrect, . 
 
 def class_causes(results: Sequence[StudentMarks]) -> list[Record]:
     """The causes that came first at an incorrect step, with who has them; the commonest first."""
-    who: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    by_cause: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for graded, number, step in _steps(results):
         if step.state == "wrong" and step.causes:
             cause = named_causes(step.causes)[0]
-            who[number, step.path, cause.slug][graded.student] = cause.sentence
-    rows = ((*at, len(found), list(found), _most_common(found.values())) for at, found in who.items())
+            by_cause[number, step.path, cause.slug][graded.student] = cause.sentence
+    rows = ((*at, len(who), list(who), _most_common(who.values())) for at, who in by_cause.items())
     causes = [dict(zip(CAUSE_COLUMNS, row, strict=True)) for row in rows]
     return sorted(causes, key=lambda cause: -cause["students"])
 
@@ -260,16 +260,16 @@ def write_marks(results: list[StudentMarks], out: str | Path, *, hint: int = 2) 
 
 def _write_feedback(results: Sequence[StudentMarks], folder: Path, hint: int) -> dict[str, str]:
     """Write the feedback on every file, in parallel; says where the page of each is."""
-    pages, taken = {}, set()
+    pages, used_names = {}, set()
     handed_in = [graded for graded in results if graded.file]
     for graded in handed_in:
         stem = file_name(graded.student if not graded.problem else Path(graded.file).name)
-        while stem.lower() in taken:  # some systems take Ada and ada for one
+        while stem.lower() in used_names:  # some systems take Ada and ada for one
             stem += "_"
-        taken.add(stem.lower())
+        used_names.add(stem.lower())
         pages[graded.file] = f"feedback/{stem}.html"
-    work = partial(_write_one, folder=folder, pages=pages, hint=hint)
-    for graded, page in zip(handed_in, map_limited(work, handed_in, "pages"), strict=True):
+    write = partial(_write_one, folder=folder, pages=pages, hint=hint)
+    for graded, page in zip(handed_in, map_limited(write, handed_in, "pages"), strict=True):
         if not page:
             raise InputError(f"{graded.file}: writing its feedback took too long or was killed.")
     return pages

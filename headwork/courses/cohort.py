@@ -34,7 +34,7 @@ TOOK_TOO_LONG = f"marking it took too long (over {MAX_SECONDS} s of processor ti
 UNEXPECTED_ERRORS = (RecursionError, MemoryError, ValueError, ArithmeticError, TypeError)
 # How likely an entry is that of a neighbour by chance: a small number, or one of three digits and more; and
 # how many such chances there may be among all neighbours before a flag would say too little.
-CHANCE_OF_ENTRY, CHANCE_TO_FLAG = (0.3, 0.02), 0.01
+SHORT_CHANCE, LONG_CHANCE, CHANCE_TO_FLAG = 0.3, 0.02, 0.01
 IGNORED_NAMES = re.compile(r"\._|\.(?!.*\.toml$)")  # a system's own files, but no answer
 
 
@@ -255,14 +255,14 @@ def _absent_marks(key: Path) -> StudentMarks:
 
 def _choose_submissions(results: list[StudentMarks]) -> list[StudentMarks]:
     """Of several files of one student one counts: one that can be read, has their name, and is the best."""
-    several: defaultdict[str, list[StudentMarks]] = defaultdict(list)
+    by_student: defaultdict[str, list[StudentMarks]] = defaultdict(list)
     for graded in results:
-        several[graded.student].append(graded)
+        by_student[graded.student].append(graded)
     counted: list[StudentMarks] = []
     for graded in results:
-        same = several[graded.student]
-        best = max(same, key=_preference)
-        others = ", ".join(Path(other.file).name for other in same if other is not best)
+        submissions = by_student[graded.student]
+        best = max(submissions, key=_preference)
+        others = ", ".join(Path(other.file).name for other in submissions if other is not best)
         if graded is not best:
             reason = f"not counted: {graded.student} also has {Path(best.file).name}"
             problem = graded.problem or f"{graded.file}: {reason}"
@@ -287,24 +287,28 @@ def _flag_neighbours(results: list[StudentMarks]) -> list[StudentMarks]:
         values: list[Any] = [graded.keys.get(number, {}).get(path) for graded in results]
         for i, graded in enumerate(results):
             entries = _wrong_entries(graded, number, path)
-            same = [j for j, value in enumerate(values) if value is not None and j != i]
-            same = [j for j in same if entries is not None and values[j].shape == entries.shape]
-            if entries is None or not same:
+            comparable = [j for j, value in enumerate(values) if value is not None and j != i]
+            comparable = [j for j in comparable if entries is not None and values[j].shape == entries.shape]
+            if entries is None or not comparable:
                 continue
-            allowed = tolerance(entries, graded.marks[number].exercise.digits) * (1 + 1e-6)
-            others = np.stack([values[j] for j in same])
+            allowed = tolerance(entries, graded.marks[number].exercise.digits).ravel() * (1 + 1e-6)
+            # A row per neighbour: the right values of this step by their numbers.
+            written = entries.values.ravel()
+            theirs = np.stack([values[j].ravel() for j in comparable])
             with np.errstate(invalid="ignore"):
-                near = (np.abs(others - entries.values) <= allowed) | (others == entries.values)
-                differ = (np.abs(others - values[i]) > allowed).reshape(len(same), -1)
-            long = (np.abs(others * 100 - np.round(others * 100)) > 1e-6).reshape(len(same), -1)
-            for row in np.flatnonzero(near.reshape(len(same), -1).all(1) & differ.any(1)):
-                chance = np.where(long[row], CHANCE_OF_ENTRY[1], CHANCE_OF_ENTRY[0])[differ[row]].prod()
-                fits[i, number, same[row]].append((path, int(differ[row].sum()), float(chance)))
+                matches = (np.abs(theirs - written) <= allowed) | (theirs == written)
+                differ = np.abs(theirs - values[i].ravel()) > allowed
+            chances = np.where(
+                np.abs(theirs * 100 - np.round(theirs * 100)) > 1e-6, LONG_CHANCE, SHORT_CHANCE
+            )
+            for row in np.flatnonzero(matches.all(1) & differ.any(1)):
+                chance = chances[row][differ[row]].prod()
+                fits[i, number, comparable[row]].append((path, int(differ[row].sum()), float(chance)))
     flagged = list(results)
-    for (i, number, j), found in fits.items():
-        count = sum(entries for _, entries, _ in found)
-        if len(results) * math.prod(chance for _, _, chance in found) < CHANCE_TO_FLAG:
-            *most, last = (path for path, _, _ in found)
+    for (i, number, j), copied in fits.items():
+        count = sum(entries for _, entries, _ in copied)
+        if len(results) * math.prod(chance for _, _, chance in copied) < CHANCE_TO_FLAG:
+            *most, last = (path for path, _, _ in copied)
             names = f"{', '.join(most)} and {last} fit" if most else f"{last} fits"
             flag = (
                 f"exercise {number}: {names} the numbers of {results[j].student} "

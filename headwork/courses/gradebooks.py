@@ -135,7 +135,7 @@ def _row_of_each_student(rows: list[list[str]], results: Sequence[StudentMarks])
     header = [cell.strip().lower() for cell in rows[0]]
     words = {g.student: {w.casefold() for w in (g.student, g.email, g.name) if w} for g in results}
     everybody = set().union(*words.values())
-    found: dict[str, list[str]] = {}
+    row_of: dict[str, list[str]] = {}
     for at in (header.index(name) for name in IDENTITY_COLUMNS if name in header):
         named = defaultdict(list)
         for row in rows[1:]:
@@ -144,5 +144,5 @@ def _row_of_each_student(rows: list[list[str]], results: Sequence[StudentMarks])
         for student, own in words.items():
             same = [row for name in own for row in named.get(name, ())]
             if len(same) == 1:
-                found.setdefault(student, same[0])
-    return found
+                row_of.setdefault(student, same[0])
+    return row_of

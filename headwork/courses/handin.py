@@ -214,9 +214,9 @@ class HandIn(Renderable):
             raise InputError("not a notebook of nbformat 4.")
         if len(cells) > MAX_CELLS:
             raise InputError(f"{len(cells):,} cells; at most {MAX_CELLS:,} are read.")
-        place, tree, attached, not_run = self.location, [], {}, []
+        location, tree, attached, not_run = self.location, [], {}, []
         for number, cell in enumerate(cells, 1):
-            self.location = f"{place}, cell {number}"
+            self.location = f"{location}, cell {number}"
             source = _as_text(cell.get("source"))
             if cell.get("cell_type") == "markdown":
                 if source.strip() == ANSWER:
@@ -231,7 +231,7 @@ class HandIn(Renderable):
                 tree.append(_code(source, "python"))
                 for count, output in enumerate(cell.get("outputs") or []):
                     tree += self._output(output, f"cell-{number}-{count}", attached)
-        self.location = place
+        self.location = location
         if not_run:
             self.complain(f"not executed: cells {', '.join(not_run)}. Run the whole notebook and save it.")
         yield self._passage(tree, attached=attached)

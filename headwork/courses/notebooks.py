@@ -105,9 +105,9 @@ def notebook_files(name: str, version: str) -> Files:
 def write_notebook(name: str, version: str, out: str | Path, *, force: bool = False) -> list[Path]:
     """Write a version into a folder; what is there is left alone unless ``force``."""
     files = {Path(out) / path: content for path, content in notebook_files(name, version).items()}
-    there = next((path for path in files if path.exists()), None)
-    if there and not force:
-        raise InputError(f"{there} exists. Name another folder with --out, or overwrite it with --force.")
+    existing = next((path for path in files if path.exists()), None)
+    if existing and not force:
+        raise InputError(f"{existing} exists. Name another folder with --out, or overwrite it with --force.")
     return [write_atomic(path, content) for path, content in files.items()]
 
 

@@ -182,8 +182,8 @@ def write_sheets(course: Course, roster: Mapping[str, Mapping[str, str]], out: s
     folder = Path(out)
     students = list(roster)
     scheme = marking_scheme(course, sheet_for(course, students[0]))
-    work = partial(_write_one, course, roster, folder)
-    for student, written in zip(students, map_limited(work, students, "sheets"), strict=True):
+    write = partial(_write_one, course, roster, folder)
+    for student, written in zip(students, map_limited(write, students, "sheets"), strict=True):
         if not written:
             raise InputError(f"student {student}: writing the sheet took too long or was killed.")
     write_atomic(folder / "key" / "marking.md", scheme)

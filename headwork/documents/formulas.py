@@ -117,5 +117,5 @@ def formula_for(
         formula = re.sub(rf" \+ {re.escape(name)}(?![\w^'])", "", formula)
         formula = formula.replace(f" {{{name}}}", "").replace(f"{{{name}}} ", "")
         formula = formula.removeprefix(f"{name} ") if name.startswith("\\") else formula
-    turned = (convention == "W x") != columns
-    return MATRIX.sub(r"\1^\\top" if turned else r"\1", formula)
+    transposed = (convention == "W x") != columns
+    return MATRIX.sub(r"\1^\\top" if transposed else r"\1", formula)

@@ -60,8 +60,8 @@ def write_tree(tree: Tree, writer: str, *options: str) -> str:
 def map_tree(tree: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     """A copy of a tree; ``change`` gives what stands in place of an element, None for nothing."""
     if isinstance(tree, list):
-        kept = (map_tree(part, change) for part in tree)
-        return [part for part, was in zip(kept, tree, strict=True) if part is not None or was is None]
+        parts = (map_tree(part, change) for part in tree)
+        return [part for part, was in zip(parts, tree, strict=True) if part is not None or was is None]
     if not isinstance(tree, dict):
         return tree
     changed = change(tree) if "t" in tree else tree

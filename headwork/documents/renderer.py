@@ -147,7 +147,7 @@ def matrix_lines(value: Value, whole: bool, max_width: float) -> Iterator[str]:
     """Each matrix in as many formulas as it takes: exact and decimals on a line, or blocks of columns."""
     for caption, index in value.matrices():
         name = [rf"\text{{{caption}: }} ".replace("_", r"\_")] if caption else []
-        parts = [_visible(cells, whole) for cells in _parts(value, index)]
+        parts = [_truncated(cells, whole) for cells in _number_forms(value, index)]
         if sum(sum(_widths(cells)) for cells in parts) <= max_width:
             yield "".join([*name, r" \approx ".join(map(_bmatrix, parts))])
             continue
@@ -156,8 +156,8 @@ def matrix_lines(value: Value, whole: bool, max_width: float) -> Iterator[str]:
             spans = list(column_slices(_widths(cells), max_width))
             for span in spans:
                 columns = rf"\text{{columns {span.start} to {span.stop - 1}: }} "
-                held = [columns] if len(spans) > 1 else []
-                yield "".join([*name, *relation, *held, _bmatrix([row[span] for row in cells])])
+                label = [columns] if len(spans) > 1 else []
+                yield "".join([*name, *relation, *label, _bmatrix([row[span] for row in cells])])
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
@@ -167,19 +167,19 @@ def _widths(cells: Sequence[Sequence[str]]) -> list[float]:
     ]
 
 
-def _parts(value: Value, index: tuple[int | None, ...]) -> list[Any]:
+def _number_forms(value: Value, index: tuple[int | None, ...]) -> list[Any]:
     """The numbers of a matrix in LaTeX: exact, and in decimals where those say more."""
-    numbers, written = (
+    numbers, format_number = (
         np.atleast_2d(select_matrix(value.values, index)),
         partial(number_latex, digits=value.digits),
     )
     if value.exact is None:
-        return [map_cells(written, numbers)]
+        return [map_cells(format_number, numbers)]
     exact = np.atleast_2d(select_matrix(value.exact, index))
     first = np.vectorize(partial(_number, digits=value.digits), [object])(exact, numbers)
     if any(x is None for x in numbers.flat) or all(x.is_Integer or x.is_infinite for x in exact.flat):
         return [first]
-    return [first, map_cells(written, numbers)]
+    return [first, map_cells(format_number, numbers)]
 
 
 def _number(value: Any, decimal: Any, digits: int) -> str:
@@ -190,7 +190,7 @@ def _number(value: Any, decimal: Any, digits: int) -> str:
     return number_latex(decimal if too_long else value, digits)
 
 
-def _visible(cells: Any, whole: bool) -> list[list[str]]:
+def _truncated(cells: Any, whole: bool) -> list[list[str]]:
     rows, columns = (range(n) if whole else visible_indices(n) for n in cells.shape)
     return [[r"\cdots" if i is None or j is None else cells[i, j] for j in columns] for i in rows]
 

@@ -12,7 +12,7 @@ from headwork.documents import Document, Item, Items, Renderable
 from headwork.errors import HeadworkError
 from headwork.exercises.case import Steps
 from headwork.exercises.exercise import Exercise
-from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same
+from headwork.exercises.misconceptions import MISCONCEPTIONS, applicable, run_with_mistakes, same_values
 from headwork.readings.notebook_cells import array_text
 
 ENTRY_CHANGES = (1, -1, 2, -2)
@@ -36,8 +36,8 @@ class Detection:
 def first_change(exercise: Exercise, steps: Steps, within: float) -> str | None:
     """The first asked step that differs from the key."""
     key = exercise.key
-    changed = (path for path in exercise.asked if path in steps and not same(steps[path], key[path], within))
-    return next(changed, None)
+    present = (path for path in exercise.asked if path in steps)
+    return next((path for path in present if not same_values(steps[path], key[path], within)), None)
 
 
 def detect(exercise: Exercise) -> Detection:
@@ -64,7 +64,7 @@ def detect(exercise: Exercise) -> Detection:
         (a, b)
         for a, b in combinations(detected, 2)
         if detected[a] == detected[b]
-        and all(same(runs[a][path], runs[b][path], within) for path in exercise.asked)
+        and all(same_values(runs[a][path], runs[b][path], within) for path in exercise.asked)
     ]
     return Detection(detected, tuple(undetected), tuple(indistinguishable))
 
@@ -111,8 +111,8 @@ class NumbersCheck(Renderable):
         else:
             left = [_name(slug) for slug in self.change.detection.undetected]
             left += [f"{_name(a)} = {_name(b)}" for a, b in self.change.detection.indistinguishable]
-            rest = f" Then still hidden: {', '.join(left)}." if left else ""
-            parts.append(f"The smallest change that reveals more: {self.change}.{rest}")
+            remaining = f" Then still hidden: {', '.join(left)}." if left else ""
+            parts.append(f"The smallest change that reveals more: {self.change}.{remaining}")
         return Document(self.exercise.title or self.exercise.mechanism, tuple(parts))
 
 

@@ -105,8 +105,8 @@ def layer_normalisation(random: SeededRandom, difficulty: int) -> InputsAndOptio
 def add_and_normalise(random: SeededRandom, difficulty: int) -> InputsAndOptions:
     sums = [_row(random, difficulty) for _ in range(2 + (difficulty > 2))]
     tokens = [random.row(4, -2, 4) for _ in sums]
-    rest = [[a - b for a, b in zip(x, y, strict=True)] for x, y in zip(sums, tokens, strict=True)]
-    return {"tokens": matrix_text(tokens), "sublayer": matrix_text(rest)}, {}
+    sublayer = [[a - b for a, b in zip(x, y, strict=True)] for x, y in zip(sums, tokens, strict=True)]
+    return {"tokens": matrix_text(tokens), "sublayer": matrix_text(sublayer)}, {}
 
 
 def feed_forward(random: SeededRandom, difficulty: int) -> InputsAndOptions:

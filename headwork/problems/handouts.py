@@ -55,10 +55,10 @@ class HandoutQuestion:
             yield Items(
                 tuple(Item(f"published: {published}. {' '.join(why.split())}") for published, why in errors)
             )
-        worked = f"Worked in full: headwork problems {' and '.join(self.problems)}. " if self.problems else ""
-        yield Prose(f"{worked}In code: the notebook {self.notebook}. To change it, try it, practise it:")
-        more = f"headwork practice new {self.exercise} --out exercise/"
-        yield Code(f"headwork lab {self.name}\n{self.command}\n{more}")
+        solved = f"Worked in full: headwork problems {' and '.join(self.problems)}. " if self.problems else ""
+        yield Prose(f"{solved}In code: the notebook {self.notebook}. To change it, try it, practise it:")
+        practise = f"headwork practice new {self.exercise} --out exercise/"
+        yield Code(f"headwork lab {self.name}\n{self.command}\n{practise}")
 
     def as_data(self) -> dict[str, Any]:
         return {

@@ -92,10 +92,10 @@ def _questions(solutions: dict[str, Solution], lab: bool) -> Iterator[Block]:
         yield Heading(f"{name}: {handout['about']}", anchor=name)
         for number, question in handout["questions"].items():
             asked = questions()[f"{name}/{number}"]
-            again = [slug for slug in question["problems"] if slug in solutions and slug not in left]
-            leads = [Link(f"{slug}. {all_problems()[slug].title}", f"#{slug}") for slug in again]
-            leads += [Link("Change its numbers in the lab", f"{LAB_FILE}#/problems/{asked.name}")] * lab
-            links = [Prose((lead,)) for lead in leads]
+            shown_above = [slug for slug in question["problems"] if slug in solutions and slug not in left]
+            link_items = [Link(f"{slug}. {all_problems()[slug].title}", f"#{slug}") for slug in shown_above]
+            link_items += [Link("Change its numbers in the lab", f"{LAB_FILE}#/problems/{asked.name}")] * lab
+            links = [Prose((lead,)) for lead in link_items]
             yield Details(f"{asked.name}: {asked.asks}", (*asked.blocks(work=False), *links), asked.name)
             for slug in (slug for slug in question["problems"] if slug in left):
                 summary = f"{slug}. {all_problems()[slug].title}: {solutions[slug].short_answer}"

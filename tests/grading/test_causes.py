@@ -16,7 +16,7 @@ from headwork.exercises.misconceptions import (
     MISCONCEPTIONS,
     applicable,
     run_with_mistakes,
-    same,
+    same_values,
 )
 from headwork.exercises.seeded_random import SeededRandom
 from headwork.grading import grade
@@ -33,7 +33,9 @@ def test_every_mistake_has_a_sentence_and_shows_in_a_small_problem(slug: str) ->
     problems = (Exercise(e["mechanism"], {n: v for n, v in e.items() if n != "mechanism"}) for e in EXAMPLES)
     cases = [problem.case for problem in problems if problem.mechanism in mistake.on]
     runs = [(case.run(), run_with_mistakes(case, mistake) or {}) for case in cases]
-    assert any(not same(right[path], wrong[path]) for right, wrong in runs for path in right if path in wrong)
+    assert any(
+        not same_values(right[path], wrong[path]) for right, wrong in runs for path in right if path in wrong
+    )
 
 
 @pytest.mark.soak

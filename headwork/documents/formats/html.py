@@ -46,9 +46,9 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     but that of drawn tokens."""
     html = Html(interactive=not fragment)
     head = [blocks.Heading(document.title, 3)] if fragment and document.title else []
-    before, folds = (document.blocks, ()) if fragment else _folded(document.blocks)
-    html.contents += [(fold.anchor, fold.summary) for fold in folds]
-    body = Markup("\n").join(html.render_blocks([*head, *before, *folds]))
+    before, sections = (document.blocks, ()) if fragment else _fold_sections(document.blocks)
+    html.contents += [(section.anchor, section.summary) for section in sections]
+    body = Markup("\n").join(html.render_blocks([*head, *before, *sections]))
     if fragment:
         if html.has_token_view:  # the one part of a notebook's output that answers to the pointer
             body += Markup("<script>{}</script>").format(read_asset("attention.js"))
@@ -57,7 +57,7 @@ def render(document: Document, style: Style = PLAIN, fragment: bool = False) -> 
     return page(document.title, body, document.about, html.contents)
 
 
-def _folded(shown: Sequence[blocks.Block]) -> tuple[Sequence[blocks.Block], Sequence[blocks.Details]]:
+def _fold_sections(shown: Sequence[blocks.Block]) -> tuple[Sequence[blocks.Block], Sequence[blocks.Details]]:
     """Of many parts that can be linked to, each folded under its heading; and what stands before them."""
     heads = [
         (i, b) for i, b in enumerate(shown) if isinstance(b, blocks.Heading) and b.level == 2 and b.anchor

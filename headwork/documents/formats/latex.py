@@ -209,7 +209,7 @@ def _column_shares(natural: list[float]) -> list[float]:
     wide = [size if size > WRAPPED_COLUMN else 0.0 for size in natural]
     if sum(natural) <= LINE_WIDTH - 6 * len(natural):
         wide = [0.0] * len(natural)
-    kept = (sum(natural) - sum(wide)) / LINE_WIDTH  # of which \fit may halve the letters
-    left = min(0.85, sum(wide) / LINE_WIDTH, max(0.95 - kept, 0.8 - 0.5 * kept, 0.1))
+    fixed = (sum(natural) - sum(wide)) / LINE_WIDTH  # of which \fit may halve the letters
+    remaining = min(0.85, sum(wide) / LINE_WIDTH, max(0.95 - fixed, 0.8 - 0.5 * fixed, 0.1))
     weights = [sqrt(size) for size in wide]
-    return [left * weight / (sum(weights) or 1.0) for weight in weights]
+    return [remaining * weight / (sum(weights) or 1.0) for weight in weights]

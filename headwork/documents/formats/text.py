@@ -140,8 +140,8 @@ class Text(Renderer):
                 yield from self._table(decimals, whole)
                 for cell in np.ndindex(strings.shape):
                     inner = iter(cell)
-                    place = ",".join(str(next(inner) if at is None else at) for at in index)
-                    line = f"{plain_formula(value.symbol)}[{place}] = {strings[cell]}"
+                    position = ",".join(str(next(inner) if at is None else at) for at in index)
+                    line = f"{plain_formula(value.symbol)}[{position}] = {strings[cell]}"
                     yield from self.wrapped(line, "  ", "      ")
         for line in number_format.definitions(value):
             yield from self.wrapped(line, "  ", "      ")

@@ -10,5 +10,5 @@ from headwork.exercises.misconceptions.registry import (
     Misconception,
     applicable,
     run_with_mistakes,
-    same,
+    same_values,
 )

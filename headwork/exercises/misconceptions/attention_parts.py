@@ -12,12 +12,12 @@ def row_sums(student: Any, run: RunView) -> str:
     """What the sums of the student's weights show."""
     matrix = student.reshape(-1, *student.shape[-2:])[0]
     rows, columns = matrix.sum(-1), matrix.sum(-2)
-    odd = int(np.argmax(np.abs(rows - 1)))
+    worst = int(np.argmax(np.abs(rows - 1)))
     if np.allclose(columns, 1, atol=0.02):
-        return f"column 0 of yours sums to {columns[0]:.3g}, row {odd} to {rows[odd]:.3g}"
+        return f"column 0 of yours sums to {columns[0]:.3g}, row {worst} to {rows[worst]:.3g}"
     if abs(matrix.sum() - 1) < 0.02:
-        return f"all your entries together sum to {matrix.sum():.3g}, row {odd} only to {rows[odd]:.3g}"
-    return f"row {odd} of yours sums to {rows[odd]:.4g}, not to 1"
+        return f"all your entries together sum to {matrix.sum():.3g}, row {worst} only to {rows[worst]:.3g}"
+    return f"row {worst} of yours sums to {rows[worst]:.4g}, not to 1"
 
 
 def scale(run: RunView) -> float:

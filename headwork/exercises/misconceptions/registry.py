@@ -70,7 +70,7 @@ def run_with_mistakes(
         return None
 
 
-def same(left: Any, right: Any, within: float = 1e-9) -> bool:
+def same_values(left: Any, right: Any, within: float = 1e-9) -> bool:
     """Whether two steps have the same shape and numbers; an undefined number equals nothing."""
     if left.shape != right.shape:
         return False
