@@ -49,13 +49,13 @@ def weights_of_one_head(target: Target, tolerance: float | None, norm: float) ->
             "all rows alike by W_o."
         )
     weights = np.maximum(A, 0) / positive[:, None] if missed.max() > ROW_SUM else A
-    return replace(target, heads=(replace(head, weights=weights),), typed=A)
+    return replace(target, heads=(replace(head, weights=weights),), requested=A)
 
 
 def check(search: HeadSearch, max_heads: int | None) -> None:
     """Raise the first proof that applies to this target over these positions."""
-    M, count, positions = search.M, search.target.tokens, search.positions
-    allowed = search.allowed / search.norm
+    M, count, positions = search.matrix, search.target.tokens, search.positions
+    allowed = search.max_error / search.norm
     queries = search.target.query_positions
     sums, own = M.sum(axis=1), np.eye(count, dtype=bool)[queries]
     largest, smallest = (np.where(own, side, M) for side in (-np.inf, np.inf))
