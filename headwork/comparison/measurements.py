@@ -96,7 +96,7 @@ def run_measurements(
     results = {name: saved for name, one in planned.items() if (saved := load(folder, one, log)) is not None}
     if results:
         log(f"{len(results)} of {len(planned)} measurements were already there, in {folder / FOLDER}.")
-    progress = Progress([one for name, one in planned.items() if name not in results])
+    progress = MeasurementProgress([one for name, one in planned.items() if name not in results])
     try:
         for measurement in progress.remaining:
             progress.start(measurement)
@@ -114,7 +114,7 @@ def run_measurements(
     return {name: results[name] for name in planned}
 
 
-class Progress(StatusLine):
+class MeasurementProgress(StatusLine):
     """The current measurement and the estimated time left."""
 
     def __init__(self, remaining: Sequence[Measurement]) -> None:

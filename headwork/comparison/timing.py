@@ -31,10 +31,10 @@ def load_average() -> float:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
-def relative(times: Mapping[Key, float]) -> dict[Key, float]:
+def relative_times(times: Mapping[Key, float]) -> dict[Key, float]:
     """Times in units of the shortest.
 
-    >>> relative({"cnn": 0.5, "lstm": 2.0})
+    >>> relative_times({"cnn": 0.5, "lstm": 2.0})
     {'cnn': 1.0, 'lstm': 4.0}
     """
     unit = min(times.values())
@@ -108,10 +108,10 @@ def fit_power_law(sizes: Sequence[float], values: Sequence[float]) -> PowerLaw:
     return PowerLaw(slope, error, float(min(sizes)), float(max(sizes)))
 
 
-def crossing(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:
+def crossing_size(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:
     """The size from which ``rising`` stays above ``other``, on logarithmic scales: 0 always, inf never.
 
-    >>> crossing([1, 2, 4], [1, 4, 16], [2, 4, 8])
+    >>> crossing_size([1, 2, 4], [1, 4, 16], [2, 4, 8])
     2.0
     """
     gaps = [math.log(a / b) for a, b in zip(rising, other, strict=True)]

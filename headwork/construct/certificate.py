@@ -51,7 +51,7 @@ class ScoredHead:
     scaled_scores: Array
     fixed_scores: Array
     magnitude: Array  # |Q| |K|^T, by which rounding of the scaled scores is measured
-    relative_rounding: float  # rounding of a score, as a share of its magnitude
+    gamma: float  # the rounding of a score, as a share of its magnitude
     projections_at: Callable[[float], tuple[Array, Array]]  # W_q and W_k over the codes
     fixed_magnitude: Array | float = 0.0  # the same as size for F, where it is not |F|
     remark: str = ""
@@ -61,7 +61,7 @@ class ScoredHead:
 
     def rounding(self, beta: float) -> Array:
         """By how much softmax rows can be off, one number per query."""
-        off = self.relative_rounding * (
+        off = self.gamma * (
             beta * self.magnitude + np.maximum(np.abs(self.fixed_scores), self.fixed_magnitude)
         ).max(axis=1)
         return np.asarray(np.expm1(np.minimum(2 * off, 1.0)))
@@ -236,11 +236,11 @@ def max_nonzeros(rows: Array) -> int:
     return int(np.count_nonzero(rows, axis=1).max(initial=0))
 
 
-def margin(scores: Array, key_per_query: Indices | None) -> float:
+def margin(scores: Array, target_keys: Indices | None) -> float:
     """By how much the target key leads, at the worst query."""
     if scores.shape[1] == 1:
         return math.inf
     rows = np.arange(len(scores))
     competitors = scores.copy()
-    competitors[rows, key_per_query] = -math.inf
-    return float((scores[rows, key_per_query] - competitors.max(axis=1)).min())
+    competitors[rows, target_keys] = -math.inf
+    return float((scores[rows, target_keys] - competitors.max(axis=1)).min())

@@ -127,8 +127,8 @@ def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[t
             number_of.setdefault(tuple(scores[number].argmax(axis=1)), int(number))
     if not number_of:
         return []
-    key_per_query = np.array(list(number_of))
-    atoms = np.eye(matrix.shape[1])[key_per_query].reshape(len(key_per_query), -1)
+    target_keys = np.array(list(number_of))
+    atoms = np.eye(matrix.shape[1])[target_keys].reshape(len(target_keys), -1)
     chosen: list[int] = []
     factors = np.zeros(0)
     residual = flat_matrix = matrix.reshape(-1)
@@ -140,22 +140,22 @@ def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[t
         chosen.append(int(np.argmax(overlaps)))
         factors = np.linalg.lstsq(atoms[chosen].T, flat_matrix, rcond=None)[0]
         residual = flat_matrix - factors @ atoms[chosen]
-    thetas = thetas[[number_of[tuple(key_per_query[k])] for k in chosen]]
+    thetas = thetas[[number_of[tuple(target_keys[k])] for k in chosen]]
     return [
-        (float(c), t, key_per_query[k])
+        (float(c), t, target_keys[k])
         for c, t, k in zip(factors, thetas, chosen, strict=True)
         if abs(c) > 1e-12
     ]
 
 
-def separated_keys(key_per_query: Indices, keys: int, width: int) -> tuple[Array, Array] | None:
+def separated_keys(target_keys: Indices, keys: int, width: int) -> tuple[Array, Array] | None:
     """Queries and keys of a narrow head that takes these keys: they lie on the axes, or on a circle.
 
     >>> query, key = separated_keys(np.array([2, 0, 1]), 3, 2)
     >>> np.argmax(query @ key.T, axis=1).tolist()
     [2, 0, 1]
     """
-    taken = np.unique(key_per_query)
+    taken = np.unique(target_keys)
     points = np.zeros((keys, width))
     if len(taken) <= 2 * width:
         for number, key in enumerate(taken):
@@ -165,7 +165,7 @@ def separated_keys(key_per_query: Indices, keys: int, width: int) -> tuple[Array
         points[taken, :2] = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
     else:
         return None
-    return points[key_per_query], points
+    return points[target_keys], points
 
 
 def narrow_projections(target: Array, width: int, tolerance: float) -> Iterator[tuple[Array, Array]]:

@@ -78,8 +78,8 @@ class HeadSearch:
             angles = 16 * self.target.tokens
         terms = 2 * max_nonzeros(self.codes) + min(max_nonzeros(query), max_nonzeros(key)) + 4 + angles
         size, no_shares = query_size @ key_size.T, np.zeros(self.matrix.shape)
-        relative_rounding = 4 * terms * UNIT_ROUNDOFF
-        return ScoredHead(head, query @ key.T, no_shares, size, relative_rounding, lambda beta: (W_q, W_k))
+        gamma = 4 * terms * UNIT_ROUNDOFF
+        return ScoredHead(head, query @ key.T, no_shares, size, gamma, lambda beta: (W_q, W_k))
 
     def _find_head(self, head: Head, scale: float) -> ScoredHead:
         """The simplest projections whose weights survive rounding, or else those that lose least.
@@ -92,25 +92,16 @@ class HeadSearch:
             return ScoredHead(head, S, F, np.abs(S), 28 * UNIT_ROUNDOFF, projections_at)
         log_scale = math.log(self.target.tokens * (2 + scale / self.max_error))  # about beta times the margin
         imprecise: list[tuple[float, int, ScoredHead]] = []
-        for projections, scaled_by_beta in self._possible_projections(
-            head, min(0.4, self.max_error / (scale + 1e-300))
-        ):
-            scored = self._scored(head, projections, scaled_by_beta)
-            if not projections[0].any():
+        for pair, scaled in self._candidates(head, min(0.4, self.max_error / (scale + 1e-300))):
+            scored = self._scored(head, pair, scaled)
+            if not pair[0].any():
                 return scored
-            margin_of_target = (
-                certificate.margin(scored.scaled_scores, head.key_per_query) if scaled_by_beta else 1.0
-            )
-            rounding_loss = scored.relative_rounding * float(
-                (scored.magnitude + scored.fixed_magnitude).max()
-            )
-            if margin_of_target > 16 * rounding_loss:
-                if (
-                    scale * (log_scale if scaled_by_beta else 4) * rounding_loss / margin_of_target
-                    < self.max_error / 4
-                ):
+            margin = certificate.margin(scored.scaled_scores, head.target_keys) if scaled else 1.0
+            rounding = scored.gamma * float((scored.magnitude + scored.fixed_magnitude).max())
+            if margin > 16 * rounding:
+                if scale * (log_scale if scaled else 4) * rounding / margin < self.max_error / 4:
                     return scored
-                imprecise.append((rounding_loss / margin_of_target, len(imprecise), scored))
+                imprecise.append((rounding / margin, len(imprecise), scored))
         if not imprecise:
             width = self.code_width if self.positions == "rotary" else self.codes.shape[1]
             raise NotFound(
@@ -119,12 +110,10 @@ class HeadSearch:
             )
         return min(imprecise)[2]
 
-    def _scored(
-        self, head: Head, projections: tuple[Array, Array], scaled_by_beta: bool, remark: str = ""
-    ) -> ScoredHead:
+    def _scored(self, head: Head, pair: tuple[Array, Array], scaled: bool, remark: str = "") -> ScoredHead:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
-        scored, (W_q, W_k) = replace(self.score(head, *projections), remark=remark), projections
-        if scaled_by_beta:
+        scored, (W_q, W_k) = replace(self.score(head, *pair), remark=remark), pair
+        if scaled:
             return scored
         none, divided = np.zeros_like(scored.scaled_scores), lambda beta: (W_q / beta, W_k)
         return replace(
@@ -142,24 +131,20 @@ class HeadSearch:
             return fitting.rotary_score_basis(rows, self.target.tokens, self.code_width, cutoff)
         return fitting.code_score_basis(self.codes[rows], self.codes, cutoff)
 
-    def _possible_projections(
-        self, head: Head, accuracy: float
-    ) -> Iterator[tuple[tuple[Array, Array], bool]]:
+    def _candidates(self, head: Head, accuracy: float) -> Iterator[tuple[tuple[Array, Array], bool]]:
         """Projections, and whether beta sharpens them: closed forms first, then what a search finds."""
         closed = codes.closed_form_projections(self.positions, self.codes, self.target, head, self.code_width)
-        yield from ((projections, True) for projections in closed)
-        key_per_query = head.key_per_query
+        yield from ((pair, True) for pair in closed)
+        target_keys = head.target_keys
         for cutoff in fitting.CUTOFFS:
             if (basis := self.basis(cutoff)) is None:
                 continue
-            theta = fitting.fit(basis.features, head.weights, accuracy if key_per_query is None else 4e-2)
+            theta = fitting.fit(basis.features, head.weights, accuracy if target_keys is None else 4e-2)
             if theta is not None:
                 margin = (
-                    1.0
-                    if key_per_query is None
-                    else certificate.margin(basis.features @ theta, key_per_query)
+                    1.0 if target_keys is None else certificate.margin(basis.features @ theta, target_keys)
                 )
-                yield basis.project(theta / margin), key_per_query is not None
+                yield basis.project(theta / margin), target_keys is not None
 
     def _split_rows(self, head: Head) -> list[Head]:
         """T = sum_g T_g - (groups - 1) T_0: T_g has the rows of its group, and else those of T_0, key 0."""
@@ -181,7 +166,7 @@ class HeadSearch:
 
     def _split_grid_rows(self, head: Head) -> list[Head]:
         """The same in closed form, for one key per query: the queries in a row of the grid are a group."""
-        if head.key_per_query is None or any(
+        if head.target_keys is None or any(
             codes.closed_form_projections("grid", self.codes, self.target, head, self.code_width)
         ):
             return [head]
@@ -198,19 +183,15 @@ class HeadSearch:
         """Random heads that add up to the target."""
         basis = self.basis(cutoff)
         whole = (
-            self.matrix
-            if self.target.excess_self_weight is None
-            else self.matrix + np.diag(self.target.excess_self_weight)
+            self.matrix if self.target.self_excess is None else self.matrix + np.diag(self.target.self_excess)
         )
         mixed = fitting.sum_of_random_heads(basis.features, whole) if basis is not None else []
         if basis is None or not mixed:
             raise NotFound(f"sums of {fitting.RANDOM_HEADS} random heads that each take one key per query")
         heads = []
-        for factor, theta, key_per_query in mixed:
-            projections = basis.project(theta / certificate.margin(basis.features @ theta, key_per_query))
-            heads.append(
-                self._scored(Head(factor, np.eye(self.target.tokens)[key_per_query]), projections, True)
-            )
+        for factor, theta, target_keys in mixed:
+            pair = basis.project(theta / certificate.margin(basis.features @ theta, target_keys))
+            heads.append(self._scored(Head(factor, np.eye(self.target.tokens)[target_keys]), pair, True))
         return heads
 
     # --- a head that is too narrow for its scores -----------------------------------------------
@@ -226,31 +207,27 @@ class HeadSearch:
         (head,), width = self.target.heads, self.target.head_width or 1
         rank = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
         yield lambda: [replace(self._find_head(head, 1.0), remark=f"{rank}reduced to it by truncated SVD")]
-        if head.key_per_query is not None and (
-            projections := fitting.separated_keys(head.key_per_query, self.target.tokens, width)
+        if head.target_keys is not None and (
+            pair := fitting.separated_keys(head.target_keys, self.target.tokens, width)
         ):
             remark = f"{rank}keys lie apart, on axes or on a circle, and each query points at its own"
-            yield partial(self._head_of_pair, projections, True, remark)
+            yield partial(self._head_of_pair, pair, True, remark)
         if self.matrix.size * width <= fitting.MAX_NARROW_ENTRIES:
-            for projections in fitting.narrow_projections(
-                head.weights, width, self.max_error / (4 * self.norm)
-            ):
-                yield partial(self._head_of_pair, projections, False, f"{rank}found by search")
+            for pair in fitting.narrow_projections(head.weights, width, self.max_error / (4 * self.norm)):
+                yield partial(self._head_of_pair, pair, False, f"{rank}found by search")
 
-    def _head_of_pair(
-        self, projections: tuple[Array, Array], scaled_by_beta: bool, remark: str
-    ) -> list[ScoredHead]:
+    def _head_of_pair(self, pair: tuple[Array, Array], scaled: bool, remark: str) -> list[ScoredHead]:
         """A head with these queries and keys, over one-hot codes."""
-        query, key = projections
+        query, key = pair
         W_q = np.zeros((query.shape[1], self.target.tokens))
         W_q[:, self.target.query_positions] = query.T
-        return [self._scored(self.target.heads[0], (W_q, key.T), scaled_by_beta, remark)]
+        return [self._scored(self.target.heads[0], (W_q, key.T), scaled, remark)]
 
     # --- the own content, which zero padding takes away -----------------------------------------
 
     def content_heads(self) -> list[ContentReadingHeads]:
         """Heads for what is too much of the own content: for all tokens at once, or for one each."""
-        excess = self.target.excess_self_weight
+        excess = self.target.self_excess
         if excess is None:
             return []
         try:
@@ -263,7 +240,7 @@ class HeadSearch:
     def _read_content(self, amounts: Array, parts: int) -> ContentReadingHeads:
         """Two keys with values 1 and -1 at least, whose scores move apart with the query's content."""
         top, tokens, r = float(amounts.max()), self.target.tokens, self.norm
-        relative_amounts, budget = amounts / top, self.max_error / (16 * parts)
+        shares, budget = amounts / top, self.max_error / (16 * parts)
         keys = [(0, 1, 2), (0, 1, 0), (0, 1, 1), (0, tokens - 1, 1)]
         for (one, other, idle), cutoff in product([k for k in keys if max(k) < tokens], (1e-6, 1e-2)):
             wanted, weights = np.zeros(tokens), np.zeros((tokens, tokens))
@@ -272,35 +249,31 @@ class HeadSearch:
             value_projection /= np.abs(self.codes @ value_projection).max()
             values = self.codes @ value_projection
             for key, part in (
-                (one, relative_amounts / 2),
-                (other, relative_amounts / 2),
-                (idle, 1 - relative_amounts),
+                (one, shares / 2),
+                (other, shares / 2),
+                (idle, 1 - shares),
             ):
                 weights[:, key] += part
             centred = values - (weights @ values)[:, None]
             k2, k3 = ((weights * centred**k).sum(axis=1) for k in (2, 3))
-            largest, skew = float(k2[np.argmax(relative_amounts)]), float(np.abs(k3).max())
-            if (
-                largest < 1e-3
-                or np.abs(k2 - relative_amounts * largest).max() > 1e-9
-                or not 1e-100 < r < 1e100
-            ):
+            largest, skew = float(k2[np.argmax(shares)]), float(np.abs(k3).max())
+            if largest < 1e-3 or np.abs(k2 - shares * largest).max() > 1e-9 or not 1e-100 < r < 1e100:
                 continue
             z = min(0.5, math.sqrt(3 * budget * largest / (2 * top * r)))
             z = z if skew < 1e-9 else min(z, budget * largest / (top * skew * r))
             slope, c = z / r, -top * r / (z * largest)
             size = abs(c) * math.sqrt(self.width)
             subtracts_mean = bool(size * np.abs(weights @ values).max() > budget / 4)
-            rounding_loss = 4 * max_nonzeros(self.codes) * UNIT_ROUNDOFF
-            rounding_loss *= float((np.abs(self.codes) @ np.abs(value_projection)).max())
-            if size * rounding_loss > budget:
+            rounding = 4 * max_nonzeros(self.codes) * UNIT_ROUNDOFF
+            rounding *= float((np.abs(self.codes) @ np.abs(value_projection)).max())
+            if size * rounding > budget:
                 continue
             try:
                 base = self._find_head(Head(c, weights), abs(c) * z if subtracts_mean else 4 * size)
             except NotFound:
                 continue
             return ContentReadingHeads(
-                base, value_projection, values, slope, self.width, subtracts_mean, rounding_loss
+                base, value_projection, values, slope, self.width, subtracts_mean, rounding
             )
         raise NotFound(
             "heads that read their query's content, for zero padding: no two keys whose weights the "

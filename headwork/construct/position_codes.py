@@ -104,12 +104,12 @@ def closed_form_projections(
 
     Rotary ones are a fixed query and a fixed key, columns that multiply the constant 1.
     """
-    key_per_query, rotary = head.key_per_query, positions == "rotary"
+    target_keys, rotary = head.target_keys, positions == "rotary"
     if not any(part.any() for part in target_scores(head)):
         zero = np.zeros((1 + rotary, codes.shape[1]))
         yield zero, zero
-    elif positions == "grid" and key_per_query is not None:
-        yield from _grid_projections(target, key_per_query)
+    elif positions == "grid" and target_keys is not None:
+        yield from _grid_projections(target, target_keys)
     elif head.offset is not None:
         for mask in _pair_masks(width, target.tokens, head.offset):
             rotated = rotation(width, head.offset) * np.repeat(mask, 2)[:, None]
@@ -118,10 +118,10 @@ def closed_form_projections(
                 yield rotated.T @ np.tile([[1.0], [0.0]], (width // 2, 1)), key
             else:
                 yield rotated, np.eye(width)
-    if positions == "sinusoidal" and key_per_query is not None:
+    if positions == "sinusoidal" and target_keys is not None:
         for cutoff in CUTOFFS:
             yield (
-                (np.linalg.pinv(codes[target.query_positions], rcond=cutoff) @ codes[key_per_query]).T,
+                (np.linalg.pinv(codes[target.query_positions], rcond=cutoff) @ codes[target_keys]).T,
                 np.eye(width),
             )
 
@@ -158,19 +158,19 @@ def _pair_masks(width: int, tokens: int, offset: int) -> Iterator[Array]:
         yield slow.astype(float)
 
 
-def _grid_projections(target: Target, key_per_query: Indices) -> Iterator[tuple[Array, Array]]:
+def _grid_projections(target: Target, target_keys: Indices) -> Iterator[tuple[Array, Array]]:
     assert target.grid is not None
     rows, columns = target.grid
     key_rows, key_columns = (
-        key_per_query.reshape(rows, columns) // columns,
-        key_per_query.reshape(rows, columns) % columns,
+        target_keys.reshape(rows, columns) // columns,
+        target_keys.reshape(rows, columns) % columns,
     )
     W_q, column_codes = np.zeros((rows + columns, rows + columns)), rows + np.arange(columns)
     if np.all(key_rows == key_rows[:, :1]) and np.all(key_columns == key_columns[:1]):
         W_q[key_rows[:, 0], np.arange(rows)] = 1
         W_q[rows + key_columns[0], column_codes] = 1
     else:
-        active = key_per_query.reshape(rows, columns).any(axis=1)
+        active = target_keys.reshape(rows, columns).any(axis=1)
         if active.sum() > 1:
             return
         W_q[key_rows[active][0], column_codes] = W_q[rows + key_columns[active][0], column_codes] = 1

@@ -3,7 +3,7 @@ r"""What a head, or several, can be asked to do: each target as a signed sum of 
 The target is Y = M X on the content, with M = sum_h c_h T_h - diag(excess): head h attends with the weights
 T_h (rows positive or zero, each summing to 1) and W_o scales it by c_h. The rows of sum_h c_h T_h have one
 sum; where those of M differ, as with zero padding, a head beyond the ends looks at the token itself, and what
-it takes too much of that is ``excess_self_weight``, which heads that read their query's content take away.
+it takes too much of that is ``self_excess``, which heads that read their query's content take away.
 
 A tap at offset o makes y_i look at x_(i+o) (cross-correlation, as everywhere here). Positions beyond the ends
 are wrapped around, clamped to the end token, zero, left out of a mean that shrinks, or not asked for at all
@@ -51,7 +51,7 @@ class Head:
     offset: int | None = None
 
     @property
-    def key_per_query(self) -> Indices | None:
+    def target_keys(self) -> Indices | None:
         """The one key that each query takes; None where some query takes several."""
         single = bool(np.all((self.weights == 0) | (self.weights == 1)))
         return np.argmax(self.weights, axis=1) if single else None
@@ -64,9 +64,7 @@ class Target:
     title: str
     tokens: int
     heads: tuple[Head, ...] = ()
-    excess_self_weight: Array | None = (
-        None  # how much too much of its own content each token takes; positive or 0
-    )
+    self_excess: Array | None = None  # how much too much of its own content each token takes; positive or 0
     prefers_merged: bool = False  # one head for each sign is preferred, where the positions allow it
     queries: tuple[int, ...] = ()  # the tokens that have an output; empty for all
     grid: tuple[int, int] | None = None
@@ -79,9 +77,7 @@ class Target:
         if self.requested is not None:
             return self.requested
         total = np.sum([head.coefficient * head.weights for head in self.heads], axis=0)
-        return np.asarray(
-            total if self.excess_self_weight is None else total - np.diag(self.excess_self_weight)
-        )
+        return np.asarray(total if self.self_excess is None else total - np.diag(self.self_excess))
 
     @property
     def query_positions(self) -> Indices:
@@ -343,7 +339,7 @@ def _slide_window(
 def _heads_of_taps(
     title: str, tap_keys: Sequence[tuple[float, list[int | None], int | None]], count: int
 ) -> Target:
-    """A head for each tap; where it has nothing to look at, it takes itself (``excess_self_weight``)."""
+    """A head for each tap; where it has nothing to look at, it takes itself (``self_excess``)."""
     if not tap_keys:
         raise InputError("every tap is 0, so there is nothing to look at. Give at least one nonzero tap.")
     heads, excess = [], np.zeros(count)

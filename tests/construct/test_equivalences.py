@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headwork.construct import EQUIVALENCES, equal
-from headwork.construct.equivalence import difference, exact_inputs, is_proved, side, is_zero
+from headwork.construct.equivalence import difference, exact_inputs, is_proved, is_zero, side
 from headwork.errors import InputError
 from headwork.note import silent
 
