@@ -132,8 +132,8 @@ def train(
         if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
     from headwork import training
-    from headwork.training.folders import new_folder
     from headwork.training.recipes import recipe_document
+    from headwork.training.run_folders import new_run_folder
 
     options = {"data": data, "encoder": encoder, "ngrams": ngrams}
     chosen: dict[str, Any] = {name: option for name, option in options.items() if option}
@@ -152,7 +152,7 @@ def train(
         if encoder:
             print(f"The model's shape will be that of {encoder}, read when the run begins.", file=sys.stderr)
         return
-    folder = out or new_folder(run)
+    folder = out or new_run_folder(run)
     _train_and_report(lambda: training.train(run, folder))
 
 
@@ -270,9 +270,9 @@ def export(
     if to not in ("onnx", "pretrained"):
         raise unknown("--to", to, ["onnx", "pretrained"])
     from headwork.training.export import export_run
-    from headwork.training.folders import RESULT, check_run
+    from headwork.training.run_folders import RESULT, check_run_folder
 
-    if out is None and not (check_run(run) / RESULT).exists():
+    if out is None and not (check_run_folder(run) / RESULT).exists():
         raise InputError(
             f"{run}: not finished, so this model is soon out of date. Say with --out where to write it."
         )

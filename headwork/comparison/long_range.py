@@ -93,7 +93,7 @@ class LastTokenClassifier(nn.Module):
     def __init__(self, family: Family, size: int, max_length: int) -> None:
         super().__init__()
         width = WIDTH if family.kind == "attention" else size
-        self.embedding = Parameters(new(TableParameters, section=SYMBOLS + 1, width=width))
+        self.embedding = Parameters(new(TableParameters, row=SYMBOLS + 1, width=width))
         self.positions: Parameters | None = None
         self.read: Callable[..., Tensor]
         template: Any

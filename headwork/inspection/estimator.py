@@ -19,9 +19,9 @@ from headwork.data.image_files import as_bytes
 from headwork.errors import InputError, unknown
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
-from headwork.training.folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.progress import quiet
 from headwork.training.recipes import TextRun, changed, text, vision
+from headwork.training.run_folders import IN_MEMORY, Result, load_data_info, load_model, load_run
 from headwork.training.runs import train
 
 CHUNK_SIZE = 256

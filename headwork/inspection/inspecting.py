@@ -22,7 +22,7 @@ from headwork.inspection.predictions import image_probabilities, predict
 from headwork.inspection.relevance import HOW, Trust, relevance, trust
 from headwork.inspection.roles import Role, role
 from headwork.inspection.subjects import Array, Layer, Subject, array_subject
-from headwork.training.folders import Result, example_images, load_data_info
+from headwork.training.run_folders import Result, example_images, load_data_info
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded

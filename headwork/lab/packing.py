@@ -44,7 +44,7 @@ LATER = (
         f"inspection/{name}.py"
         for name in ("__init__", "tracing", "subjects", "relevance", "folder_subjects")
     ),
-    *(f"training/{name}.py" for name in ("__init__", "folders", "recipes", "checkpoints", "forms")),
+    *(f"training/{name}.py" for name in ("__init__", "run_folders", "recipes", "checkpoints", "schemas")),
 )
 TRAINED = "training/trained"
 LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")

@@ -20,7 +20,7 @@ from torch import Tensor
 from headwork.errors import HeadworkError, InputError
 from headwork.files import write_atomic
 from headwork.models import Model
-from headwork.training.folders import DataInfo, check_run, load_data_info, load_model, load_run
+from headwork.training.run_folders import DataInfo, check_run_folder, load_data_info, load_model, load_run
 
 BATCHES = (1, 3, 64)
 TOLERANCE = 1e-4
@@ -33,7 +33,7 @@ class MismatchError(HeadworkError):
 
 def export_run(folder: str | Path, to: str, out: Path | None = None) -> list[str]:
     """Export a run; lines that say what was written and how well it agrees."""
-    path = check_run(folder)
+    path = check_run_folder(folder)
     model = load_model(path)
     if to == "pretrained":
         return [f"wrote {model.save_pretrained(out or path / 'pretrained')}"]

@@ -57,10 +57,10 @@ class Progress(StatusLine):
     """Steps done out of all, loss and accuracy; after the first steps also the speed and the time left."""
 
     def __init__(
-        self, total: int, per_epoch: int, *, start: int = 0, unit: str = "images", visible: bool = True
+        self, total: int, steps_per_epoch: int, *, start: int = 0, unit: str = "images", visible: bool = True
     ) -> None:
         super().__init__(visible=visible)
-        self.total, self.per_epoch, self.unit = total, per_epoch, unit
+        self.total, self.steps_per_epoch, self.unit = total, steps_per_epoch, unit
         self.settled, self.examples = start + WARM_UP_STEPS, 0
 
     def step(self, done: int, examples: int, loss: float, accuracy: float) -> None:
@@ -72,9 +72,9 @@ class Progress(StatusLine):
             self.examples += examples
         if not self.is_due(now):
             return
-        epochs = -(-self.total // self.per_epoch)
+        epochs = -(-self.total // self.steps_per_epoch)
         text = (
-            f"epoch {min(done // self.per_epoch + 1, epochs)}/{epochs}  step {done:,}/{self.total:,}  "
+            f"epoch {min(done // self.steps_per_epoch + 1, epochs)}/{epochs}  step {done:,}/{self.total:,}  "
             f"loss {loss:.3f}  accuracy {accuracy:.1%}{self._speed(done, now - self.start_time)}"
         )
         full = BAR * done // self.total
