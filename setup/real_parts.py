@@ -138,10 +138,10 @@ def install_axe() -> None:
 
 
 def find_cached(name: str) -> str | None:
-    from headwork.data.catalog import find_entry
+    from headwork.data.catalog import require_entry
     from headwork.data.fetching import cache_folder, cached
 
-    entry = find_entry(name)
+    entry = require_entry(name)
     return str(cache_folder() / entry.folder) if cached(entry) else None
 
 

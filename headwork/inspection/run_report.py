@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from headwork.data import Images, Texts
-from headwork.data.catalog import known_entry
+from headwork.data.catalog import get_entry
 from headwork.data.fetching import Log, to_stderr
-from headwork.data.summaries import plain
+from headwork.data.summaries import plot_label
 from headwork.documents import Code, Details, Document, Figure, Heading, Prose, Table, save_plot
 from headwork.errors import InputError
 from headwork.files import toml_text, write_atomic
@@ -248,7 +248,7 @@ def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | N
         return [_shown("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
-        true, predicted = (plain(classes[mistake[name]], 12) for name in ("label", "said"))
+        true, predicted = (plot_label(classes[mistake[name]], 12) for name in ("label", "said"))
         captions.append(f"{true}\n{predicted}? {mistake['probability']:.0%}")
     picture = figures.image_figure(data.test.images[[mistake["place"] for mistake in wrong]], captions)
     return [Figure(picture, "mistakes", "The true class, and the prediction with its probability.")]
@@ -301,7 +301,7 @@ def evaluate_run(
     # The run's own data stays so when it is named: most of it was trained on.
     if data and prepared.info.digest != info.digest:
         _check_alike(data, prepared.info, info)
-        parts = parts or (["test"] if prepared.data.test_given else ["training", "validation", "test"])
+        parts = parts or (["test"] if prepared.data.has_test_part else ["training", "validation", "test"])
     else:
         check_data(path, info, prepared.info)
         finished = (path / run_folders.RESULT).exists()
@@ -322,7 +322,7 @@ def evaluate_run(
 
 def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]) -> RunConfig:
     """The run with other data: images scaled to its size, columns of a file as its own were unless named."""
-    known = known_entry(data) is not None
+    known = get_entry(data) is not None
     changes: dict[str, Any] = {"data": data}
     if isinstance(run, TextRun):
         changes["columns"] = tuple(columns) or (None if known else run.columns)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from headwork.data.catalog import CATALOG, known_entry
+from headwork.data.catalog import CATALOG, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import Log, fetch
 from headwork.data.tokens import Tokenizer, parse_tokenizer, read_tokenizer, train_tokenizer
@@ -85,7 +85,7 @@ def prepare(
 
 def _absolute_path(name: str) -> str:
     """A path in full, so that the run can be resumed from any folder; a known name as it is."""
-    return name if known_entry(name) or not Path(name).exists() else str(Path(name).resolve())
+    return name if get_entry(name) or not Path(name).exists() else str(Path(name).resolve())
 
 
 def _prepare_images(run: VisionRun, data: Images, log: Log) -> PreparedRun:

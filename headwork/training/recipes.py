@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
-from headwork.data.catalog import known_entry
+from headwork.data.catalog import get_entry
 from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json
@@ -173,7 +173,7 @@ def vision(data: str = "fashion-mnist", model: str = "transformer", **changes: A
     >>> run.epochs, run.model.patch_size, run.model.depth, run.model.heads
     (50, 4, 6, 4)
     """
-    entry = known_entry(data)
+    entry = get_entry(data)
     data = entry.name if entry else data
     small = data == "digits"
     sizes: dict[str, int] = {"image_size": 8} if small else {}

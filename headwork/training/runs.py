@@ -153,13 +153,8 @@ def run_to_end(
 
         log(_describe(trainer, folder, state))
         unit = "texts" if isinstance(run, TextRun) else "images"
-        progress = Progress(
-            trainer.total_steps,
-            trainer.steps_per_epoch,
-            start=state.step,
-            unit=unit,
-            visible=log is not quiet,
-        )
+        total, visible = trainer.total_steps, log is not quiet
+        progress = Progress(total, trainer.steps_per_epoch, start=state.step, unit=unit, visible=visible)
         try:
             finished = train_loop(trainer, state, save=save, stop=lambda: bool(signals), progress=progress)
         except DivergedError as error:
@@ -177,9 +172,7 @@ def run_to_end(
             progress.clear()
         if not finished:
             command = checkpoints.resume_command(folder, processes.world_size)
-            message = (
-                f"stopped and saved at step {state.step:,} of {trainer.total_steps:,}. Resume with: {command}"
-            )
+            message = f"stopped and saved at step {state.step:,} of {total:,}. Resume with: {command}"
             # Once is enough: the other processes end in silence.
             code = 128 + (signals[0] if signals else signal.SIGTERM)
             raise InterruptedRunError(message if processes.is_main else "", code)
@@ -227,12 +220,8 @@ def _finish(trainer: Trainer, state: TrainState, folder: Path, log: Log) -> Resu
 
 
 def _describe(trainer: Trainer, folder: Path, state: TrainState) -> str:
-    info, run = trainer.prepared.info, trainer.run
-    steps = (
-        f"from step {state.step:,} of {trainer.total_steps:,}"
-        if state.step
-        else f"in {trainer.total_steps:,} steps"
-    )
+    info, run, total = trainer.prepared.info, trainer.run, trainer.total_steps
+    steps = f"from step {state.step:,} of {total:,}" if state.step else f"in {total:,} steps"
     many = f", {trainer.processes.world_size} processes" if trainer.processes.world_size > 1 else ""
     return (
         f"{folder}: {type(trainer.model).__name__}, {trainer.model.parameter_count:,} parameters, "

@@ -345,13 +345,13 @@ def test_options_for_other_kinds_of_data_are_refused(photos, tmp_path):
 
 
 def test_whether_the_test_part_was_given(photos, tmp_path):
-    assert not load("digits").test_given
-    assert not load(photos).test_given
+    assert not load("digits").has_test_part
+    assert not load(photos).has_test_part
     for part in ("train", "test"):
         for name in ("a", "b"):
             for number in "12":
                 picture(tmp_path / "own" / part / name / f"{number}.png", 200, mode="L")
-    assert load(tmp_path / "own").test_given
+    assert load(tmp_path / "own").has_test_part
 
 
 def test_names_that_are_not_known(tmp_path):
