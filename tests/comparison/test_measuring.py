@@ -24,14 +24,14 @@ def test_an_untrained_circular_convolution_has_no_equivariance_error():
 
 
 def test_the_equivariance_error_of_known_functions():
-    draw_line = torch.Generator().manual_seed(0)
-    images = torch.randn(50, 1, 8, 8, generator_from=draw_line)
-    offsets = torch.randn(1, 1, 8, 8, generator_from=draw_line)
-    other = {id(images): torch.randn(50, 1, 8, 8, generator_from=draw_line)}
+    rng = torch.Generator().manual_seed(0)
+    images = torch.randn(50, 1, 8, 8, generator=rng)
+    offsets = torch.randn(1, 1, 8, 8, generator=rng)
+    other = {id(images): torch.randn(50, 1, 8, 8, generator=rng)}
     assert equivariance_error(lambda x: x.tanh(), images, 2) == 0
     assert equivariance_error(lambda x: x + 0.1 * offsets, images, 2) == pytest.approx(0.1, rel=0.3)
     unrelated = equivariance_error(
-        lambda x: other.get(id(x), torch.randn(x.shape, generator_from=draw_line)), images, 2
+        lambda x: other.get(id(x), torch.randn(x.shape, generator=rng)), images, 2
     )
     assert unrelated == pytest.approx(1, rel=0.1)
     # Averaged by fours, a shift by four rows moves the output by one position.
