@@ -30,9 +30,7 @@ def test_the_equivariance_error_of_known_functions():
     other = {id(images): torch.randn(50, 1, 8, 8, generator=rng)}
     assert equivariance_error(lambda x: x.tanh(), images, 2) == 0
     assert equivariance_error(lambda x: x + 0.1 * offsets, images, 2) == pytest.approx(0.1, rel=0.3)
-    unrelated = equivariance_error(
-        lambda x: other.get(id(x), torch.randn(x.shape, generator=rng)), images, 2
-    )
+    unrelated = equivariance_error(lambda x: other.get(id(x), torch.randn(x.shape, generator=rng)), images, 2)
     assert unrelated == pytest.approx(1, rel=0.1)
     # Averaged by fours, a shift by four rows moves the output by one position.
     assert equivariance_error(lambda x: torch.nn.functional.avg_pool2d(x, 4), images, 4) < 1e-6
