@@ -17,14 +17,7 @@ from torch import Tensor
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import (
-    PLAIN_ATTENTION,
-    Results,
-    Section,
-    clauses,
-    join_names,
-    size_plot,
-)
+from headwork.comparison.section import PLAIN_ATTENTION, Results, Section, clauses, join_names, size_plot
 from headwork.comparison.timing import (
     InterleavedTimer,
     PowerLaw,

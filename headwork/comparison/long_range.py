@@ -23,15 +23,7 @@ from headwork.comparison.accuracy import Accuracy, BySize
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, HEADS, Family, build_with_parameters, parameter_count
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import (
-    Results,
-    Section,
-    add_legend,
-    clauses,
-    draw_line,
-    new_panel,
-    on_scale,
-)
+from headwork.comparison.section import Results, Section, add_legend, clauses, draw_line, new_panel, on_scale
 from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig

@@ -16,14 +16,7 @@ from torch import Tensor
 from headwork.comparison.experiment import Settings
 from headwork.comparison.families import FAMILIES, Layer, flops_at
 from headwork.comparison.measurements import Measurement
-from headwork.comparison.section import (
-    Results,
-    Section,
-    clauses,
-    format_ratio,
-    on_scale,
-    size_plot,
-)
+from headwork.comparison.section import Results, Section, clauses, format_ratio, on_scale, size_plot
 from headwork.comparison.timing import InterleavedTimer, cores, load_average, relative_times
 from headwork.documents import Figure, Table
 from headwork.mechanisms.kernels import Kernels

@@ -38,11 +38,7 @@ class Section:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def add_cells(
-        self,
-        label: str,
-        values: Mapping[str, Any],
-        form: Callable[[Any], str] = str,
-        json_name: str = "",
+        self, label: str, values: Mapping[str, Any], form: Callable[[Any], str] = str, json_name: str = ""
     ) -> None:
         """Add a line of the table, named in JSON like its label unless a name is given."""
         texts = {family: form(value) for family, value in values.items()}

@@ -188,10 +188,7 @@ class HeadBuilder(HeadSearch):
                 value = np.zeros((width, whole))
                 value[dimension if dimension < width else slice(None), width:] = reader.value_projection
                 if dimension < width:
-                    query[0, dimension], key[0, width:] = (
-                        reader.slope / beta,
-                        reader.value_projection,
-                    )
+                    query[0, dimension], key[0, width:] = (reader.slope / beta, reader.value_projection)
                 c = reader.base.head.coefficient
                 matrices.append(([query, key], value, c if dimension < width else -c))
         rows = max(len(query) for (query, _), _, _ in matrices)

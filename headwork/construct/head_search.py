@@ -248,11 +248,7 @@ class HeadSearch:
             value_projection = np.linalg.pinv(self.codes, rcond=cutoff) @ wanted
             value_projection /= np.abs(self.codes @ value_projection).max()
             values = self.codes @ value_projection
-            for key, part in (
-                (one, shares / 2),
-                (other, shares / 2),
-                (idle, 1 - shares),
-            ):
+            for key, part in ((one, shares / 2), (other, shares / 2), (idle, 1 - shares)):
                 weights[:, key] += part
             centred = values - (weights @ values)[:, None]
             k2, k3 = ((weights * centred**k).sum(axis=1) for k in (2, 3))

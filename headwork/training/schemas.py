@@ -14,13 +14,7 @@ WORDS = {str: "text, not too long", bool: "true or false", dict: "a table", list
 WHOLE, POSITIVE, NUMBER, FRACTION = (0, 2**53), (1, 2**53), (-1e12, 1e12), (0.0, 1.0)
 MEASURED = {"loss": NUMBER, "accuracy": FRACTION}
 LINE = {"step": WHOLE, "epoch?": NUMBER, "training?": MEASURED, "ended?": bool}
-EPOCH = {
-    "step": WHOLE,
-    "epoch": NUMBER,
-    "seconds": NUMBER,
-    "training": MEASURED,
-    "validation?": MEASURED,
-}
+EPOCH = {"step": WHOLE, "epoch": NUMBER, "seconds": NUMBER, "training": MEASURED, "validation?": MEASURED}
 DATA: dict[str, Any] = {
     "name": str,
     "classes": [str],
@@ -36,13 +30,7 @@ RESULT: dict[str, Any] = {
     "validation?": MEASURED,
     "confusion": [[WHOLE]],
 }
-RESULT |= {
-    "steps": WHOLE,
-    "seconds": NUMBER,
-    "parameters": WHOLE,
-    "threads": WHOLE,
-    "mistakes": [MISTAKE],
-}
+RESULT |= {"steps": WHOLE, "seconds": NUMBER, "parameters": WHOLE, "threads": WHOLE, "mistakes": [MISTAKE]}
 RESULT |= {"calibration?": [BIN], "baseline?": {"name": str, "accuracy": FRACTION}}
 STATE = {"step": WHOLE, "seconds": NUMBER, "loss": NUMBER, "correct": NUMBER, "seen": WHOLE, "torch": str}
 STATE |= {"config": dict, "facts": DATA, "processes": POSITIVE, "threads": POSITIVE, "metrics": [dict]}

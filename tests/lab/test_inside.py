@@ -293,10 +293,7 @@ HOSTILE: list[tuple[Any, str]] = [
         "damaged or changed",
     ),
     (lambda: damaged("manifest.json", lambda data: b"[" * 100_000), "not valid JSON"),
-    (
-        lambda: folder_files(PACKAGED / "digits" / "model") | {"../../x": "AAAA"},
-        "unknown file of a model",
-    ),
+    (lambda: folder_files(PACKAGED / "digits" / "model") | {"../../x": "AAAA"}, "unknown file of a model"),
     (lambda: folder_files(PACKAGED / "digits" / "model") | {"config.json": "<b>"}, "no base64"),
     (lambda: {"model.safetensors": "AAAA", "config.json": "e30="}, "manifest.json"),
 ]
