@@ -197,12 +197,11 @@ def worst_key_shift(
     """Which key of which head, moved by delta along or against which query, changes an output most."""
     moves = []
     for number, (head, length, scale) in enumerate(zip(logits, lengths, scales, strict=True)):
-        moved = beta * length[:, None] * delta
+        shift = beta * length[:, None] * delta
         odds = log_odds(head)
-        before = sigmoid(odds)
-        change = np.maximum(np.abs(sigmoid(odds + moved) - before), np.abs(sigmoid(odds - moved) - before))
+        change = np.maximum(*(np.abs(sigmoid(odds + sign * shift) - sigmoid(odds)) for sign in (1, -1)))
         i, j = np.unravel_index(int(np.argmax(change)), change.shape)
-        most = scale * math.tanh(float(moved.max()) / 4)
+        most = scale * math.tanh(float(shift.max()) / 4)
         moves.append(Perturbation(delta, number, int(i), int(j), most, float(scale * change[i, j])))
     worst = max(reversed(moves), key=lambda move: move.change)
     return replace(worst, bound=max(move.bound for move in moves))
@@ -216,14 +215,11 @@ def log_odds(logits: Array) -> Array:
     """ln A - ln(1 - A) for every weight, without losing what lies near 0 and 1."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
-    rows = np.arange(len(logits))
-    top = np.argmax(logits, axis=1)
-    rest = powers.copy()
-    rest[rows, top] = 0
-    rest_sum = rest.sum(axis=1, keepdims=True)
-    sums = powers[rows, top][:, None] + rest_sum - rest
-    sums[rows, top] = rest_sum[:, 0]
-    return np.asarray(shifted - np.log(np.maximum(sums, 1e-320)))
+    others = powers.sum(axis=1, keepdims=True) - powers
+    top = np.arange(len(logits)), np.argmax(logits, axis=1)
+    powers[top] = 0  # added up without the largest: one less it would be rounding
+    others[top] = powers.sum(axis=1)
+    return np.asarray(shifted - np.log(np.maximum(others, 1e-320)))
 
 
 def pair_sums(size: Array) -> Array:

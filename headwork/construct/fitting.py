@@ -8,11 +8,10 @@ cos(f d) + b_f sin(f d) with d = j - i. Both are linear in what is chosen: featu
 is convex, and Newton's method brings it to its infimum: 0 if and only if one head that attends by position
 can have the weights T, zeros as limits. Where it cannot, several heads can still add up to a matrix whose
 rows have one sum: ``sum_of_random_heads`` draws heads at random, each of which takes one key per query, and
-combines few of them by orthogonal matching pursuit. A head that is narrower than the rank of its scores
-(``narrow_projections``) is no longer convex: Gauss-Newton steps from several starts.
+combines few of them by orthogonal matching pursuit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +21,8 @@ from headwork.construct.targets import Array, Indices
 from headwork.numbers.operations import array_softmax
 
 MAX_FEATURES = 4_000_000  # entries of queries x keys x features
-MAX_SPLIT_ENTRIES = 100_000  # the same where rows are tried one by one
 MAX_MIXTURE_ENTRIES = 400  # entries of a matrix that is mixed from random heads
 RANDOM_HEADS = 4000  # random heads to choose from
-MAX_NARROW_ENTRIES = 1000  # entries of the weights of a narrow head, times its width
-NARROW_STARTS = 12  # of the search for a narrow head
 CUTOFFS = (1e-3, 1e-5, 1e-7, 1e-9)  # weaker directions of the codes are left out, as few as need be
 
 
@@ -70,47 +66,38 @@ def _orthonormal(matrix: Array, cutoff: float) -> tuple[Array, Array]:
 def fit(features: Array, target: Array, tolerance: float) -> Array | None:
     """The theta whose weights miss the target by at most ``tolerance`` per row, where there is one.
 
-    A quarter of that is aimed at; where rounding or a slow descent ends before, the rest is a margin.
+    A quarter of that is aimed at, by damped Newton steps; where rounding ends them before, the rest is a
+    margin.
     """
-    theta = _gauss_newton(
-        np.zeros(features.shape[-1]), lambda p: features @ p, lambda p: features, target, tolerance / 4
-    )
-    return theta if np.abs(array_softmax(features @ theta) - target).sum(axis=1).max() <= tolerance else None
 
-
-def _gauss_newton(
-    parameters: Array,
-    scores: Callable[[Array], Array],
-    jacobian: Callable[[Array], Array],
-    target: Array,
-    tolerance: float,
-) -> Array:
-    """Damped Gauss-Newton steps on the loss: Newton's where scores are linear."""
-
-    def loss(parameters: Array) -> float:
-        shifted = scores(parameters)
+    def loss(theta: Array) -> float:
+        shifted = features @ theta
         shifted = shifted - shifted.max(axis=1, keepdims=True)
         return float((np.log(np.exp(shifted).sum(axis=1)) - (target * shifted).sum(axis=1)).sum())
 
-    current, damping = loss(parameters), 1e-3
+    def miss(weights: Array) -> float:
+        return float(np.abs(weights - target).sum(axis=1).max())
+
+    theta, damping = np.zeros(features.shape[-1]), 1e-3
+    current = loss(theta)
     for _ in range(200):
-        weights, features = array_softmax(scores(parameters)), jacobian(parameters)
-        if np.abs(weights - target).sum(axis=1).max() <= tolerance:
+        weights = array_softmax(features @ theta)
+        if miss(weights) <= tolerance / 4:
             break
         gradient = np.einsum("ij,ijm->m", weights - target, features)
         centred = features - np.einsum("ij,ijm->im", weights, features)[:, None]
-        flat = (centred * np.sqrt(weights)[..., None]).reshape(-1, len(parameters))
+        flat = (centred * np.sqrt(weights)[..., None]).reshape(-1, len(theta))
         curvature = flat.T @ flat
-        unit = (np.trace(curvature) / len(parameters) + 1e-200) * np.eye(len(parameters))
+        unit = (np.trace(curvature) / len(theta) + 1e-200) * np.eye(len(theta))
         while True:
             step = np.linalg.solve(curvature + damping * unit, gradient)
-            if (new := loss(parameters - step)) < current or damping > 1e9:
+            if (new := loss(theta - step)) < current or damping > 1e9:
                 break
             damping *= 4
         if current - new <= 1e-13 * max(current, 1.0):
             break
-        parameters, current, damping = parameters - step, new, max(damping / 8, 1e-12)
-    return parameters
+        theta, current, damping = theta - step, new, max(damping / 8, 1e-12)
+    return theta if miss(array_softmax(features @ theta)) <= tolerance else None
 
 
 def sum_of_random_heads(features: Array, matrix: Array, seed: int = 0) -> list[tuple[float, Array, Indices]]:
@@ -166,31 +153,3 @@ def separated_keys(target_keys: Indices, keys: int, width: int) -> tuple[Array, 
     else:
         return None
     return points[target_keys], points
-
-
-def narrow_projections(target: Array, width: int, tolerance: float) -> Iterator[tuple[Array, Array]]:
-    """Queries and keys of this width whose weights come near the target, from several starts."""
-    (rows, keys), random = target.shape, np.random.default_rng(0)
-
-    def split(parameters: Array) -> tuple[Array, Array]:
-        return parameters[: rows * width].reshape(rows, width), parameters[rows * width :].reshape(
-            keys, width
-        )
-
-    def scores(parameters: Array) -> Array:
-        query, key = split(parameters)
-        return query @ key.T
-
-    def jacobian(parameters: Array) -> Array:
-        query, key = split(parameters)
-        by_query = np.einsum("ip,ja->ijpa", np.eye(rows), key).reshape(rows, keys, -1)
-        by_key = np.einsum("jp,ia->ijpa", np.eye(keys), query).reshape(rows, keys, -1)
-        return np.concatenate([by_query, by_key], axis=-1)
-
-    logs = np.log(np.maximum(target, min(tolerance, 1e-4) / keys))
-    left, values, right = np.linalg.svd(logs - logs.mean(axis=1, keepdims=True), full_matrices=False)
-    root = np.sqrt(values[:width])
-    start = np.concatenate([(left[:, :width] * root).reshape(-1), (right[:width].T * root).reshape(-1)])
-    for _ in range(NARROW_STARTS):
-        yield split(_gauss_newton(start, scores, jacobian, target, tolerance))
-        start = random.normal(size=(rows + keys) * width)

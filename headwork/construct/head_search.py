@@ -56,10 +56,11 @@ class HeadSearch:
             head_sets.reverse()
         yield from (partial(self._find_heads, one) for one in head_sets)
         if self.positions not in ("one-hot", "none"):
-            yield lambda: self._find_heads([part for head in merged for part in self._split_rows(head)])
+            if self.positions == "grid":
+                yield lambda: self._find_heads(
+                    [part for head in heads for part in self._split_grid_rows(head)]
+                )
             yield from (partial(self._random_mixture, cutoff) for cutoff in fitting.CUTOFFS[:2])
-        if self.positions == "grid":
-            yield lambda: self._find_heads([part for head in heads for part in self._split_grid_rows(head)])
 
     def _find_heads(self, heads: Sequence[Head]) -> list[ScoredHead]:
         scale = 2 * self.norm * sum(abs(head.coefficient) for head in heads)
@@ -110,9 +111,9 @@ class HeadSearch:
             )
         return min(imprecise)[2]
 
-    def _scored(self, head: Head, pair: tuple[Array, Array], scaled: bool, remark: str = "") -> ScoredHead:
+    def _scored(self, head: Head, pair: tuple[Array, Array], scaled: bool) -> ScoredHead:
         """Scores that beta sharpens, or that are meant as they are, whatever beta is."""
-        scored, (W_q, W_k) = replace(self.score(head, *pair), remark=remark), pair
+        scored, (W_q, W_k) = self.score(head, *pair), pair
         if scaled:
             return scored
         none, divided = np.zeros_like(scored.scaled_scores), lambda beta: (W_q / beta, W_k)
@@ -141,51 +142,29 @@ class HeadSearch:
                 continue
             theta = fitting.fit(basis.features, head.weights, accuracy if target_keys is None else 4e-2)
             if theta is not None:
-                margin = (
-                    1.0 if target_keys is None else certificate.margin(basis.features @ theta, target_keys)
-                )
+                scores = basis.features @ theta
+                margin = 1.0 if target_keys is None else certificate.margin(scores, target_keys)
                 yield basis.project(theta / margin), target_keys is not None
 
-    def _split_rows(self, head: Head) -> list[Head]:
-        """T = sum_g T_g - (groups - 1) T_0: T_g has the rows of its group, and else those of T_0, key 0."""
-        basis, remaining, parts = self.basis(fitting.CUTOFFS[1]), list(range(len(self.matrix))), []
-        all_to_first = np.eye(self.target.tokens)[[0] * len(remaining)]
-        while remaining and basis is not None and basis.features.size <= fitting.MAX_SPLIT_ENTRIES:
-            part = all_to_first.copy()
-            for row in list(remaining):
-                tried = np.where(np.arange(len(part))[:, None] == row, head.weights, part)
-                if fitting.fit(basis.features, tried, 4e-2) is not None:
-                    part = tried
-                    remaining.remove(row)
-            if (part == all_to_first).all():
-                break
-            parts.append(Head(head.coefficient, part))
-        if remaining:
-            raise NotFound("a head for each group of rows that one head can have, less the rest")
-        return [*parts, Head(head.coefficient * (1 - len(parts)), all_to_first)]
-
     def _split_grid_rows(self, head: Head) -> list[Head]:
-        """The same in closed form, for one key per query: the queries in a row of the grid are a group."""
-        if head.target_keys is None or any(
-            codes.closed_form_projections("grid", self.codes, self.target, head, self.code_width)
-        ):
+        """T = sum_g T_g - (rows - 1) T_0, for one key per query of T: T_0 takes key 0 for every query.
+
+        T_g has the rows of T in row g of the grid, and else those of T_0.
+        """
+        closed = codes.closed_form_projections("grid", self.codes, self.target, head, self.code_width)
+        if head.target_keys is None or any(closed):
             return [head]
-        rows, columns = self.target.grid or (1, 1)
-        all_to_first, row = (
-            np.eye(len(self.matrix))[[0] * len(self.matrix)],
-            np.arange(len(self.matrix)) // columns,
-        )
-        parts = [np.where(row[:, None] == k, head.weights, all_to_first) for k in range(rows)]
-        merged = [Head(head.coefficient, part) for part in parts]
-        return [*merged, Head(head.coefficient * (1 - rows), all_to_first)]
+        (rows, columns), count = self.target.grid or (1, 1), self.target.tokens
+        all_to_first, row = np.eye(count)[[0] * count], np.arange(count)[:, None] // columns
+        parts = [np.where(row == k, head.weights, all_to_first) for k in range(rows)]
+        heads = [Head(head.coefficient, part) for part in parts]
+        return [*heads, Head(head.coefficient * (1 - rows), all_to_first)]
 
     def _random_mixture(self, cutoff: float) -> list[ScoredHead]:
         """Random heads that add up to the target."""
         basis = self.basis(cutoff)
-        whole = (
-            self.matrix if self.target.self_excess is None else self.matrix + np.diag(self.target.self_excess)
-        )
-        mixed = fitting.sum_of_random_heads(basis.features, whole) if basis is not None else []
+        excess = 0.0 if self.target.self_excess is None else np.diag(self.target.self_excess)
+        mixed = fitting.sum_of_random_heads(basis.features, self.matrix + excess) if basis is not None else []
         if basis is None or not mixed:
             raise NotFound(f"sums of {fitting.RANDOM_HEADS} random heads that each take one key per query")
         heads = []
@@ -204,24 +183,18 @@ class HeadSearch:
         return codes.numerical_rank(codes.centred_factors(scores)[1])
 
     def _narrow_searches(self) -> Iterator[Callable[[], list[ScoredHead]]]:
-        (head,), width = self.target.heads, self.target.head_width or 1
+        (head,), width, tokens = self.target.heads, self.target.head_width or 1, self.target.tokens
         rank = f"the row-centred scores have rank {self.rank()}; the head's width allows {width}: "
         yield lambda: [replace(self._find_head(head, 1.0), remark=f"{rank}reduced to it by truncated SVD")]
-        if head.target_keys is not None and (
-            pair := fitting.separated_keys(head.target_keys, self.target.tokens, width)
+        if (
+            head.target_keys is None
+            or (pair := fitting.separated_keys(head.target_keys, tokens, width)) is None
         ):
-            remark = f"{rank}keys lie apart, on axes or on a circle, and each query points at its own"
-            yield partial(self._head_of_pair, pair, True, remark)
-        if self.matrix.size * width <= fitting.MAX_NARROW_ENTRIES:
-            for pair in fitting.narrow_projections(head.weights, width, self.max_error / (4 * self.norm)):
-                yield partial(self._head_of_pair, pair, False, f"{rank}found by search")
-
-    def _head_of_pair(self, pair: tuple[Array, Array], scaled: bool, remark: str) -> list[ScoredHead]:
-        """A head with these queries and keys, over one-hot codes."""
-        query, key = pair
-        W_q = np.zeros((query.shape[1], self.target.tokens))
-        W_q[:, self.target.query_positions] = query.T
-        return [self._scored(self.target.heads[0], (W_q, key.T), scaled, remark)]
+            return
+        W_q = np.zeros((width, tokens))
+        W_q[:, self.target.query_positions] = pair[0].T
+        remark = f"{rank}keys lie apart, on axes or on a circle, and each query points at its own"
+        yield lambda: [replace(self.score(head, W_q, pair[1].T), remark=remark)]
 
     # --- the own content, which zero padding takes away -----------------------------------------
 
