@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from headwork.cli.app import command, group
 from headwork.cli.output import Output, check_out, names
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from headwork.training import Result
@@ -127,7 +127,7 @@ def train(
     if not task:
         raise InputError("train: what? headwork train vision, or headwork train text.")
     if task not in ("vision", "text"):
-        raise unknown("task (train what?)", task, ["vision", "text"])
+        raise unknown_name("task (train what?)", task, ["vision", "text"])
     for option, given in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
         if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
@@ -222,7 +222,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run again, class by class."""
     if part not in ("", "validation", "test"):
-        raise unknown("--part", part, ["validation", "test"])
+        raise unknown_name("--part", part, ["validation", "test"])
     from headwork.inspection.run_report import class_table, evaluate_run
 
     evaluation, info, label = evaluate_run(run, part=part, data=data, columns=names(columns))
@@ -268,7 +268,7 @@ def export(
     What was written is read back and compared with the original.
     """
     if to not in ("onnx", "pretrained"):
-        raise unknown("--to", to, ["onnx", "pretrained"])
+        raise unknown_name("--to", to, ["onnx", "pretrained"])
     from headwork.training.export import export_run
     from headwork.training.run_folders import RESULT, check_run_folder
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.inspection.operations import storage
 from headwork.inspection.scores import Layout
 from headwork.inspection.watching import COMPILED, OUTSIDE, AttentionWatcher, DetectedAttention
@@ -112,7 +112,7 @@ def attention_of(
     """
     for name in keep:
         if name not in KEPT:
-            raise unknown("tensor to keep", name, KEPT)
+            raise unknown_name("tensor to keep", name, KEPT)
     collector = Collector([paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients)
     output = run_watched(module, inputs, kwargs, collector)
     collector.check()
@@ -194,7 +194,7 @@ class Collector:
             )
         for wanted in self.paths or ():
             if not any(lies_in(path, wanted) for path in self.calls):
-                raise unknown("path of an attention", wanted, self.calls or ["none"])
+                raise unknown_name("path of an attention", wanted, self.calls or ["none"])
 
 
 def _copy(record: AttentionRecord) -> None:

@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from headwork.checkpoint_files import CONFIG, TOKENIZER, is_foreign
+from headwork.checkpoint_files import CONFIG, TOKENIZER, is_transformers_folder
 from headwork.data import read_image
 from headwork.data.datasets import normalise
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.files import parse_json, read_bytes
 from headwork.inspection.subjects import SPECIAL, Array, OwnModel, Subject, image_subject, text_subject
 from headwork.loading import read_saved
@@ -114,7 +114,7 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
         model = OwnModel(run_folders.saved_model(path), torch=torch)
         return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
-    if with_torch and is_foreign(path) and (kind := library_class(folder_settings(path))):
+    if with_torch and is_transformers_folder(path) and (kind := library_class(folder_settings(path))):
         from headwork.inspection.libraries import transformers_source
 
         return transformers_source(path, kind)
@@ -123,7 +123,7 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
     channels = getattr(config, "channels", 0)
     mean = std = MOMENTS[:channels]
-    if is_foreign(path):
+    if is_transformers_folder(path):
         labels = folder_settings(path).get("id2label")
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
@@ -241,4 +241,4 @@ def find_target(subject: Subject, target: str | int | None) -> int | None:
         return subject.classes.index(str(target))
     if isinstance(target, int) and 0 <= target < len(subject.classes):
         return target
-    raise unknown("target", target, subject.classes[:50])
+    raise unknown_name("target", target, subject.classes[:50])

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
-from headwork.errors import InputError, cut, unknown
+from headwork.errors import InputError, truncate, unknown_name
 from headwork.inspection.folder_subjects import Source, folder_settings, image_moments
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
@@ -35,7 +35,7 @@ def transformers_source(path: Path, kind: str) -> Source:
             )
         except Exception as error:  # the library raises nearly anything
             raise InputError(
-                f"{path}: the transformers library cannot read it: {cut(str(error), 300)}"
+                f"{path}: the transformers library cannot read it: {truncate(str(error), 300)}"
             ) from None
     if not kind.endswith("ImageClassification"):
         return Source(path, module=model.eval())
@@ -70,7 +70,7 @@ def timm_source(path: Path) -> Source:
     settings = folder_settings(path)
     name, stated = str(settings.get("architecture")), settings.get("pretrained_cfg")
     if not timm.is_model(name) or not isinstance(stated, dict):
-        raise unknown(f"architecture in {path}", name, timm.list_models())
+        raise unknown_name(f"architecture in {path}", name, timm.list_models())
     try:
         channels, side, _ = stated["input_size"]
         module = timm.create_model(name, pretrained=False, num_classes=int(stated["num_classes"]))
@@ -103,5 +103,5 @@ def _filled(
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
-        raise InputError(f"{path.name}: its parameters do not fit: {cut(str(error), 300)}") from None
+        raise InputError(f"{path.name}: its parameters do not fit: {truncate(str(error), 300)}") from None
     return Source(path, None, module.eval(), classes, mean, std, size=side)

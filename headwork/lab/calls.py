@@ -20,7 +20,7 @@ import numpy as np
 from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
-from headwork.errors import HeadworkError, InputError, TooLarge, unknown
+from headwork.errors import HeadworkError, InputError, TooLarge, unknown_name
 from headwork.lab import practising
 from headwork.lab import states as changes
 from headwork.lab.sentences import of_cell
@@ -28,9 +28,9 @@ from headwork.lab.states import MASKS, CellError, State, WorkedState, cell_index
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
-from headwork.numbers.typed import SymbolFound, entry_texts, nested_array, read_number
+from headwork.numbers.typed import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace
-from headwork.readings.models_by_hand import by_hand
+from headwork.readings.models_by_hand import model_as_mechanism
 from headwork.readings.showing import trace_data
 
 FIRST = "self-attention"  # the first screen: the four tokens
@@ -56,7 +56,7 @@ def answer(name: str, request: Any) -> dict[str, Any]:
     """
     try:
         if name not in CALLS:
-            raise unknown("call", name, CALLS)
+            raise unknown_name("call", name, CALLS)
         if not isinstance(request, dict) or not all(isinstance(key, str) for key in request):
             raise InputError("the request is not readable. Expected a JSON object.")
         return CALLS[name](**request)
@@ -104,7 +104,7 @@ def examples() -> dict[str, Any]:
 def mechanisms() -> dict[str, Any]:
     """Every mechanism by its group: what it is, its example as a state, and what that example shows."""
     about = {slug: mechanism.about for slug, mechanism in MECHANISMS.items()}
-    about |= {d.slug: by_hand(d, {})[0].about for d in DEFINITIONS.values()}
+    about |= {d.slug: model_as_mechanism(d, {})[0].about for d in DEFINITIONS.values()}
     listed = []
     for slug, example in examples().items():
         shown = {name: example[name] for name in ("group", "point", "look")}
@@ -115,7 +115,7 @@ def mechanisms() -> dict[str, Any]:
 def example_state(slug: str) -> State:
     """The example of a mechanism as a state."""
     if slug not in examples():
-        raise unknown("mechanism", slug, examples())
+        raise unknown_name("mechanism", slug, examples())
     own = ("inputs", "options", "exact", "random")
     return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in own}})
 
@@ -173,8 +173,8 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
     try:
         new = entry_texts(text)
-        nested_array([new] if isinstance(new, str) else new)
-    except SymbolFound:
+        tensor_from_lists([new] if isinstance(new, str) else new)
+    except SymbolInDecimals:
         pass
     except InputError as error:
         raise CellError(error, name) from None
@@ -250,7 +250,7 @@ def _moved_values(state: State, of: str, of_index: str) -> list[str]:
             raise CellError(f"{of} is not on a slider.", of)
         return list(control["stops"])
     if of not in state.inputs:
-        raise unknown("input to move", of, state.inputs)
+        raise unknown_name("input to move", of, state.inputs)
     now = _text_now(state, of, of_index)
     middle = read_number(now, exact=False)
     half = CHART_POINTS // 2

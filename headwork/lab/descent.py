@@ -5,10 +5,10 @@ from typing import Any
 
 from headwork.documents.formulas import plain_formula
 from headwork.documents.writing import number_text
-from headwork.errors import unknown
+from headwork.errors import unknown_name
 from headwork.lab.looking import Looked
 from headwork.lab.states import cell_index
-from headwork.numbers.arithmetic import Cell, Number, Operation, Tree, cells, evaluate, in_text
+from headwork.numbers.arithmetic import Cell, Expression, Number, Operation, evaluate, leaf_cells, to_text
 
 MAX_TERMS = 400  # of a sum, that are listed
 TOKEN_AXES = {"token": "", "patch": "", "query": "query ", "key": "key "}
@@ -24,7 +24,7 @@ def line(looked: Looked, path: str, index: str) -> dict[str, Any]:
         return {**name, "kind": "parameter", "value": _text(own[path][at]), "lines": [], "terms": []}
     last = looked.traced(len(looked.changed_steps))
     if path not in {**last.inputs, **last.steps}:
-        raise unknown("step", path, [*last.inputs, *last.steps])
+        raise unknown_name("step", path, [*last.inputs, *last.steps])
     at = cell_index(index, last[path].raw.shape, path)
     value = float(last[path].raw.array[at])
     if path in last.inputs:
@@ -52,17 +52,17 @@ def line(looked: Looked, path: str, index: str) -> dict[str, Any]:
         "left": value,
         "check": f"Worked out again from these numbers: {right:.7g}. Here: {value:.7g}.",
         "lines": [
-            f"{symbol} = {in_text(tree, leaf)}",
-            f"{symbol} = {in_text(tree, lambda one: _text(one.value))}",
+            f"{symbol} = {to_text(tree, leaf)}",
+            f"{symbol} = {to_text(tree, lambda one: _text(one.value))}",
         ],
         "more": max(0, len(terms) - MAX_TERMS),
         "follow": [onto.label, ",".join(map(str, onto.index))] if onto else None,
         "terms": [
             {
-                "text": in_text(term, leaf),
+                "text": to_text(term, leaf),
                 "value": _text(evaluate(term)),
                 "share": round(abs(evaluate(term)) / largest, 3),
-                "cells": [_cell(looked, one, own) for one in dict.fromkeys(cells(term))][:MAX_TERMS],
+                "cells": [_cell(looked, one, own) for one in dict.fromkeys(leaf_cells(term))][:MAX_TERMS],
             }
             for term in order
         ],
@@ -73,7 +73,7 @@ def _text(value: Any) -> str:
     return number_text(float(value), 4)
 
 
-def _terms(tree: Tree) -> Iterator[Tree]:
+def _terms(tree: Expression) -> Iterator[Expression]:
     """The parts of a sum, those of sums in it too."""
     if isinstance(tree, Operation) and tree.kind == "sum":
         for part in tree.parts:
@@ -85,9 +85,9 @@ def _terms(tree: Tree) -> Iterator[Tree]:
         yield tree
 
 
-def _onward(term: Tree) -> list[Cell]:
+def _onward(term: Expression) -> list[Cell]:
     """Its cells, those first that are nearer to the input: of weights and a value the value."""
-    found = list(cells(term))
+    found = list(leaf_cells(term))
     return found[::-1] if isinstance(term, Operation) and term.kind == "product" else found
 
 

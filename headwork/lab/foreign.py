@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import MANIFEST, PARAMETERS
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.files import cache_folder
 from headwork.inspection.folder_subjects import (
     MOMENTS,
@@ -129,7 +129,7 @@ def open_foreign(name: str) -> Source:
     """A model of the list, opened."""
     listed = foreign_models()
     if name not in listed:
-        raise unknown("model", name, listed)
+        raise unknown_name("model", name, listed)
     one = listed[name]
     if one.missing:
         raise InputError(f"{one.title}: {one.missing}.")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.inspection.folder_subjects import Source, text_of
 from headwork.inspection.subjects import WEIGHTS, Layer, OwnModel, Subject
 from headwork.inspection.tracing import trace
@@ -68,7 +68,7 @@ def read_changes(text: str, blocks: int, heads: int) -> tuple[HeadChange, ...]:
         if not match:
             raise InputError(f"change '{part[:40]}' is not readable. Expected such as 3.2 off")
         if match[3] not in KINDS:
-            raise unknown("change of a head", match[3], KINDS)
+            raise unknown_name("change of a head", match[3], KINDS)
         block, head = int(match[1]), int(match[2])
         if block >= blocks or head >= heads:
             raise InputError(

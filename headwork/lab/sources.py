@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.inspection.folder_subjects import PREPROCESSOR, Source, open_source
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN
@@ -54,7 +54,7 @@ def find_source(name: str) -> Source:
         return _run(name.removeprefix(RUN), (RUNS / name.removeprefix(RUN) / RESULT).stat().st_mtime_ns)
     if name.startswith("own "):
         raise InputError("This model is no longer open. Choose its files again.")
-    raise unknown("model", name, PACKAGED_NAMES)
+    raise unknown_name("model", name, PACKAGED_NAMES)
 
 
 def open_files(files: Mapping[str, str], others: list[str]) -> str:
@@ -71,7 +71,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
         )
     for name in files:
         if name not in KNOWN_FILES:
-            raise unknown("file of a model", name, sorted(KNOWN_FILES))
+            raise unknown_name("file of a model", name, sorted(KNOWN_FILES))
     contents = {name: decoded(text, name, MAX_MODEL) for name, text in files.items()}
     if sum(map(len, contents.values())) > MAX_MODEL:
         raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")
