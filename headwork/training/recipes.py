@@ -5,8 +5,6 @@ One recipe serves every number of epochs: only ``epochs``, and with it the lengt
 """
 
 import json
-import math
-import operator
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
@@ -16,37 +14,13 @@ from headwork.documents import Code, Document
 from headwork.errors import InputError, unknown_name
 from headwork.files import parse_json
 from headwork.mechanisms import configs
-from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig, current_names
+from headwork.mechanisms.configs import VisionTransformerConfig, bounded, current_names, known_fields
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
 from headwork.mechanisms.images import CELL_KINDS
-from headwork.numbers.options import literal_choices, read_option
+from headwork.numbers.options import read_option
 
 FORMAT = "headwork run 1"
-COMPARISONS = {"at least": operator.ge, "above": operator.gt, "below": operator.lt, "at most": operator.le}
-MAX_COUNT = 2**31
 ImageModel = VisionTransformerConfig | configs.ConvolutionalConfig | configs.RecurrentConfig
-
-
-def bounded(default: float, **bounds: float) -> Any:
-    """A field with its bounds, such as ``at_least=1, below=9``; a whole number where its type is int."""
-    return field(default=default, metadata={word.replace("_", " "): bound for word, bound in bounds.items()})
-
-
-def check_fields(config: Any, where: str) -> None:
-    """Refuse a field that is not of its type, not one of its choices, or not within its bounds."""
-    hints = get_type_hints(type(config))
-    for entry in fields(config):
-        value, hint, name = getattr(config, entry.name), hints[entry.name], f"{where}: {entry.name}"
-        if hint in (int, float):
-            is_number = isinstance(value, (int, hint)) and not isinstance(value, bool) and value < math.inf
-            if not is_number or not all(COMPARISONS[word](value, b) for word, b in entry.metadata.items()):
-                kind = "a whole number" if hint is int else "a number"
-                bounds = ", ".join(f"{word} {bound}" for word, bound in entry.metadata.items())
-                raise InputError(f"{name} is {value!r}. Give {kind}, {bounds}.")
-        elif hint in WORDS and not isinstance(value, hint):
-            raise InputError(f"{name} is {value!r}. Expected {WORDS[hint]}.")
-        elif (choices := literal_choices(hint)) and value not in choices:
-            raise unknown_name(name, value, choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +32,7 @@ class Augmentation:
     erase: float = bounded(0.2, at_least=0, at_most=1)
 
     def __post_init__(self) -> None:
-        check_fields(self, "augmentation")
+        configs.check_fields(self, "augmentation")
 
     @property
     def active(self) -> bool:
@@ -74,8 +48,6 @@ NOT_SETTABLE = {
 }
 # What a pretrained encoder leaves open.
 SETTABLE_WITH_ENCODER = {"model.dropout", "model.pooling", "model.backend"}
-
-WORDS: dict[Any, str] = {str: "text", bool: "true or false", Augmentation: "flip, shift and erase"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,24 +67,24 @@ class RunConfig(metaclass=configs.ConfigMeta):
     task: ClassVar[str]
 
     data: str
-    epochs: int = bounded(10, at_least=1, below=MAX_COUNT)
-    batch_size: int = bounded(128, at_least=1, below=MAX_COUNT)
+    epochs: int = 10
+    batch_size: int = 128
     learning_rate: float = bounded(2e-3, above=0)
     optimiser: Literal["adamw", "muon"] = "adamw"
     weight_decay: float = bounded(0.05, at_least=0)
-    warm_up: float = bounded(0.1, at_least=0, below=1)
-    label_smoothing: float = bounded(0.1, at_least=0, below=1)
+    warm_up: float = 0.1
+    label_smoothing: float = 0.1
     max_grad_norm: float = bounded(1.0, above=0)
-    validation: float = bounded(0.1, at_least=0, below=1)
+    validation: float = 0.1
     seed: int = bounded(0, at_least=0)
     precision: Literal["float32", "float64"] = "float32"
     compiled: bool = False
     threads: int = bounded(0, at_least=0, below=1025)
-    save_every: int = bounded(200, at_least=1, below=MAX_COUNT)
-    keep_checkpoints: int = bounded(3, at_least=1, below=MAX_COUNT)
+    save_every: int = 200
+    keep_checkpoints: int = 3
 
     def __post_init__(self) -> None:
-        check_fields(self, "run")
+        configs.check_fields(self, "run")
         model = getattr(self, "model", None)
         of_blocks = getattr(model, "encoder", "transformer") == "transformer"
         if self.optimiser == "muon" and not (isinstance(model, configs.TransformerConfig) and of_blocks):
@@ -153,9 +125,9 @@ class TextRun(RunConfig):
     OLD_NAMES: ClassVar[dict[str, str]] = {"longest": "max_length"}
     task: ClassVar[str] = "text"
 
-    model: TextClassifierConfig = field(default_factory=TextClassifierConfig)
+    model: configs.TextClassifierConfig = field(default_factory=configs.TextClassifierConfig)
     encoder: str = ""
-    max_length: int = bounded(256, at_least=1, below=MAX_COUNT)
+    max_length: int = 256
     columns: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -327,15 +299,10 @@ def read_run(text: str | bytes, where: str) -> RunConfig:
 def _build_config(kind: type, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise InputError(f"{where} is {data!r}. Expected its fields by name.")
-    known = [entry.name for entry in fields(kind)]
     try:
-        data = current_names(kind, data)
-        for name in data:
-            if name not in known:
-                raise unknown_name("field", name, known)
-        return kind(**data)
+        return kind(**known_fields(kind, data))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except TypeError:
-        missing = ", ".join(name for name in known if name not in data)
+        missing = ", ".join(entry.name for entry in fields(kind) if entry.name not in data)
         raise InputError(f"{where}: a field is missing (of {missing}).") from None
