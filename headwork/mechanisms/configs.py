@@ -73,7 +73,7 @@ def check_fields(config: Any, where: str) -> None:
             is_number = isinstance(value, (int, hint)) and not isinstance(value, bool) and value < math.inf
             if not is_number or not all(COMPARISONS[word](value, bound) for word, bound in bounds.items()):
                 kind = "a whole number" if hint is int else "a number"
-                limits = ", ".join(f"{word} {bound:,}" for word, bound in bounds.items())
+                limits = " and ".join(f"{word} {bound:,}" for word, bound in bounds.items())
                 raise InputError(f"{name} is {value!r}. Give {kind}, {limits}.")
         elif isinstance(hint, type) and not isinstance(value, hint):
             words = {str: "text", bool: "true or false"}

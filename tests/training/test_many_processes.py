@@ -70,7 +70,7 @@ def test_stopped_under_torchrun_the_first_alone_says_how_to_go_on(rank, small, t
         def wait(self):
             pass
 
-    monkeypatch.setattr(runs, "group", lambda: nullcontext(One(rank, 2)))
+    monkeypatch.setattr(runs, "process_group", lambda: nullcontext(One(rank, 2)))
     monkeypatch.setattr(loop.Trainer, "step", lambda *_: signal.raise_signal(signal.SIGTERM) or (0.0, 0.0))
     folder = tmp_path / "run"
     with pytest.raises(training.InterruptedRunError) as told:
