@@ -78,10 +78,10 @@ def show(
 ) -> None:
     """Show what a set holds: classes, lengths, samples.
 
-    With --out FILE.png or FILE.svg, a picture of its training examples.
+    With --out FILE.png or FILE.svg, a picture of its training images.
     """
     from headwork.data import load
-    from headwork.data.summaries import data_document, data_figure
+    from headwork.data.summaries import contact_sheet, data_document
     from headwork.documents import save_plot
 
     path = output.path
@@ -90,7 +90,7 @@ def show(
         raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
     data = load(name, from_folder=from_, seed=seed, columns=names(columns) if columns else None, size=size)
     if path is not None and picture:
-        print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
+        print(f"wrote {save_plot(contact_sheet(data, samples, seed), path)}", file=sys.stderr)
         return
     output.show(data_document(data, samples, seed))
 

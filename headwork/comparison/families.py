@@ -41,18 +41,12 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Family:
-    """A family: its short name, its description, its kind, and its line in a plot."""
+    """A family: its short name, its description, its kind, and the style of its line in a plot."""
 
     name: str
     description: str
     kind: Kind
-    color: str
-    marker: str
-    linestyle: str
-
-    @property
-    def style(self) -> dict[str, Any]:
-        return {"color": self.color, "marker": self.marker, "linestyle": self.linestyle}
+    style: dict[str, Any]
 
     @property
     def cell(self) -> CellKind:
@@ -68,16 +62,20 @@ class Family:
         return "linear" if self.name == "linear" else "softmax"
 
 
+def _line(color: str, marker: str, linestyle: str) -> dict[str, Any]:
+    return {"color": color, "marker": marker, "linestyle": linestyle}
+
+
 # Colours that colour-blind people can tell apart (Okabe and Ito 2008), each with its own marker and line.
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("cnn", "convolution", "convolution", "#D55E00", "s", "-"),
-        Family("rnn", "plain recurrence", "recurrence", "#000000", "v", ":"),
-        Family("lstm", "LSTM", "recurrence", "#0072B2", "o", "--"),
-        Family("gru", "GRU", "recurrence", "#56B4E9", "D", "-."),
-        Family("transformer", "attention", "attention", "#009E73", "^", "-"),
-        Family("linear", "linear attention", "attention", "#CC79A7", "P", "--"),
+        Family("cnn", "convolution", "convolution", _line("#D55E00", "s", "-")),
+        Family("rnn", "plain recurrence", "recurrence", _line("#000000", "v", ":")),
+        Family("lstm", "LSTM", "recurrence", _line("#0072B2", "o", "--")),
+        Family("gru", "GRU", "recurrence", _line("#56B4E9", "D", "-.")),
+        Family("transformer", "attention", "attention", _line("#009E73", "^", "-")),
+        Family("linear", "linear attention", "attention", _line("#CC79A7", "P", "--")),
     )
 }
 

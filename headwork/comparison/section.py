@@ -144,11 +144,9 @@ def dodge_factor(index: int, count: int) -> float:
 
 def add_legend(figure: Any, columns: int = 3, *, wide: bool = False) -> None:
     """A legend below the panel, or beside a wide one."""
-    style = {"fontsize": 10, "frameon": False, "handlelength": 2.8, "columnspacing": 1.2}
-    if wide:
-        figure.legend(loc="outside right center", **style)
-    else:
-        figure.legend(loc="outside lower center", ncols=columns, **style)
+    location = "outside right center" if wide else "outside lower center"
+    layout = {"frameon": False, "handlelength": 2.8, "columnspacing": 1.2}
+    figure.legend(loc=location, ncols=1 if wide else columns, fontsize=10, **layout)
 
 
 def size_plot(

@@ -99,13 +99,8 @@ def fit_power_law(sizes: Sequence[float], values: Sequence[float]) -> PowerLaw:
     >>> print(fit_power_law([1, 2, 4], [3, 12, 48]))
     2.00 ± 0.00
     """
-    x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(values, float))
-    centred = x - x.mean()
-    spread = float(centred @ centred)
-    slope = float(centred @ y) / spread
-    residuals = y - y.mean() - slope * centred
-    error = math.sqrt(float(residuals @ residuals) / max(1, len(x) - 2) / spread)
-    return PowerLaw(slope, error, float(min(sizes)), float(max(sizes)))
+    (slope, _), covariance = np.polyfit(np.log(sizes), np.log(values), 1, cov=True)
+    return PowerLaw(float(slope), float(np.sqrt(covariance[0, 0])), float(min(sizes)), float(max(sizes)))
 
 
 def crossing_size(sizes: Sequence[float], rising: Sequence[float], other: Sequence[float]) -> float:

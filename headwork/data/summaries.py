@@ -10,6 +10,7 @@ from headwork.data.datasets import Images, Texts
 from headwork.data.fetching import cache_folder, cached
 from headwork.data.splits import permutation
 from headwork.documents import Document, Figure, Table, new_plot
+from headwork.errors import InputError
 
 MAX_CLASSES = 20  # of a sheet and of the samples; the counts have them all
 LONGEST_SAMPLE = 160  # characters
@@ -53,22 +54,20 @@ def summary(data: Images | Texts) -> Table:
 
 
 def data_document(data: Images | Texts, per_class: int, seed: int) -> Document:
-    """What a set holds: counts, of texts their lengths and samples, and a picture of training examples."""
-    tables = [summary(data)]
+    """What a set holds: counts, of texts their lengths and samples, of images a picture of some."""
+    blocks: list[Any] = [summary(data)]
     if isinstance(data, Texts):
-        tables += [length_table(data), sample_table(data, per_class, seed)]
-    picture = Figure(data_figure(data, per_class, seed), f"{data.name}: training examples by class")
-    return Document(data.name, (*tables, picture), data=lambda: [table.as_data() for table in tables])
-
-
-def word_counts(texts: Texts) -> NDArray[np.int64]:
-    """The number of words of each training text, separated by white space."""
-    return np.array([len(text.split()) for text in texts.train.texts], np.int64)
+        blocks += [length_table(data), sample_table(data, per_class, seed)]
+    tables = list(blocks)
+    if isinstance(data, Images):
+        picture = contact_sheet(data, per_class, seed)
+        blocks.append(Figure(picture, f"{data.name}: training examples by class"))
+    return Document(data.name, tuple(blocks), data=lambda: [table.as_data() for table in tables])
 
 
 def length_table(data: Texts) -> Table:
     """A histogram of the lengths of the training texts."""
-    lengths = word_counts(data)
+    lengths = np.array([len(text.split()) for text in data.train.texts], np.int64)
     # The few longest texts would press all others into one bar.
     most = int(np.percentile(lengths, 99))
     edges = np.unique(np.linspace(0, most + 1, BARS + 1).astype(int))
@@ -96,12 +95,10 @@ def sample_table(data: Texts, per_class: int, seed: int) -> Table:
     return Table("Samples", ("class", "words", "text"), rows)
 
 
-def data_figure(data: Images | Texts, per_class: int, seed: int) -> Any:
-    """Training images by class, or a histogram of the lengths of the training texts by class."""
-    return _contact_sheet(data, per_class, seed) if isinstance(data, Images) else _length_histogram(data)
-
-
-def _contact_sheet(data: Images, per_class: int, seed: int) -> Any:
+def contact_sheet(data: Images | Texts, per_class: int, seed: int) -> Any:
+    """A picture of training images by class."""
+    if not isinstance(data, Images):
+        raise InputError(f"{data.name} holds texts; a picture is of images. Show it as html or markdown.")
     classes, (height, width), gap = data.classes[:MAX_CLASSES], data.size, 1
     tall, wide = height + gap, width + gap
     canvas = np.full((len(classes) * tall - gap, per_class * wide - gap, data.channels), 255, np.uint8)
@@ -112,28 +109,13 @@ def _contact_sheet(data: Images, per_class: int, seed: int) -> Any:
     figure, axes = new_plot(1.6 + 0.55 * per_class * width / height, 0.5 + 0.55 * len(classes))
     pixels = canvas[..., 0] if data.channels == 1 else canvas
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-    axes.set_yticks(
-        [row * tall + height / 2 for row in range(len(classes))], [plot_label(name) for name in classes]
-    )
+    middles = [row * tall + height / 2 for row in range(len(classes))]
+    axes.set_yticks(middles, [plot_label(name) for name in classes])
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     left_out = len(data.classes) - len(classes)
     axes.set_title(f"{data.name}: training images" + (f" ({left_out} more classes)" if left_out else ""))
-    return figure
-
-
-def _length_histogram(data: Texts) -> Any:
-    lengths = word_counts(data)
-    most = int(np.percentile(lengths, 99)) + 1
-    step = max(1, most // 40)  # whole numbers of words in each bar, or the bars would differ
-    edges = [edge - 0.5 for edge in range(0, most + step + 1, step)]
-    figure, axes = new_plot(6, 3.5)
-    for label, name in enumerate(data.classes[:10]):
-        of_class = np.minimum(lengths[data.train.labels == label], most)
-        axes.hist(of_class, bins=edges, histtype="step", label=plot_label(name))
-    axes.set(xlabel="words (the longest 1% in the last bar)", ylabel="training texts", title=data.name)
-    axes.legend()
     return figure
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,11 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import read_image
 from headwork.data.loading import load_images, load_texts
 from headwork.data.tokens import parse_tokenizer
-from headwork.errors import InputError, unknown_name
+from headwork.errors import InputError
 from headwork.files import parse_json, read_bytes, refuse_links, unused_path
 from headwork.loading import LoadedModel, SavedModel, read_saved
 from headwork.loading.model import check_parameters
+from headwork.mechanisms.configs import known_fields
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
 from headwork.training import checkpoints, schemas
@@ -64,13 +65,12 @@ class DataInfo:
     def read(cls, data: Any, where: str | Path) -> DataInfo:
         """The content of a data.json."""
         check_schema(data, schemas.DATA, where)
-        known = [entry.name for entry in fields(cls)]
-        for name in data:
-            if name not in known:
-                raise unknown_name(f"field of {where}", name, known)
-        given: Any = {name: part for name, part in data.items() if part is not None}
-        lists = {name: tuple(part) for name, part in given.items() if isinstance(part, list)}
-        info = cls(**{**given, **lists})
+        given: Any = {
+            name: tuple(part) if isinstance(part, list) else part
+            for name, part in known_fields(cls, data, f"field of {where}").items()
+            if part is not None
+        }
+        info = cls(**given)
         if not info.channels == len(info.mean) == len(info.std):
             raise InputError(f"{where}: channels, mean and std do not belong together.")
         return info
