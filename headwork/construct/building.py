@@ -261,23 +261,23 @@ class HeadBuilder(HeadSearch):
         """The worst move of one key, and its measured effect through our attention."""
         tokens = result.input(result.worst_input)
         projected = [result.project(tokens, head) for head in range(result.heads)]
-        logits, lengths, prefers_merged = [], [], []
+        logits, lengths, spreads = [], [], []
         for (query, key, _), W_q, W_v in zip(projected, result.W_q, result.W_v, strict=True):
             logits.append(result.beta * (query.array @ key.array.T))
             reads = self.norm * np.linalg.norm(W_q[:, : self.width])  # content as long as it can be
             lengths.append(np.linalg.norm(query.array, axis=1) + reads)
             values = np.linalg.norm(self.codes @ W_v[:, self.width :].T, axis=1).max(initial=0)
-            prefers_merged.append(self.norm if W_v[:, : self.width].any() else float(values))
+            spreads.append(self.norm if W_v[:, : self.width].any() else float(values))
         factors = [abs(float(W_o[0, 0])) for W_o in result.W_o]
-        scales = [2 * spread * factor for spread, factor in zip(prefers_merged, factors, strict=True)]
+        scales = [2 * spread * factor for spread, factor in zip(spreads, factors, strict=True)]
         move = certificate.worst_key_shift(logits, lengths, scales, result.beta, delta)
         query, key, _ = projected[move.head]
         query = query[move.query : move.query + 1]
         length = np.linalg.norm(query.array)
         if length == 0:
             return move
-        values = np.full((self.target.tokens, 1), -prefers_merged[move.head])
-        values[move.key] = prefers_merged[move.head]
+        values = np.full((self.target.tokens, 1), -spreads[move.head])
+        values[move.key] = spreads[move.head]
         before = attention(query, key, HandTensor(values), beta=result.beta).array
         changes = []
         for sign in (1, -1):
