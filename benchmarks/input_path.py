@@ -16,7 +16,7 @@ import torch
 
 from headwork import training
 from headwork.data import CATALOG
-from headwork.data.fetching import cached, to_stderr
+from headwork.data.fetching import cached_variant, to_stderr
 from headwork.documents import Table
 from headwork.files import write_atomic
 from headwork.training.distributed import ProcessGroup
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     steps = parser.parse_args().steps
     runs = {"vision, digits": training.vision("digits"), "vision, fashion-mnist": training.vision()}
-    if cached(CATALOG["rotten-tomatoes"]):
+    if cached_variant(CATALOG["rotten-tomatoes"]):
         runs["text, rotten-tomatoes"] = training.text("rotten-tomatoes")
     rows = []
     for name, run in runs.items():

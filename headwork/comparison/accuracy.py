@@ -35,16 +35,16 @@ class Accuracy:
     def __str__(self) -> str:
         return f"{self.value:.1%} ± {100 * self.margin:.1f}"
 
-    def differs(self, other: "Accuracy") -> bool:
+    def differs_from(self, other: "Accuracy") -> bool:
         """Whether the difference is larger than both margins allow.
 
-        >>> mean_accuracy([0.5], 100).differs(mean_accuracy([0.55], 100))
+        >>> mean_accuracy([0.5], 100).differs_from(mean_accuracy([0.55], 100))
         False
         """
         return abs(self.value - other.value) > MARGINS_APART * math.hypot(self.margin, other.margin)
 
     def is_above(self, other: "Accuracy") -> bool:
-        return self.differs(other) and self.value > other.value
+        return self.differs_from(other) and self.value > other.value
 
 
 BySize = Mapping[int, Mapping[str, Accuracy]]  # at a size, of a family
@@ -112,7 +112,7 @@ def changes_sentence(before: Mapping[str, Accuracy], after: Mapping[str, Accurac
     for name, accuracy in before.items():
         gain = after[name].value - accuracy.value
         change = f"accuracy {'rises' if gain > 0 else 'drops'}"
-        change = change if accuracy.differs(after[name]) else "there is no measurable change"
+        change = change if accuracy.differs_from(after[name]) else "there is no measurable change"
         changes[name] = (change, f"{100 * gain:+.1f} points")
     return clauses(changes)
 

@@ -62,7 +62,7 @@ def image_times(families: Sequence[str], full: bool) -> dict[str, Any]:
     images = torch.randn(BATCH_SIZE, 1, side, side, generator=generator_from("timed images"))
     labels = torch.randint(0, inductive_bias.CLASSES, (BATCH_SIZE,), generator=generator_from("timed labels"))
     models = {name: inductive_bias.image_model(FAMILIES[name], TASKS[full]) for name in families}
-    return _times(models, ((images,), labels), 20)
+    return _time_all(models, ((images,), labels), 20)
 
 
 def text_times(families: Sequence[str]) -> dict[str, Any]:
@@ -70,10 +70,10 @@ def text_times(families: Sequence[str]) -> dict[str, Any]:
     tokens = torch.randint(2, VOCABULARY, (BATCH_SIZE, MAX_LENGTH), generator=generator_from("timed tokens"))
     labels = torch.randint(0, 2, (BATCH_SIZE,), generator=generator_from("timed labels"))
     models = {name: text_model(FAMILIES[name]) for name in families}
-    return _times(models, ((tokens, torch.ones_like(tokens)), labels), 5)
+    return _time_all(models, ((tokens, torch.ones_like(tokens)), labels), 5)
 
 
-def _times(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[str, Any]:
+def _time_all(models: Mapping[str, Model], batch: Batch, rounds: int) -> dict[str, Any]:
     functions: dict[tuple[str, str], Any] = {}
     for name, model in models.items():
         optimiser = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)

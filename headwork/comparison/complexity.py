@@ -34,14 +34,14 @@ WIDTH, TOKENS = 64, 1024  # fixed while the other grows
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 # The quadratic growth is visible by 8192. Beyond it an LSTM's gates no longer fit what the allocator reuses,
 # and the time would be that of page faults.
-SHORTER_FAMILIES, SHORTER = ("transformer", "rnn", "lstm", "gru"), 8192
+CAPPED_FAMILIES, MAX_CAPPED_LENGTH = ("transformer", "rnn", "lstm", "gru"), 8192
 WIDTHS = (32, 64, 128, 256, 512)
 FIT_SIZES = 4  # the largest sizes, where constant costs no longer matter
 MEMORY_LENGTHS = (256, 512, 1024, 2048)
 CROSSING_WIDTHS, CROSSING_LENGTHS = (64, 128, 256), (16, 32, 64, 128, 256, 512, 1024, 2048)
 ROUNDS, MAX_ROUNDS, TARGET_ERROR = 4, 24, 0.02
 MAX_SECONDS = 20  # after which no more rounds are added: on a busy machine they hardly help
-SAME_EXPONENT = 0.15  # exponents that differ by less count as equal
+EXPONENT_TOLERANCE = 0.15  # exponents that differ by less count as equal
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -67,9 +67,9 @@ def times_by_n(
     functions: dict[str, dict[int, Callable[[], object]]] = {}
     for name in families:
         layer = Layer(FAMILIES[name], WIDTH).eval()
-        longest = SHORTER if name in SHORTER_FAMILIES else max(lengths)
+        longest = MAX_CAPPED_LENGTH if name in CAPPED_FAMILIES else max(lengths)
         functions[name] = {n: layer.forward_pass(n) for n in lengths if n <= longest}
-    return _times(functions, max_rounds)
+    return _time_all(functions, max_rounds)
 
 
 def times_by_d(families: Sequence[str]) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def times_by_d(families: Sequence[str]) -> dict[str, Any]:
     functions = {
         name: {d: Layer(FAMILIES[name], d).eval().forward_pass(TOKENS) for d in WIDTHS} for name in families
     }
-    return _times(functions, MAX_ROUNDS // 3)
+    return _time_all(functions, MAX_ROUNDS // 3)
 
 
-def _times(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_rounds: int) -> dict[str, Any]:
+def _time_all(functions: Mapping[str, Mapping[int, Callable[[], object]]], max_rounds: int) -> dict[str, Any]:
     """Rounds for all families, then more for those whose exponent is still uncertain, up to a limit."""
     timer = InterleavedTimer(
         {(name, size): run for name, by_size in functions.items() for size, run in by_size.items()}
@@ -207,7 +207,7 @@ def _compare_growth(measured: Mapping[str, PowerLaw], counted: Mapping[str, floa
         growth = f"{'slower' if law.exponent < counted[name] else 'faster'} than the FLOPs"
         if not law.is_reliable:
             growth = "with no single exponent (the machine was busy, or other costs matter)"
-        elif abs(law.exponent - counted[name]) <= max(SAME_EXPONENT, 2 * law.error):
+        elif abs(law.exponent - counted[name]) <= max(EXPONENT_TOLERANCE, 2 * law.error):
             growth = "like the FLOPs"
         growths[name] = (growth, f"{law.exponent:.2f}; FLOPs {counted[name]:.2f}")
     return f"With {variable} the time grows {clauses(growths)}. The numbers are exponents of {variable}."
@@ -226,7 +226,7 @@ def growth_sentence(laws: Mapping[str, PowerLaw], quantity: str = "the time") ->
 def _degree(law: PowerLaw) -> int:
     """The whole number that the exponent is close to; 0 if there is none."""
     degree = round(law.exponent)
-    return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * SAME_EXPONENT else 0
+    return degree if law.is_reliable and abs(law.exponent - degree) <= 2 * EXPONENT_TOLERANCE else 0
 
 
 def _work_table(exponents: Mapping[str, Sequence[str]]) -> Table:
@@ -319,7 +319,7 @@ def memory_sentence(laws: Mapping[str, PowerLaw]) -> str:
     """How the memory of a training step grows, and whether the n x n weights of attention are part of it."""
     sentence = growth_sentence(laws, "the memory for the backward pass")
     plain = laws.get(PLAIN_ATTENTION)
-    if plain and plain.exponent > laws["transformer"].exponent + 2 * SAME_EXPONENT:
+    if plain and plain.exponent > laws["transformer"].exponent + 2 * EXPONENT_TOLERANCE:
         sentence += (
             " Quadratic memory is not inherent in attention: the fused kernel never stores the weights."
         )

@@ -32,7 +32,7 @@ from headwork.note import silent
 from headwork.numbers import OperationCount, ShapeTensor
 from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
-TOLERANCE = 0.05  # relative, of the number of parameters
+PARAMETER_TOLERANCE = 0.05  # relative, of the number of parameters
 HEADS = 4
 KERNEL, IMAGE_ROWS = 3, 16
 Kind = Literal["convolution", "recurrence", "attention"]
@@ -102,7 +102,7 @@ def build_with_parameters(build: Callable[[int], Module], target: int) -> Module
             return parameter_count(build(size))
 
     size = nearest_size(count, target)
-    if abs(count(size) - target) > TOLERANCE * target:
+    if abs(count(size) - target) > PARAMETER_TOLERANCE * target:
         raise InputError(
             f"compare: {count(size):,} parameters are the nearest to {target:,} that fit. Ask for more."
         )

@@ -53,7 +53,7 @@ def fingerprint(measurement: Measurement) -> str:
     return _digest({**config, "torch": torch.__version__, "cores": cores(), "format": FORMAT})
 
 
-def path_of(folder: Path, measurement: Measurement) -> Path:
+def result_path(folder: Path, measurement: Measurement) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "-", measurement.name.lower()).strip("-")
     return folder / FOLDER / f"{slug}.{fingerprint(measurement)[:10]}.json"
 
@@ -67,14 +67,14 @@ def save(folder: Path, measurement: Measurement, result: dict[str, Any]) -> None
     """Write a finished measurement."""
     config = {"name": measurement.name, "decided by": dict(measurement.config)}
     data = {**_header(measurement, result), **config, "result": result}
-    write_atomic(path_of(folder, measurement), json.dumps(data, indent=1) + "\n")
+    write_atomic(result_path(folder, measurement), json.dumps(data, indent=1) + "\n")
 
 
 def load(
     folder: Path, measurement: Measurement, log: Callable[[str], None] = to_stderr
 ) -> dict[str, Any] | None:
     """A saved result; None if there is none, or if its file is damaged, which is reported."""
-    path = path_of(folder, measurement)
+    path = result_path(folder, measurement)
     if not path.exists():
         return None
     try:

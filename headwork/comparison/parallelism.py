@@ -27,7 +27,7 @@ WIDTH = 32
 CHAIN_LENGTHS = (32, 48, 64)
 TOKENS, LENGTHS = 8192, (64, 256, 1024, 4096)
 THREADS_N, THREADS_D = 2048, 128  # of the layers on several threads
-UNCHANGED = 1.5  # ratios of times nearer to 1 than this count as unchanged
+UNCHANGED_RATIO = 1.5  # ratios of times nearer to 1 than this count as unchanged
 
 
 def plan(settings: Settings) -> list[Measurement]:
@@ -187,9 +187,9 @@ def _token_sentence(per_token: Mapping[str, float], per_flop: Mapping[str, float
     findings = {}
     for name, ratio in per_flop.items():
         text = "a token takes no longer"
-        if ratio > UNCHANGED:
+        if ratio > UNCHANGED_RATIO:
             text = "cores wait and each FLOP takes longer"
-        elif per_token[name] > UNCHANGED:
+        elif per_token[name] > UNCHANGED_RATIO:
             text = "a token takes longer only because it needs more FLOPs"
         ratios = f"{format_ratio(per_token[name])} per token, {format_ratio(ratio)} per FLOP"
         findings[name] = (text, ratios)

@@ -14,7 +14,7 @@ from headwork.errors import InputError
 from headwork.files import write_atomic
 
 PAGE, DATA = "comparison.html", "comparison.json"
-MODULES: dict[str, Any] = dict(
+SECTION_MODULES: dict[str, Any] = dict(
     zip(ROWS, (complexity, parallelism, long_range, inductive_bias, best_uses), strict=True)
 )
 
@@ -26,7 +26,7 @@ def compare(settings: Settings, folder: str | Path) -> "Comparison":
         raise InputError(
             f"--out {target} is a file. Name a folder: measurements and report are written into it."
         )
-    modules = [MODULES[row] for row in settings.rows]
+    modules = [SECTION_MODULES[row] for row in settings.rows]
     results = run_measurements([one for module in modules for one in module.plan(settings)], target)
     comparison = Comparison(settings, [module.report(settings, results) for module in modules], results)
     write_atomic(target / PAGE, comparison.to_html())

@@ -18,7 +18,7 @@ import torch
 
 Key = TypeVar("Key", bound=Hashable)
 SAMPLE_SECONDS = 0.002  # faster functions are repeated within one sample
-LARGEST_ERROR = 0.1  # an exponent with a larger standard error is not reported as one
+MAX_EXPONENT_ERROR = 0.1  # an exponent with a larger standard error is not reported as one
 
 
 def cores() -> int:
@@ -84,7 +84,7 @@ class PowerLaw:
 
     @property
     def is_reliable(self) -> bool:
-        return self.error <= LARGEST_ERROR
+        return self.error <= MAX_EXPONENT_ERROR
 
     def __str__(self) -> str:
         return f"{self.exponent:.2f} ± {self.error:.2f}"

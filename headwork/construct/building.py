@@ -72,7 +72,7 @@ def build(
     chosen = TARGETS[name](**details)
     try:
         if name == "matrix":
-            chosen = impossibility.weights_of_one_head(chosen, tolerance, norm)
+            chosen = impossibility.as_softmax_weights(chosen, tolerance, norm)
         plan = HeadBuilder(chosen, positions, norm, width, code_width, tolerance, heads)
         impossibility.check(plan, heads)
         return plan.construct(delta)

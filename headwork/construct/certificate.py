@@ -79,7 +79,7 @@ class ContentReadingHeads:
     subtracts_mean: bool  # whether one more head takes c k1 away
     value_rounding: float
 
-    def terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
+    def error_terms(self, norm: float, beta: float) -> tuple[Array, Array, Array]:
         """Per query: the weight of its own content, what is left over, and rounding."""
         weights, c, z = array_softmax(self.base.logits(beta)), self.base.head.coefficient, self.slope * norm
         mean = weights @ self.values
@@ -117,7 +117,7 @@ def bound(
     rounding = rounding + norm * scale * sums * UNIT_ROUNDOFF
     rest = np.zeros(len(E))
     for reader in readers:
-        weight, remainder, rounded = reader.terms(norm, beta)
+        weight, remainder, rounded = reader.error_terms(norm, beta)
         E[np.diag_indices(len(E))] += weight
         rest, rounding = rest + remainder, rounding + rounded
         rounding = rounding + abs(reader.base.head.coefficient) * sums * reader.width * UNIT_ROUNDOFF

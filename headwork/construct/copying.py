@@ -24,7 +24,7 @@ from headwork.construct.certificate import UNIT_ROUNDOFF, ToleranceTooSmall
 from headwork.construct.construction import MATRICES, Construction
 from headwork.construct.targets import check_integer
 
-HAND_OUT = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
+HAND_OUT_TOKENS = ((0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 0))  # x1 = d+b, x2 = a, x3 = c+b over a, b, c, d
 
 
 def copy(*, tolerance: float, tokens: Any = None) -> Construction:
@@ -35,7 +35,7 @@ def copy(*, tolerance: float, tokens: Any = None) -> Construction:
     ('sqrt(ln(sqrt(10)*1000 - 2))', 2.839)
     """
     if tokens is None:
-        rows, squared = np.array(HAND_OUT, float), 10  # |x1 + x3 - 2 x2|^2 = 10 r^2
+        rows, squared = np.array(HAND_OUT_TOKENS, float), 10  # |x1 + x3 - 2 x2|^2 = 10 r^2
         title = "copy by content: x1 = d+b, x2 = a, x3 = c+b"
     else:
         count = check_integer(tokens, "tokens", 2, 512)

@@ -26,7 +26,7 @@ from headwork.readings import Trace, recorder
 from headwork.readings.assembling import assemble
 from headwork.readings.showing import trace_data
 
-ALLOWED = 1e-12
+MAX_DIFFERENCE = 1e-12
 Inputs = Mapping[str, Any]  # arrays or typed text by name, and options
 Sample = Callable[[np.random.Generator], dict[str, Any]]  # draws a random case
 
@@ -153,7 +153,7 @@ class Equality(Renderable):
     difference: float
     cases: int
     proved: bool
-    allowed: float = ALLOWED
+    allowed: float = MAX_DIFFERENCE
 
     @property
     def holds(self) -> bool:

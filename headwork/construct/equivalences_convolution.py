@@ -42,7 +42,7 @@ def windows_with_own_taps(signal: Tensor, kernels: Tensor, *, stride: int = 1, n
 
 @equivalence(windows_with_own_taps, registered_side("locally-connected", weight_names="matrix"))
 def locally_connected_banded(rng: Random) -> dict[str, Any]:
-    length, size, stride = int(rng.integers(5, 30)), int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    length, size, stride = (int(rng.integers(5, 30)), int(rng.integers(1, 6)), int(rng.integers(1, 4)))
     count = (length - size) // stride + 1
     return {**normals(rng, signal=length, kernels=(count, size)), "stride": stride}
 

@@ -72,7 +72,7 @@ def fetch(name: str | Entry, *, from_folder: str | Path | None = None, log: Log 
     raise InputError(_not_fetched(entry, tried))
 
 
-def cached(entry: Entry) -> Variant | None:
+def cached_variant(entry: Entry) -> Variant | None:
     """The variant whose files are there, judged by their sizes; ``fetch`` looks at the digests too."""
     folder = cache_folder() / entry.folder
     for variant in entry.variants:

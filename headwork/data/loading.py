@@ -15,7 +15,7 @@ import numpy as np
 
 from headwork.data.catalog import CATALOG, Entry, File, get_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_images
-from headwork.data.fetching import Log, cached, content, fetch, to_stderr
+from headwork.data.fetching import Log, cached_variant, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
 from headwork.data.text_files import SUFFIXES, Row, class_names, labelled_rows, text_split
 from headwork.errors import InputError, unknown_name
@@ -150,7 +150,7 @@ def _load_imdb(entry: Entry, folder: Path, **options: Any) -> Texts:
     No film is in both parts, and a film's reviews of one label are neighbours. So validation is held out in
     stretches: drawn one by one it rewards a model that learns the names of films (docs/experiments.md).
     """
-    variant = cached(entry)
+    variant = cached_variant(entry)
     assert variant is not None  # just fetched
     if len(variant.files) == 1:
         train, test = _read_imdb_archive(folder, variant.files[0])

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from headwork.data.catalog import CATALOG
 from headwork.data.datasets import Images, Texts
-from headwork.data.fetching import cache_folder, cached
+from headwork.data.fetching import cache_folder, cached_variant
 from headwork.data.splits import permutation
 from headwork.documents import Document, Figure, Table, new_plot
 from headwork.errors import InputError
 
 MAX_CLASSES = 20  # of a sheet and of the samples; the counts have them all
-LONGEST_SAMPLE = 160  # characters
+MAX_SAMPLE_LENGTH = 160  # characters
 BARS = 12
 
 
@@ -25,7 +25,7 @@ def catalog_table() -> Table:
             entry.kind,
             entry.about,
             f"{entry.size / 1e6:.0f} MB" if entry.variants else "",
-            ("cached" if cached(entry) else "not yet") if entry.variants else "embedded",
+            ("cached" if cached_variant(entry) else "not yet") if entry.variants else "embedded",
             entry.licence,
             entry.source,
         )
@@ -130,7 +130,7 @@ def plot_label(name: str, most: int = 20) -> str:
     return f"{' ' if short.startswith('_') else ''}{short}".replace("$", r"\$")
 
 
-def printable(text: str, most: int = LONGEST_SAMPLE) -> str:
+def printable(text: str, most: int = MAX_SAMPLE_LENGTH) -> str:
     """A text of unknown origin for the screen: one line, not too long, without control characters.
 
     >>> printable("so\\x1b[31m good\\n")

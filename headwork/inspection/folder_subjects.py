@@ -163,8 +163,8 @@ def _test_example(source: Source, index: int) -> Subject:
             f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
         )
     split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES).exists() else None
-    if split is not None and index in split.places:
-        at = split.places.index(index)
+    if split is not None and index in split.indices:
+        at = split.indices.index(index)
     else:
         data = run_folders.load_data(run)
         _check(source, data, index)

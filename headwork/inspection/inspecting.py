@@ -218,7 +218,7 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
     given += [{"text": text} for text in texts]
     if not given:
-        given = [{"index": number} for number in example_images(folder).places]
+        given = [{"index": number} for number in example_images(folder).indices]
     source = open_source(folder)
     shown = [Inspection(open_folder(source, **options)) for options in given]
     parts: list[Any] = [table]

@@ -38,7 +38,7 @@ def predict(
         if not (path / run_folders.IMAGES).exists():
             raise InputError("predict: for what? Give --image FILE or --text WORDS.")
         own = run_folders.example_images(path)
-        names = [f"{n}: {info.classes[label]}" for n, label in zip(own.places, own.labels, strict=True)]
+        names = [f"{n}: {info.classes[label]}" for n, label in zip(own.indices, own.labels, strict=True)]
         return prediction_table(names, image_probabilities(model, own.images, info), info.classes)
     if images:
         size = (info.size, info.size)

@@ -51,7 +51,7 @@ def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim
     return {STATE: to_json_bytes(state), PARAMETERS: parameters, OPTIMISER: as_safetensors(moments)}
 
 
-def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def restore_optimiser(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Restore the moments; returns the rest of the state."""
     from headwork.models.checkpoints import as_tensors
 

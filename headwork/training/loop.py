@@ -80,9 +80,9 @@ class Trainer:
         self.compiled = None
         self.log(f"! torch.compile is skipped: {reason}. Everything works without it, more slowly.")
 
-    def _logits(self, inputs: tuple[Tensor, ...], full: bool) -> Tensor:
+    def _logits(self, inputs: tuple[Tensor, ...], full_batch: bool) -> Tensor:
         """The model's logits; compiled for full batches, unless the compiler turns out not to work."""
-        if full and self.compiled is not None:
+        if full_batch and self.compiled is not None:
             from torch._dynamo.exc import BackendCompilerFailed
 
             random_state = torch.get_rng_state()
@@ -112,8 +112,8 @@ class Trainer:
         if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
             self._diverged(loss.item(), norm.item(), indices, step)
         rate = run.learning_rate * schedule(step, self.total_steps, run.warm_up)
-        for entry in self.optimiser.param_groups:
-            entry["lr"] = rate * entry.get("times", 1.0)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group.get("rate_factor", 1.0)
         self.optimiser.step()
         return share * plain.sum().item(), share * correct.sum().item()
 
@@ -181,7 +181,7 @@ def train_loop(
                 state.metrics.append({"step": state.step, "epoch": epochs, "training": means})
             ends_epoch = state.step % trainer.steps_per_epoch == 0
             if ends_epoch:
-                _end_epoch(trainer, state, means, progress, start_time)
+                _finish_epoch(trainer, state, means, progress, start_time)
             if stopping or state.step % run.save_every == 0 or ends_epoch:
                 save()
             if stopping and state.step < trainer.total_steps:
@@ -189,7 +189,7 @@ def train_loop(
     return True
 
 
-def _end_epoch(
+def _finish_epoch(
     trainer: Trainer, state: TrainState, training: dict[str, float], progress: Progress, start_time: float
 ) -> None:
     """Validate, and append the epoch's line of metrics."""

@@ -227,7 +227,7 @@ class ExampleImages(ImageSplit):
     """Test images with their labels; ``inputs`` are what the model takes."""
 
     inputs: NDArray[np.float32] = field(repr=False)
-    places: tuple[int, ...]  # in the test set
+    indices: tuple[int, ...]  # in the test set
     classes: tuple[str, ...]
 
 
@@ -238,9 +238,9 @@ def example_images(name: str | Path) -> ExampleImages:
     if not files:
         raise InputError(f"{name}: no test images are kept here. With images: {', '.join(PACKAGED_NAMES)}.")
     images = np.stack([read_image(file, channels=info.channels) for file in files])
-    places, labels = zip(*(map(int, file.stem.split("-")) for file in files), strict=True)
+    indices, labels = zip(*(map(int, file.stem.split("-")) for file in files), strict=True)
     inputs = normalise(images, info.mean, info.std)
-    return ExampleImages(images, np.array(labels), inputs, places, info.classes)
+    return ExampleImages(images, np.array(labels), inputs, indices, info.classes)
 
 
 def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
@@ -280,8 +280,8 @@ def _check_fits_data(saved: SavedModel, path: Path) -> SavedModel:
     info = load_data_info(path)
     sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
     for name, size in sizes.items():
-        if (found := getattr(saved.config, name, size)) != size:
-            raise InputError(f"{path / DATA}: {name} is {size}, but the model has {found}.")
+        if (actual := getattr(saved.config, name, size)) != size:
+            raise InputError(f"{path / DATA}: {name} is {size}, but the model has {actual}.")
     return saved
 
 

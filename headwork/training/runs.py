@@ -47,7 +47,7 @@ def train(run: RunConfig, folder: str | Path, *, log: Log = to_stderr, data: Dat
         if processes.is_main:
             check_new_folder(path, processes.world_size)
         prepared = _choose_backend(_prepare_in_turn(processes, run, None, log, data), processes)
-        with locked(path, processes):
+        with lock_folder(path, processes):
             return run_to_end(prepared, path, processes, log)
 
 
@@ -74,7 +74,7 @@ def _resume(
         start_files[TOKENIZER] = run_folders.load_tokenizer(folder)
     start_files = processes.broadcast(start_files) or {}
     run = read_run(start_files[CONFIG], CONFIG)
-    with locked(folder, processes):
+    with lock_folder(folder, processes):
         checkpoint = checkpoints.latest(folder, log, repair=True) if first else None
         files = processes.broadcast(checkpoint[1] if checkpoint else None)
         if files is None:
@@ -135,7 +135,7 @@ def run_to_end(
         trainer = Trainer(prepared, prepared.complete(model), processes, log)
         state = TrainState()
         if files is not None:
-            restored = checkpoints.restore(files, folder, trainer.optimiser)
+            restored = checkpoints.restore_optimiser(files, folder, trainer.optimiser)
             state = TrainState(**{name: restored[name] for name in vars(state)})
         elif processes.is_main:
             for name, data in _start_files(prepared).items():
@@ -260,7 +260,7 @@ def _rebuild_model(folder: Path, processes: ProcessGroup, log: Log) -> None:
         steps, checkpoint = Result.read(folder).record["steps"], checkpoints.latest(folder, log)
         there = os.path.lexists(folder / MODEL)
         if checkpoint is not None and checkpoints.step_of(checkpoint[0]) == steps:
-            with locked(folder, processes):
+            with lock_folder(folder, processes):
                 aside = checkpoints.set_aside(folder / MODEL).name if there else "missing"
                 torch_model(run_folders.saved_checkpoint(folder, *checkpoint)).save_pretrained(folder / MODEL)
             log(f"! {folder / MODEL} was damaged ({aside}): rebuilt from the checkpoint of step {steps:,}.")
@@ -308,7 +308,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def locked(folder: Path, processes: ProcessGroup) -> Iterator[None]:
+def lock_folder(folder: Path, processes: ProcessGroup) -> Iterator[None]:
     """Nobody else trains in this folder; the lock goes with the process, however it ends."""
     try:
         import fcntl

@@ -53,14 +53,14 @@ def check_schema(value: Any, schema: Any, where: str | Path) -> None:
             check_schema(part, schema[0], where)
     elif isinstance(schema, tuple):
         if type(value) not in (int, type(schema[0])) or not schema[0] <= value <= schema[1]:
-            raise _refusal(value, f"a number from {schema[0]} to {schema[1]}", where)
+            raise _schema_error(value, f"a number from {schema[0]} to {schema[1]}", where)
     elif type(value) is not schema or (schema is str and len(value) > LONGEST_TEXT):
-        raise _refusal(value, WORDS[schema if isinstance(schema, type) else type(schema)], where)
+        raise _schema_error(value, WORDS[schema if isinstance(schema, type) else type(schema)], where)
 
 
-def _refusal(value: Any, expected: str, where: str | Path) -> InputError:
-    found = WORDS[type(value)] if isinstance(value, dict | list) else truncate(repr(value), 60)
-    return InputError(f"{where} is {found}. Expected {expected}.")
+def _schema_error(value: Any, expected: str, where: str | Path) -> InputError:
+    actual = WORDS[type(value)] if isinstance(value, dict | list) else truncate(repr(value), 60)
+    return InputError(f"{where} is {actual}. Expected {expected}.")
 
 
 def check_metrics(lines: list[Any], where: str | Path) -> None:

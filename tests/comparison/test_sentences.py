@@ -31,9 +31,9 @@ def test_crossings():
 
 
 def test_accuracies_differ_only_beyond_their_margins():
-    assert not mean_accuracy([0.90], 359).differs(mean_accuracy([0.87], 359))
+    assert not mean_accuracy([0.90], 359).differs_from(mean_accuracy([0.87], 359))
     assert mean_accuracy([0.90], 359).is_above(mean_accuracy([0.80], 359))
-    assert mean_accuracy([0.5], 100).differs(Accuracy(0.25))
+    assert mean_accuracy([0.5], 100).differs_from(Accuracy(0.25))
     assert not mean_accuracy([0.53], 400).is_above(Accuracy(0.5))
     assert mean_accuracy([1.0], 100).margin > 0
     # Seeds that disagree widen the margin.

@@ -14,7 +14,7 @@ import pytest
 from headwork.data import fetching
 from headwork.data.archives import UnreadableError, deb_members, gunzip, wheel_member
 from headwork.data.catalog import CATALOG, Entry, File, FileSource, Variant
-from headwork.data.fetching import cache_folder, cached, content, fetch
+from headwork.data.fetching import cache_folder, cached_variant, content, fetch
 from headwork.errors import InputError
 
 ONE, TWO = b"the first file " * 40, b"another one " * 30
@@ -69,9 +69,9 @@ def test_plain_and_gzipped_files_of_a_folder(tmp_path, cache, lines):
     (hand / "one.bin").write_bytes(ONE)
     (hand / "two.bin.gz").write_bytes(gzip.compress(TWO))
     small = entry()
-    assert not cached(small)
+    assert not cached_variant(small)
     assert fetch(small, from_folder=hand, log=lines.append) == cache / "made-up"
-    assert cached(small)
+    assert cached_variant(small)
     assert (cache / "made-up/one.bin").read_bytes() == ONE
     assert content(cache / "made-up", FILES[1]) == TWO
     assert lines == [

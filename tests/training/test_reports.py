@@ -307,7 +307,7 @@ def test_onnx_of_a_run(finished, digits, tmp_path):
 
 
 def test_an_onnx_file_that_differs_is_not_left_behind(finished, tmp_path, monkeypatch):
-    before = export.for_export
+    before = export.fused_copy
 
     def wrong(model):
         twin = before(model)

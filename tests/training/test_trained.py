@@ -41,7 +41,7 @@ def test_a_trained_model_recognises_its_images(name: str) -> None:
 def test_the_images_are_the_first_two_of_each_class_of_the_test_set() -> None:
     images, test = headwork.example_images("digits"), load_images("digits", seed=0).test
     first = sorted(place for label in range(10) for place in (test.labels == label).nonzero()[0][:2])
-    assert list(images.places) == first
+    assert list(images.indices) == first
     assert (images.images == test.images[first]).all()
     assert (images.labels == test.labels[first]).all()
 
