@@ -271,7 +271,7 @@ def _add_crossings(section: Section, names: Sequence[str], results: Results) -> 
     texts: list[tuple[Any, ...]] = [(label, *map(format_crossing, sizes)) for label, *sizes in rows]
     columns = ("crossing", "from n, by FLOPs", "from n, measured")
     section.tables.append(Table("Where the curves cross", columns, texts))
-    section.add_sentence(_crossing_sentence(crossings, parts))
+    section.add_sentence(_crossing_sentence(crossings))
     section.numbers["crossing"] = {str(d): n if 0 < n < math.inf else None for d, n in crossings.items()}
 
 
@@ -279,19 +279,12 @@ def format_crossing(n: float) -> str:
     return {0.0: "every n", math.inf: "no n"}.get(n, f"{n:.0f}")
 
 
-def _crossing_sentence(crossings: Mapping[int, float], parts: Any) -> str:
+def _crossing_sentence(crossings: Mapping[int, float]) -> str:
     start = "By FLOPs the n^2 d part of attention outgrows its four projections from n = 2 d on"
     measured = {d: n for d, n in crossings.items() if 0 < n < math.inf}
     if not measured:
         return f"{start}; in the measured times they do not cross."
     text = join_names(f"n = {n:.0f} at d = {d}" for d, n in measured.items())
-    early = sum(2 * d / n for d, n in measured.items()) / len(measured)
-    if early > 1.25 or early < 0.8:
-        d, n = parts["widths"][-1], parts["lengths"][-1]
-        attention, projections = (parts["times"][part][str(d)][-1] for part in ("attention", "projections"))
-        cost_ratio = attention / (4 * n * n * d) / (projections / (8 * n * d * d))
-        when = "earlier" if early > 1 else "later"
-        text += f", {when}: one of its FLOPs takes {cost_ratio:.1f} times as long as one of theirs"
     return f"{start}; measured, it takes longer than they do from {text}."
 
 

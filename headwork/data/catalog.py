@@ -5,7 +5,7 @@ comes in several variants (IMDB as two tables, or as its authors' archive) any o
 entries stand in ``catalog.toml``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -69,6 +69,7 @@ class Entry:
     source: str
     folder: str = ""
     variants: tuple[Variant, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -93,9 +94,13 @@ def _source(
     return FileSource(kind, name.rpartition("/")[0] if kind == "address" else name, places)  # type: ignore[arg-type]
 
 
+def _entry(name: str, *, classes: Sequence[str] = (), variants: Sequence[Any] = (), **words: Any) -> Entry:
+    known = tuple(_variant(**variant) for variant in variants)
+    return Entry(name, classes=tuple(classes), variants=known, **words)
+
+
 CATALOG: dict[str, Entry] = {
-    name: Entry(name, **{**entry, "variants": tuple(_variant(**each) for each in entry.get("variants", ()))})
-    for name, entry in load_package_toml(__file__, "catalog.toml").items()
+    name: _entry(name, **entry) for name, entry in load_package_toml(__file__, "catalog.toml").items()
 }
 
 

@@ -223,7 +223,6 @@ def _run(command: list[str], folder: Path) -> None:
 
 def _from_address(site: FileSource, files: list[File], log: Log) -> Content:
     import http.client
-    import urllib.error
     import urllib.request
 
     for file in files:
@@ -232,10 +231,9 @@ def _from_address(site: FileSource, files: list[File], log: Log) -> Content:
         try:
             with urllib.request.urlopen(address, timeout=ADDRESS_TIMEOUT) as response:
                 data = _download(response, file)
-        except urllib.error.URLError as error:
-            raise UnreadableError(f"no answer: {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
-            raise UnreadableError(f"connection lost: {error}") from None
+            reason = getattr(error, "reason", error)
+            raise UnreadableError(f"no answer, or the connection was lost: {reason}") from None
         yield file, _decompressed(file, data, address)
 
 

@@ -35,7 +35,16 @@ def small_fashion(tmp_path, monkeypatch):
             data = idx(array)
             (tmp_path / "cache/small" / name).write_bytes(data)
             files.append(File(name, "md5:" + hashlib.md5(data, usedforsecurity=False).hexdigest(), len(data)))
-    entry = Entry("fashion-mnist", "images", "", "", "", "small", (Variant(tuple(files), ()),))
+    entry = Entry(
+        "fashion-mnist",
+        "images",
+        "",
+        "",
+        "",
+        "small",
+        (Variant(tuple(files), ()),),
+        CATALOG["fashion-mnist"].classes,
+    )
     monkeypatch.setitem(CATALOG, "fashion-mnist", entry)
     return tmp_path / "cache/small"
 
