@@ -22,7 +22,7 @@ from headwork.inspection.predictions import image_probabilities, predict
 from headwork.inspection.relevance import HOW, Trust, relevance, trust
 from headwork.inspection.roles import Role, role
 from headwork.inspection.subjects import Array, Layer, Subject, array_subject
-from headwork.training.folders import Result, example_images, load_data_info
+from headwork.training.run_folders import Result, example_images, load_data_info
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
@@ -220,7 +220,7 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
     given += [{"text": text} for text in texts]
     if not given:
-        given = [{"index": number} for number in example_images(folder).places]
+        given = [{"index": number} for number in example_images(folder).indices]
     source = open_source(folder)
     shown = [Inspection(open_folder(source, **options)) for options in given]
     parts: list[Any] = [table]
