@@ -33,7 +33,7 @@ from headwork.inspection.relevance import insertion_and_deletion, relevance, tru
 from headwork.inspection.roles import role
 from headwork.inspection.subjects import OwnModel, Subject, image_subject
 from headwork.inspection.torch_subjects import module_subject
-from headwork.training.folders import find_run, load_data_info, load_run, saved_model
+from headwork.training.run_folders import find_run, load_data_info, load_run, saved_model
 
 PAGE = RESULTS / "inspection.md"
 NOISE = 0.1  # of the spread (largest less smallest) of a head's scores

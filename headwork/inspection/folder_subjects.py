@@ -14,7 +14,7 @@ from headwork.files import parse_json, read_bytes
 from headwork.inspection.subjects import SPECIAL, Array, OwnModel, Subject, image_subject, text_subject
 from headwork.loading import read_saved
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
-from headwork.training import folders
+from headwork.training import run_folders
 
 OTHERS = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
@@ -106,12 +106,12 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
 
     It runs on torch where that is installed, unless ``torch`` says otherwise.
     """
-    path = folders.find_run(folder)
+    path = run_folders.find_run(folder)
     if not path.is_dir():
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
-    if (path / folders.DATA).exists():
-        run, info = folders.load_run(path), folders.load_data_info(path)
-        model = OwnModel(folders.saved_model(path), torch=torch)
+    if (path / run_folders.DATA).exists():
+        run, info = run_folders.load_run(path), run_folders.load_data_info(path)
+        model = OwnModel(run_folders.saved_model(path), torch=torch)
         return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_transformers_folder(path) and (kind := library_class(folder_settings(path))):
@@ -162,11 +162,11 @@ def _test_example(source: Source, index: int) -> Subject:
         raise InputError(
             f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
         )
-    split: Any = folders.example_images(path) if (path / folders.IMAGES).exists() else None
-    if split is not None and index in split.places:
-        at = split.places.index(index)
+    split: Any = run_folders.example_images(path) if (path / run_folders.IMAGES).exists() else None
+    if split is not None and index in split.indices:
+        at = split.indices.index(index)
     else:
-        data = folders.load_data(run)
+        data = run_folders.load_data(run)
         _check(source, data, index)
         split, at = data.test, index
     truth = source.classes[int(split.labels[at])]

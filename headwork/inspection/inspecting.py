@@ -16,13 +16,13 @@ import numpy as np
 from headwork.data import Images, Texts
 from headwork.data.summaries import printable
 from headwork.documents.blocks import Code, Details, Document, Heading, Item, Items, Note, Renderable, Table
-from headwork.documents.views import Attention, TintMap, Tints, Tokens
+from headwork.documents.token_views import AttentionView, Heatmap, TokenHeatmaps, Tokens
 from headwork.inspection.folder_subjects import find_target, open_folder, open_source
 from headwork.inspection.predictions import image_probabilities, predict
 from headwork.inspection.relevance import HOW, Trust, relevance, trust
 from headwork.inspection.roles import Role, role
 from headwork.inspection.subjects import Array, Layer, Subject, array_subject
-from headwork.training.folders import Result, example_images, load_data_info
+from headwork.training.run_folders import Result, example_images, load_data_info
 
 MAX_WEIGHTS = 700_000  # in one page: 1.9 MB
 SHOWN_HEADS = 12  # in the table; the others are folded
@@ -77,8 +77,8 @@ class Inspection(Renderable):
         for method, values in self.relevance.items():
             every = np.full(len(subject.labels), np.nan)
             every[list(subject.parts)] = values
-            maps.append(TintMap(method, every, f"{self.trust[method].verdict}; {HOW[method]}"))
-        yield Tints(self.tokens(), tuple(maps))
+            maps.append(Heatmap(method, every, f"{self.trust[method].verdict}; {HOW[method]}"))
+        yield TokenHeatmaps(self.tokens(), tuple(maps))
         good = {"above random": True, "below random": False}
         yield Items(
             tuple(
@@ -101,7 +101,7 @@ class Inspection(Renderable):
             "scale; orange is negative."
         )
 
-    def attention(self) -> Attention | None:
+    def attention(self) -> AttentionView | None:
         """The layers between the tokens of the input, within what a page may hold."""
         count = len(self.subject.labels)
         square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
@@ -117,7 +117,9 @@ class Inspection(Renderable):
         start = next(head for head in self.heads if head[0] in kept)
         remarks = {(kept.index(i), j): self.remark(i, j) for i, j in self.heads if i in kept}
         layers = tuple((self.layers[i].path, self.layers[i].weights) for i in kept)
-        return Attention(self.tokens(), layers, (kept.index(start[0]), start[1], self.subject.query), remarks)
+        return AttentionView(
+            self.tokens(), layers, (kept.index(start[0]), start[1], self.subject.query), remarks
+        )
 
     def remark(self, layer: int, head: int) -> str:
         known = self.roles[layer, head]
@@ -179,13 +181,13 @@ class Inspection(Renderable):
         about = "What the model predicts, what that rests on, and how far to trust each explanation."
         return Document(title, tuple(parts), about, data=self.as_data)
 
-    def _positions(self, similar: Array) -> Tints:
+    def _positions(self, similar: Array) -> TokenHeatmaps:
         """How alike the learned positions are, as seen from three patches."""
         tokens, (rows, columns) = self.tokens(), self.subject.grid or (1, 1)
         patches = {"the first patch": 0, "the middle": rows // 2 * columns + columns // 2, "the last": -1}
-        at = {name: patch + (tokens.first if patch >= 0 else 0) for name, patch in patches.items()}
-        maps = tuple(TintMap(f"from {name}", similar[patch]) for name, patch in at.items())
-        return Tints(Tokens(tokens.labels, tokens.grid), maps)
+        at = {name: patch + (tokens.first_patch if patch >= 0 else 0) for name, patch in patches.items()}
+        maps = tuple(Heatmap(f"from {name}", similar[patch]) for name, patch in at.items())
+        return TokenHeatmaps(Tokens(tokens.labels, tokens.grid), maps)
 
     def as_data(self) -> dict[str, Any]:
         subject = self.subject
@@ -218,7 +220,7 @@ def predict_why(folder: str | Path, *, images: Sequence[Path] = (), texts: Seque
     given: list[dict[str, Any]] = [{"image": image, "resize": True} for image in images]
     given += [{"text": text} for text in texts]
     if not given:
-        given = [{"index": number} for number in example_images(folder).places]
+        given = [{"index": number} for number in example_images(folder).indices]
     source = open_source(folder)
     shown = [Inspection(open_folder(source, **options)) for options in given]
     parts: list[Any] = [table]

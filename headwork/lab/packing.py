@@ -18,7 +18,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from headwork.data.catalog import File, find_entry
+from headwork.data.catalog import File, require_entry
 from headwork.data.fetching import cache_folder, content, fetch, to_stderr
 from headwork.errors import InputError
 from headwork.files import write_atomic
@@ -44,12 +44,12 @@ LATER = (
         f"inspection/{name}.py"
         for name in ("__init__", "tracing", "subjects", "relevance", "folder_subjects")
     ),
-    *(f"training/{name}.py" for name in ("__init__", "folders", "recipes", "checkpoints", "forms")),
+    *(f"training/{name}.py" for name in ("__init__", "run_folders", "recipes", "checkpoints", "schemas")),
 )
 TRAINED = "training/trained"
 LEFT_OUT = ("mechanisms/fused", "mechanisms/native", "lab/server", "lab/packing", "lab/page", "__main__")
 THIRD_PARTY = ("jinja2", "markupsafe", "latex2mathml")
-KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js")
+KEPT_SUFFIXES = (".py", ".so", ".toml", ".txt", ".html", ".css", ".js", ".tex")
 # Parts of the packages that nothing here imports, and tests.
 UNUSED = re.compile(
     r"/(tests|f2py|_pyinstaller|distutils|benchmarks)/|plotting/pygletplot/plot|numpy/random/(_examples|lib)"
@@ -65,7 +65,7 @@ Archive = dict[str, bytes]
 def python_files() -> dict[str, bytes]:
     """What the page needs to run Python, by file name: the runtime, and three zips of modules."""
     folder = fetch("pyodide", log=_quiet)
-    known = {file.name: file for file in find_entry("pyodide").variants[0].files}
+    known = {file.name: file for file in require_entry("pyodide").variants[0].files}
     read = partial(_read, folder, known)
     site = {**_wheel(read("numpy-")), **_ours(ROOMS), **dict(_third_party())}
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}

@@ -102,7 +102,7 @@ def test_a_planted_truth_is_found(decoys):
 def test_our_models_give_the_same_on_numpy_and_on_torch():
     from headwork.inspection.folder_subjects import open_source
     from headwork.inspection.subjects import OwnModel
-    from headwork.training.folders import example_images, find_run, saved_model
+    from headwork.training.run_folders import example_images, find_run, saved_model
 
     source, pixels = open_source("digits"), example_images("digits").images[0]
     on_torch = source.subject(pixels)
