@@ -59,7 +59,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Sequence[Any]) -> Self:
         """Train; a tenth of the examples, held out by class, is for validation."""
-        labels, classes = _numbered(y, len(X))
+        labels, classes = _number_labels(y, len(X))
         self.classes_ = np.array(classes)
         named = tuple(str(name) for name in classes)
         settings = [f"seed={self.seed}", *self.settings]
@@ -115,7 +115,7 @@ def _as_images(X: Any) -> NDArray[np.uint8]:
     return as_bytes(np.asarray(X), "images", any_channels=True)
 
 
-def _numbered(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:
+def _number_labels(y: Sequence[Any], count: int) -> tuple[NDArray[np.int64], list[Any]]:
     if len(y) != count:
         raise InputError(f"fit: {count:,} examples but {len(y):,} labels. Give one label per example.")
     classes, labels = np.unique(np.asarray(y), return_inverse=True)

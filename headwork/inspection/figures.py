@@ -24,14 +24,14 @@ MAX_POINTS, MAX_INCHES = 30_000, 40  # of a curve; of a side of a picture
 CONFUSION_CAPTION = "Rows are the true classes, columns the predicted ones, on the test set."
 
 
-def epochs_of(metrics: Metrics) -> list[Mapping[str, Any]]:
+def finished_epochs(metrics: Metrics) -> list[Mapping[str, Any]]:
     """The lines of finished epochs."""
     return [line for line in metrics if line.get("ended")]
 
 
 def curves(runs: Mapping[str, Metrics], title: str = "", caption: str = "") -> Any:
     """Loss and accuracy by epoch: of one run in two panels; of several in four, with one line per run."""
-    ended = {plain(name, 60): epochs_of(metrics) for name, metrics in runs.items()}
+    ended = {plain(name, 60): finished_epochs(metrics) for name, metrics in runs.items()}
     for name, lines in ended.items():
         if not lines:
             raise InputError(f"{name or 'the run'}: no epoch is finished, so there are no curves yet.")
@@ -133,7 +133,7 @@ def image_figure(images: NDArray[Any], captions: Sequence[str], columns: int = 6
     return picture
 
 
-REACH = 3  # patches up, down, left and right
+MAX_OFFSET = 3  # patches up, down, left and right
 
 
 def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ def mean_weights(model: VisionTransformer, images: Tensor) -> Tensor:
     side = model.config.image_size // model.config.patch_size
     weights = torch.stack(means)[..., -side * side :, -side * side :]
     grid = weights.reshape(*weights.shape[:2], side, side, side, side)
-    offsets = range(-REACH, REACH + 1)
+    offsets = range(-MAX_OFFSET, MAX_OFFSET + 1)
     # The pairs of patches at one offset are diagonals: first of the rows, then of the columns.
     pairs = [[grid.diagonal(down, 2, 4).diagonal(right, 2, 3) for right in offsets] for down in offsets]
     averages = [[at.sum((2, 3)) / max(1, at[0, 0].numel()) for at in row] for row in pairs]
@@ -169,7 +169,7 @@ def attention_figure(start: VisionTransformer, end: VisionTransformer, images: T
         for block, row in enumerate(part.subplots(blocks, count, squeeze=False)):
             for head, axes in enumerate(row):
                 axes.imshow(maps[block, head].numpy(), cmap=tint(), vmin=0, interpolation="nearest")
-                axes.plot(REACH, REACH, marker="+", color="C1", markersize=5)
+                axes.plot(MAX_OFFSET, MAX_OFFSET, marker="+", color="C1", markersize=5)
                 axes.set(xticks=[], yticks=[])
                 if head == 0:
                     axes.set_ylabel(f"block {block}", fontsize=7)

@@ -17,11 +17,11 @@ from headwork.construct import Construction
 from headwork.errors import InputError, sizes_in_words
 from headwork.inspection.attention import (
     LIMIT,
+    AttentionCollector,
     AttentionRecord,
-    Collector,
     attention_of,
-    lies_in,
-    run_watched,
+    path_matches,
+    run_collecting,
 )
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.watching import DetectedAttention
@@ -109,9 +109,11 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
             raise InputError(f"intervene: '{path}' has {change!r}. Give, for instance, head(2).off().")
     if not inputs and not kwargs:
         return partial(intervene, module, changes)
-    before = run_watched(module, inputs, kwargs, HeadEditor({}), stepwise=True)
-    editor = HeadEditor({path: (change, _source(module, path, change)) for path, change in changes.items()})
-    output = run_watched(module, inputs, kwargs, editor, stepwise=True)
+    before = run_collecting(module, inputs, kwargs, HeadEditor({}), stepwise=True)
+    editor = HeadEditor(
+        {path: (change, _tensors_on_other_input(module, path, change)) for path, change in changes.items()}
+    )
+    output = run_collecting(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
     old, new = (_first_numbers(one) for one in (before, output))
     gaps, norm = (new - old).abs(), old.norm().item()
@@ -128,10 +130,10 @@ def _first_numbers(output: Any) -> Tensor:
     raise InputError("intervene: the output of the module holds no decimal numbers to compare.")
 
 
-Source = dict[tuple[str, int], Tensor]
+OtherTensors = dict[tuple[str, int], Tensor]
 
 
-def _source(module: nn.Module, path: str, change: Heads) -> Source:
+def _tensors_on_other_input(module: nn.Module, path: str, change: Heads) -> OtherTensors:
     """Weights or outputs on the other input, by path and call."""
     if change.other is None:
         return {}
@@ -140,10 +142,10 @@ def _source(module: nn.Module, path: str, change: Heads) -> Source:
     return {(record.path, record.call): getattr(record, change.kind) for record in other.records}
 
 
-class HeadEditor(Collector):
+class HeadEditor(AttentionCollector):
     """Replaces the outputs of heads on the way."""
 
-    def __init__(self, changes: Mapping[str, tuple[Heads, Source]]) -> None:
+    def __init__(self, changes: Mapping[str, tuple[Heads, OtherTensors]]) -> None:
         super().__init__(list(changes), (), 0)
         self.changes = changes
 
@@ -154,9 +156,9 @@ class HeadEditor(Collector):
         if not wanted:
             return None
         where = f"intervene: the attention at '{detected.path}'"
-        output, value, weights = detected.get("output"), detected.get("value"), detected.arranged()
-        if detected.fixed or output is None or value is None:
-            raise InputError(f"{where} cannot be changed: {detected.fixed}.")
+        output, value, weights = detected.get("output"), detected.get("value"), detected.arrange()
+        if detected.why_fixed or output is None or value is None:
+            raise InputError(f"{where} cannot be changed: {detected.why_fixed}.")
         output, count = output.clone(), weights.shape[1]
         value = value.repeat_interleave(count // value.shape[1], 1)  # grouped queries
         for change, source in wanted:
@@ -173,9 +175,9 @@ class HeadEditor(Collector):
             output[:, heads] = new.to(output)
         return output
 
-    def wanted(self, path: str, call: int) -> list[tuple[Heads, Source]]:
+    def wanted(self, path: str, call: int) -> list[tuple[Heads, OtherTensors]]:
         """What becomes of the attention at a path, in one of its calls."""
-        return [pair for wanted, pair in self.changes.items() if lies_in(path, wanted)]
+        return [pair for wanted, pair in self.changes.items() if path_matches(path, wanted)]
 
 
 class ChangedForward:
@@ -192,7 +194,7 @@ class ChangedForward:
         if not self.changes and self.records is not None:
             return self.module(*inputs, **kwargs)
         editor = CallEditor(self.changes)
-        output = run_watched(self.module, inputs, kwargs, editor, stepwise=True)
+        output = run_collecting(self.module, inputs, kwargs, editor, stepwise=True)
         if self.records is None:
             editor.seen.check()
             self.records = editor.seen.records
@@ -204,14 +206,14 @@ class CallEditor(HeadEditor):
 
     def __init__(self, by_call: Mapping[tuple[str, int], list[Heads]]) -> None:
         super().__init__({})
-        self.by_call, self.seen = by_call, Collector(None, (), LIMIT)
+        self.by_call, self.seen = by_call, AttentionCollector(None, (), LIMIT)
 
     def on_attention(self, detected: DetectedAttention) -> Tensor | None:
-        self.seen.on_write = self.on_write
+        self.seen.before_write = self.before_write
         self.seen.on_attention(detected)
         return super().on_attention(detected)
 
-    def wanted(self, path: str, call: int) -> list[tuple[Heads, Source]]:
+    def wanted(self, path: str, call: int) -> list[tuple[Heads, OtherTensors]]:
         return [(change, {}) for change in self.by_call.get((path, call), ())]
 
 

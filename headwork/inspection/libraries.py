@@ -14,17 +14,17 @@ from torch import nn
 
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
 from headwork.errors import InputError, cut, unknown
-from headwork.inspection.folder_subjects import Source, folder_settings, image_moments
+from headwork.inspection.model_folders import ModelSource, image_mean_and_std, read_settings
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
 OTHER_SIZES = ("vocab_size", "intermediate_size", "n_inner", "d_ff", "hidden_dim", "embedding_size")
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 
 
-def transformers_source(path: Path, kind: str) -> Source:
+def transformers_source(path: Path, kind: str) -> ModelSource:
     """The model of a folder by a class of the transformers library, with what is said about its images."""
     refuse_pickles(path, (PARAMETERS,))
-    _check_sizes(path, folder_settings(path))
+    _check_sizes(path, read_settings(path))
     with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
         warnings.simplefilter("ignore")
         import transformers
@@ -38,11 +38,11 @@ def transformers_source(path: Path, kind: str) -> Source:
                 f"{path}: the transformers library cannot read it: {cut(str(error), 300)}"
             ) from None
     if not kind.endswith("ImageClassification"):
-        return Source(path, module=model.eval())
+        return ModelSource(path, module=model.eval())
     settings: Any = model.config
     side = getattr(settings, "image_size", 0)
-    mean, std = image_moments(path, settings.num_channels)
-    return Source(
+    mean, std = image_mean_and_std(path, settings.num_channels)
+    return ModelSource(
         path, module=model.eval(), mean=mean, std=std, size=side if isinstance(side, int) else max(side)
     )
 
@@ -62,12 +62,12 @@ def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
             )
 
 
-def timm_source(path: Path) -> Source:
+def timm_source(path: Path) -> ModelSource:
     """A classifier of timm, from the folder in which it is published."""
     import timm
     from safetensors.torch import load_file
 
-    settings = folder_settings(path)
+    settings = read_settings(path)
     name, stated = str(settings.get("architecture")), settings.get("pretrained_cfg")
     if not timm.is_model(name) or not isinstance(stated, dict):
         raise unknown(f"architecture in {path}", name, timm.list_models())
@@ -98,10 +98,10 @@ def _filled(
     std: tuple[float, ...],
     classes: tuple[str, ...],
     side: int,
-) -> Source:
+) -> ModelSource:
     """A module with its parameters, each of the size that it has."""
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
         raise InputError(f"{path.name}: its parameters do not fit: {cut(str(error), 300)}") from None
-    return Source(path, None, module.eval(), classes, mean, std, size=side)
+    return ModelSource(path, None, module.eval(), classes, mean, std, size=side)

@@ -12,7 +12,7 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
 from headwork.documents import Table
 from headwork.errors import InputError, cut
-from headwork.inspection.subjects import Array, OwnModel
+from headwork.inspection.model_on_input import Array, ArrayModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
 from headwork.training import folders
@@ -91,6 +91,6 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
 
 def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:
     """The probabilities that a model, on numpy or on torch, gives the classes."""
-    own = OwnModel(model)
+    own = ArrayModel(model)
     logits = own(inputs)
     return probabilities_of(logits.astype(np.float64) if own.torch else logits, names)

@@ -77,31 +77,31 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
             f"accuracy: {format_accuracy(test['accuracy'], test['count'])}.",
             Code(SETUP.format(folder=toml_text(folder)), (result_table(result, run),)),
             *inspect_test_images(result, data),
-            *_heads(run, result.folder, data),
+            *_heads_section(run, result.folder, data),
             Heading("Curves"),
-            _shown(
+            _code_with_output(
                 "figures.curves({result.folder.name: result.metrics})",
                 figures.curves({result.folder.name: result.metrics}),
                 "loss and accuracy by epoch",
             ),
             figures.curves_caption(run),
-            Details("Every epoch", (_shown("epochs_table(result.metrics)", epochs),)),
+            Details("Every epoch", (_code_with_output("epochs_table(result.metrics)", epochs),)),
             Heading("Confusion matrix"),
-            _shown(
+            _code_with_output(
                 "figures.confusion_figure(result.record['confusion'], classes)",
                 figures.confusion_figure(record["confusion"], info.classes),
                 "confusion matrix",
             ),
             figures.CONFUSION_CAPTION,
             Heading("The most confident mistakes"),
-            *_mistakes(result, info.classes, data),
+            *_mistakes_section(result, info.classes, data),
             *calibration(result, run, len(info.classes)),
             Heading("How it is trained"),
             Details(
                 "Optimiser and schedule",
                 (
                     Prose(_training_text(run)),
-                    _shown(
+                    _code_with_output(
                         "figures.schedule_figure(run, result.record['steps'])",
                         figures.schedule_figure(run, record["steps"]),
                         "learning rate by step",
@@ -109,8 +109,10 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
                 ),
             ),
             Details("Data", tuple(map(Prose, (counted, *info.notes)))),
-            Details("Every field of the run", (_shown("settings_table(run)", settings_table(run)),)),
-            Details("Every tensor of the model", (_shown("parameters_table(model)", tensors),)),
+            Details(
+                "Every field of the run", (_code_with_output("settings_table(run)", settings_table(run)),)
+            ),
+            Details("Every tensor of the model", (_code_with_output("parameters_table(model)", tensors),)),
             "The seed decides everything that is random: training.train(run, 'runs/again') repeats the run.",
         ),
         about="How it was trained, how good it is, and where it goes wrong.",
@@ -132,7 +134,7 @@ display(run_report.result_table(result, run))
 """
 
 
-def _shown(call: str, part: Any, alt: str = "") -> Code:
+def _code_with_output(call: str, part: Any, alt: str = "") -> Code:
     """A table or a figure, with the code that shows it."""
     owner = "" if alt else "run_report."
     return Code(f"display({owner}{call})", (Figure(part, alt) if alt else part,))
@@ -147,11 +149,11 @@ def _training_text(run: RunConfig) -> str:
         f"{optimiser}; batches of {run.batch_size}; the learning rate rises over the first "
         f"{run.warm_up:.0%} of the steps to {run.learning_rate:g} and falls along half a cosine to 0; "
         f"weight decay {run.weight_decay:g} on matrices; label smoothing {run.label_smoothing:g}; "
-        f"gradients clipped at norm {run.max_grad_norm:g}.{_augmented(run)}"
+        f"gradients clipped at norm {run.max_grad_norm:g}.{_augmentation_text(run)}"
     )
 
 
-def _augmented(run: RunConfig) -> str:
+def _augmentation_text(run: RunConfig) -> str:
     if not isinstance(run, VisionRun):
         return ""
     changes = ["flipped left and right"] if run.augmentation.flip else []
@@ -178,7 +180,7 @@ def parameters_table(model: Model) -> Table:
 
 def epochs_table(metrics: figures.Metrics) -> Table:
     """Loss and accuracy of training and validation, epoch by epoch."""
-    rows, lines = [], figures.epochs_of(metrics)
+    rows, lines = [], figures.finished_epochs(metrics)
     parts = [part for part in ("training", "validation") if all(line.get(part) for line in lines)]
     for line in lines:
         cells = [text for p in parts for text in (f"{line[p]['loss']:.4f}", f"{line[p]['accuracy']:.2%}")]
@@ -242,10 +244,10 @@ def calibration(result: Result, run: RunConfig, classes: int) -> list[Any]:
 
 
 # --- pictures -----------------------------------------------------------------------------------
-def _mistakes(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
+def _mistakes_section(result: Result, classes: tuple[str, ...], data: Images | Texts | None) -> list[Any]:
     wrong = result.record["mistakes"]
     if not wrong or not isinstance(data, Images):
-        return [_shown("mistakes_table(result, classes)", mistakes_table(result, classes))]
+        return [_code_with_output("mistakes_table(result, classes)", mistakes_table(result, classes))]
     captions = []
     for mistake in wrong:
         true, predicted = (plain(classes[mistake[name]], 12) for name in ("label", "said"))
@@ -269,7 +271,7 @@ def head_figure(run: RunConfig, folder: Path, data: Images | Texts | None) -> An
     return figures.attention_figure(start, end, images)
 
 
-def _heads(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[Any]:
+def _heads_section(run: RunConfig, folder: Path, data: Images | Texts | None) -> list[Any]:
     picture = head_figure(run, folder, data)
     if picture is None:
         return []
@@ -313,7 +315,7 @@ def evaluate_run(
     examples = [_examples(prepared, name, info) for name in parts]
     filled = [one for one in examples if len(one.labels)] or examples
     try:
-        evaluation = _joined([evaluate(model, one, run.batch_size) for one in filled])
+        evaluation = _join([evaluate(model, one, run.batch_size) for one in filled])
     except InputError as error:
         raise InputError(f"{path}, {' and '.join(parts)}: {error}") from None
     part_name = parts[0] if len(parts) == 1 else f"all {len(evaluation.labels):,}"
@@ -352,7 +354,7 @@ def _examples(prepared: PreparedRun, part: str, info: DataInfo) -> Examples:
     return examples
 
 
-def _joined(parts: list[Evaluation]) -> Evaluation:
+def _join(parts: list[Evaluation]) -> Evaluation:
     labels = torch.cat([part.labels for part in parts])
     loss = sum(part.loss * len(part.labels) for part in parts) / len(labels)
     return Evaluation(torch.cat([part.probabilities for part in parts]), labels, loss)

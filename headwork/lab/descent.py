@@ -6,7 +6,7 @@ from typing import Any
 from headwork.documents.formulas import plain_formula
 from headwork.documents.writing import number_text
 from headwork.errors import unknown
-from headwork.lab.looking import Looked
+from headwork.lab.model_views import Looked
 from headwork.lab.states import cell_index
 from headwork.numbers.arithmetic import Cell, Number, Operation, Tree, cells, evaluate, in_text
 

@@ -17,12 +17,12 @@ from typing import Any
 from headwork.checkpoint_files import MANIFEST, PARAMETERS
 from headwork.errors import InputError, unknown
 from headwork.files import cache_folder
-from headwork.inspection.folder_subjects import (
-    MOMENTS,
-    Source,
-    folder_settings,
-    library_class,
-    open_source,
+from headwork.inspection.model_folders import (
+    DEFAULT_MEAN_STD,
+    ModelSource,
+    open_model,
+    read_settings,
+    transformers_class,
 )
 from headwork.lab.inside import FOREIGN
 from headwork.lab.pictures import MAX_SIDE
@@ -30,7 +30,7 @@ from headwork.loading.folders import FAMILIES
 from headwork.training.folders import MODEL
 
 MAX_LISTED, MAX_BYTES = 100, 2_000_000_000
-OFFERED: dict[str, Path | Source] = {}
+OFFERED: dict[str, Path | ModelSource] = {}
 REMEDIES = {"torch": 'pip install ".[train]"'}
 
 
@@ -49,8 +49,8 @@ def offer(
     model: Any,
     *,
     size: int = 0,
-    mean: Sequence[float] = MOMENTS,
-    std: Sequence[float] = MOMENTS,
+    mean: Sequence[float] = DEFAULT_MEAN_STD,
+    std: Sequence[float] = DEFAULT_MEAN_STD,
     classes: Sequence[str] = (),
 ) -> None:
     """Add a model to the list: a folder, or a torch module for images of ``size`` pixels.
@@ -65,7 +65,7 @@ def offer(
     if not 0 < size <= MAX_SIDE:
         raise InputError(f"{title}: images of {size} pixels. Expected a size from 1 to {MAX_SIDE}.")
     moments = tuple(mean), tuple(std)
-    OFFERED[title] = Source(Path(title), None, model, tuple(classes), *moments, size=size)
+    OFFERED[title] = ModelSource(Path(title), None, model, tuple(classes), *moments, size=size)
 
 
 # --- which there are ------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def foreign_models() -> dict[str, Foreign]:
     if sys.platform == "emscripten":
         return {}
     offered = [
-        Foreign(title) if isinstance(model, Source) else _in_folder(title, model)
+        Foreign(title) if isinstance(model, ModelSource) else _in_folder(title, model)
         for title, model in OFFERED.items()
     ]
     listed = [*offered, _minilm(), *_of_hugging_face()]
@@ -101,10 +101,12 @@ def _of_hugging_face() -> Iterator[Foreign]:
 
 def _in_folder(title: str, folder: Path) -> Foreign:
     try:
-        settings = folder_settings(folder)
+        settings = read_settings(folder)
     except InputError:
         return Foreign(title, folder, missing="its config.json cannot be read")
-    library = "transformers" if library_class(settings) else "timm" if "pretrained_cfg" in settings else ""
+    library = (
+        "transformers" if transformers_class(settings) else "timm" if "pretrained_cfg" in settings else ""
+    )
     ours = settings.get("model_type") in FAMILIES or (folder / MANIFEST).exists()
     parameters = [path for path in (folder / PARAMETERS, folder / MODEL / PARAMETERS) if path.is_file()]
     if not library and not ours:
@@ -125,7 +127,7 @@ def _not_installed(library: str) -> str:
 
 
 # --- one of them ------------------------------------------------------------------------------------------
-def open_foreign(name: str) -> Source:
+def open_foreign(name: str) -> ModelSource:
     """A model of the list, opened."""
     listed = foreign_models()
     if name not in listed:
@@ -134,12 +136,12 @@ def open_foreign(name: str) -> Source:
     if one.missing:
         raise InputError(f"{one.title}: {one.missing}.")
     offered = OFFERED.get(one.title)
-    return offered if isinstance(offered, Source) else _opened(one)
+    return offered if isinstance(offered, ModelSource) else _opened(one)
 
 
 @lru_cache(maxsize=2)
-def _opened(one: Foreign) -> Source:
-    from headwork.lab.sources import check_shown
+def _opened(one: Foreign) -> ModelSource:
+    from headwork.lab.known_models import check_shown
 
     try:
         if one.library == "timm":
@@ -147,7 +149,7 @@ def _opened(one: Foreign) -> Source:
 
             source = timm_source(one.path)
         else:
-            source = open_source(one.path, torch=None if one.library else False)
+            source = open_model(one.path, torch=None if one.library else False)
         check_shown(source)
     except InputError as error:
         raise InputError(str(error).replace(str(one.path), one.title)) from None

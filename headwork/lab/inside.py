@@ -14,7 +14,7 @@ from headwork.errors import InputError
 from headwork.lab.calls import call
 
 if TYPE_CHECKING:
-    from headwork.lab.looking import Looked, Patient
+    from headwork.lab.model_views import Looked, Patient
 
 TITLES = {
     "digits": ("Digits", "draw a digit here, 0 to 9"),
@@ -60,13 +60,13 @@ def _tints(row: Any) -> str:
 
 
 def _looked(model: str, given: str, changes: str) -> "Looked":
-    from headwork.lab import looking
-    from headwork.lab.sources import find_source
+    from headwork.lab import model_views
+    from headwork.lab.known_models import find_source
 
     if not all(isinstance(text, str) for text in (model, given, changes)):
         raise InputError("The request is not readable. Expected texts.")
     texts = find_source(model).input_kind == "texts"
-    return (looking.look_at_text if texts else looking.look_at)(model, given, changes)
+    return (model_views.look_at_text if texts else model_views.look_at)(model, given, changes)
 
 
 def _query(looked: "Looked", text: str) -> int | None:
@@ -86,7 +86,7 @@ def _number(text: str, most: int, name: str) -> int:
 def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
     from headwork.lab.foreign import foreign_models
-    from headwork.lab.sources import RUN, find_source, run_names
+    from headwork.lab.known_models import RUN, find_source, run_names
     from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
 
     listed = []
@@ -113,8 +113,8 @@ def model(name: str) -> dict[str, Any]:
 
 def _about(name: str) -> dict[str, Any]:
     """What the page must know of a model."""
+    from headwork.lab.known_models import RUN, find_source
     from headwork.lab.pictures import FINER
-    from headwork.lab.sources import RUN, find_source
 
     source = find_source(name)
     images = source.input_kind == "images"
@@ -154,13 +154,13 @@ def _own_shape(source: Any) -> dict[str, Any]:
 
 def _module_shape(name: str) -> dict[str, Any]:
     """The same of a torch module, which shows it on an example."""
-    from headwork.lab.sources import find_source
+    from headwork.lab.known_models import find_source
 
     source = find_source(name)
     channels, size = source.image_shape
     images = source.input_kind == "images"
     looked = _looked(name, _b64(np.full((channels, size, size), 128)) if images else EXAMPLE, "")
-    grid, query = looked.subject.grid, looked.subject.query
+    grid, query = looked.subject.grid, looked.subject.read_token
     if grid and grid[0] != grid[1]:
         raise InputError(f"Its {grid[0]} x {grid[1]} patches are no square, which is what this room shows.")
     last = query == len(looked.subject.labels) - 1
@@ -177,7 +177,7 @@ def _module_shape(name: str) -> dict[str, Any]:
 @call
 def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
     """A model of one's own: the files of its folder by name, in base64; ``others`` are names not sent."""
-    from headwork.lab.sources import open_files
+    from headwork.lab.known_models import open_files
 
     if not isinstance(files, dict) or not isinstance(others, list):
         raise InputError("The files are not readable. Choose the folder of a model.")
@@ -301,7 +301,7 @@ def descend(model: str, given: str, changes: str, path: str, index: str) -> dict
 # --- which patches it rests on ------------------------------------------------------------------------------
 @lru_cache(maxsize=2)
 def _patient(model: str, given: str, changes: str) -> "Patient":
-    from headwork.lab.looking import Patient
+    from headwork.lab.model_views import Patient
 
     return Patient(_looked(model, given, changes).subject)
 
@@ -312,9 +312,9 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
 
     Until ``done`` is 1, ask again.
     """
-    from headwork.inspection.relevance import GRADIENT, HOW, RANDOM_ORDERS, curve_sizes, trust
+    from headwork.inspection.relevance import DESCRIPTIONS, GRADIENT, RANDOM_ORDERS, curve_sizes, trust
     from headwork.inspection.relevance import relevance as methods_of
-    from headwork.lab.looking import NotYet
+    from headwork.lab.model_views import NotYet
 
     patient = _patient(model, given, changes)
     subject, count = patient.subject, len(patient.subject.parts)
@@ -334,7 +334,7 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
         maps.append(
             {
                 "title": f"{name[0].upper()}{name[1:]}",
-                "how": f"{HOW[name][0].upper()}{HOW[name][1:]}",
+                "how": f"{DESCRIPTIONS[name][0].upper()}{DESCRIPTIONS[name][1:]}",
                 "positive": _b64(np.rint(parts.clip(0))),
                 "negative": _b64(np.rint((-parts).clip(0))),
                 "parts": list(subject.parts),
@@ -344,7 +344,7 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
                 "top": "; ".join(looked.place(subject.parts[i]) for i in best),
             }
         )
-    explained = "the vector" if subject.explained is None else subject.classes[subject.explained]
-    words = f"What speaks for {explained}: amber, and against it: blue. {subject.hidden_as}"
+    explained = "the vector" if subject.explained_class is None else subject.classes[subject.explained_class]
+    words = f"What speaks for {explained}: amber, and against it: blue. {subject.hidden_note}"
     missing = MISSING if looked.source.module is None else UNCHANGED
     return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, *[missing][GRADIENT in methods :]]}

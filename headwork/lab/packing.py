@@ -42,7 +42,7 @@ LATER = (
     *("loading", "data"),
     *(
         f"inspection/{name}.py"
-        for name in ("__init__", "tracing", "subjects", "relevance", "folder_subjects")
+        for name in ("__init__", "tracing", "model_on_input", "relevance", "model_folders")
     ),
     *(f"training/{name}.py" for name in ("__init__", "folders", "recipes", "checkpoints", "forms")),
 )

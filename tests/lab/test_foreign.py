@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwork.lab import foreign, looking
+from headwork.lab import foreign, model_views
 from headwork.lab.calls import CALLS
 from tests.lab.asking import asked, refused
 
@@ -138,13 +138,13 @@ def test_sizes_that_the_parameters_cannot_have_are_refused_before_a_model_is_mad
     claim: dict[str, int], models: dict[str, Any], tmp_path: Path
 ) -> None:
     from headwork.errors import InputError
-    from headwork.inspection.folder_subjects import open_source
+    from headwork.inspection.model_folders import open_model
 
     models["tiny/gpt2"].save_pretrained(tmp_path)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | claim))
     with pytest.raises(InputError, match="but the parameters have"):
-        open_source(tmp_path)
+        open_model(tmp_path)
 
 
 def test_the_list_and_what_we_read_ourselves_need_no_torch() -> None:
@@ -194,7 +194,7 @@ def test_logits_and_weights_are_the_librarys(models: dict[str, Any], title: str)
     assert (about["takes"], about["size"], about["grid"]) == (("texts", 0, 0) if texts else ("images", 16, 4))
     assert about["query"] == {"tiny/gpt2": "last"}.get(title, "0")
     logits, weights = of_library(models[title], title)
-    look_at = looking.look_at_text if texts else looking.look_at
+    look_at = model_views.look_at_text if texts else model_views.look_at
     looked = look_at(name, given_to(title))
     np.testing.assert_allclose(looked.logits, logits, atol=1e-4)
     for block, array in enumerate(looked.weights.values()):
@@ -221,12 +221,12 @@ def test_a_changed_head_is_what_intervene_makes_of_it(models: dict[str, Any], ti
     import headwork
 
     name, given, model = f"foreign {title}", given_to(title), models[title]
-    look_at = looking.look_at if title == "tiny/deit" else looking.look_at_text
+    look_at = model_views.look_at if title == "tiny/deit" else model_views.look_at_text
     before, after = look_at(name, given), look_at(name, given, f"0.2 {kind}")
     head = headwork.head(2)
     count = len(before.subject.labels)
     fixed = {"off": head.off, "uniform": head.uniform}
-    change = fixed[kind]() if kind in fixed else head.fixed(looking.built_weights(kind, count))
+    change = fixed[kind]() if kind in fixed else head.fixed(model_views.built_weights(kind, count))
     if title == "tiny/deit":
         values = torch.from_numpy((before.subject.pixels / 255 - 0.5) / 0.5).float()[None]
         effect = headwork.intervene(model, {before.paths[0][0]: change}, pixel_values=values)
@@ -335,7 +335,7 @@ def test_images_of_the_librarys_models_are_inspected_from_the_command_line(
     code, out, err = headwork_command("inspect", folder, "--image", tmp_path / "dots.png", "--json")
     assert code == 0, err
     told = json.loads(out)["probabilities"]
-    looked = looking.look_at("foreign tiny/deit", picture())
+    looked = model_views.look_at("foreign tiny/deit", picture())
     np.testing.assert_allclose(list(told.values()), looked.probabilities, atol=1e-5)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import headwork
-from headwork.lab import looking
+from headwork.lab import model_views
 from headwork.lab.calls import answer
 from headwork.lab.pictures import prepared
 from headwork.training.folders import TRAINED
@@ -44,7 +44,7 @@ def test_test_images_are_recognised_and_logits_are_torchs(model: str) -> None:
         expected = theirs(torch.from_numpy(images.inputs)).numpy()
     right = 0
     for number, label in enumerate(images.labels):
-        looked = looking.look_at(model, example(model, number))
+        looked = model_views.look_at(model, example(model, number))
         assert np.abs(looked.logits - expected[number]).max() < 1e-4
         shown = look(model, example(model, number))["classes"]
         right += [one["best"] for one in shown].index(True) == label
@@ -121,15 +121,15 @@ def test_a_picture_of_another_size_is_refused() -> None:
 
 # --- changes --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("kind", list(looking.KINDS))
+@pytest.mark.parametrize("kind", list(model_views.KINDS))
 def test_a_changed_head_changes_what_follows_as_what_if_does(model: str, kind: str) -> None:
     images, block, head = headwork.example_images(model), 2, 1
     trace = headwork.trace(headwork.load(model), images.inputs[4:5])
     path = f"block {block}/attention/weights"
     weights = trace[path].values.copy()
-    weights[:, head] = looking.new_weights(kind, weights[:, head])
+    weights[:, head] = model_views.new_weights(kind, weights[:, head])
     expected = trace.what_if(path, weights).result[0]
-    looked = looking.look_at(model, example(model, 4), f"{block}.{head} {kind}")
+    looked = model_views.look_at(model, example(model, 4), f"{block}.{head} {kind}")
     np.testing.assert_allclose(looked.logits, expected, atol=1e-5)
     assert np.abs(looked.logits - trace.result[0]).max() > 1e-4
     rows = looked.weights[f"block {block}"][head]
@@ -138,12 +138,12 @@ def test_a_changed_head_changes_what_follows_as_what_if_does(model: str, kind: s
 
 
 def test_built_heads_look_where_their_names_say() -> None:
-    assert looking.built_weights("itself", 5).argmax(-1).tolist() == [0, 1, 2, 3, 4]
-    assert looking.built_weights("previous", 5).argmax(-1).tolist() == [0, 0, 1, 2, 3]
-    assert looking.built_weights("next", 5).argmax(-1).tolist() == [1, 2, 3, 4, 4]
-    assert looking.built_weights("first", 5).argmax(-1).tolist() == [0] * 5
+    assert model_views.built_weights("itself", 5).argmax(-1).tolist() == [0, 1, 2, 3, 4]
+    assert model_views.built_weights("previous", 5).argmax(-1).tolist() == [0, 0, 1, 2, 3]
+    assert model_views.built_weights("next", 5).argmax(-1).tolist() == [1, 2, 3, 4, 4]
+    assert model_views.built_weights("first", 5).argmax(-1).tolist() == [0] * 5
     np.testing.assert_allclose(
-        looking.built_weights("neighbours", 5)[2], [0, 1 / 3, 1 / 3, 1 / 3, 0], atol=0.01
+        model_views.built_weights("neighbours", 5)[2], [0, 1 / 3, 1 / 3, 1 / 3, 0], atol=0.01
     )
 
 
@@ -241,7 +241,7 @@ def test_relevance_comes_with_how_far_to_trust_it_a_little_at_a_time() -> None:
         shares.append(float(found["percent"].rstrip("%")))
     assert shares == sorted(shares)
     assert len(shares) >= 3
-    subject = looking.look_at("digits", given).subject
+    subject = model_views.look_at("digits", given).subject
     methods = methods_of(subject)
     whole = trust(subject, methods)
     assert [one["title"] for one in found["maps"]] == ["Occlusion", "Attention rollout"]

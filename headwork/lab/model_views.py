@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwork.errors import InputError, TooLarge, unknown
-from headwork.inspection.folder_subjects import Source, text_of
-from headwork.inspection.subjects import WEIGHTS, Layer, OwnModel, Subject
+from headwork.inspection.model_folders import ModelSource, source_on_text
+from headwork.inspection.model_on_input import WEIGHTS, ArrayModel, AttentionLayer, ModelOnInput
 from headwork.inspection.tracing import trace
+from headwork.lab.known_models import check_size, find_source
 from headwork.lab.pictures import MAX_SIDE, WIDEST, decoded, prepared
-from headwork.lab.sources import check_size, find_source
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
 from headwork.numbers.arithmetic import Cell
@@ -101,18 +101,20 @@ def new_weights(kind: str, old: Array) -> Array:
     return np.broadcast_to(built_weights(kind, old.shape[-1]), old.shape)
 
 
-class ChangedModel(OwnModel):
+class ChangedModel(ArrayModel):
     """A model whose heads are changed on the way; without changes, the model itself."""
 
-    def __init__(self, own: OwnModel, changes: tuple[HeadChange, ...]) -> None:
+    def __init__(self, own: ArrayModel, changes: tuple[HeadChange, ...]) -> None:
         self.__dict__.update(vars(own))
         self.changes = changes
 
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
-        return np.asarray(self.noted(inputs, lambda _, value: value).array)
+        return np.asarray(self.run_changing_weights(inputs, lambda _, value: value).array)
 
-    def noted(self, inputs: Mapping[str, Array], change: Callable[[str, Any], Any]) -> Any:
-        return super().noted(inputs, lambda path, value: change(path, self.changed(path, value)))
+    def run_changing_weights(self, inputs: Mapping[str, Array], change: Callable[[str, Any], Any]) -> Any:
+        return super().run_changing_weights(
+            inputs, lambda path, value: change(path, self.changed(path, value))
+        )
 
     def changed(self, path: str, weights: Any) -> Any:
         here = [change for change in self.changes if path == f"block {change.block}"]
@@ -129,8 +131,8 @@ class ChangedModel(OwnModel):
 class Looked:
     """A model on one picture or text, with what it predicts and the weights (head, query, key) by block."""
 
-    source: Source
-    subject: Subject
+    source: ModelSource
+    subject: ModelOnInput
     inputs: dict[str, Array]
     changes: tuple[HeadChange, ...]
     logits: Array
@@ -251,8 +253,8 @@ def look_at(model: str, picture: str, changes: str = "") -> Looked:
         pixels, remarks = prepared(pixels, size, WIDEST.get(model))
     if source.module is not None:
         before = look_at(model, picture) if changes else None
-        return _looked_at_module(source, changes, lambda changed: changed.subject(pixels), remarks, before)
-    return _looked(source, changes, lambda changed: changed.subject(pixels), remarks)
+        return _looked_at_module(source, changes, lambda changed: changed.on_image(pixels), remarks, before)
+    return _looked(source, changes, lambda changed: changed.on_image(pixels), remarks)
 
 
 @lru_cache(maxsize=KEPT)
@@ -265,12 +267,12 @@ def look_at_text(model: str, text: str, changes: str = "") -> Looked:
         if len(text) > MAX_LETTERS:
             raise TooLarge(f"A text of {len(text):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
         before = look_at_text(model, text) if changes else None
-        return _looked_at_module(source, changes, lambda changed: text_of(changed, text), [], before)
-    return _looked(source, changes, lambda changed: text_of(changed, text), [])
+        return _looked_at_module(source, changes, lambda changed: source_on_text(changed, text), [], before)
+    return _looked(source, changes, lambda changed: source_on_text(changed, text), [])
 
 
 def _looked(
-    source: Source, changes: str, subject_of: Callable[[Source], Subject], remarks: list[str]
+    source: ModelSource, changes: str, subject_of: Callable[[ModelSource], ModelOnInput], remarks: list[str]
 ) -> Looked:
     chosen = read_changes(changes, source.model.config.depth, source.model.config.heads)
     model = ChangedModel(source.model, chosen)
@@ -283,7 +285,7 @@ def _looked(
         return value
 
     assert subject.inputs is not None
-    output = model.noted(subject.inputs, keep).array[0]
+    output = model.run_changing_weights(subject.inputs, keep).array[0]
     output = output[-1] if source.model.definition.slug == "language" else output
     if not kept:
         raise InputError("This model has no softmax attention whose weights could be shown.")
@@ -291,9 +293,9 @@ def _looked(
 
 
 def _looked_at_module(
-    source: Source,
+    source: ModelSource,
     changes: str,
-    subject_of: Callable[[Source], Subject],
+    subject_of: Callable[[ModelSource], ModelOnInput],
     remarks: list[str],
     before: Looked | None,
 ) -> Looked:
@@ -331,10 +333,10 @@ def _looked_at_module(
         own[change.head] = new_weights(change.kind, own[None, change.head])[0]
     weights = {f"block {number}": array for number, array in enumerate(arrays)}
     if before is not None:
-        layers = [Layer(path, array) for path, array in weights.items()]
-        read_at = {0: "first", len(subject.labels) - 1: "last"}.get(before.subject.query or 0, "mean")
-        read_at = "mean" if before.subject.query is None else read_at
-        subject = replace(subject, attend=lambda _: layers, output_token=read_at)
+        layers = [AttentionLayer(path, array) for path, array in weights.items()]
+        read_at = {0: "first", len(subject.labels) - 1: "last"}.get(before.subject.read_token or 0, "mean")
+        read_at = "mean" if before.subject.read_token is None else read_at
+        subject = replace(subject, attention_layers=lambda _: layers, read_from=read_at)
     if len(shown) < len(square):
         remarks = [
             *remarks,
@@ -352,8 +354,12 @@ class NotYet(Exception):
 class Patient:
     """Runs a subject for at most so many passes at a time, and remembers their results."""
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject, self._run, self.left = replace(subject, run=self.run), subject.run, 0
+    def __init__(self, subject: ModelOnInput) -> None:
+        self.subject, self._run, self.left = (
+            replace(subject, outputs_with_hidden=self.run),
+            subject.outputs_with_hidden,
+            0,
+        )
         self.known: dict[bytes, Array] = {}
 
     def run(self, hidden: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A run, or the folder of a model, with an image, a test example or a text: opened as a ``Subject``."""
+"""A run, or the folder of a model, with an image, a test example or a text: opened as a ``ModelOnInput``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,24 +11,31 @@ from headwork.data import read_image
 from headwork.data.datasets import normalise
 from headwork.errors import InputError, unknown
 from headwork.files import parse_json, read_bytes
-from headwork.inspection.subjects import SPECIAL, Array, OwnModel, Subject, image_subject, text_subject
+from headwork.inspection.model_on_input import (
+    SPECIAL_TOKENS,
+    Array,
+    ArrayModel,
+    ModelOnInput,
+    classifier_on_image,
+    model_on_text,
+)
 from headwork.loading import read_saved
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, read_tokenizer_json
 from headwork.training import folders
 
-OTHERS = 15  # further test images on which the roles of heads are scored
+OTHER_IMAGES = 15  # further test images on which the roles of heads are scored
 PREPROCESSOR = "preprocessor_config.json"
-LANGUAGE = ("LMHeadModel", "ForCausalLM")  # of the library: what predicts the next token
-HEADS = {
-    **dict.fromkeys(LANGUAGE, "AutoModelForCausalLM"),
+LANGUAGE_MODELS = ("LMHeadModel", "ForCausalLM")  # of the library: what predicts the next token
+AUTO_CLASSES = {
+    **dict.fromkeys(LANGUAGE_MODELS, "AutoModelForCausalLM"),
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForImageClassification": "AutoModelForImageClassification",
 }
-MOMENTS: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
+DEFAULT_MEAN_STD: tuple[float, ...] = (0.5, 0.5, 0.5)  # of ViT's images, unless its folder says otherwise
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """A model, and what its folder says about inputs and classes."""
 
     path: Path
@@ -56,34 +63,34 @@ class Source:
         own = self.model and self.model.config
         return (own.channels, own.image_size) if own else (len(self.mean), self.size)
 
-    def subject(self, pixels: Array) -> Subject:
+    def on_image(self, pixels: Array) -> ModelOnInput:
         values = normalise(pixels[None], self.mean, self.std)[0]
         if self.module is not None:
             import torch
 
-            from headwork.inspection.torch_subjects import module_subject
+            from headwork.inspection.module_on_input import module_on_input
 
             given = [torch.from_numpy(values[None])]
-            found = module_subject(self.module, given, {}, classes=self.classes, forward=self.forward)
+            found = module_on_input(self.module, given, {}, classes=self.classes, forward=self.forward)
             return replace(found, name=self.path.name, pixels=pixels)
-        return image_subject(self.model, self.path.name, pixels, values, self.classes)
+        return classifier_on_image(self.model, self.path.name, pixels, values, self.classes)
 
 
-def open_folder(
-    folder: "str | Path | Source",
+def open_model_on_input(
+    folder: "str | Path | ModelSource",
     *,
     image: str | Path | None = None,
     index: int | None = None,
     text: str | None = None,
     resize: bool = False,
-) -> Subject:
+) -> ModelOnInput:
     """A run or the folder of a model on one input."""
     options = {"image": image, "index": index, "text": text}
     given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
         which = " and ".join(f"--{name}" for name in given) or "nothing"
         raise InputError(f"inspect: {which} given. Give one of --image FILE, --index NUMBER, --text WORDS.")
-    source = folder if isinstance(folder, Source) else open_source(folder)
+    source = folder if isinstance(folder, ModelSource) else open_model(folder)
     if not source.input_kind:
         raise InputError(
             f"{source.path}: a {source.model.definition.name}. A classifier, an encoder of texts or a "
@@ -96,12 +103,12 @@ def open_folder(
     if index is not None:
         return _test_example(source, index)
     if text is not None:
-        return text_of(source, text)
+        return source_on_text(source, text)
     channels, side = source.image_shape
-    return source.subject(read_image(str(image), channels=channels, size=(side, side), resize=resize))
+    return source.on_image(read_image(str(image), channels=channels, size=(side, side), resize=resize))
 
 
-def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
+def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
     """The model of a folder, verified: a run, a saved model, or a BERT, ViT or GPT-2 of transformers.
 
     It runs on torch where that is installed, unless ``torch`` says otherwise.
@@ -111,51 +118,53 @@ def open_source(folder: str | Path, *, torch: bool | None = None) -> Source:
         raise InputError(f"{path}: no such folder. Give that of a run or of a model.")
     if (path / folders.DATA).exists():
         run, info = folders.load_run(path), folders.load_data_info(path)
-        model = OwnModel(folders.saved_model(path), torch=torch)
-        return Source(path, model, None, info.classes, info.mean, info.std, run, info.digest)
+        model = ArrayModel(folders.saved_model(path), torch=torch)
+        return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
-    if with_torch and is_foreign(path) and (kind := library_class(folder_settings(path))):
+    if with_torch and is_foreign(path) and (kind := transformers_class(read_settings(path))):
         from headwork.inspection.libraries import transformers_source
 
         return transformers_source(path, kind)
-    model = OwnModel(read_saved(path), torch=torch)
+    model = ArrayModel(read_saved(path), torch=torch)
     config = model.config
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
     channels = getattr(config, "channels", 0)
-    mean = std = MOMENTS[:channels]
+    mean = std = DEFAULT_MEAN_STD[:channels]
     if is_foreign(path):
-        labels = folder_settings(path).get("id2label")
+        labels = read_settings(path).get("id2label")
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
-        mean, std = image_moments(path, channels)
-    return Source(path, model, None, classes, mean, std)
+        mean, std = image_mean_and_std(path, channels)
+    return ModelSource(path, model, None, classes, mean, std)
 
 
-def library_class(settings: Mapping[str, Any]) -> str:
+def transformers_class(settings: Mapping[str, Any]) -> str:
     """The class of the transformers library for a model; none where it is another kind, or we read it."""
     names = settings.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else ""
-    found = (kind for end, kind in HEADS.items() if name.endswith(end))
+    found = (kind for end, kind in AUTO_CLASSES.items() if name.endswith(end))
     return "" if name == "ViTForImageClassification" else next(found, "")
 
 
-def folder_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
+def read_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
     """A file of settings in a folder of the library, whose cache is made of links."""
     data = parse_json(read_bytes(path / name, max_bytes=2**20), path / name)
     return data if isinstance(data, dict) else {}
 
 
-def image_moments(path: Path, channels: int) -> list[tuple[float, ...]]:
+def image_mean_and_std(path: Path, channels: int) -> list[tuple[float, ...]]:
     """Mean and standard deviation of the images that a model of the library takes."""
-    stated = folder_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
+    stated = read_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
     found = []
     for values in (stated.get("image_mean"), stated.get("image_std")):
-        numbers = values if isinstance(values, list) and len(values) == channels else MOMENTS[:channels]
+        numbers = (
+            values if isinstance(values, list) and len(values) == channels else DEFAULT_MEAN_STD[:channels]
+        )
         found.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
     return found
 
 
-def _test_example(source: Source, index: int) -> Subject:
+def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
@@ -167,18 +176,18 @@ def _test_example(source: Source, index: int) -> Subject:
         at = split.places.index(index)
     else:
         data = folders.load_data(run)
-        _check(source, data, index)
+        _check_index(source, data, index)
         split, at = data.test, index
-    truth = source.classes[int(split.labels[at])]
+    true_class = source.classes[int(split.labels[at])]
     if source.input_kind == "texts":
-        return replace(text_of(source, str(split.texts[at])), truth=truth)
-    others = [number for number in range(len(split.images)) if number != at][:OTHERS]
+        return replace(source_on_text(source, str(split.texts[at])), true_class=true_class)
+    others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
     inputs = normalise(split.images[others], source.mean, source.std)
-    layers = source.model.layers_of({"images": inputs})
-    return replace(source.subject(split.images[at]), others=layers, truth=truth)
+    layers = source.model.layers_of_each({"images": inputs})
+    return replace(source.on_image(split.images[at]), other_layers=layers, true_class=true_class)
 
 
-def _check(source: Source, data: Any, index: int) -> None:
+def _check_index(source: ModelSource, data: Any, index: int) -> None:
     if source.digest and data.digest != source.digest:
         raise InputError(
             f"{source.path}: {data.name} is not the data that it was trained on. Give --image or --text."
@@ -189,17 +198,17 @@ def _check(source: Source, data: Any, index: int) -> None:
         )
 
 
-def text_of(source: Source, text: str) -> Subject:
+def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
     if not text.strip():
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.module is not None:
-        return _their_text(source, text)
+        return _module_on_text(source, text)
     model, decides = source.model, source.run or source.model.config
-    ids = _tokens(source.path, model.tokenizer, text, decides.max_length)
-    return text_subject(model, source.path.name, ids, source.classes)
+    ids = _encode(source.path, model.tokenizer, text, decides.max_length)
+    return model_on_text(model, source.path.name, ids, source.classes)
 
 
-def _tokens(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
+def _encode(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
     if tokenizer is None:
         raise InputError(f"{path}: no {TOKENIZER}, so a text cannot be read. Put it beside the model.")
     ids: list[int] = tokenizer.encode(text, whole=True)
@@ -207,38 +216,38 @@ def _tokens(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
         raise InputError(
             f"inspect: a text of {len(ids):,} tokens; the model takes at most {most:,}. Shorten it."
         )
-    if all(tokenizer.names[number] in SPECIAL for number in ids):
+    if all(tokenizer.names[number] in SPECIAL_TOKENS for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")
     return ids
 
 
-def _their_text(source: Source, text: str) -> Subject:
+def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     """A text through a model of the transformers library, by its tokenizer.json."""
     import torch
 
-    from headwork.inspection.torch_subjects import module_subject
+    from headwork.inspection.module_on_input import module_on_input
 
     path, config = source.path, source.module.config
     at = path / TOKENIZER
     known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
     most = getattr(config, "max_position_embeddings", None) or 512
-    ids = _tokens(path, known, text, most)
+    ids = _encode(path, known, text, most)
     assert known is not None
-    kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL]
-    numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE) else 0)
+    kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL_TOKENS]
+    numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE_MODELS) else 0)
     words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
     labels = [known.word(n).strip() or known.names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
     options: dict[str, Any] = {"labels": labels, "classes": words, "kept": kept, "forward": source.forward}
-    return replace(module_subject(source.module, (), given, **options), name=path.name)
+    return replace(module_on_input(source.module, (), given, **options), name=path.name)
 
 
-def find_target(subject: Subject, target: str | int | None) -> int | None:
+def find_target(model: ModelOnInput, target: str | int | None) -> int | None:
     """The number of the class to explain."""
     if target is None:
         return None
-    if target in subject.classes:
-        return subject.classes.index(str(target))
-    if isinstance(target, int) and 0 <= target < len(subject.classes):
+    if target in model.classes:
+        return model.classes.index(str(target))
+    if isinstance(target, int) and 0 <= target < len(model.classes):
         return target
-    raise unknown("target", target, subject.classes[:50])
+    raise unknown("target", target, model.classes[:50])

@@ -1,4 +1,4 @@
-"""Any torch module on one input as a ``Subject``: its attentions are found by ``attention_of``."""
+"""Any torch module on one input as a ``ModelOnInput``: its attentions are found by ``attention_of``."""
 
 import inspect as signatures
 from collections.abc import Callable, Mapping, Sequence
@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.inspection.attention import attention_of
+from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInput, as_pixels, cells
 from headwork.inspection.operations import tensors_in
-from headwork.inspection.subjects import Array, Layer, Subject, as_pixels, cells
-from headwork.inspection.tracing import evaluating
+from headwork.inspection.tracing import evaluation_mode
 
 MAX_FIRST = 8  # tokens before the patches: a class token, registers
 CELLS = 7  # the side of the grid where no attention runs between patches
 
 
-def module_subject(
+def module_on_input(
     module: nn.Module,
     inputs: Sequence[Any],
     named: Mapping[str, Any],
@@ -29,7 +29,7 @@ def module_subject(
     hidden: float = 0,
     kept: Sequence[int] = (),
     forward: Callable[..., Any] | None = None,
-) -> Subject:
+) -> ModelOnInput:
     """A module whose first tensor is an image (1, channel, height, width), tokens or vectors (1, token, ...).
 
     ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
@@ -38,7 +38,7 @@ def module_subject(
     every: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
     at = _find_tensor(every)
     given = every[at]
-    with evaluating(module):
+    with evaluation_mode(module):
         result = attention_of(module, *inputs, **named, gradients=True)
     output, logits = _read(result.output)
     whole = [record.weights.shape for record in result.records if len(record.weights) == 1]
@@ -63,14 +63,14 @@ def module_subject(
         if len(names) != number:
             raise InputError(f"inspect: {len(names)} labels for {number} tokens. Give one for each.")
 
-    def attend(target: int | None) -> list[Layer]:
+    def attention_layers(target: int | None) -> list[AttentionLayer]:
         score = output[0].norm() if target is None else output[0, target]
         try:
             gradients: list[Any] = result.gradients(score)
         except (InputError, RuntimeError):  # a module without parameters, or one that detaches
             gradients = [None] * len(result.records)
         return [
-            Layer(
+            AttentionLayer(
                 f"{record.path or 'attention'}{f', call {record.call}' if record.call else ''}",
                 record.weights[0].float().numpy(),
                 None if gradient is None else gradient[0].detach().float().numpy(),
@@ -80,17 +80,19 @@ def module_subject(
         ]
 
     parts = tuple(i for i in range(first, first + number) if i not in kept)
-    run = _Call(module, every, at, hidden, grid, number, [i - first for i in parts], forward or module)
+    outputs_with_hidden = _Call(
+        module, every, at, hidden, grid, number, [i - first for i in parts], forward or module
+    )
     known = classes or _classes(module, output.shape[-1]) if logits else ()
-    return Subject(
+    return ModelOnInput(
         name=type(module).__name__,
         labels=tuple(names),
         parts=parts,
-        run=run,
-        attend=attend,
-        hidden_as=run.hidden_as,
+        outputs_with_hidden=outputs_with_hidden,
+        attention_layers=attention_layers,
+        hidden_note=outputs_with_hidden.hidden_note,
         classes=tuple(map(str, known)),
-        output_token="gradient",
+        read_from="gradient",
         grid=grid,
         pixels=pixels,
         remarks=tuple(remarks),
@@ -131,7 +133,7 @@ class _Call:
         return self.every[self.at].dim() == 2 and "attention_mask" in taken
 
     @property
-    def hidden_as(self) -> str:
+    def hidden_note(self) -> str:
         if self.masked:
             return "Hidden tokens are masked."
         thing = "patches" if self.grid else "tokens"
@@ -149,7 +151,7 @@ class _Call:
             values["attention_mask"] = (~gone).long() * values.get("attention_mask", 1)
         inputs = [value for at, value in values.items() if isinstance(at, int)]
         named = {at: value for at, value in values.items() if isinstance(at, str)}
-        with evaluating(self.module):
+        with evaluation_mode(self.module):
             return np.asarray(_read(self.forward(*inputs, **named))[0].float().cpu().numpy())
 
     def _everywhere(self, gone: Tensor, whole: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
 from headwork.errors import InputError, TooLarge, unknown
-from headwork.inspection.folder_subjects import PREPROCESSOR, Source, open_source
+from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN
 from headwork.lab.pictures import MAX_SIDE, decoded
@@ -19,15 +19,15 @@ from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAME
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
 MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
 RUNS, RUN, MAX_RUNS = Path("runs"), "run ", 100
-OPENED: "OrderedDict[str, Source]" = OrderedDict()
+OPENED: "OrderedDict[str, ModelSource]" = OrderedDict()
 RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
 MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
 KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_FILES)}
 
 
 @cache
-def _packaged(name: str) -> Source:
-    return open_source(name, torch=False)
+def _packaged(name: str) -> ModelSource:
+    return open_model(name, torch=False)
 
 
 def run_names() -> list[str]:
@@ -36,13 +36,13 @@ def run_names() -> list[str]:
 
 
 @lru_cache(maxsize=MAX_OPENED)
-def _run(name: str, _written: int) -> Source:
-    source = open_source(RUNS / name, torch=False)
+def _run(name: str, _written: int) -> ModelSource:
+    source = open_model(RUNS / name, torch=False)
     check_shown(source)
     return source
 
 
-def find_source(name: str) -> Source:
+def find_source(name: str) -> ModelSource:
     """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
     if name in TRAINED_NAMES:
         return _packaged(name)
@@ -83,7 +83,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
         if not any((folder / MODEL).iterdir()):
             (folder / MODEL).rmdir()
         try:
-            source = open_source(folder, torch=False)
+            source = open_model(folder, torch=False)
         except InputError as error:
             raise InputError(
                 str(error).replace(f"{folder}/", "").replace(str(folder), "the folder")
@@ -97,7 +97,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
     return name
 
 
-def check_shown(source: Source) -> None:
+def check_shown(source: ModelSource) -> None:
     """Refuse a model that this room cannot show."""
     if source.input_kind not in ("images", "texts"):
         raise InputError("This room shows classifiers of images and of texts. Use: headwork inspect FOLDER")
@@ -114,7 +114,7 @@ def check_shown(source: Source) -> None:
     check_size(source, (size // config.patch_size) ** 2 + 1 if size else 1)
 
 
-def check_size(source: Source, tokens: int) -> None:
+def check_size(source: ModelSource, tokens: int) -> None:
     """Refuse a model whose numbers on so many tokens, weights and activations, would fill the memory."""
     config = source.model.config
     numbers = config.depth * tokens * (config.heads * tokens + 4 * (config.width + config.hidden))
