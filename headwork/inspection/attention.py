@@ -113,9 +113,8 @@ def attention_of(
     for name in keep:
         if name not in TENSOR_NAMES:
             raise unknown("tensor to keep", name, TENSOR_NAMES)
-    collector = AttentionCollector(
-        [paths] if isinstance(paths, str) else paths, tuple(keep), limit, gradients
-    )
+    wanted = [paths] if isinstance(paths, str) else paths
+    collector = AttentionCollector(wanted, ("weights", *keep), limit, gradients)
     output = run_collecting(module, inputs, kwargs, collector)
     collector.check()
     reasons = {one.reason for one in collector.unread}
@@ -156,7 +155,10 @@ def run_collecting(
 
 
 class AttentionCollector:
-    """What is kept of the attentions of a pass: those of the wanted paths, as long as they fit."""
+    """What is kept of the attentions of a pass: those of the wanted paths, as long as they fit.
+
+    Without anything to ``keep`` they are only counted.
+    """
 
     def __init__(
         self, paths: Sequence[str] | None, keep: tuple[str, ...], limit: int, gradients: bool = False
@@ -172,9 +174,15 @@ class AttentionCollector:
         self.unread.append(Unread(path, reason))
 
     def on_attention(self, detected: DetectedAttention) -> Tensor | None:
+        """Called for each attention; a tensor that is returned replaces its output."""
+        self.record(detected)
+        return None
+
+    def record(self, detected: DetectedAttention) -> AttentionRecord | None:
         call = self.calls.get(detected.path, 0)
         self.calls[detected.path] = call + 1
-        if self.paths is not None and not any(path_matches(detected.path, wanted) for wanted in self.paths):
+        paths = [""] if self.paths is None else self.paths
+        if not self.keep or not any(path_matches(detected.path, wanted) for wanted in paths):
             return None
         weights = detected.arrange().detach()
         kept = {name: detected.get(name) for name in self.keep if name != "weights"}
@@ -189,7 +197,7 @@ class AttentionCollector:
         record = AttentionRecord(detected.path, detected.kind, call, weights, **kept, source=source)
         self.records.append(record)
         self.before_write.setdefault(storage_key(weights), []).append(partial(_copy_weights, record))
-        return None
+        return record
 
     def check(self) -> None:
         if self.total > self.limit:

@@ -116,7 +116,7 @@ class Inspection(Renderable):
             return None
         start = next(head for head in self.heads if head[0] in kept)
         remarks = {(kept.index(i), j): self.head_remark(i, j) for i, j in self.heads if i in kept}
-        layers = tuple((self.layers[i].path, self.layers[i].weights) for i in kept)
+        layers = tuple((self.layers[i].name, self.layers[i].weights) for i in kept)
         return Attention(
             self.tokens(), layers, (kept.index(start[0]), start[1], self.model.read_token), remarks
         )
@@ -136,7 +136,7 @@ class Inspection(Renderable):
             far = f"{known.distance:.1f}"
             # On one input nothing varies.
             share = f"{known.share:.0%}" if self.model.other_layers or known.name != "content" else ""
-            name = f"{self.layers[i].path}, head {j}".replace(" ", "\u00a0")
+            name = f"{self.layers[i].name}, head {j}".replace(" ", "\u00a0")
             rows.append((name, effect, known.text, share, far, f"{np.exp(entropy):.1f}"))
         fall = "score lost without it" if self.model.without_heads else "weights x gradient"
         return Table("", ("head", fall, "role", "share", "distance", "keys"), rows)
@@ -213,12 +213,12 @@ class Inspection(Renderable):
             "relevance": {method: values.tolist() for method, values in self.relevance.items()},
             "trust": {method: one.as_data() for method, one in self.trust.items()},
             "heads": [
-                {"layer": self.layers[i].path, "head": j, "effect": float(model.score_lost_per_head[i][j])}
+                {"layer": self.layers[i].name, "head": j, "effect": float(model.score_lost_per_head[i][j])}
                 | vars(self.roles[i, j])
                 for i, j in self.heads
             ],
             "weights": {
-                layer.path: np.round(layer.weights.astype(float), 5).tolist() for layer in self.layers
+                layer.name: np.round(layer.weights.astype(float), 5).tolist() for layer in self.layers
             },
             "remarks": list(model.remarks),
         }
@@ -246,7 +246,9 @@ def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any
         return []
     source = open_model(result.folder)
     images, labels = data.test.images[:MAX_EXAMINED], data.test.labels[:MAX_EXAMINED]
-    predicted = image_probabilities(source.model.model, images, load_data_info(result.folder)).argmax(-1)
+    predicted = image_probabilities(source.array_model.inner, images, load_data_info(result.folder)).argmax(
+        -1
+    )
     right = (predicted == labels).nonzero()[0][:3].tolist()
     chosen = [*right, *(mistake["place"] for mistake in result.record["mistakes"][:3])]
     parts: list[Any] = [Heading("Where it looked")] if chosen else []

@@ -4,7 +4,7 @@
 where a head's weights have met the values, its part of the product is replaced. Other heads keep their bits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -109,10 +109,12 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
             raise InputError(f"intervene: '{path}' has {change!r}. Give, for instance, head(2).off().")
     if not inputs and not kwargs:
         return partial(intervene, module, changes)
-    before = run_collecting(module, inputs, kwargs, HeadEditor({}), stepwise=True)
-    editor = HeadEditor(
-        {path: (change, _tensors_on_other_input(module, path, change)) for path, change in changes.items()}
-    )
+    edits = [
+        HeadEdit(path, change, on_other_input=_tensors_on_other_input(module, path, change))
+        for path, change in changes.items()
+    ]
+    editor = HeadEditor(edits, paths=list(changes))
+    before = run_collecting(module, inputs, kwargs, HeadEditor([]), stepwise=True)
     output = run_collecting(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
     old, new = (_first_numbers(one) for one in (before, output))
@@ -142,79 +144,71 @@ def _tensors_on_other_input(module: nn.Module, path: str, change: Heads) -> Othe
     return {(record.path, record.call): getattr(record, change.kind) for record in other.records}
 
 
-class HeadEditor(AttentionCollector):
-    """Replaces the outputs of heads on the way."""
+@dataclass(frozen=True)
+class HeadEdit:
+    """A change of the heads at a path, or a pattern; with a ``call`` only in that call of that path."""
 
-    def __init__(self, changes: Mapping[str, tuple[Heads, OtherTensors]]) -> None:
-        super().__init__(list(changes), (), 0)
-        self.changes = changes
+    path: str
+    change: Heads
+    call: int | None = None
+    on_other_input: OtherTensors = field(default_factory=dict)
+
+    def applies(self, path: str, call: int) -> bool:
+        return path_matches(path, self.path) if self.call is None else (path, call) == (self.path, self.call)
+
+
+class HeadEditor(AttentionCollector):
+    """Replaces the outputs of heads on the way; the weights that it records are those with the changes."""
+
+    def __init__(
+        self, edits: Sequence[HeadEdit], keep: tuple[str, ...] = (), paths: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(paths, keep, LIMIT)
+        self.edits = edits
 
     def on_attention(self, detected: DetectedAttention) -> Tensor | None:
-        call = self.calls.get(detected.path, 0)
-        self.calls[detected.path] = call + 1
-        wanted = self.wanted(detected.path, call)
-        if not wanted:
+        record, call = self.record(detected), self.calls[detected.path] - 1
+        edits = [edit for edit in self.edits if edit.applies(detected.path, call)]
+        if not edits:
             return None
         where = f"intervene: the attention at '{detected.path}'"
         output, value, weights = detected.get("output"), detected.get("value"), detected.arrange()
-        if detected.why_fixed or output is None or value is None:
-            raise InputError(f"{where} cannot be changed: {detected.why_fixed}.")
-        output, count = output.clone(), weights.shape[1]
+        if detected.obstacle or output is None or value is None:
+            raise InputError(f"{where} cannot be changed: {detected.obstacle}.")
+        output, changed, count = output.clone(), weights.detach().clone(), weights.shape[1]
         value = value.repeat_interleave(count // value.shape[1], 1)  # grouped queries
-        for change, source in wanted:
-            heads = list(change.heads or range(count))
+        for edit in edits:
+            kind, heads = edit.change.kind, list(edit.change.heads or range(count))
             if not all(0 <= one < count for one in heads):
                 raise InputError(f"{where} has heads 0 to {count - 1}, not {max(heads)}.")
-            given = source.get((detected.path, call)) if change.other else change.weights
-            old = output[:, heads] if change.kind == "output" else weights[:, heads]
-            if change.kind in ("weights", "output"):
-                new = _fitting(given, old, heads, where, change.kind)
+            tensor, old = edit.change.weights, (output if kind == "output" else weights)[:, heads]
+            if edit.change.other:
+                tensor = edit.on_other_input.get((detected.path, call))
+            if kind in ("weights", "output"):
+                new = _fitting(tensor, old, heads, where, kind)
             else:
-                new = _new_weights(change.kind, old, where)
-            new = new if change.kind == "output" else new.to(value) @ value[:, heads]
+                new = _new_weights(kind, old, where)
+            if kind != "output":
+                changed[:, heads] = new
+                new = new.to(value) @ value[:, heads]
             output[:, heads] = new.to(output)
-        return output
-
-    def wanted(self, path: str, call: int) -> list[tuple[Heads, OtherTensors]]:
-        """What becomes of the attention at a path, in one of its calls."""
-        return [pair for wanted, pair in self.changes.items() if path_matches(path, wanted)]
-
-
-class ChangedForward:
-    """The forward pass of a module with heads changed, by path and call; ``records`` are of its first pass.
-
-    What is recorded of a changed head are its own weights, which were not used.
-    """
-
-    def __init__(self, module: nn.Module, changes: Mapping[tuple[str, int], list[Heads]]) -> None:
-        self.module, self.changes = module, changes
-        self.records: list[AttentionRecord] | None = None
-
-    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        if not self.changes and self.records is not None:
-            return self.module(*inputs, **kwargs)
-        editor = CallEditor(self.changes)
-        output = run_collecting(self.module, inputs, kwargs, editor, stepwise=True)
-        if self.records is None:
-            editor.seen.check()
-            self.records = editor.seen.records
+        if record is not None:
+            record.weights = changed
         return output
 
 
-class CallEditor(HeadEditor):
-    """Replaces the outputs of heads in single calls, and keeps all weights."""
-
-    def __init__(self, by_call: Mapping[tuple[str, int], list[Heads]]) -> None:
-        super().__init__({})
-        self.by_call, self.seen = by_call, AttentionCollector(None, (), LIMIT)
-
-    def on_attention(self, detected: DetectedAttention) -> Tensor | None:
-        self.seen.before_write = self.before_write
-        self.seen.on_attention(detected)
-        return super().on_attention(detected)
-
-    def wanted(self, path: str, call: int) -> list[tuple[Heads, OtherTensors]]:
-        return [(change, {}) for change in self.by_call.get((path, call), ())]
+def run_edited(
+    module: nn.Module,
+    edits: Sequence[HeadEdit],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    keep: tuple[str, ...] = (),
+) -> tuple[Any, list[AttentionRecord]]:
+    """The output of a pass with heads changed, and records of the attentions with what is to ``keep``."""
+    editor = HeadEditor(edits, keep)
+    output = run_collecting(module, inputs, kwargs, editor, stepwise=True)
+    editor.check()
+    return output, editor.records
 
 
 def _new_weights(kind: str, old: Tensor, where: str) -> Tensor:

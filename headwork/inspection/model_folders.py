@@ -39,7 +39,7 @@ class ModelSource:
     """A model, and what its folder says about inputs and classes."""
 
     path: Path
-    model: Any = None  # an OwnModel
+    array_model: Any = None  # an ArrayModel
     module: Any = None  # or a torch module: of a library, or a person's own
     classes: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
@@ -47,20 +47,20 @@ class ModelSource:
     run: Any = None
     digest: str = ""
     size: int = 0  # of the images that a module takes; 0 for texts
-    forward: Any = None  # runs the module in its stead, for instance with heads changed
+    edits: tuple[Any, ...] = ()  # of heads of the module: HeadEdit
 
     @property
     def input_kind(self) -> str:
-        if self.model is None:
+        if self.array_model is None:
             return "images" if self.size else "texts"
-        if "images" in (card.name for card in self.model.definition.inputs):
+        if "images" in (card.name for card in self.array_model.definition.inputs):
             return "images"
-        return "texts" if self.model.definition.slug in ("text", "text-encoder", "language") else ""
+        return "texts" if self.array_model.definition.slug in ("text", "text-encoder", "language") else ""
 
     @property
     def image_shape(self) -> tuple[int, int]:
         """How many channels its images have, and their side."""
-        own = self.model and self.model.config
+        own = self.array_model and self.array_model.config
         return (own.channels, own.image_size) if own else (len(self.mean), self.size)
 
     def on_image(self, pixels: Array) -> ModelOnInput:
@@ -71,9 +71,9 @@ class ModelSource:
             from headwork.inspection.module_on_input import module_on_input
 
             given = [torch.from_numpy(values[None])]
-            found = module_on_input(self.module, given, {}, classes=self.classes, forward=self.forward)
-            return replace(found, name=self.path.name, pixels=pixels)
-        return classifier_on_image(self.model, self.path.name, pixels, values, self.classes)
+            on_input = module_on_input(self.module, given, {}, classes=self.classes, edits=self.edits)
+            return replace(on_input, name=self.path.name, pixels=pixels)
+        return classifier_on_image(self.array_model, self.path.name, pixels, values, self.classes)
 
 
 def open_model_on_input(
@@ -93,7 +93,7 @@ def open_model_on_input(
     source = folder if isinstance(folder, ModelSource) else open_model(folder)
     if not source.input_kind:
         raise InputError(
-            f"{source.path}: a {source.model.definition.name}. A classifier, an encoder of texts or a "
+            f"{source.path}: a {source.array_model.definition.name}. A classifier, an encoder of texts or a "
             "language model is inspected from its folder, others in Python: headwork.inspect(model, input)."
         )
     if given == ["image"] and source.input_kind != "images":
@@ -183,7 +183,7 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
         return replace(source_on_text(source, str(split.texts[at])), true_class=true_class)
     others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
     inputs = normalise(split.images[others], source.mean, source.std)
-    layers = source.model.layers_of_each({"images": inputs})
+    layers = source.array_model.layers_of_each({"images": inputs})
     return replace(source.on_image(split.images[at]), other_layers=layers, true_class=true_class)
 
 
@@ -203,7 +203,7 @@ def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.module is not None:
         return _module_on_text(source, text)
-    model, decides = source.model, source.run or source.model.config
+    model, decides = source.array_model, source.run or source.array_model.config
     ids = _encode(source.path, model.tokenizer, text, decides.max_length)
     return model_on_text(model, source.path.name, ids, source.classes)
 
@@ -233,12 +233,17 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     most = getattr(config, "max_position_embeddings", None) or 512
     ids = _encode(path, known, text, most)
     assert known is not None
-    kept = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL_TOKENS]
+    special = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL_TOKENS]
     numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE_MODELS) else 0)
     words = [known.word(n) if n in known.names else f"token {n}" for n in numbers]
     labels = [known.word(n).strip() or known.names[n] for n in ids]
     given = {"input_ids": torch.tensor([ids])}
-    options: dict[str, Any] = {"labels": labels, "classes": words, "kept": kept, "forward": source.forward}
+    options: dict[str, Any] = {
+        "labels": labels,
+        "classes": words,
+        "never_hidden": special,
+        "edits": source.edits,
+    }
     return replace(module_on_input(source.module, (), given, **options), name=path.name)
 
 

@@ -35,6 +35,15 @@ class AttentionLayer:
     path: str
     weights: Array  # head, query, key
     gradient: Array | None = None
+    call: int = 0  # which call of that path
+
+    @property
+    def name(self) -> str:
+        return f"{self.path or 'attention'}{f', call {self.call}' if self.call else ''}"
+
+
+# From the output to the number of the class that is explained; None where the output is a vector.
+ChooseClass = Callable[[Array], int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +52,18 @@ class ModelOnInput:
 
     ``outputs_with_hidden`` gives the outputs (case, number) with parts hidden (case, part): logits of
     ``classes``, or without those a vector that is compared with that of the whole input.
-    ``attention_layers`` gives the layers, with the gradient of an output where it is asked for and can be
-    had. ``without_heads`` gives the outputs (case, number) without each head of one layer.
+    ``attention_pass`` gives the output (number) and the layers, where it can be had with the gradient of the
+    class that is chosen. ``without_heads`` gives the outputs (case, number) without each head of one layer.
     """
 
     name: str
     labels: tuple[str, ...]  # of every token
     parts: tuple[int, ...]  # the tokens that can be hidden
     outputs_with_hidden: Callable[[Array], Array]
-    attention_layers: Callable[[int | None], list[AttentionLayer]]
+    attention_pass: Callable[[ChooseClass], tuple[Array, list[AttentionLayer]]]
     hidden_note: str
     classes: tuple[str, ...] = ()
-    read_from: str = "first"  # the first token, the last, their mean; or found by gradient
+    read_from: int | str | None = 0  # the token that the output is made of; None: the mean; or "gradient"
     grid: tuple[int, int] | None = None
     pixels: Array | None = None  # bytes: channel, height, width
     without_heads: Callable[[str, int], Array] | None = None
@@ -68,24 +77,29 @@ class ModelOnInput:
     true_class: str = ""  # where it is known
 
     @cached_property
+    def _whole_input(self) -> tuple[Array, list[AttentionLayer]]:
+        return self.attention_pass(self._choose_class)
+
+    def _choose_class(self, output: Array) -> int | None:
+        return int(output.argmax()) if self.classes and self.target is None else self.target
+
+    @property
     def output(self) -> Array:
-        return np.asarray(self.outputs_with_hidden(np.zeros((1, len(self.parts)), bool))[0])
+        return self._whole_input[0]
+
+    @property
+    def layers(self) -> list[AttentionLayer]:
+        return self._whole_input[1]
+
+    @property
+    def explained_class(self) -> int | None:
+        """The number of the class that is explained."""
+        return self._choose_class(self.output)
 
     @cached_property
     def probabilities(self) -> Array:
         """Of the classes, on the whole input."""
         return np.asarray(probabilities_of(self.output[None], [self.name])[0])
-
-    @cached_property
-    def explained_class(self) -> int | None:
-        """The number of the class that is explained."""
-        if not self.classes or self.target is not None:
-            return self.target
-        return int(self.probabilities.argmax())
-
-    @cached_property
-    def layers(self) -> list[AttentionLayer]:
-        return self.attention_layers(self.explained_class)
 
     def scores_with_hidden(self, hidden: Array) -> Array:
         """The probability of the class that is explained, or how alike the vector stays (case)."""
@@ -110,8 +124,8 @@ class ModelOnInput:
 
         Where it is not known, only that one has a gradient in the last layer.
         """
-        if self.read_from != "gradient":
-            return {"first": 0, "last": len(self.labels) - 1}.get(self.read_from)
+        if not isinstance(self.read_from, str):
+            return None if self.read_from is None else self.read_from % len(self.labels)
         slopes = next((layer.gradient for layer in self.layers[::-1] if layer.gradient is not None), None)
         if slopes is None or slopes.shape[-2] != len(self.labels):
             return None
@@ -135,73 +149,86 @@ class ModelOnInput:
 
 # --- models of ours -------------------------------------------------------------------------------
 class ArrayModel:
-    """One of our models, on torch or on numpy: arrays in, arrays out."""
+    """One of our models, on torch or on numpy: arrays in, arrays out.
 
-    model: Any
+    On numpy ``change_weights`` may replace the weights (batch, head, query, key) of each attention.
+    """
+
+    inner: Any
+    change_weights: Callable[[str, Array], Array] | None = None
 
     def __init__(self, saved: "Saved | LoadedModel | Model", *, torch: bool | None = None) -> None:
         self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
         self.torch = find_spec("torch") is not None if torch is None else torch
         if isinstance(saved, LoadedModel):
-            self.torch, self.model = False, saved
+            self.torch, self.inner = False, saved
         elif not self.torch and isinstance(saved, Saved):
-            self.model = LoadedModel(saved)
+            self.inner = LoadedModel(saved)
         else:
             from headwork.models.checkpoints import torch_model
 
-            self.torch, self.model = True, torch_model(saved) if isinstance(saved, Saved) else saved
+            self.torch, self.inner = True, torch_model(saved) if isinstance(saved, Saved) else saved
 
     @cached_property
     def plain(self) -> Any:
         """The same module, whose steps can be noted."""
-        return self.model.with_backend("plain").eval()
+        return self.inner.with_backend("plain").eval()
 
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
+        if self.change_weights is not None:
+            return _array(self.run_plain(inputs, lambda path, weights: weights))
         if not self.torch:
-            return np.asarray(self.model(**inputs))
-        with evaluation_mode(self.model):
-            return _array(self.model(**self.tensors(inputs)))
+            return np.asarray(self.inner(**inputs))
+        with evaluation_mode(self.inner):
+            return _array(self.inner(**self.tensors(inputs)))
 
     def tensors(self, inputs: Mapping[str, Array]) -> dict[str, Any]:
         import torch
 
-        like = next(self.model.parameters())
+        like = next(self.inner.parameters())
         given = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in inputs.items()}
         return {n: t.to(like if t.is_floating_point() else like.device) for n, t in given.items()}
 
-    def run_changing_weights(self, inputs: Mapping[str, Array], change: Callable[[str, Any], Any]) -> Any:
-        """The output, a tensor of its kind; ``change`` may replace the weights of each attention."""
+    def run_plain(self, inputs: Mapping[str, Array], replace: Callable[[str, Any], Any]) -> Any:
+        """The output, a tensor of its kind; ``replace`` gets and gives the weights of each attention."""
 
         def note(name: str, value: Any, /) -> Any:
             value = value if self.torch else HandTensor(value.array)
-            return change(name.removesuffix(WEIGHTS), value) if name.endswith(WEIGHTS) else value
+            if not name.endswith(WEIGHTS):
+                return value
+            path = name.removesuffix(WEIGHTS)
+            if self.change_weights is not None:
+                value = HandTensor(self.change_weights(path, value.array))
+            return replace(path, value)
 
         if self.torch:
             return self.plain(**self.tensors(inputs), note=note)
-        return self.model.run(self.model.tensors(inputs), note)
+        return self.inner.run(self.inner.tensors(inputs), note)
 
-    def layers(
-        self, inputs: Mapping[str, Array], read: Callable[[Any], Any], target: int | None
-    ) -> list[AttentionLayer]:
-        """The weights of every attention on one input, and with torch their gradients."""
-        kept: dict[str, Any] = {}
-        output = read(self.run_changing_weights(inputs, lambda path, value: kept.setdefault(path, value)))
-        gradients: list[Any] = [None] * len(kept)
-        if self.torch and kept and output.requires_grad:
+    def attention_pass(
+        self, inputs: Mapping[str, Array], read: Callable[[Any], Any], choose_class: ChooseClass
+    ) -> tuple[Array, list[AttentionLayer]]:
+        """The output and the weights of every attention on one input, and with torch their gradients."""
+        weights: dict[str, Any] = {}
+        output = read(self.run_plain(inputs, weights.setdefault))
+        numbers = _array(output)[0]
+        gradients: list[Any] = [None] * len(weights)
+        if self.torch and weights and output.requires_grad:
             import torch
 
+            target = choose_class(numbers)
             score = output[0].norm() if target is None else output[0, target]
-            gradients = list(torch.autograd.grad(score, list(kept.values()), materialize_grads=True))
-        return [
+            gradients = list(torch.autograd.grad(score, list(weights.values()), materialize_grads=True))
+        return numbers, [
             AttentionLayer(path, _array(value)[0], None if gradient is None else _array(gradient)[0])
-            for (path, value), gradient in zip(kept.items(), gradients, strict=True)
+            for (path, value), gradient in zip(weights.items(), gradients, strict=True)
         ]
 
     def layers_of_each(self, inputs: Mapping[str, Array]) -> tuple[list[AttentionLayer], ...]:
         """The weights of every attention on each of several inputs."""
-        kept: dict[str, Any] = {}
-        self.run_changing_weights(inputs, lambda path, value: kept.setdefault(path, value))
-        arrays = {path: _array(value) for path, value in kept.items()}
+        weights: dict[str, Any] = {}
+        self.run_plain(inputs, weights.setdefault)
+        arrays = {path: _array(value) for path, value in weights.items()}
         count = len(next(iter(inputs.values())))
         return tuple([AttentionLayer(path, array[i]) for path, array in arrays.items()] for i in range(count))
 
@@ -215,14 +242,14 @@ class ArrayModel:
             return value * (value.new_tensor(kept) if self.torch else HandTensor(kept))
 
         repeated = {name: np.repeat(value, heads, 0) for name, value in inputs.items()}
-        return _array(self.run_changing_weights(repeated, switch_off))
+        return _array(self.run_plain(repeated, switch_off))
 
     @property
     def positions(self) -> Array | None:
         """How alike the learned positions are: cosines (token, token)."""
         if getattr(self.config, "positions", "") != "learned":
             return None
-        tree = self.model.state_dict() if self.torch else self.model.parameters
+        tree = self.inner.state_dict() if self.torch else self.inner.parameters
         table = next(tree[name] for name in tree if name.startswith("positions"))
         rows = np.asarray(table) / np.linalg.norm(table, axis=1, keepdims=True)
         return np.asarray(rows @ rows.T)
@@ -260,11 +287,11 @@ def classifier_on_image(
         labels=(*("class token",) * first, *cells(side, side)),
         parts=tuple(range(first, first + side * side)),
         outputs_with_hidden=outputs_with_hidden,
-        attention_layers=lambda target: model.layers(inputs, lambda logits: logits, target),
+        attention_pass=lambda choose: model.attention_pass(inputs, lambda logits: logits, choose),
         without_heads=lambda path, heads: model.without_heads(inputs, path, heads),
         hidden_note="Hidden patches are the mean of the training images.",
         classes=classes,
-        read_from="first" if first else "mean",
+        read_from=0 if first else None,
         grid=(side, side),
         pixels=pixels,
         positions=model.positions if layered else None,
@@ -316,17 +343,16 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
     name_of = read_as.names[padding] if read_as else f"token {padding}"
     how = "masked" if masked else f"replaced by {name_of}"
     first = getattr(model.config, "pooling", "") == "first"
-    read_from = "last" if kind == "language" else "first" if first else "mean"
     return ModelOnInput(
         name=name,
         labels=tuple(words),
         parts=parts,
         outputs_with_hidden=outputs_with_hidden,
-        attention_layers=lambda target: model.layers(whole, read, target),
+        attention_pass=lambda choose: model.attention_pass(whole, read, choose),
         without_heads=lambda path, heads: np.asarray(read(model.without_heads(whole, path, heads))),
         hidden_note=f"Hidden tokens are {how}.",
         classes=classes,
-        read_from=read_from,
+        read_from=-1 if kind == "language" else 0 if first else None,
         inputs=whole,
     )
 

@@ -1,7 +1,7 @@
 """Any torch module on one input as a ``ModelOnInput``: its attentions are found by ``attention_of``."""
 
 import inspect as signatures
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,15 @@ from torch import Tensor, nn
 
 from headwork.errors import InputError, sizes_in_words
 from headwork.inspection.attention import attention_of
-from headwork.inspection.model_on_input import Array, AttentionLayer, ModelOnInput, as_pixels, cells
+from headwork.inspection.intervening import HeadEdit, run_edited
+from headwork.inspection.model_on_input import (
+    Array,
+    AttentionLayer,
+    ChooseClass,
+    ModelOnInput,
+    as_pixels,
+    cells,
+)
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.tracing import evaluation_mode
 
@@ -27,29 +35,32 @@ def module_on_input(
     labels: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     hidden: float = 0,
-    kept: Sequence[int] = (),
-    forward: Callable[..., Any] | None = None,
+    never_hidden: Sequence[int] = (),
+    edits: Sequence[HeadEdit] = (),
 ) -> ModelOnInput:
     """A module whose first tensor is an image (1, channel, height, width), tokens or vectors (1, token, ...).
 
     ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
-    ``kept`` tokens are never hidden. ``forward`` runs the module in its stead.
+    ``never_hidden`` are numbers of tokens. With ``edits`` of heads there are no gradients.
     """
     every: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
     at = _find_tensor(every)
     given = every[at]
     with evaluation_mode(module):
         result = attention_of(module, *inputs, **named, gradients=True)
+        if edits:
+            result.output, result.records = run_edited(module, edits, inputs, named, keep=("weights",))
     output, logits = _read(result.output)
-    whole = [record.weights.shape for record in result.records if len(record.weights) == 1]
-    counts = [shape[-1] for shape in whole if shape[-1] == shape[-2]]
+    records = [record for record in result.records if len(record.weights) == 1]
+    shapes = [record.weights.shape for record in records]
+    counts = [shape[-1] for shape in shapes if shape[-1] == shape[-2]]
     count = max(counts, key=lambda c: (counts.count(c), c), default=0)
     remarks = [f"{one.path or 'the module itself'}: {one.reason}" for one in result.unread]
-    if several := len(result.records) - len(whole):
+    if several := len(result.records) - len(records):
         remarks.append(
             f"{several} attentions within windows are not shown: their tokens are not those of the input"
         )
-    if not whole:
+    if not records:
         remarks.append("No attention was found, so only occlusion can be measured")
     grid, pixels, first = None, None, 0
     if given.dim() == 4:
@@ -63,34 +74,34 @@ def module_on_input(
         if len(names) != number:
             raise InputError(f"inspect: {len(names)} labels for {number} tokens. Give one for each.")
 
-    def attention_layers(target: int | None) -> list[AttentionLayer]:
+    def attention_pass(choose_class: ChooseClass) -> tuple[Array, list[AttentionLayer]]:
+        numbers = output[0].detach().float().cpu().numpy()
+        target = choose_class(numbers)
         score = output[0].norm() if target is None else output[0, target]
         try:
-            gradients: list[Any] = result.gradients(score)
-        except (InputError, RuntimeError):  # a module without parameters, or one that detaches
-            gradients = [None] * len(result.records)
-        return [
+            gradients = {id(r): g for r, g in zip(result.records, result.gradients(score), strict=True)}
+        except (InputError, RuntimeError):  # edited, a module without parameters, or one that detaches
+            gradients = {}
+        return numbers, [
             AttentionLayer(
-                f"{record.path or 'attention'}{f', call {record.call}' if record.call else ''}",
-                record.weights[0].float().numpy(),
-                None if gradient is None else gradient[0].detach().float().numpy(),
+                record.path,
+                record.weights[0].float().cpu().numpy(),
+                gradients[id(record)][0].detach().float().cpu().numpy() if gradients else None,
+                record.call,
             )
-            for record, gradient in zip(result.records, gradients, strict=True)
-            if len(record.weights) == 1
+            for record in records
         ]
 
-    parts = tuple(i for i in range(first, first + number) if i not in kept)
-    outputs_with_hidden = _Call(
-        module, every, at, hidden, grid, number, [i - first for i in parts], forward or module
-    )
+    parts = tuple(i for i in range(first, first + number) if i not in never_hidden)
+    call = _HiddenCall(module, every, at, hidden, grid, number, [i - first for i in parts], edits)
     known = classes or _classes(module, output.shape[-1]) if logits else ()
     return ModelOnInput(
         name=type(module).__name__,
         labels=tuple(names),
         parts=parts,
-        outputs_with_hidden=outputs_with_hidden,
-        attention_layers=attention_layers,
-        hidden_note=outputs_with_hidden.hidden_note,
+        outputs_with_hidden=call,
+        attention_pass=attention_pass,
+        hidden_note=call.hidden_note,
         classes=tuple(map(str, known)),
         read_from="gradient",
         grid=grid,
@@ -115,7 +126,7 @@ def _find_tensor(every: Mapping[int | str, Any]) -> int | str:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _HiddenCall:
     """The module on its input with parts hidden: (case, part) in, outputs (case, number) out."""
 
     module: nn.Module
@@ -125,7 +136,7 @@ class _Call:
     grid: tuple[int, int] | None
     count: int
     parts: Sequence[int]  # which of so many can be hidden
-    forward: Callable[..., Any]  # what runs the module: it, or what changes it on the way
+    edits: Sequence[HeadEdit]
 
     @property
     def masked(self) -> bool:
@@ -152,7 +163,11 @@ class _Call:
         inputs = [value for at, value in values.items() if isinstance(at, int)]
         named = {at: value for at, value in values.items() if isinstance(at, str)}
         with evaluation_mode(self.module):
-            return np.asarray(_read(self.forward(*inputs, **named))[0].float().cpu().numpy())
+            if self.edits:
+                output, _ = run_edited(self.module, self.edits, inputs, named)
+            else:
+                output = self.module(*inputs, **named)
+            return np.asarray(_read(output)[0].float().cpu().numpy())
 
     def _everywhere(self, gone: Tensor, whole: Tensor) -> Tensor:
         """What is hidden, as the input is laid out."""

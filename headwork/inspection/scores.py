@@ -24,9 +24,7 @@ class PendingSoftmax:
     path: str
     kind: str
     axis: set[int] | None
-    weights_before: tuple[Tensor, TensorNode] | None = (
-        None  # as it was before dropout, or before heads were mixed
-    )
+    original: tuple[Tensor, TensorNode] | None = None  # as it was before dropout, or before heads were mixed
     heads_mixed: bool = False
     was_read: bool = False
     combined_with: list["PendingSoftmax"] = field(default_factory=list)  # of a difference or sum of several

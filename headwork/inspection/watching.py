@@ -24,19 +24,12 @@ from headwork.inspection.axes import (
     PRODUCTS,
     SOFTMAX,
     TensorNode,
-    leaf_node,
+    leaf,
     origins,
     product_operands,
 )
 from headwork.inspection.fused_weights import fused_attention, fused_layer
-from headwork.inspection.operations import (
-    TorchOperation,
-    arguments_by_name,
-    operation_of,
-    storage_key,
-    tensors_in,
-    view_key,
-)
+from headwork.inspection.operations import arguments_by_name, operation_of, storage_key, tensors_in, view_key
 from headwork.inspection.scores import Layout, PendingSoftmax, find_scores, is_dropout_mask, logsumexp_axis
 
 if TYPE_CHECKING:
@@ -70,7 +63,7 @@ class DetectedAttention:
     kind: str
     weights: tuple[Tensor, Layout | None]
     tensors: dict[str, tuple[Tensor, Layout | None]] = field(default_factory=dict)
-    why_fixed: str = ""  # why its output cannot be replaced
+    obstacle: str = ""  # why its output cannot be replaced
 
     def arrange(self) -> Tensor:
         """The weights as (batch, head, query, key)."""
@@ -96,19 +89,16 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, parts: list[tuple[str, nn.Module]], inputs: Any, collector: "AttentionCollector"
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.on_attention, self.add_unread, self.before_write = (
-            collector.on_attention,
-            collector.add_unread,
-            collector.before_write,
-        )
+        self.on_attention, self.before_write = collector.on_attention, collector.before_write
+        self.add_unread = collector.add_unread
         self.operands, self.gradients = not {"query", "key"}.isdisjoint(collector.keep), collector.gradients
         self.names = {id(part): path for path, part in parts}
-        self.data_storages = {storage_key(tensor) for tensor in tensors_in(inputs, 7)}
+        self.data = {storage_key(tensor) for tensor in tensors_in(inputs, 7)}
         own = [v for _, part in parts for name, v in vars(part).items() if name[0] != "_"]
         own += [v for _, part in parts for v in (part._parameters, part._buffers)]
-        self.parameter_storages = {storage_key(tensor) for tensor in tensors_in(own, 2)}
+        self.parameters = {storage_key(tensor) for tensor in tensors_in(own, 2)}
         self.nodes: dict[Any, TensorNode] = {}
-        self.softmaxes: list[PendingSoftmax] = []
+        self.softmaxes: dict[PendingSoftmax, None] = {}  # in the order of the pass
         self.exponentials: dict[int, PendingSoftmax] = {}  # by what they are exponentials of
 
     @classmethod
@@ -131,31 +121,29 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             target = args[at] if at < len(args) else kwargs.get(name)
             if isinstance(target, Tensor):
                 self._before_writing(storage_key(target), kwargs, args)
-        tensors: list[Tensor] = []
         results = {name for at, name in op.writes if at >= len(args)}
-        for value in (*args, *(v for name, v in kwargs.items() if name not in results)):
-            if isinstance(value, Tensor):
-                tensors.append(value)
-            elif isinstance(value, (list, tuple)):
-                tensors += [item for item in value if isinstance(item, Tensor)]
+        tensors = tensors_in([*args, *(v for name, v in kwargs.items() if name not in results)], 2)
         parents = [self._node_of(tensor) for tensor in tensors]
         if op.name == "mul" and op.writes and parents[0].softmax and any(map(is_dropout_mask, parents[1:])):
-            parents[0].softmax.weights_before = tensors[0].clone(), parents[0]
+            parents[0].softmax.original = tensors[0].clone(), parents[0]
         if op.composite:
             with torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False):
                 out = func(*args, **kwargs)
         else:
             out = func(*args, **kwargs)
         try:
+            if op.name in PRODUCTS and op.writes and compiled_caller():
+                self.add_unread(self.path(), COMPILED)
+                return out
             if op.name in PRODUCTS:
-                return self._matrix_product(op, parents, tensors, out)
+                return self._multiply(op.name, parents, tensors, out)
             if op.name in FUSED:
                 out = self._fused_attention(arguments_by_name(func, args, kwargs), out)
             elif op.name in FAST_PATH_LAYERS:
-                self._fast_path_layer(op, arguments_by_name(func, args, kwargs))
+                self._fast_path_layer(op.name, arguments_by_name(func, args, kwargs))
             elif not op.is_torch and sum(t.is_floating_point() and t.dim() > 2 for t in tensors) > 2:
                 self.add_unread(self.path(), f"{func} is a kernel of its own, whose weights are not visible")
-            self._record(op.name, args[1:] or (0,) * (func.__name__ == "unbind.int"), parents, tensors, out)
+            self._add(op.name, args[1:] or (0,) * (func.__name__ == "unbind.int"), parents, tensors, out)
         except HeadworkError:
             raise
         except Exception as error:  # never stop a module because it could not be followed
@@ -166,10 +154,9 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Before an operation writes: what is kept from there is copied; a buffer becomes a cache of data."""
         for save in self.before_write.pop(at, ()):
             save()
-        if at in self.parameter_storages and not all(
-            self._node_of(t).constant for t in tensors_in((args, kwargs), 3)
-        ):
-            self.data_storages.add(at)
+        tensors = tensors_in((args, kwargs), 3) if at in self.parameters else []
+        if not all(self._node_of(tensor).constant for tensor in tensors):
+            self.data.add(at)
             self.nodes = {k: n for k, n in self.nodes.items() if n.op != "leaf" or k[0] != at}
 
     def _node_of(self, tensor: Tensor) -> TensorNode:
@@ -177,19 +164,12 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node = self.nodes.get(key)
         if node is None:
             at = storage_key(tensor)
-            node = self.nodes[key] = leaf_node(key[1], at not in self.data_storages)
-            if (
-                node.constant
-                and at not in self.parameter_storages
-                and len(key[1]) > 2
-                and tensor.is_floating_point()
-            ):
+            node = self.nodes[key] = leaf(key[1], at not in self.data)
+            if node.constant and at not in self.parameters and len(key[1]) > 2 and tensor.is_floating_point():
                 self.add_unread(self.path(), COMPILED if compiled_caller() else OUTSIDE)
         return node
 
-    def _record(
-        self, name: str, rest: Any, parents: list[TensorNode], tensors: list[Tensor], out: Any
-    ) -> None:
+    def _add(self, name: str, rest: Any, parents: list[TensorNode], tensors: list[Tensor], out: Any) -> None:
         for result in out if isinstance(out, (list, tuple)) else (out,):
             if not isinstance(result, Tensor):
                 continue
@@ -199,9 +179,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 node.constant = name not in RANDOM
             elif name in SOFTMAX:
                 axis = origins(parents[0].axes[rest[0]]) if key[1] else set()
-                self._start_softmax(
-                    node, PendingSoftmax(parents[0], self.path(), SOFTMAX[name], axis), result
-                )
+                softmax = PendingSoftmax(parents[0], self.path(), SOFTMAX[name], axis)
+                self._start_softmax(node, softmax, result)
             elif name in ("exp", "exp2") or (
                 name == "pow" and isinstance(rest[0], Tensor) and not parents[1:]
             ):
@@ -209,14 +188,14 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif parents[0].softmax and (
                 name == "sum" or (name == "linalg_vector_norm" and rest[:1] == (1,))
             ):
-                self._sum_over_axes(node, rest if name == "sum" else rest[1:])
+                self._sum(node, rest if name == "sum" else rest[1:])
             elif name in KEEPS_WEIGHTS:
                 self._pass_on(node, parents, tensors)
 
     def _start_softmax(self, node: TensorNode, softmax: PendingSoftmax, result: Tensor) -> None:
         node.softmax = softmax
-        if softmax.axis is not None and softmax not in self.softmaxes:
-            self.softmaxes.append(softmax)
+        if softmax.axis is not None:
+            self.softmaxes[softmax] = None
         if self.gradients and torch.is_grad_enabled() and result.is_floating_point():
             result.requires_grad_()
 
@@ -234,12 +213,12 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _pass_on(self, node: TensorNode, parents: list[TensorNode], tensors: list[Tensor]) -> None:
         """Weights stay weights; what is divided by its own sum becomes weights."""
         totals = {id(p.sum_of[0]): p.sum_of for p in parents if p.sum_of}
-        unnormalised_products = {id(p.unnormalised[0]): p.unnormalised for p in parents if p.unnormalised}
+        products = {id(p.unnormalised[0]): p.unnormalised for p in parents if p.unnormalised}
         node.sum_of = totals.popitem()[1] if len(totals) == 1 else None
-        node.unnormalised = unnormalised_products.popitem()[1] if len(unnormalised_products) == 1 else None
+        node.unnormalised = products.popitem()[1] if len(products) == 1 else None
         if node.op in ("div", "mul") and len(parents) == 2:
             for top, bottom in (parents, parents[::-1]):
-                if bottom.sum_of and self._divide_by_sum(node, top, *bottom.sum_of):
+                if bottom.sum_of and self._divide(node, top, *bottom.sum_of):
                     return
         at = next((i for i, p in enumerate(parents) if p.softmax), None)
         if at is None:
@@ -249,18 +228,16 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if node.op == "mul":
             node.operands = tuple(tensors)
             if softmax.axis == set() and len(parents) == 2 and not parents[1 - at].constant:
-                self._report_attention(softmax, parents[at], tensors[at], why_fixed="a single key")
+                self._report(softmax, parents[at], tensors[at], obstacle="a single key")
         random = node.op == "native_dropout" or (node.op == "mul" and any(map(is_dropout_mask, parents)))
-        if softmax.weights_before is None and (random or node.op in MIXES_HEADS):
-            softmax.weights_before, softmax.heads_mixed = (tensors[at], parents[at]), not random
+        if softmax.original is None and (random or node.op in MIXES_HEADS):
+            softmax.original, softmax.heads_mixed = (tensors[at], parents[at]), not random
 
-    def _divide_by_sum(
-        self, node: TensorNode, top: TensorNode, softmax: PendingSoftmax, axis: set[int]
-    ) -> bool:
+    def _divide(self, node: TensorNode, top: TensorNode, softmax: PendingSoftmax, axis: set[int]) -> bool:
         if top.softmax is softmax:
             if softmax.axis is None:
                 softmax.path = self.path()
-                self.softmaxes.append(softmax)
+                self.softmaxes[softmax] = None
             softmax.axis, node.softmax, node.sum_of = axis, softmax, None
             return True
         if top.unnormalised and top.unnormalised[0] is softmax:
@@ -268,13 +245,13 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             softmax.axis, node.unnormalised = axis, None
             dims = [d for d, a in enumerate(operand.axes) if origins(a) & axis]
             weights = exponentials / exponentials.sum(dims, keepdim=True)
-            self._report_attention(
-                softmax, operand, weights, why_fixed="it is divided by the sum after the product with values"
+            self._report(
+                softmax, operand, weights, obstacle="it is divided by the sum after the product with values"
             )
             return True
         return False
 
-    def _sum_over_axes(self, node: TensorNode, rest: Any) -> None:
+    def _sum(self, node: TensorNode, rest: Any) -> None:
         """The sum over a product with values, or a total to divide by."""
         times, softmax = node.parents[0], node.parents[0].softmax
         rank, dims = len(times.shape), rest[0] if rest else None
@@ -285,20 +262,14 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             operand = times.parents[at]
             axes = ((),) * (rank - len(operand.shape)) + operand.axes
             if any(origins(axes[d]) & softmax.axis for d in gone) and parts[3 - at]:
-                self._report_attention(
-                    softmax, operand, times.operands[at], why_fixed="its product with values is a sum"
-                )
+                obstacle = "its product with values is a sum"
+                self._report(softmax, operand, times.operands[at], obstacle=obstacle)
                 return
         node.sum_of = softmax, {f.origin for d in gone for f in times.axes[d]}
 
-    def _matrix_product(
-        self, op: TorchOperation, parents: list[TensorNode], tensors: list[Tensor], out: Tensor
-    ) -> Tensor:
-        if op.writes and compiled_caller():
-            self.add_unread(self.path(), COMPILED)
-            return out
-        first = PRODUCTS[op.name]
-        node = TensorNode(op.name, parents, (), tuple(out.shape))
+    def _multiply(self, name: str, parents: list[TensorNode], tensors: list[Tensor], out: Tensor) -> Tensor:
+        first = PRODUCTS[name]
+        node = TensorNode(name, parents, (), tuple(out.shape))
         node.data_product = not any(p.constant for p in parents[first : first + 2])
         nodes, pair = parents[first : first + 2], tensors[first : first + 2]
         if self.operands:
@@ -310,27 +281,23 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             dim = -1 if at == 0 or len(operand.shape) == 1 else -2
             if softmax.axis is None:
                 node.unnormalised = softmax, operand, pair[at]
-                self.softmaxes += [softmax] if softmax not in self.softmaxes else []
+                self.softmaxes[softmax] = None
                 softmax.path = softmax.path or self.path()
             elif origins(operand.axes[dim]) & softmax.axis or (not softmax.axis and operand.shape[dim] == 1):
-                why_fixed = "something is added in the product with values" if first else ""
+                obstacle = "something is added in the product with values" if first else ""
                 node.data_product = False
-                out = self._report_attention(softmax, operand, pair[at], at, pair[1 - at], out, why_fixed)
+                out = self._report(softmax, operand, pair[at], at, pair[1 - at], out, obstacle)
                 break
             elif nodes[1 - at].is_parameter:
-                node.softmax, softmax.weights_before, softmax.heads_mixed = (
-                    softmax,
-                    softmax.weights_before or (pair[at], operand),
-                    True,
-                )
+                node.softmax, softmax.heads_mixed = softmax, True
+                softmax.original = softmax.original or (pair[at], operand)
         if node.data_product and any(n.data_product for n in nodes):
-            self.add_unread(
-                self.path(), "two products of data without softmax between them (linear attention?)"
-            )
+            reason = "two products of data without softmax between them (linear attention?)"
+            self.add_unread(self.path(), reason)
         self.nodes[view_key(out)] = node
         return out
 
-    def _report_attention(
+    def _report(
         self,
         softmax: PendingSoftmax,
         operand: TensorNode,
@@ -338,7 +305,7 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         at: int = 0,
         value: Tensor | None = None,
         out: Any = None,
-        why_fixed: str = "",
+        obstacle: str = "",
     ) -> Any:
         """Tell of an attention, if its scores come from queries and keys; ``at``: which operand it is."""
         scores = find_scores(softmax)
@@ -354,14 +321,12 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             inner = [*lead, *columns, width] if at == 0 else [*lead, width, *rows]
             outer = [*lead, *rows, width] if at == 0 else [*lead, width, *columns]
             tensors |= {"value": (value, Layout(inner)), "output": (out, Layout(outer))}
-        kept, node = softmax.weights_before or (weights, operand)
+        kept, node = softmax.original or (weights, operand)
         layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
-        why_fixed = "its heads are mixed after the softmax" if softmax.heads_mixed else why_fixed
+        obstacle = "its heads are mixed after the softmax" if softmax.heads_mixed else obstacle
         pairs = zip(softmax.path.split("."), self.path().split("."), strict=False)
         path = ".".join(name for name, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        replaced = self.on_attention(
-            DetectedAttention(path, softmax.kind, (kept, layout), tensors, why_fixed)
-        )
+        replaced = self.on_attention(DetectedAttention(path, softmax.kind, (kept, layout), tensors, obstacle))
         return out if replaced is None else Layout(outer).restore(replaced, out, roles_of("output"))
 
     def _fused_attention(self, named: Mapping[str, Any], out: Any) -> Any:
@@ -374,12 +339,12 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         replaced = self.on_attention(DetectedAttention(self.path(), kind, weights, tensors))
         return out if replaced is None else (replaced, *out[1:])
 
-    def _fast_path_layer(self, op: TorchOperation, named: Mapping[str, Any]) -> None:
-        path = f"{self.path()}.self_attn".lstrip(".") if op.name == FAST_PATH_LAYERS[0] else self.path()
+    def _fast_path_layer(self, name: str, named: Mapping[str, Any]) -> None:
+        path = f"{self.path()}.self_attn".lstrip(".") if name == FAST_PATH_LAYERS[0] else self.path()
         weights, tensors = fused_layer(named)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}
-        kind, why_fixed = "fast path of torch", "it is one operation"
-        self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, why_fixed))
+        kind, obstacle = "fast path of torch", "it is one operation"
+        self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, obstacle))
 
     def finish(self) -> None:
         """List every softmax that no attention was read from, and forget the pass."""

@@ -14,7 +14,7 @@ from headwork.errors import InputError
 from headwork.lab.calls import call
 
 if TYPE_CHECKING:
-    from headwork.lab.model_views import Looked, Patient
+    from headwork.lab.model_views import ModelView, ResumableModel
 
 TITLES = {
     "digits": ("Digits", "draw a digit here, 0 to 9"),
@@ -59,19 +59,17 @@ def _tints(row: Any) -> str:
     return _b64(np.rint(row / max(float(row.max()), 1e-30) * 255))
 
 
-def _looked(model: str, given: str, changes: str) -> "Looked":
-    from headwork.lab import model_views
-    from headwork.lab.known_models import find_source
+def _view(model: str, given: str, changes: str) -> "ModelView":
+    from headwork.lab.model_views import look_at
 
     if not all(isinstance(text, str) for text in (model, given, changes)):
         raise InputError("The request is not readable. Expected texts.")
-    texts = find_source(model).input_kind == "texts"
-    return (model_views.look_at_text if texts else model_views.look_at)(model, given, changes)
+    return look_at(model, given, changes)
 
 
-def _query(looked: "Looked", text: str) -> int | None:
+def _query(view: "ModelView", text: str) -> int | None:
     """A token by its number; ``all`` is the mean of all of them, ``last`` the last one."""
-    count = len(looked.subject.labels)
+    count = len(view.model.labels)
     return None if text == "all" else count - 1 if text == "last" else _number(text, count, "token")
 
 
@@ -86,14 +84,14 @@ def _number(text: str, most: int, name: str) -> int:
 def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
     from headwork.lab.foreign import foreign_models
-    from headwork.lab.known_models import RUN, find_source, run_names
+    from headwork.lab.known_models import RUN, find_model, run_names
     from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
 
     listed = []
     for name in TRAINED_NAMES:
         about = _about(name)
         files = sorted((TRAINED / name / IMAGES).glob("*-*.png"))
-        classes = find_source(name).classes
+        classes = find_model(name).classes
         labels = [classes[int(file.stem.partition("-")[2])] for file in files]
         images = [
             {"label": label, "png": base64.b64encode(file.read_bytes()).decode()}
@@ -113,10 +111,10 @@ def model(name: str) -> dict[str, Any]:
 
 def _about(name: str) -> dict[str, Any]:
     """What the page must know of a model."""
-    from headwork.lab.known_models import RUN, find_source
-    from headwork.lab.pictures import FINER
+    from headwork.lab.known_models import RUN, find_model
+    from headwork.lab.pictures import DRAWING_SCALE
 
-    source = find_source(name)
+    source = find_model(name)
     images = source.input_kind == "images"
     channels, size = source.image_shape if images else (0, 0)
     shape = _module_shape(name) if source.module is not None else _own_shape(source)
@@ -133,7 +131,7 @@ def _about(name: str) -> dict[str, Any]:
         "example": EXAMPLE if begins == FOREIGN else "",
         "size": size,
         "channels": channels,
-        "drawn": size * FINER.get(name, 1),
+        "drawn": size * DRAWING_SCALE.get(name, 1),
         "no_descent": "",
         **shape,
     }
@@ -141,35 +139,35 @@ def _about(name: str) -> dict[str, Any]:
 
 def _own_shape(source: Any) -> dict[str, Any]:
     """Blocks, heads, patches per side, and the token that looks at first."""
-    config = source.model.config
+    config = source.array_model.config
     first = getattr(config, "pooling", "") in ("class token", "first")
     return {
         "blocks": config.depth,
         "heads": config.heads,
         "grid": config.image_size // config.patch_size if source.input_kind == "images" else 0,
-        "query": "0" if first else "last" if source.model.definition.slug == "language" else "all",
-        "parameters": sum(values.size for values in source.model.model.parameters.values()),
+        "query": "0" if first else "last" if source.array_model.definition.slug == "language" else "all",
+        "parameters": sum(values.size for values in source.array_model.inner.parameters.values()),
     }
 
 
 def _module_shape(name: str) -> dict[str, Any]:
     """The same of a torch module, which shows it on an example."""
-    from headwork.lab.known_models import find_source
+    from headwork.lab.known_models import find_model
 
-    source = find_source(name)
+    source = find_model(name)
     channels, size = source.image_shape
     images = source.input_kind == "images"
-    looked = _looked(name, _b64(np.full((channels, size, size), 128)) if images else EXAMPLE, "")
-    grid, query = looked.subject.grid, looked.subject.read_token
+    view = _view(name, _b64(np.full((channels, size, size), 128)) if images else EXAMPLE, "")
+    grid, query = view.model.grid, view.model.read_token
     if grid and grid[0] != grid[1]:
         raise InputError(f"Its {grid[0]} x {grid[1]} patches are no square, which is what this room shows.")
-    last = query == len(looked.subject.labels) - 1
+    last = query == len(view.model.labels) - 1
     return {
-        "blocks": len(looked.weights),
-        "heads": looked.heads,
+        "blocks": len(view.layers),
+        "heads": view.heads,
         "grid": grid[0] if grid else 0,
         "query": "all" if query is None else "last" if last and not images else str(query),
-        "parameters": looked.parameters,
+        "parameters": view.parameters,
         "no_descent": IN_ONE_PIECE,
     }
 
@@ -188,58 +186,57 @@ def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
 @call
 def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[str, Any]:
     """The prediction, and where one token (0: the class token) looks in every head of every block."""
-    looked = _looked(model, given, changes)
-    subject = looked.subject
-    token = _query(looked, query)
-    changed = {(change.block, change.head): change.kind for change in looked.changes}
+    view = _view(model, given, changes)
+    token = _query(view, query)
+    changed = {(change.block, change.head): change.kind for change in view.changes}
     heads = []
-    for block, weights in enumerate(looked.weights.values()):
-        for number in range(len(weights)):
-            row = looked.row(block, number, token)
+    for block, layer in enumerate(view.layers):
+        for number in range(len(layer.weights)):
+            row = view.row(block, number, token)
             best = int(row.argmax())
             most = percent(float(row[best])) if row.any() else "off"
-            words = {"most": most, "words": f"{most} to {looked.place(best)}"}
+            words = {"most": most, "words": f"{most} to {view.place(best)}"}
             heads.append({"tints": _tints(row), **words, "changed": changed.get((block, number), "")})
-    pixels = subject.pixels
+    pixels = view.model.pixels
     return {
-        **_predicted(looked, model, given),
+        **_predicted(view, model, given),
         "heads": heads,
-        "query": looked.who(token),
+        "query": view.who(token),
         "seen": "" if pixels is None else _b64(pixels),
-        "tokens": list(subject.labels),
-        "before": looked.before,
-        "logits": looked.output_step,
-        "remarks": list(looked.remarks),
+        "tokens": list(view.model.labels),
+        "before": view.before,
+        "logits": view.output_step,
+        "remarks": list(view.remarks),
     }
 
 
-def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
+def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
     """The probabilities in the order of the classes, beside those without the changes, and a sentence."""
-    if not looked.subject.classes:
+    if not view.model.classes:
         return {
             "classes": [],
             "sentence": "This model has no classes, only a vector per token.",
             "effect": "",
-            "start": ",".join("0" * (1 + looked.logits.ndim)),
+            "start": ",".join("0" * (1 + view.model.output.ndim)),
         }
-    now, names = looked.probabilities, looked.subject.classes
-    old = _looked(model, given, "").probabilities if looked.changes else now
+    now, names = view.model.probabilities, view.model.classes
+    old = _view(model, given, "").model.probabilities if view.changes else now
     order = np.argsort(-now)
     best, effect = int(order[0]), ""
     what = "Prediction" if now[best] > 0.5 else "No clear prediction"
     sentence = f"{what}: {'; runner-up: '.join(f'{names[i]} ({percent(now[i])})' for i in order[:2])}."
-    if looked.changes:
+    if view.changes:
         was = int(old.argmax())
-        done = "; ".join(map(str, looked.changes))
+        done = "; ".join(map(str, view.changes))
         pairs = [(f"{old[was]:.{digits}%}", f"{now[was]:.{digits}%}") for digits in (1, 2, 3)]
         moved = "{} goes from {} to {}".format(
             names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0])
         )
         verdict = "the prediction stays" if was == best else f"the prediction becomes {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
-    own = looked.source.model
+    own = view.source.array_model
     language = own is not None and own.definition.slug == "language"
-    step = (0, len(looked.subject.labels) - 1) if language else (0,)
+    step = (0, len(view.model.labels) - 1) if language else (0,)
     shown = [
         {
             "name": names[i],
@@ -262,18 +259,17 @@ def _predicted(looked: "Looked", model: str, given: str) -> dict[str, Any]:
 @call
 def head(model: str, given: str, changes: str, query: str, block: str, head: str) -> dict[str, Any]:
     """One head, or with ``mean`` the mean of a block, in words: what a token gives to each token."""
-    looked = _looked(model, given, changes)
-    token = _query(looked, query)
-    at = _number(block, len(looked.weights), "block")
-    count = len(looked.weights[f"block {at}"])
-    number = None if head == "mean" else _number(head, count, "head")
-    row = looked.row(at, number, token)
-    name = f"Block {at}, mean of its {count} heads" if number is None else f"Head {number} of block {at}"
+    view = _view(model, given, changes)
+    token = _query(view, query)
+    at = _number(block, len(view.layers), "block")
+    number = None if head == "mean" else _number(head, view.heads, "head")
+    row = view.row(at, number, token)
+    name = f"Block {at}, mean of its {view.heads} heads" if number is None else f"Head {number} of block {at}"
     order = [int(i) for i in np.argsort(-row, kind="stable")[:SHOWN] if row[i] > 0]
-    who = looked.who(token)
+    who = view.who(token)
 
     def to(other: int) -> str:
-        return f"itself ({who})" if other == token else looked.place(other)
+        return f"itself ({who})" if other == token else view.place(other)
 
     given_to = [f"{percent(float(row[i]))} to {to(i)}" for i in order]
     words = f"{name}: {who} gives {', '.join(given_to)}." if given_to else f"{name} is off: it adds nothing."
@@ -292,18 +288,18 @@ def descend(model: str, given: str, changes: str, path: str, index: str) -> dict
     """One number of the model as a line of arithmetic, and the numbers that it comes from."""
     from headwork.lab.descent import line
 
-    looked = _looked(model, given, changes)
-    if looked.source.model is None:
+    view = _view(model, given, changes)
+    if view.source.array_model is None:
         raise InputError(IN_ONE_PIECE)
-    return line(looked, path, index)
+    return line(view, path, index)
 
 
 # --- which patches it rests on ------------------------------------------------------------------------------
 @lru_cache(maxsize=2)
-def _patient(model: str, given: str, changes: str) -> "Patient":
-    from headwork.lab.model_views import Patient
+def _resumable(model: str, given: str, changes: str) -> "ResumableModel":
+    from headwork.lab.model_views import ResumableModel
 
-    return Patient(_looked(model, given, changes).subject)
+    return ResumableModel(_view(model, given, changes).model)
 
 
 @call
@@ -314,18 +310,18 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
     """
     from headwork.inspection.relevance import DESCRIPTIONS, GRADIENT, RANDOM_ORDERS, curve_sizes, trust
     from headwork.inspection.relevance import relevance as methods_of
-    from headwork.lab.model_views import NotYet
+    from headwork.lab.model_views import OutOfPassesError
 
-    patient = _patient(model, given, changes)
-    subject, count = patient.subject, len(patient.subject.parts)
+    resumable = _resumable(model, given, changes)
+    on_input, count = resumable.model, len(resumable.model.parts)
     whole = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
-    looked = _looked(model, given, changes)
-    patient.left = max(1, min(PASSES, WORK // (looked.parameters * len(subject.labels))))
+    view = _view(model, given, changes)
+    resumable.passes_left = max(1, min(PASSES, WORK // (view.parameters * len(on_input.labels))))
     try:
-        methods = methods_of(subject)
-        trusts = trust(subject, methods)
-    except NotYet:
-        return {"done": 0, "percent": percent(min(0.99, len(patient.known) / whole))}
+        methods = methods_of(on_input)
+        trusts = trust(on_input, methods)
+    except OutOfPassesError:
+        return {"done": 0, "percent": percent(min(0.99, len(resumable.outputs) / whole))}
     good = {"above random": "good", "below random": "bad"}
     maps = []
     for name, values in methods.items():
@@ -337,14 +333,16 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
                 "how": f"{DESCRIPTIONS[name][0].upper()}{DESCRIPTIONS[name][1:]}",
                 "positive": _b64(np.rint(parts.clip(0))),
                 "negative": _b64(np.rint((-parts).clip(0))),
-                "parts": list(subject.parts),
+                "parts": list(on_input.parts),
                 "verdict": trusts[name].verdict,
                 "good": good.get(trusts[name].verdict, "open"),
                 "evidence": trusts[name].evidence,
-                "top": "; ".join(looked.place(subject.parts[i]) for i in best),
+                "top": "; ".join(view.place(on_input.parts[i]) for i in best),
             }
         )
-    explained = "the vector" if subject.explained_class is None else subject.classes[subject.explained_class]
-    words = f"What speaks for {explained}: amber, and against it: blue. {subject.hidden_note}"
-    missing = MISSING if looked.source.module is None else UNCHANGED
+    explained = (
+        "the vector" if on_input.explained_class is None else on_input.classes[on_input.explained_class]
+    )
+    words = f"What speaks for {explained}: amber, and against it: blue. {on_input.hidden_note}"
+    missing = MISSING if view.source.module is None else UNCHANGED
     return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, *[missing][GRADIENT in methods :]]}

@@ -13,7 +13,7 @@ from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN
-from headwork.lab.pictures import MAX_SIDE, decoded
+from headwork.lab.pictures import MAX_SIDE, decode_base64
 from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
@@ -42,7 +42,7 @@ def _run(name: str, _written: int) -> ModelSource:
     return source
 
 
-def find_source(name: str) -> ModelSource:
+def find_model(name: str) -> ModelSource:
     """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
     if name in TRAINED_NAMES:
         return _packaged(name)
@@ -72,7 +72,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
     for name in files:
         if name not in KNOWN_FILES:
             raise unknown("file of a model", name, sorted(KNOWN_FILES))
-    contents = {name: decoded(text, name, MAX_MODEL) for name, text in files.items()}
+    contents = {name: decode_base64(text, name, MAX_MODEL) for name, text in files.items()}
     if sum(map(len, contents.values())) > MAX_MODEL:
         raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")
     with tempfile.TemporaryDirectory(prefix="headwork-") as temporary:
@@ -104,19 +104,19 @@ def check_shown(source: ModelSource) -> None:
     size = source.image_shape[1] if source.input_kind == "images" else 0
     if size > MAX_SIDE:
         raise TooLarge(f"Images of {size} pixels; here at most {MAX_SIDE}. Use: headwork inspect FOLDER")
-    if source.model is None:
+    if source.array_model is None:
         return
-    config: Any = source.model.config
+    config: Any = source.array_model.config
     of_patches = source.input_kind == "texts" or hasattr(config, "patch_size")
     if not of_patches or not hasattr(config, "heads") or getattr(config, "attention", "") == "linear":
-        name = source.model.definition.name
+        name = source.array_model.definition.name
         raise InputError(f"This {name} has no attention weights to look at. Choose a transformer.")
     check_size(source, (size // config.patch_size) ** 2 + 1 if size else 1)
 
 
 def check_size(source: ModelSource, tokens: int) -> None:
     """Refuse a model whose numbers on so many tokens, weights and activations, would fill the memory."""
-    config = source.model.config
+    config = source.array_model.config
     numbers = config.depth * tokens * (config.heads * tokens + 4 * (config.width + config.hidden))
     if numbers > MAX_NUMBERS:
         raise TooLarge(

@@ -1,15 +1,14 @@
-"""A trained model and one picture, looked into: what it predicts, where its heads attend, what changes do.
+"""A trained model and one picture, view into: what it predicts, where its heads attend, what changes do.
 
 All of it runs on numpy, inside a page too. Imported when the room is first used: its models come later than
 the page.
 """
 
-import math
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,23 +16,21 @@ from numpy.typing import NDArray
 
 from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.model_folders import ModelSource, source_on_text
-from headwork.inspection.model_on_input import WEIGHTS, ArrayModel, AttentionLayer, ModelOnInput
+from headwork.inspection.model_on_input import WEIGHTS, AttentionLayer, ModelOnInput
 from headwork.inspection.tracing import trace
-from headwork.lab.known_models import check_size, find_source
-from headwork.lab.pictures import MAX_SIDE, WIDEST, decoded, prepared
-from headwork.loading.model import probabilities_of
-from headwork.numbers import HandTensor
+from headwork.lab.known_models import check_size, find_model
+from headwork.lab.pictures import MAX_ASPECT, read_picture
 from headwork.numbers.arithmetic import Cell
 from headwork.readings import Trace
 
 Array = NDArray[Any]
-KEPT = 4  # pictures, with all that is known of them
+KEPT_VIEWS = 4  # pictures, with all that is known of them
 MAX_LETTERS = 2000  # of a text, for a torch module
 
 
 # --- changes of heads -----------------------------------------------------------------------------------
 # What can become of a head: in words, and for one that headwork.build makes its target.
-KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+HEAD_CHANGES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "off": ("switched off", "", {}),
     "uniform": ("made uniform", "", {}),
     "itself": ("replaced by one that looks at its own token", "identity", {}),
@@ -53,7 +50,7 @@ class HeadChange:
     kind: str
 
     def __str__(self) -> str:
-        return f"head {self.head} of block {self.block} {KINDS[self.kind][0]}"
+        return f"head {self.head} of block {self.block} {HEAD_CHANGES[self.kind][0]}"
 
 
 def read_changes(text: str, blocks: int, heads: int) -> tuple[HeadChange, ...]:
@@ -67,8 +64,8 @@ def read_changes(text: str, blocks: int, heads: int) -> tuple[HeadChange, ...]:
         match = re.fullmatch(r"(\d{1,4})\.(\d{1,4}) (\w+)", part)
         if not match:
             raise InputError(f"change '{part[:40]}' is not readable. Expected such as 3.2 off")
-        if match[3] not in KINDS:
-            raise unknown("change of a head", match[3], KINDS)
+        if match[3] not in HEAD_CHANGES:
+            raise unknown("change of a head", match[3], HEAD_CHANGES)
         block, head = int(match[1]), int(match[2])
         if block >= blocks or head >= heads:
             raise InputError(
@@ -84,11 +81,11 @@ def built_weights(kind: str, tokens: int) -> Array:
     """The weights (query, key) of a head that was built to order."""
     from headwork.construct import build
 
-    _, target, details = KINDS[kind]
-    made = build(target, tokens=tokens, **details)
-    if not made.possible:
-        raise InputError(f"No such head for {tokens} tokens: {made.reason}")
-    return np.asarray(made.trace()["head 0/weights"].values, np.float32)
+    _, target, details = HEAD_CHANGES[kind]
+    construction = build(target, tokens=tokens, **details)
+    if not construction.possible:
+        raise InputError(f"No such head for {tokens} tokens: {construction.reason}")
+    return np.asarray(construction.trace()["head 0/weights"].values, np.float32)
 
 
 def new_weights(kind: str, old: Array) -> Array:
@@ -101,74 +98,70 @@ def new_weights(kind: str, old: Array) -> Array:
     return np.broadcast_to(built_weights(kind, old.shape[-1]), old.shape)
 
 
-class ChangedModel(ArrayModel):
-    """A model whose heads are changed on the way; without changes, the model itself."""
+def change_weights(changes: Sequence[HeadChange], path: str, weights: Array) -> Array:
+    """The weights (batch, head, query, key) of one of our models with the changes in that block."""
+    changed = weights.copy()
+    for change in changes:
+        if path == f"block {change.block}":
+            changed[:, change.head] = new_weights(change.kind, weights[:, change.head])
+    return changed
 
-    def __init__(self, own: ArrayModel, changes: tuple[HeadChange, ...]) -> None:
-        self.__dict__.update(vars(own))
-        self.changes = changes
 
-    def __call__(self, inputs: Mapping[str, Array]) -> Array:
-        return np.asarray(self.run_changing_weights(inputs, lambda _, value: value).array)
+def with_changes(before: "ModelView", changes: Sequence[HeadChange]) -> ModelSource:
+    """The model of a view with heads changed."""
+    source, tokens = before.source, len(before.model.labels)
+    if source.module is None:
+        array_model = copy(source.array_model)
+        array_model.change_weights = partial(change_weights, changes)
+        return replace(source, array_model=array_model)
+    from headwork.inspection.intervening import HeadEdit, head
 
-    def run_changing_weights(self, inputs: Mapping[str, Array], change: Callable[[str, Any], Any]) -> Any:
-        return super().run_changing_weights(
-            inputs, lambda path, value: change(path, self.changed(path, value))
+    edits = []
+    for change in changes:
+        layer, heads = before.layers[change.block], head(change.head)
+        of_kind: dict[str, Any] = {"off": heads.off, "uniform": heads.uniform}
+        built = (
+            partial(heads.fixed, built_weights(change.kind, tokens)) if change.kind not in of_kind else None
         )
-
-    def changed(self, path: str, weights: Any) -> Any:
-        here = [change for change in self.changes if path == f"block {change.block}"]
-        if not here:
-            return weights
-        array = weights.array.copy()
-        for change in here:
-            array[:, change.head] = new_weights(change.kind, array[:, change.head])
-        return HandTensor(array)
+        edits.append(HeadEdit(layer.path, (built or of_kind[change.kind])(), layer.call))
+    return replace(source, edits=tuple(edits))
 
 
-# --- looked into ----------------------------------------------------------------------------------------
+# --- a model on one input -------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class Looked:
-    """A model on one picture or text, with what it predicts and the weights (head, query, key) by block."""
+class ModelView:
+    """A model on one picture or text. Its blocks are the attentions between the tokens of its input."""
 
     source: ModelSource
-    subject: ModelOnInput
-    inputs: dict[str, Array]
+    model: ModelOnInput
+    layers: Sequence[AttentionLayer]
     changes: tuple[HeadChange, ...]
-    logits: Array
-    weights: dict[str, Array]
-    remarks: tuple[str, ...] = ()
-    paths: tuple[tuple[str, int], ...] = ()  # of a module: where the attention of each block is, and its call
+    remarks: tuple[str, ...]
 
     @property
     def heads(self) -> int:
         """The heads of a block."""
-        return len(self.weights["block 0"])
+        return len(self.layers[0].weights)
 
     @cached_property
     def parameters(self) -> int:
         """How many numbers the model was trained to have."""
-        own, module = self.source.model, self.source.module
-        if own is None:
-            return sum(values.numel() for values in module.parameters())
-        return sum(values.size for values in own.model.parameters.values())
-
-    @cached_property
-    def probabilities(self) -> Array:
-        return np.asarray(probabilities_of(self.logits[None], ["the picture"])[0])
+        if self.source.array_model is None:
+            return sum(values.numel() for values in self.source.module.parameters())
+        return sum(values.size for values in self.source.array_model.inner.parameters.values())
 
     @property
     def before(self) -> int:
         """The tokens that are no patches: the class token."""
-        grid = self.subject.grid
-        return len(self.subject.labels) - grid[0] * grid[1] if grid else 0
+        grid = self.model.grid
+        return len(self.model.labels) - grid[0] * grid[1] if grid else 0
 
     def place(self, token: int | None) -> str:
         """A token in words; none is the mean of all."""
         if token is None:
             return "the mean of all tokens"
-        label = self.subject.labels[token]
-        if not self.subject.grid:
+        label = self.model.labels[token]
+        if not self.model.grid:
             return f"“{label}”"
         row, _, column = label.partition(", ")
         first = label if label.startswith("token") else f"the {label}"
@@ -177,11 +170,8 @@ class Looked:
     @cached_property
     def output_step(self) -> str:
         """The path of the logits; none of a module, whose steps have no names."""
-        return (
-            ""
-            if self.source.model is None
-            else str(self.source.model.definition.steps(self.source.model.config)[-1].name)
-        )
+        own = self.source.array_model
+        return "" if own is None else str(own.definition.steps(own.config)[-1].name)
 
     def leads_to_input(self, cell: Cell) -> bool:
         """Whether what was given, and not only parameters, is behind a cell."""
@@ -198,12 +188,12 @@ class Looked:
 
     def who(self, token: int | None) -> str:
         """A token that looks, in words."""
-        patch = token is not None and self.subject.grid is not None and token >= self.before
+        patch = token is not None and self.model.grid is not None and token >= self.before
         return f"the patch at {self.place(token)}" if patch else self.place(token)
 
     def row(self, block: int, head: int | None, query: int | None) -> Array:
         """The weights (key) of one query or of their mean, in one head or in the mean of a block's."""
-        weights = self.weights[f"block {block}"]
+        weights = self.layers[block].weights
         rows = weights.mean(0) if head is None else weights[head]
         return np.asarray(rows.mean(0) if query is None else rows[query])
 
@@ -219,10 +209,10 @@ class Looked:
     def traced(self, count: int) -> Trace:
         """Every step, the first ``count`` changed ones with their change."""
         if count not in self._traces:
-            inner, given = self.source.model.model, dict[str, Any](self.inputs)
-            changed = {path: self.weights[path.removesuffix(WEIGHTS)] for path in self.changed_steps[:count]}
-            replacing = {path: weights[None] for path, weights in changed.items()}
-            self._traces[count] = trace(inner, replacing=replacing, **given)
+            by_path = {f"{layer.path}{WEIGHTS}": layer.weights[None] for layer in self.layers}
+            replacing = {path: by_path[path] for path in self.changed_steps[:count]}
+            inputs = dict[str, Any](self.model.inputs or {})
+            self._traces[count] = trace(self.source.array_model.inner, replacing=replacing, **inputs)
         return self._traces[count]
 
     def trace_of(self, path: str, index: tuple[int, ...]) -> Trace:
@@ -234,142 +224,55 @@ class Looked:
         return self.traced(count)
 
 
-@lru_cache(maxsize=KEPT)
-def look_at(model: str, picture: str, changes: str = "") -> Looked:
-    """The model on a picture: base64 of bytes (channel, height, width), or of a finer drawing."""
-    source = find_source(model)
-    if source.input_kind != "images":
-        raise InputError(f"{model} takes texts.")
-    channels, size = source.image_shape
-    data = decoded(picture, "the picture", 3 * MAX_SIDE**2)
-    side = math.isqrt(len(data) // channels)
-    if not data or channels * side**2 != len(data) or side < size:
-        raise InputError(
-            f"A picture of {len(data):,} bytes. Expected {channels} x {size} x {size}, or a larger square."
-        )
+@lru_cache(maxsize=KEPT_VIEWS)
+def look_at(model: str, given: str, changes: str = "") -> ModelView:
+    """The model on a text, or on a picture: base64 of bytes (channel, height, width)."""
+    source = find_model(model)
     remarks: list[str] = []
-    pixels = np.frombuffer(data, np.uint8).reshape(channels, side, side)
-    if side > size:
-        pixels, remarks = prepared(pixels, size, WIDEST.get(model))
-    if source.module is not None:
-        before = look_at(model, picture) if changes else None
-        return _looked_at_module(source, changes, lambda changed: changed.on_image(pixels), remarks, before)
-    return _looked(source, changes, lambda changed: changed.on_image(pixels), remarks)
-
-
-@lru_cache(maxsize=KEPT)
-def look_at_text(model: str, text: str, changes: str = "") -> Looked:
-    """The model on a text."""
-    source = find_source(model)
-    if source.input_kind != "texts":
-        raise InputError(f"{model} takes pictures.")
-    if source.module is not None:
-        if len(text) > MAX_LETTERS:
-            raise TooLarge(f"A text of {len(text):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
-        before = look_at_text(model, text) if changes else None
-        return _looked_at_module(source, changes, lambda changed: source_on_text(changed, text), [], before)
-    return _looked(source, changes, lambda changed: source_on_text(changed, text), [])
-
-
-def _looked(
-    source: ModelSource, changes: str, subject_of: Callable[[ModelSource], ModelOnInput], remarks: list[str]
-) -> Looked:
-    chosen = read_changes(changes, source.model.config.depth, source.model.config.heads)
-    model = ChangedModel(source.model, chosen)
-    subject = subject_of(replace(source, model=model))
-    check_size(source, len(subject.labels))
-    kept: dict[str, Array] = {}
-
-    def keep(path: str, value: Any) -> Any:
-        kept[path] = value.array[0]
-        return value
-
-    assert subject.inputs is not None
-    output = model.run_changing_weights(subject.inputs, keep).array[0]
-    output = output[-1] if source.model.definition.slug == "language" else output
-    if not kept:
-        raise InputError("This model has no softmax attention whose weights could be shown.")
-    return Looked(source, subject, dict(subject.inputs), chosen, output, kept, tuple(remarks))
-
-
-def _looked_at_module(
-    source: ModelSource,
-    changes: str,
-    subject_of: Callable[[ModelSource], ModelOnInput],
-    remarks: list[str],
-    before: Looked | None,
-) -> Looked:
-    """The same of a torch module: its blocks are the attentions between the tokens of its input, in order.
-
-    ``before`` is the module without the changes, which says where its heads are.
-    """
-    from headwork.inspection.intervening import ChangedForward, head
-
-    chosen = read_changes(changes, len(before.weights), before.heads) if before else ()
-    by_call: dict[tuple[str, int], list[Any]] = {}
-    for change in chosen:
-        assert before is not None
-        made = head(change.head)
-        kinds: dict[str, Any] = {"off": made.off, "uniform": made.uniform}
-        count = len(before.subject.labels)
-        found = (
-            kinds[change.kind]() if change.kind in kinds else made.fixed(built_weights(change.kind, count))
-        )
-        by_call.setdefault(before.paths[change.block], []).append(found)
-    forward = ChangedForward(source.module, by_call)
-    subject = subject_of(replace(source, forward=forward))
-    logits, records = subject.output, forward.records or []
-    square = [
-        r for r in records if r.weights.shape[::2] == (1, len(subject.labels)) == (1, r.weights.shape[3])
-    ]
-    heads = [record.weights.shape[1] for record in square]
-    shown = [r for r in square if r.weights.shape[1] == max(heads, key=heads.count)]
-    if not shown:
-        reasons = "; ".join(subject.remarks)
-        raise InputError(f"No attention between the tokens of its input was found. {reasons}.")
-    arrays = [record.weights[0].float().cpu().numpy().copy() for record in shown]
-    for change in chosen:
-        own = arrays[change.block]
-        own[change.head] = new_weights(change.kind, own[None, change.head])[0]
-    weights = {f"block {number}": array for number, array in enumerate(arrays)}
+    if source.input_kind == "images":
+        pixels, remarks = read_picture(given, *source.image_shape, MAX_ASPECT.get(model))
+    elif source.module is not None and len(given) > MAX_LETTERS:
+        raise TooLarge(f"A text of {len(given):,} letters; here at most {MAX_LETTERS:,}. Shorten it.")
+    before = look_at(model, given) if changes else None
+    chosen = read_changes(changes, len(before.layers), before.heads) if before else ()
+    source = with_changes(before, chosen) if before else source
+    on_input = source.on_image(pixels) if source.input_kind == "images" else source_on_text(source, given)
+    count = len(on_input.labels)
+    if source.array_model is not None:
+        check_size(source, count)
     if before is not None:
-        layers = [AttentionLayer(path, array) for path, array in weights.items()]
-        read_at = {0: "first", len(subject.labels) - 1: "last"}.get(before.subject.read_token or 0, "mean")
-        read_at = "mean" if before.subject.read_token is None else read_at
-        subject = replace(subject, attention_layers=lambda _: layers, read_from=read_at)
-    if len(shown) < len(square):
-        remarks = [
-            *remarks,
-            f"{len(square) - len(shown)} attentions with other numbers of heads are not shown",
-        ]
-    paths = tuple((record.path, record.call) for record in shown)
-    return Looked(source, subject, {}, chosen, logits, weights, (*remarks, *subject.remarks), paths)
+        on_input = replace(on_input, read_from=before.model.read_token)
+    between_all = [layer for layer in on_input.layers if layer.weights.shape[1:] == (count, count)]
+    heads = [len(layer.weights) for layer in between_all]
+    layers = [layer for layer in between_all if len(layer.weights) == max(heads, key=heads.count)]
+    if not layers:
+        reasons = "; ".join(on_input.remarks)
+        raise InputError(f"No attention between the tokens of its input was found. {reasons}.")
+    if left_out := len(between_all) - len(layers):
+        remarks = [*remarks, f"{left_out} attentions with other numbers of heads are not shown"]
+    return ModelView(source, on_input, layers, chosen, (*remarks, *on_input.remarks))
 
 
 # --- the rest takes many passes: a few at a time -----------------------------------------------------------
-class NotYet(Exception):
+class OutOfPassesError(Exception):
     """More passes are needed than one call may take."""
 
 
-class Patient:
-    """Runs a subject for at most so many passes at a time, and remembers their results."""
+class ResumableModel:
+    """A model that runs at most ``passes_left`` times at a call, and remembers the outputs."""
 
-    def __init__(self, subject: ModelOnInput) -> None:
-        self.subject, self._run, self.left = (
-            replace(subject, outputs_with_hidden=self.run),
-            subject.outputs_with_hidden,
-            0,
-        )
-        self.known: dict[bytes, Array] = {}
+    def __init__(self, model: ModelOnInput) -> None:
+        self.model = replace(model, outputs_with_hidden=self.outputs_with_hidden)
+        self.run, self.passes_left = model.outputs_with_hidden, 0
+        self.outputs: dict[bytes, Array] = {}
 
-    def run(self, hidden: Array) -> Array:
+    def outputs_with_hidden(self, hidden: Array) -> Array:
         keys = [row.tobytes() for row in np.asarray(hidden, bool)]
-        new = list(OrderedDict.fromkeys(key for key in keys if key not in self.known))
-        now = new[: max(self.left, 0)]
-        if now:
-            rows = np.array([np.frombuffer(key, bool) for key in now])
-            self.known.update(zip(now, self._run(rows), strict=True))
-            self.left -= len(now)
-        if len(now) < len(new):
-            raise NotYet
-        return np.array([self.known[key] for key in keys])
+        missing = list(dict.fromkeys(key for key in keys if key not in self.outputs))
+        if affordable := missing[: max(self.passes_left, 0)]:
+            rows = np.array([np.frombuffer(key, bool) for key in affordable])
+            self.outputs.update(zip(affordable, self.run(rows), strict=True))
+            self.passes_left -= len(affordable)
+        if len(affordable) < len(missing):
+            raise OutOfPassesError
+        return np.array([self.outputs[key] for key in keys])

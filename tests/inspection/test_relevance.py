@@ -30,12 +30,13 @@ def linear():
         return np.stack([logits, -logits], -1)
 
     count = len(COEFFICIENTS)
+    layers = [AttentionLayer("all", np.full((1, count, count), 1 / count))]
     return ModelOnInput(
         name="linear",
         labels=tuple("abcdef"),
         parts=tuple(range(count)),
-        run=run,
-        attention_layers=lambda target: [AttentionLayer("all", np.full((1, count, count), 1 / count))],
+        outputs_with_hidden=run,
+        attention_pass=lambda choose: (run(np.zeros((1, count), bool))[0], layers),
         hidden_note="",
         classes=("yes", "no"),
     )

@@ -194,10 +194,10 @@ def test_logits_and_weights_are_the_librarys(models: dict[str, Any], title: str)
     assert (about["takes"], about["size"], about["grid"]) == (("texts", 0, 0) if texts else ("images", 16, 4))
     assert about["query"] == {"tiny/gpt2": "last"}.get(title, "0")
     logits, weights = of_library(models[title], title)
-    look_at = model_views.look_at_text if texts else model_views.look_at
-    looked = look_at(name, given_to(title))
-    np.testing.assert_allclose(looked.logits, logits, atol=1e-4)
-    for block, array in enumerate(looked.weights.values()):
+    look_at = model_views.look_at
+    view = look_at(name, given_to(title))
+    np.testing.assert_allclose(view.model.output, logits, atol=1e-4)
+    for block, array in enumerate(layer.weights for layer in view.layers):
         np.testing.assert_allclose(array, weights[block], atol=1e-5)
     shown = asked("look", model=name, given=given_to(title), query=about["query"])
     assert len(shown["heads"]) == 8
@@ -221,27 +221,27 @@ def test_a_changed_head_is_what_intervene_makes_of_it(models: dict[str, Any], ti
     import headwork
 
     name, given, model = f"foreign {title}", given_to(title), models[title]
-    look_at = model_views.look_at if title == "tiny/deit" else model_views.look_at_text
+    look_at = model_views.look_at
     before, after = look_at(name, given), look_at(name, given, f"0.2 {kind}")
     head = headwork.head(2)
-    count = len(before.subject.labels)
+    count = len(before.model.labels)
     fixed = {"off": head.off, "uniform": head.uniform}
     change = fixed[kind]() if kind in fixed else head.fixed(model_views.built_weights(kind, count))
     if title == "tiny/deit":
-        values = torch.from_numpy((before.subject.pixels / 255 - 0.5) / 0.5).float()[None]
-        effect = headwork.intervene(model, {before.paths[0][0]: change}, pixel_values=values)
+        values = torch.from_numpy((before.model.pixels / 255 - 0.5) / 0.5).float()[None]
+        effect = headwork.intervene(model, {before.layers[0].path: change}, pixel_values=values)
     else:
         import tokenizers
 
         ids = torch.tensor([tokenizers.Tokenizer.from_str(tokenizer()).encode(TEXT).ids])
-        effect = headwork.intervene(model, {before.paths[0][0]: change}, input_ids=ids)
-    expected = effect.output.logits.detach().numpy().reshape(-1, after.logits.shape[-1])[-1]
-    np.testing.assert_allclose(after.logits, expected, atol=1e-4)
-    assert np.abs(after.logits - before.logits).max() > 1e-3
-    rows = after.weights["block 0"][2]
+        effect = headwork.intervene(model, {before.layers[0].path: change}, input_ids=ids)
+    expected = effect.output.logits.detach().numpy().reshape(-1, after.model.output.shape[-1])[-1]
+    np.testing.assert_allclose(after.model.output, expected, atol=1e-4)
+    assert np.abs(after.model.output - before.model.output).max() > 1e-3
+    rows = after.layers[0].weights[2]
     assert np.allclose(rows.sum(-1), 0 if kind == "off" else 1, atol=1e-4)
-    np.testing.assert_array_equal(after.weights["block 0"][1], before.weights["block 0"][1])
-    assert np.abs(after.weights["block 1"] - before.weights["block 1"]).max() > 1e-6
+    np.testing.assert_allclose(after.layers[0].weights[1], before.layers[0].weights[1], atol=1e-6)
+    assert np.abs(after.layers[1].weights - before.layers[1].weights).max() > 1e-6
     shown = asked("look", model=name, given=given, changes=f"0.2 {kind}")
     assert shown["effect"].startswith("With head 2 of block 0 ")
     assert "no head 4 of block 9" in refused("look", model=name, given=given, changes="9.4 off")
@@ -335,8 +335,8 @@ def test_images_of_the_librarys_models_are_inspected_from_the_command_line(
     code, out, err = headwork_command("inspect", folder, "--image", tmp_path / "dots.png", "--json")
     assert code == 0, err
     told = json.loads(out)["probabilities"]
-    looked = model_views.look_at("foreign tiny/deit", picture())
-    np.testing.assert_allclose(list(told.values()), looked.probabilities, atol=1e-5)
+    view = model_views.look_at("foreign tiny/deit", picture())
+    np.testing.assert_allclose(list(told.values()), view.model.probabilities, atol=1e-5)
 
 
 # --- with the server --------------------------------------------------------------------------------------
