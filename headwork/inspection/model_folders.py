@@ -122,7 +122,7 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
         return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
     if with_torch and is_foreign(path) and (kind := transformers_class(read_settings(path))):
-        from headwork.inspection.libraries import transformers_source
+        from headwork.inspection.transformers_folders import transformers_source
 
         return transformers_source(path, kind)
     model = ArrayModel(read_saved(path), torch=torch)

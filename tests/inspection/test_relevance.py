@@ -106,7 +106,7 @@ def test_our_models_give_the_same_on_numpy_and_on_torch():
     from headwork.training.folders import example_images, find_run, saved_model
 
     source, pixels = open_model("digits"), example_images("digits").images[0]
-    on_torch = source.model(pixels)
+    on_torch = source.array_model(pixels)
     on_numpy = type(source)(
         source.path, ArrayModel(saved_model(find_run("digits")), torch=False), None, source.classes,
         source.mean, source.std,

@@ -1,4 +1,4 @@
-"""Models as transformers and timm build them, with parameters that are on this machine.
+"""Models as the transformers library builds them, with parameters that are on this machine.
 
 Nothing is fetched and no code of a folder is run. Parameters are safetensors.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
-from headwork.errors import InputError, cut, unknown
+from headwork.errors import InputError, cut
 from headwork.inspection.model_folders import ModelSource, image_mean_and_std, read_settings
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
@@ -60,48 +60,3 @@ def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
             raise InputError(
                 f"{path / 'config.json'}: {name} is {value:,}, but the parameters have {room:,} bytes."
             )
-
-
-def timm_source(path: Path) -> ModelSource:
-    """A classifier of timm, from the folder in which it is published."""
-    import timm
-    from safetensors.torch import load_file
-
-    settings = read_settings(path)
-    name, stated = str(settings.get("architecture")), settings.get("pretrained_cfg")
-    if not timm.is_model(name) or not isinstance(stated, dict):
-        raise unknown(f"architecture in {path}", name, timm.list_models())
-    try:
-        channels, side, _ = stated["input_size"]
-        module = timm.create_model(name, pretrained=False, num_classes=int(stated["num_classes"]))
-        state = load_file(path / PARAMETERS)
-        mean, std = (tuple(map(float, stated[key])) for key in ("mean", "std"))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: its config.json does not fit timm ({error}).") from None
-    if len(mean) != channels or len(std) != channels:
-        raise InputError(f"{path}: {channels} channels, but mean and std of {len(mean)} and {len(std)}.")
-    return _filled(path, module, state, mean, std, _timm_classes(module), side)
-
-
-def _timm_classes(module: nn.Module) -> tuple[str, ...]:
-    from timm.data import ImageNetInfo, infer_imagenet_subset
-
-    subset = infer_imagenet_subset(module)
-    return tuple(ImageNetInfo(subset).label_descriptions()) if subset else ()
-
-
-def _filled(
-    path: Path,
-    module: nn.Module,
-    state: Mapping[str, Any],
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
-    classes: tuple[str, ...],
-    side: int,
-) -> ModelSource:
-    """A module with its parameters, each of the size that it has."""
-    try:
-        module.load_state_dict(state)
-    except RuntimeError as error:
-        raise InputError(f"{path.name}: its parameters do not fit: {cut(str(error), 300)}") from None
-    return ModelSource(path, None, module.eval(), classes, mean, std, size=side)
