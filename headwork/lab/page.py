@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from headwork.documents.templates import read_asset, script_data
-from headwork.lab.calls import FIRST, answer, capabilities_with, example_state, examples
+from headwork.lab.calls import FIRST, answer, capabilities_where, example_state, examples
 from headwork.lab.practising import FIRST_EXERCISE
 
 HERE = Path(__file__).parent / "page"
@@ -109,7 +109,7 @@ def precomputed_answers() -> dict[str, Any]:
     known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
     # What this machine has, the page has not.
     known["models"] |= {"runs": [], "foreign": []}
-    known["capabilities"] = capabilities_with(lambda package: False)
+    known["capabilities"] = capabilities_where(lambda package: False)
     known |= {key: answer(*asked) for key, asked in first_look().items()}
     known[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
     for slug in known["problems"]["titles"]:

@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from headwork.lab.states import MASKS, WorkedState
+from headwork.lab.states import MASKS, SolvedState
 from headwork.readings import Trace, TraceValue
 
 EVEN = 1e-9  # weights closer than this are called even
 PARTS = ("query", "key", "value")
 
 
-def overview(worked: WorkedState) -> str:
+def overview(solved: SolvedState) -> str:
     """One line about the whole: of attention, where the weight goes."""
-    trace = worked.trace
+    trace = solved.trace
     weights = _weights(trace)
     if weights is None:
         return trace.mechanism.about
@@ -84,13 +84,13 @@ def share(weight: float) -> str:
     return "none" if weight < EVEN else f"{percent}%" if percent else "under 1%"
 
 
-def of_cell(worked: WorkedState, path: str, index: tuple[int, ...]) -> str:
+def of_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str:
     """One cell in words."""
-    trace = worked.trace
+    trace = solved.trace
     value = trace[path]
     key = ",".join(map(str, index))
-    if key in worked.state.edits.get(path, {}):
-        was = worked.before[path].cell(path, *index)
+    if key in solved.state.edits.get(path, {}):
+        was = solved.before[path].cell(path, *index)
         return f"You set this cell. Worked out, it would be {was.exact or was.decimal}."
     name = path.rpartition("/")[2]
     at = dict(zip(value.axes, index, strict=True))

@@ -8,7 +8,7 @@ from headwork.documents.formats.html import Card, Frame
 from headwork.documents.formulas import mathml, plain_formula
 from headwork.documents.writing import with_infinity
 from headwork.lab.sentences import overview
-from headwork.lab.states import MASKS, State, WorkedState, axis_words
+from headwork.lab.states import MASKS, SolvedState, State, axis_words
 from headwork.note import Mechanism
 from headwork.numbers.graph import operations_between
 from headwork.numbers.options import literal_choices
@@ -24,15 +24,15 @@ BETAS = (
 )
 
 
-def view(worked: WorkedState) -> dict[str, Any]:
+def view(solved: SolvedState) -> dict[str, Any]:
     """The whole canvas of a worked state, as JSON."""
-    trace, state = worked.trace, worked.state
+    trace, state = solved.trace, solved.state
     block = trace_values(trace)
     cards = [Card.of(value, False, 0) for value in block.every()]
     frame = Frame(block, cards)
     # What a step reads is asked of the trace before an edit: an edited step reads nothing.
     sources = {
-        value.path: _sources(worked.before.get(value.path, trace), value.path) for value in trace.everything()
+        value.path: _sources(solved.before.get(value.path, trace), value.path) for value in trace.everything()
     }
     columns = _columns(trace, sources)
     values = []
@@ -61,7 +61,7 @@ def view(worked: WorkedState) -> dict[str, Any]:
         "values": values,
         "options": list(_options(trace, state)),
         "warnings": trace.warnings,
-        "sentence": overview(worked),
+        "sentence": overview(solved),
         "exact": trace.exact,
     }
 

@@ -106,11 +106,11 @@ def test_our_models_give_the_same_on_numpy_and_on_torch():
     from headwork.training.folders import example_images, find_run, saved_model
 
     source, pixels = open_model("digits"), example_images("digits").images[0]
-    on_torch = source.array_model(pixels)
+    on_torch = source.on_image(pixels)
     on_numpy = type(source)(
         source.path, ArrayModel(saved_model(find_run("digits")), torch=False), None, source.classes,
         source.mean, source.std,
-    ).model(pixels)  # fmt: skip
+    ).on_image(pixels)  # fmt: skip
     assert on_torch.layers[0].gradient is not None
     assert on_numpy.layers[0].gradient is None
     assert [layer.path for layer in on_torch.layers] == [layer.path for layer in on_numpy.layers]
