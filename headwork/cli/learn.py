@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command
-from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_out
+from headwork.cli.output import Digits, ListAll, Output, Settings, assignment, check_out_path
 from headwork.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(
     from headwork.problems import summary
     from headwork.problems.report import LAB, new_folder, report
 
-    check_out(out, folder=True)
+    check_out_path(out, folder=True)
     folder = out or new_folder(Path.cwd())
     results = solve_all()
     print(summary(results).to_text())
@@ -125,11 +125,11 @@ def lab(
     """
     from headwork.lab import page
 
-    at = page.place(place)
+    begin = page.page_address(place)
     if (save or site) and (port or host != "127.0.0.1"):
         raise InputError("--host and --port are for a lab that is served; --save and --site write files.")
     if save or site:
-        _write_lab(save, site, at)
+        _write_lab(save, site, begin)
         return
     for folder in model or ():
         from headwork.lab.foreign import offer
@@ -138,7 +138,7 @@ def lab(
     from headwork.lab.server import serve
 
     def announce(address: str) -> None:
-        address += at
+        address += begin
         print(f"The lab is at {address}\nCtrl-C ends it.", flush=True)
         if browser:
             _open_browser(address)
@@ -150,8 +150,8 @@ def _write_lab(save: Path | None, site: Path | None, at: str) -> None:
     from headwork.files import write_atomic
     from headwork.lab import page
 
-    check_out(save)
-    check_out(site, folder=True, option="--site")
+    check_out_path(save)
+    check_out_path(site, folder=True, option="--site")
     if save:
         print(f"wrote {write_atomic(save, page.one_file())}{at}", file=sys.stderr)
     for name, data in page.site().items() if site else ():

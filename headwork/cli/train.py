@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from headwork.cli.app import command, group
-from headwork.cli.output import Output, check_out, names
+from headwork.cli.output import Output, check_out_path, comma_separated
 from headwork.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def show(
     picture = path is not None and path.suffix.lower() in (".png", ".svg")
     if picture and not output.is_default:
         raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
-    data = load(name, from_folder=from_, seed=seed, columns=names(columns) if columns else None, size=size)
+    data = load(
+        name, from_folder=from_, seed=seed, columns=comma_separated(columns) if columns else None, size=size
+    )
     if path is not None and picture:
         print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
         return
@@ -225,7 +227,7 @@ def evaluate(
         raise unknown("--part", part, ["validation", "test"])
     from headwork.inspection.run_report import class_table, evaluate_run
 
-    evaluation, info, label = evaluate_run(run, part=part, data=data, columns=names(columns))
+    evaluation, info, label = evaluate_run(run, part=part, data=data, columns=comma_separated(columns))
     output.show(class_table(evaluation, info.classes, f"{run}: {label}"))
 
 
@@ -293,7 +295,7 @@ def report(output: Output, run: RunFolder) -> None:
     from headwork.inspection.run_report import REPORT, load_data_of, run_document, write_report
     from headwork.training import Result
 
-    check_out(output.path)
+    check_out_path(output.path)
     result = Result.read(run)
     if not (result.folder / REPORT).exists():  # the run was killed just before
         write_report(result)

@@ -51,14 +51,13 @@ class Inspection(Renderable):
     @cached_property
     def roles(self) -> dict[tuple[int, int], Role]:
         """The role of each head (layer, head)."""
-        found = {}
+        roles: dict[tuple[int, int], Role] = {}
         for number, layer in enumerate(self.layers):
-            every = [layer.weights, *(other[number].weights for other in self.model.other_layers)]
-            weights = np.stack([one for one in every if one.shape == layer.weights.shape], 1)
-            own = layer.weights.shape[-1] == len(self.model.labels)
-            for head, one in enumerate(weights):
-                found[number, head] = role(one, grid=self.model.grid if own else None)
-        return found
+            inputs = [layer.weights, *(other[number].weights for other in self.model.other_layers)]
+            by_head = np.stack([weights for weights in inputs if weights.shape == layer.weights.shape], 1)
+            grid = self.model.grid if layer.weights.shape[-1] == len(self.model.labels) else None
+            roles |= {(number, head): role(weights, grid=grid) for head, weights in enumerate(by_head)}
+        return roles
 
     @cached_property
     def heads(self) -> list[tuple[int, int]]:
@@ -79,10 +78,9 @@ class Inspection(Renderable):
             every[list(model.parts)] = values
             maps.append(TintMap(method, every, f"{self.trust[method].verdict}; {DESCRIPTIONS[method]}"))
         yield Tints(self.tokens(), tuple(maps))
-        good = {"above random": True, "below random": False}
         yield Items(
             tuple(
-                Item(f"on this input: {one.evidence}.", one.method, one.verdict, good.get(one.verdict))
+                Item(f"on this input: {one.evidence}.", one.method, one.verdict, one.good)
                 for one in self.trust.values()
             )
         )
@@ -90,15 +88,14 @@ class Inspection(Renderable):
 
     def how_tested(self) -> str:
         """What the score is, and how methods are tested."""
-        model = self.model
         score = "how alike the vector of the whole input stays (cosine)"
-        if model.explained_class is not None:
-            score = f"the probability of {printable(model.classes[model.explained_class])}"
+        if self.model.explained_class is not None:
+            score = f"the probability of {printable(self.model.explained_name)}"
         return (
-            f"The score is {score}. {model.hidden_note} Insertion is the mean score while the parts appear, "
-            "the most relevant first; deletion, while they vanish in that order. A method that knows nothing "
-            "orders them at random, so its insertion less deletion is 0 on average. Each picture has its own "
-            "scale; orange is negative."
+            f"The score is {score}. {self.model.hidden_note} Insertion is the mean score while the parts "
+            "appear, the most relevant first; deletion, while they vanish in that order. A method that knows "
+            "nothing orders them at random, so its insertion less deletion is 0 on average. Each picture has "
+            "its own scale; orange is negative."
         )
 
     def attention(self) -> Attention | None:
@@ -106,26 +103,26 @@ class Inspection(Renderable):
         count = len(self.model.labels)
         square = [i for i, layer in enumerate(self.layers) if layer.weights.shape[-2:] == (count, count)]
         best = list(dict.fromkeys(layer for layer, _ in self.heads if layer in square))
-        room = MAX_WEIGHTS
-        kept: list[int] = []
-        for number in best:
-            room -= self.layers[number].weights.size
-            kept += [number] if room >= 0 or not kept else []
-        kept.sort()
-        if not kept:
+        if not best:
             return None
-        start = next(head for head in self.heads if head[0] in kept)
+        sizes = np.cumsum([self.layers[i].weights.size for i in best])
+        kept = sorted(i for i, size in zip(best, sizes, strict=True) if i == best[0] or size <= MAX_WEIGHTS)
+        layer, head = next(head for head in self.heads if head[0] in kept)
+        start = kept.index(layer), head, self.model.read_token
         remarks = {(kept.index(i), j): self.head_remark(i, j) for i, j in self.heads if i in kept}
         layers = tuple((self.layers[i].name, self.layers[i].weights) for i in kept)
-        return Attention(
-            self.tokens(), layers, (kept.index(start[0]), start[1], self.model.read_token), remarks
-        )
+        return Attention(self.tokens(), layers, start, remarks)
+
+    def share(self, layer: int, head: int) -> str:
+        """The share that a head's role explains; none of content on one input, where nothing varies."""
+        known = self.roles[layer, head]
+        return f"{known.share:.0%}" if self.model.other_layers or known.name != "content" else ""
 
     def head_remark(self, layer: int, head: int) -> str:
-        known = self.roles[layer, head]
-        share = f" ({known.share:.0%})" if self.model.other_layers or known.name != "content" else ""
+        share = self.share(layer, head) and f" ({self.share(layer, head)})"
         fall = "without it the score falls by" if self.model.without_heads else "weights x gradient"
-        return f"{known.text}{share}; {fall} {self.model.score_lost_per_head[layer][head]:+.3f}"
+        effect = self.model.score_lost_per_head[layer][head]
+        return f"{self.roles[layer, head].text}{share}; {fall} {effect:+.3f}"
 
     def head_table(self, heads: Sequence[tuple[int, int]]) -> Table:
         rows: list[tuple[Any, ...]] = []
@@ -133,13 +130,11 @@ class Inspection(Renderable):
             known, weights = self.roles[i, j], self.layers[i].weights[j]
             entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean()
             effect = f"{self.model.score_lost_per_head[i][j]:+.3f}"
-            far = f"{known.distance:.1f}"
-            # On one input nothing varies.
-            share = f"{known.share:.0%}" if self.model.other_layers or known.name != "content" else ""
             name = f"{self.layers[i].name}, head {j}".replace(" ", "\u00a0")
-            rows.append((name, effect, known.text, share, far, f"{np.exp(entropy):.1f}"))
-        fall = "score lost without it" if self.model.without_heads else "weights x gradient"
-        return Table("", ("head", fall, "role", "share", "distance", "keys"), rows)
+            distance, keys = f"{known.distance:.1f}", f"{np.exp(entropy):.1f}"
+            rows.append((name, effect, known.text, self.share(i, j), distance, keys))
+        effect = "score lost without it" if self.model.without_heads else "weights x gradient"
+        return Table("", ("head", effect, "role", "share", "distance", "keys"), rows)
 
     def prediction(self) -> Iterator[Any]:
         model = self.model
@@ -147,23 +142,15 @@ class Inspection(Renderable):
             yield "This model has no classes: what is explained is the mean of its output vectors."
             return
         best = (-model.probabilities).argsort(kind="stable")[:5].tolist()
-        rows: list[tuple[Any, ...]] = [
-            (printable(model.classes[i]), f"{model.probabilities[i]:.1%}") for i in best
-        ]
-        notes = [f"The true class is {printable(self.model.true_class)}."] if self.model.true_class else []
+        rows = [(printable(model.classes[i]), f"{model.probabilities[i]:.1%}") for i in best]
+        notes = [f"The true class is {printable(model.true_class)}."] if model.true_class else []
         yield Table("", ("prediction", "probability"), rows, notes)
 
     def document(self) -> Document:
         model, view = self.model, self.attention()
-        inputs = (
-            f"{1 + len(self.model.other_layers)} inputs" if self.model.other_layers else "this input alone"
-        )
-        parts: list[Any] = [
-            *self.prediction(),
-            Heading("What it rests on"),
-            *self.explanation(),
-            self.how_tested(),
-        ]
+        inputs = f"{1 + len(model.other_layers)} inputs" if model.other_layers else "this input alone"
+        parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.explanation()]
+        parts.append(self.how_tested())
         if view is not None:
             parts += [Heading("Where the heads attend"), view]
             if len(view.layers) < len(self.layers):
@@ -177,17 +164,12 @@ class Inspection(Renderable):
                 "mean between query and key; keys is e to the entropy: how many share a query's weight.",
             ]
         if len(self.heads) > SHOWN_HEADS:
-            rest = self.head_table(self.heads[SHOWN_HEADS:])
-            parts.append(Details("The other heads", (rest,)))
+            parts.append(Details("The other heads", (self.head_table(self.heads[SHOWN_HEADS:]),)))
         if model.positions is not None and model.grid:
             parts.append(Details("Similarity of positions", (self._positions(model.positions),)))
         title = model.name
         if model.explained_class is not None:
-            name, confidence = (
-                model.classes[model.explained_class],
-                model.probabilities[model.explained_class],
-            )
-            title += f": {printable(name)}, {confidence:.0%}"
+            title += f": {printable(model.explained_name)}, {model.probabilities[model.explained_class]:.0%}"
         about = "What the model predicts, what that rests on, and how far to trust each explanation."
         return Document(title, tuple(parts), about, data=self.as_data)
 
@@ -208,8 +190,8 @@ class Inspection(Renderable):
             "parts": list(model.parts),
             "grid": model.grid,
             "probabilities": dict(named) if len(model.classes) <= 1000 else None,
-            "explained": None if model.explained_class is None else model.classes[model.explained_class],
-            "true": self.model.true_class or None,
+            "explained": model.explained_name or None,
+            "true": model.true_class or None,
             "relevance": {method: values.tolist() for method, values in self.relevance.items()},
             "trust": {method: one.as_data() for method, one in self.trust.items()},
             "heads": [
@@ -217,9 +199,7 @@ class Inspection(Renderable):
                 | vars(self.roles[i, j])
                 for i, j in self.heads
             ],
-            "weights": {
-                layer.name: np.round(layer.weights.astype(float), 5).tolist() for layer in self.layers
-            },
+            "weights": {one.name: np.round(one.weights.astype(float), 5).tolist() for one in self.layers},
             "remarks": list(model.remarks),
         }
 
@@ -254,9 +234,8 @@ def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any
     parts: list[Any] = [Heading("Where it looked")] if chosen else []
     for place in chosen:
         shown = Inspection(source.on_image(data.test.images[place]))
-        confidence = float(shown.model.probabilities.max())
+        confidence, name = float(shown.model.probabilities.max()), shown.model.explained_name
         true = source.classes[data.test.labels[place]]
-        name = source.classes[shown.model.explained_class or 0]
         words = f"{name}, {confidence:.0%}" + ("" if true == name else f"; true: {true}")
         inner = Document(f"Test image {place}: {words}", tuple(shown.explanation()))
         parts.append(Code(f"headwork.inspect(folder, index={place})", (inner,)))

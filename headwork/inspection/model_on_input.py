@@ -96,6 +96,10 @@ class ModelOnInput:
         """The number of the class that is explained."""
         return self._choose_class(self.output)
 
+    @property
+    def explained_name(self) -> str:
+        return "" if self.explained_class is None else self.classes[self.explained_class]
+
     @cached_property
     def probabilities(self) -> Array:
         """Of the classes, on the whole input."""

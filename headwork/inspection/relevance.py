@@ -94,6 +94,10 @@ class Trust:
         return "above random" if self.value > 0 else "below random"
 
     @property
+    def good(self) -> bool | None:
+        return {"above random": True, "below random": False}.get(self.verdict)
+
+    @property
     def evidence(self) -> str:
         """The figures behind the verdict."""
         beside = f"; occlusion reaches {self.reference:+.2g}" if self.method != OCCLUSION else ""

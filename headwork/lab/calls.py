@@ -22,7 +22,7 @@ from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
 from headwork.errors import HeadworkError, InputError, TooLarge, unknown
 from headwork.lab import practising, states
-from headwork.lab.sentences import of_cell
+from headwork.lab.sentences import describe_cell
 from headwork.lab.states import MASKS, CellError, SolvedState, State, cell_index, read_state, solve
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
@@ -140,7 +140,7 @@ def cell(state: Any, path: str, index: str) -> dict[str, Any]:
     return {
         "names": names,
         "numbers": str(found),
-        "words": of_cell(solved, path, at),
+        "words": describe_cell(solved, path, at),
         "edit": (found.exact or found.decimal).replace("∞", "oo").replace("undefined", ""),
         "sources": [[name, ",".join(map(str, i))] for name, i in sources],
     }
@@ -356,7 +356,7 @@ def kinds() -> dict[str, Any]:
     return {"kinds": data, "first": practising.FIRST_EXERCISE}
 
 
-for function in practising.PRACTISING:
+for function in practising.PRACTISE_CALLS:
     call(function)
 
 

@@ -24,7 +24,7 @@ from headwork.inspection.model_folders import (
     read_settings,
     transformers_class,
 )
-from headwork.lab.inside import FOREIGN
+from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE
 from headwork.loading.folders import FAMILIES
 from headwork.training.folders import MODEL
@@ -79,7 +79,7 @@ def foreign_models() -> dict[str, ListedModel]:
         for title, model in OFFERED.items()
     ]
     listed = [*offered, _minilm(), *_hugging_face_models()]
-    return {f"{FOREIGN}{one.title}": one for one in listed[:MAX_LISTED]}
+    return {f"{FOREIGN_PREFIX}{one.title}": one for one in listed[:MAX_LISTED]}
 
 
 def _minilm() -> ListedModel:

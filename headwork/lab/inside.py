@@ -20,18 +20,18 @@ TITLES = {
     "digits": ("Digits", "draw a digit here, 0 to 9"),
     "fashion-mnist": ("Fashion-MNIST", "draw clothes, or choose some below"),
 }
-MOST_CLASSES = 20  # of more, only the most probable are shown
-SHOWN = 5  # tokens that a sentence names, at most
-PASSES = 16  # of a model, in one call: a drawing waits no longer than for these
-TESTED = (
+MAX_CLASSES = 20  # of more, only the most probable are shown
+MAX_NAMED_TOKENS = 5  # tokens that a sentence names, at most
+MAX_PASSES = 16  # of a model, in one call: a drawing waits no longer than for these
+HOW_TESTED = (
     "How a picture is tested: insertion is the mean probability while patches appear, the most relevant "
     "first; deletion, while they vanish in that order. Of an order that knows nothing, both are the same on "
     "average."
 )
 MISSING = "Gradient x attention needs torch, which is not used here: headwork inspect shows it."
 UNCHANGED = "Gradient x attention is worked out with all heads as they are: undo the changes."
-FOREIGN = "foreign "  # begins the names of models of other libraries (lab/foreign.py)
-WORK = 10**9  # multiplications in one call, roughly, that relevance takes: a parameter and a token each
+FOREIGN_PREFIX = "foreign "  # begins the names of models of other libraries (lab/foreign.py)
+MAX_WORK = 10**9  # multiplications in one call, roughly, that relevance takes: a parameter and a token each
 EXAMPLE = "The cat sat on the mat because it was tired."
 IN_ONE_PIECE = (
     "This model is run by torch in one piece, and its single numbers are not recorded, so there is no way "
@@ -54,7 +54,7 @@ def _b64(array: Any) -> str:
     return base64.b64encode(np.ascontiguousarray(array, np.uint8).tobytes()).decode()
 
 
-def _tints(row: Any) -> str:
+def _tint_bytes(row: Any) -> str:
     """Weights as bytes, the largest of them 255."""
     return _b64(np.rint(row / max(float(row.max()), 1e-30) * 255))
 
@@ -67,13 +67,13 @@ def _view(model: str, given: str, changes: str) -> "ModelView":
     return look_at(model, given, changes)
 
 
-def _query(view: "ModelView", text: str) -> int | None:
+def _read_token(view: "ModelView", text: str) -> int | None:
     """A token by its number; ``all`` is the mean of all of them, ``last`` the last one."""
     count = len(view.model.labels)
-    return None if text == "all" else count - 1 if text == "last" else _number(text, count, "token")
+    return None if text == "all" else count - 1 if text == "last" else _read_number(text, count, "token")
 
 
-def _number(text: str, most: int, name: str) -> int:
+def _read_number(text: str, most: int, name: str) -> int:
     if not (text.isdecimal() and len(text) < 6 and int(text) < most):
         raise InputError(f"There is no {name} {text[:20]}: they are 0 to {most - 1}.")
     return int(text)
@@ -84,7 +84,7 @@ def _number(text: str, most: int, name: str) -> int:
 def models() -> dict[str, Any]:
     """The models that can be looked into, each with its test images (PNG)."""
     from headwork.lab.foreign import foreign_models
-    from headwork.lab.known_models import RUN, find_model, run_names
+    from headwork.lab.known_models import RUN_PREFIX, find_model, run_names
     from headwork.training.folders import IMAGES, TRAINED, TRAINED_NAMES, Result
 
     listed = []
@@ -100,7 +100,7 @@ def models() -> dict[str, Any]:
         accuracy = f"test accuracy {Result.read(TRAINED / name).test_accuracy:.1%}"
         listed.append({**about, "about": f"{about['about']}, {accuracy}", "images": images})
     foreign = [{"name": n, "title": f.title, "missing": f.missing} for n, f in foreign_models().items()]
-    return {"models": listed, "runs": [f"{RUN}{name}" for name in run_names()], "foreign": foreign}
+    return {"models": listed, "runs": [f"{RUN_PREFIX}{name}" for name in run_names()], "foreign": foreign}
 
 
 @call
@@ -111,14 +111,14 @@ def model(name: str) -> dict[str, Any]:
 
 def _about(name: str) -> dict[str, Any]:
     """What the page must know of a model."""
-    from headwork.lab.known_models import RUN, find_model
+    from headwork.lab.known_models import RUN_PREFIX, find_model
     from headwork.lab.pictures import DRAWING_SCALE
 
     source = find_model(name)
     images = source.input_kind == "images"
     channels, size = source.image_shape if images else (0, 0)
     shape = _module_shape(name) if source.module is not None else _own_shape(source)
-    begins = next((start for start in (RUN, FOREIGN) if name.startswith(start)), None)
+    begins = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
     hint = "open a picture, or draw" if channels > 1 else "draw, or open a picture"
     title, hint = TITLES.get(name, (name.removeprefix(begins) if begins else "Your model", hint))
     count = shape.pop("parameters")
@@ -128,7 +128,7 @@ def _about(name: str) -> dict[str, Any]:
         "hint": hint,
         "about": f"{shape['blocks']} blocks of {shape['heads']} heads, {count:,} parameters",
         "takes": source.input_kind,
-        "example": EXAMPLE if begins == FOREIGN else "",
+        "example": EXAMPLE if begins == FOREIGN_PREFIX else "",
         "size": size,
         "channels": channels,
         "drawn": size * DRAWING_SCALE.get(name, 1),
@@ -187,24 +187,24 @@ def open_model(files: dict[str, str], others: list[str]) -> dict[str, Any]:
 def look(model: str, given: str, changes: str = "", query: str = "0") -> dict[str, Any]:
     """The prediction, and where one token (0: the class token) looks in every head of every block."""
     view = _view(model, given, changes)
-    token = _query(view, query)
+    token = _read_token(view, query)
     changed = {(change.block, change.head): change.kind for change in view.changes}
     heads = []
     for block, layer in enumerate(view.layers):
         for number in range(len(layer.weights)):
-            row = view.row(block, number, token)
+            row = view.weights_of_query(block, number, token)
             best = int(row.argmax())
             most = percent(float(row[best])) if row.any() else "off"
-            words = {"most": most, "words": f"{most} to {view.place(best)}"}
-            heads.append({"tints": _tints(row), **words, "changed": changed.get((block, number), "")})
+            words = {"most": most, "words": f"{most} to {view.token_name(best)}"}
+            heads.append({"tints": _tint_bytes(row), **words, "changed": changed.get((block, number), "")})
     pixels = view.model.pixels
     return {
         **_predicted(view, model, given),
         "heads": heads,
-        "query": view.who(token),
+        "query": view.query_name(token),
         "seen": "" if pixels is None else _b64(pixels),
         "tokens": list(view.model.labels),
-        "before": view.before,
+        "before": view.patches_start,
         "logits": view.output_step,
         "remarks": list(view.remarks),
     }
@@ -246,7 +246,7 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
             "before": round(float(old[i]), 4),
             "best": int(i) == best,
         }
-        for i in (range(len(names)) if len(names) <= MOST_CLASSES else order[: MOST_CLASSES // 2].tolist())
+        for i in (range(len(names)) if len(names) <= MAX_CLASSES else order[: MAX_CLASSES // 2].tolist())
     ]
     return {
         "classes": shown,
@@ -260,16 +260,16 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
 def head(model: str, given: str, changes: str, query: str, block: str, head: str) -> dict[str, Any]:
     """One head, or with ``mean`` the mean of a block, in words: what a token gives to each token."""
     view = _view(model, given, changes)
-    token = _query(view, query)
-    at = _number(block, len(view.layers), "block")
-    number = None if head == "mean" else _number(head, view.heads, "head")
-    row = view.row(at, number, token)
+    token = _read_token(view, query)
+    at = _read_number(block, len(view.layers), "block")
+    number = None if head == "mean" else _read_number(head, view.heads, "head")
+    row = view.weights_of_query(at, number, token)
     name = f"Block {at}, mean of its {view.heads} heads" if number is None else f"Head {number} of block {at}"
-    order = [int(i) for i in np.argsort(-row, kind="stable")[:SHOWN] if row[i] > 0]
-    who = view.who(token)
+    order = [int(i) for i in np.argsort(-row, kind="stable")[:MAX_NAMED_TOKENS] if row[i] > 0]
+    who = view.query_name(token)
 
     def to(other: int) -> str:
-        return f"itself ({who})" if other == token else view.place(other)
+        return f"itself ({who})" if other == token else view.token_name(other)
 
     given_to = [f"{percent(float(row[i]))} to {to(i)}" for i in order]
     words = f"{name}: {who} gives {', '.join(given_to)}." if given_to else f"{name} is off: it adds nothing."
@@ -278,7 +278,7 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
     return {
         "name": name,
         "words": words,
-        "tints": _tints(row),
+        "tints": _tint_bytes(row),
         "shares": [f"{percent(float(share))} to {to(i)}" for i, share in enumerate(row)],
     }
 
@@ -286,12 +286,12 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
 @call
 def descend(model: str, given: str, changes: str, path: str, index: str) -> dict[str, Any]:
     """One number of the model as a line of arithmetic, and the numbers that it comes from."""
-    from headwork.lab.descent import line
+    from headwork.lab.descent import arithmetic_line
 
     view = _view(model, given, changes)
     if view.source.array_model is None:
         raise InputError(IN_ONE_PIECE)
-    return line(view, path, index)
+    return arithmetic_line(view, path, index)
 
 
 # --- which patches it rests on ------------------------------------------------------------------------------
@@ -316,13 +316,12 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
     on_input, count = resumable.model, len(resumable.model.parts)
     whole = 1 + count + (RANDOM_ORDERS + 2) * 2 * (len(curve_sizes(count)) - 2)
     view = _view(model, given, changes)
-    resumable.passes_left = max(1, min(PASSES, WORK // (view.parameters * len(on_input.labels))))
+    resumable.passes_left = max(1, min(MAX_PASSES, MAX_WORK // (view.parameters * len(on_input.labels))))
     try:
         methods = methods_of(on_input)
         trusts = trust(on_input, methods)
     except OutOfPassesError:
         return {"done": 0, "percent": percent(min(0.99, len(resumable.outputs) / whole))}
-    good = {"above random": "good", "below random": "bad"}
     maps = []
     for name, values in methods.items():
         parts = values / max(float(np.abs(values).max()), 1e-30) * 255
@@ -335,14 +334,12 @@ def relevance(model: str, given: str, changes: str = "") -> dict[str, Any]:
                 "negative": _b64(np.rint((-parts).clip(0))),
                 "parts": list(on_input.parts),
                 "verdict": trusts[name].verdict,
-                "good": good.get(trusts[name].verdict, "open"),
+                "good": {True: "good", False: "bad", None: "open"}[trusts[name].good],
                 "evidence": trusts[name].evidence,
-                "top": "; ".join(view.place(on_input.parts[i]) for i in best),
+                "top": "; ".join(view.token_name(on_input.parts[i]) for i in best),
             }
         )
-    explained = (
-        "the vector" if on_input.explained_class is None else on_input.classes[on_input.explained_class]
-    )
+    explained = on_input.explained_name or "the vector"
     words = f"What speaks for {explained}: amber, and against it: blue. {on_input.hidden_note}"
     missing = MISSING if view.source.module is None else UNCHANGED
-    return {"done": 1, "maps": maps, "words": words, "notes": [TESTED, *[missing][GRADIENT in methods :]]}
+    return {"done": 1, "maps": maps, "words": words, "notes": [HOW_TESTED, *[missing][GRADIENT in methods :]]}

@@ -12,13 +12,13 @@ from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, r
 from headwork.errors import InputError, TooLarge, unknown
 from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
-from headwork.lab.inside import FOREIGN
+from headwork.lab.inside import FOREIGN_PREFIX
 from headwork.lab.pictures import MAX_SIDE, decode_base64
 from headwork.training.folders import DATA, METRICS, MODEL, RESULT, TRAINED_NAMES
 
 MAX_OPENED, MAX_MODEL = 3, 24_000_000  # models of one's own, and the bytes of each
 MAX_NUMBERS = 50_000_000  # that a model has on the way, on one input
-RUNS, RUN, MAX_RUNS = Path("runs"), "run ", 100
+RUNS, RUN_PREFIX, MAX_RUNS = Path("runs"), "run ", 100
 OPENED: "OrderedDict[str, ModelSource]" = OrderedDict()
 RUN_FILES = (CONFIG, DATA, METRICS, RESULT, MANIFEST, TOKENIZER, PREPROCESSOR)
 MODEL_FILES = (CONFIG, PARAMETERS, MANIFEST, TOKENIZER)
@@ -26,7 +26,7 @@ KNOWN_FILES = {*RUN_FILES, *MODEL_FILES, *(f"{MODEL}/{name}" for name in MODEL_F
 
 
 @cache
-def _packaged(name: str) -> ModelSource:
+def _open_packaged(name: str) -> ModelSource:
     return open_model(name, torch=False)
 
 
@@ -36,7 +36,7 @@ def run_names() -> list[str]:
 
 
 @lru_cache(maxsize=MAX_OPENED)
-def _run(name: str, _written: int) -> ModelSource:
+def _open_run(name: str, _written: int) -> ModelSource:
     source = open_model(RUNS / name, torch=False)
     check_shown(source)
     return source
@@ -45,13 +45,15 @@ def _run(name: str, _written: int) -> ModelSource:
 def find_model(name: str) -> ModelSource:
     """A model of the package, a run or a foreign model of this machine, or one that was opened; no path."""
     if name in TRAINED_NAMES:
-        return _packaged(name)
-    if name.startswith(FOREIGN):
+        return _open_packaged(name)
+    if name.startswith(FOREIGN_PREFIX):
         return open_foreign(name)
     if name in OPENED:
         return OPENED[name]
-    if name.removeprefix(RUN) in run_names() and name.startswith(RUN):
-        return _run(name.removeprefix(RUN), (RUNS / name.removeprefix(RUN) / RESULT).stat().st_mtime_ns)
+    if name.removeprefix(RUN_PREFIX) in run_names() and name.startswith(RUN_PREFIX):
+        return _open_run(
+            name.removeprefix(RUN_PREFIX), (RUNS / name.removeprefix(RUN_PREFIX) / RESULT).stat().st_mtime_ns
+        )
     if name.startswith("own "):
         raise InputError("This model is no longer open. Choose its files again.")
     raise unknown("model", name, TRAINED_NAMES)

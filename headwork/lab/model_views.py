@@ -151,12 +151,12 @@ class ModelView:
         return sum(values.size for values in self.source.array_model.inner.parameters.values())
 
     @property
-    def before(self) -> int:
+    def patches_start(self) -> int:
         """The tokens that are no patches: the class token."""
         grid = self.model.grid
         return len(self.model.labels) - grid[0] * grid[1] if grid else 0
 
-    def place(self, token: int | None) -> str:
+    def token_name(self, token: int | None) -> str:
         """A token in words; none is the mean of all."""
         if token is None:
             return "the mean of all tokens"
@@ -165,7 +165,7 @@ class ModelView:
             return f"“{label}”"
         row, _, column = label.partition(", ")
         first = label if label.startswith("token") else f"the {label}"
-        return f"row {row}, column {column}" if token >= self.before else first
+        return f"row {row}, column {column}" if token >= self.patches_start else first
 
     @cached_property
     def output_step(self) -> str:
@@ -184,14 +184,14 @@ class ModelView:
         early = cell.label.startswith(("positions", "block 0/normalisation 1", "block 0/attention/query"))
         axes = trace[cell.label].card.axes.split()
         at = dict(zip(axes[::-1], cell.index[::-1], strict=False))
-        return not (early and at.get("token", self.before) < self.before)
+        return not (early and at.get("token", self.patches_start) < self.patches_start)
 
-    def who(self, token: int | None) -> str:
+    def query_name(self, token: int | None) -> str:
         """A token that looks, in words."""
-        patch = token is not None and self.model.grid is not None and token >= self.before
-        return f"the patch at {self.place(token)}" if patch else self.place(token)
+        patch = token is not None and self.model.grid is not None and token >= self.patches_start
+        return f"the patch at {self.token_name(token)}" if patch else self.token_name(token)
 
-    def row(self, block: int, head: int | None, query: int | None) -> Array:
+    def weights_of_query(self, block: int, head: int | None, query: int | None) -> Array:
         """The weights (key) of one query or of their mean, in one head or in the mean of a block's."""
         weights = self.layers[block].weights
         rows = weights.mean(0) if head is None else weights[head]

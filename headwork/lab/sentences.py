@@ -7,24 +7,24 @@ import numpy as np
 from headwork.lab.states import MASKS, SolvedState
 from headwork.readings import Trace, TraceValue
 
-EVEN = 1e-9  # weights closer than this are called even
-PARTS = ("query", "key", "value")
+ROUNDING = 1e-9  # weights closer than this are called even
+PROJECTED = ("query", "key", "value")
 
 
-def overview(solved: SolvedState) -> str:
+def describe_attention(solved: SolvedState) -> str:
     """One line about the whole: of attention, where the weight goes."""
     trace = solved.trace
-    weights = _weights(trace)
+    weights = _first_weights(trace)
     if weights is None:
         return trace.mechanism.about
     value, rows = weights
-    who, whom = _who(trace, value)
+    who, whom = _token_words(trace, value)
     beta = str(trace.options.get("beta"))
     if beta in ("0", "0.0"):
         return (
             f"At β = 0 every score is 0: each {who} spreads its weight evenly, so all outputs are one mean."
         )
-    clauses = _clauses(rows, who, whom)
+    clauses = _row_clauses(rows, who, whom)
     head = f"In head 0: {clauses[0]}" if len(value.shape) == 3 else clauses[0]
     more = next((clause for clause in clauses[1:] if "evenly" in clause), "")
     text = head if not more or more == clauses[0] else f"{head}; {more}"
@@ -32,7 +32,7 @@ def overview(solved: SolvedState) -> str:
     return f"{text[0].upper()}{text[1:]}.{ending}"
 
 
-def _weights(trace: Trace) -> tuple[TraceValue, Any] | None:
+def _first_weights(trace: Trace) -> tuple[TraceValue, Any] | None:
     """The weights of the first attention, and the rows of its first head, where they are numbers."""
     for value in trace.steps.values():
         if (
@@ -47,18 +47,18 @@ def _weights(trace: Trace) -> tuple[TraceValue, Any] | None:
     return None
 
 
-def _who(trace: Trace, value: TraceValue) -> tuple[str, str]:
+def _token_words(trace: Trace, value: TraceValue) -> tuple[str, str]:
     """What attends and what is attended to."""
     tokens = "tokens" in trace.inputs
     memory = "memory" in trace.inputs and "cross" not in value.path
     return ("token", "memory" if memory else "token") if tokens else ("query", "key")
 
 
-def _clauses(rows: Any, who: str, whom: str) -> list[str]:
+def _row_clauses(rows: Any, who: str, whom: str) -> list[str]:
     clauses = []
     for i, row in enumerate(rows):
         best = int(np.argmax(row))
-        tied = [j for j in range(len(row)) if row[j] >= row[best] - EVEN]
+        tied = [j for j in range(len(row)) if row[j] >= row[best] - ROUNDING]
         if len(tied) == len(row) > 1:
             clauses.append(f"{who} {i} spreads its weight evenly over all {len(row)}")
         elif len(tied) > 1:
@@ -77,14 +77,14 @@ def share(weight: float) -> str:
     ('53%', 'over 99%', 'all', 'under 1%')
     """
     percent = round(100 * weight)
-    if weight >= 1 - EVEN:
+    if weight >= 1 - ROUNDING:
         return "all"
     if percent >= 100:
         return "over 99%"
-    return "none" if weight < EVEN else f"{percent}%" if percent else "under 1%"
+    return "none" if weight < ROUNDING else f"{percent}%" if percent else "under 1%"
 
 
-def of_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str:
+def describe_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str:
     """One cell in words."""
     trace = solved.trace
     value = trace[path]
@@ -94,7 +94,7 @@ def of_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str:
         return f"You set this cell. Worked out, it would be {was.exact or was.decimal}."
     name = path.rpartition("/")[2]
     at = dict(zip(value.axes, index, strict=True))
-    who, whom = _who(trace, value)
+    who, whom = _token_words(trace, value)
     if name in MASKS and "key" in at:
         return f"1: {who} {at['query']} may attend to {whom} {at['key']}. 0: it may not."
     if path in trace.inputs:
@@ -118,9 +118,9 @@ def of_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str:
         if value.values[index] == -np.inf:
             return f"{head}the mask hides {whom} {at['key']} from {who} {at['query']}: no weight goes there."
         return f"{head}{who} {at['query']} may attend to {whom} {at['key']}: the score stays as it is."
-    if name == "output" and _weights(trace) is not None and "query" in at:
+    if name == "output" and _first_weights(trace) is not None and "query" in at:
         return f"The mean of the values, weighted by what {who} {at['query']} gives to each {whom}."
-    if name in PARTS and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:
+    if name in PROJECTED and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:
         first = next(iter(at.values()))
         return f"A number of the {name} of token {first}: the token times a row of W_{name[0]}."
     where = ", ".join(f"{axis.replace('_', ' ')} {i}" for axis, i in at.items())
