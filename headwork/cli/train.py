@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from headwork.cli.app import command, group
 from headwork.cli.output import Output, check_out_path, comma_separated
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from headwork.training import Result
@@ -128,8 +128,7 @@ def train(
     """
     if not task:
         raise InputError("train: what? headwork train vision, or headwork train text.")
-    if task not in ("vision", "text"):
-        raise unknown("task (train what?)", task, ["vision", "text"])
+    check_known("task (train what?)", task, ["vision", "text"])
     for option, given in (("--encoder", encoder), ("--columns", columns), ("--ngrams", ngrams)):
         if task == "vision" and given:
             raise InputError(f"{option} is for texts: headwork train text {option} ...")
@@ -223,8 +222,8 @@ def evaluate(
     columns: Annotated[str, Option(help="Of other texts in a file: review,stars.")] = "",
 ) -> None:
     """Evaluate a run again, class by class."""
-    if part not in ("", "validation", "test"):
-        raise unknown("--part", part, ["validation", "test"])
+    if part:
+        check_known("--part", part, ["validation", "test"])
     from headwork.inspection.run_report import class_table, evaluate_run
 
     evaluation, info, label = evaluate_run(run, part=part, data=data, columns=comma_separated(columns))
@@ -269,8 +268,7 @@ def export(
 
     What was written is read back and compared with the original.
     """
-    if to not in ("onnx", "pretrained"):
-        raise unknown("--to", to, ["onnx", "pretrained"])
+    check_known("--to", to, ["onnx", "pretrained"])
     from headwork.training.export import export_run
     from headwork.training.folders import RESULT, check_run
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, check_known, unknown
 from headwork.inspection.operations import storage_key
 from headwork.inspection.scores import Layout
 from headwork.inspection.watching import COMPILED, OUTSIDE, AttentionWatcher, DetectedAttention
@@ -111,8 +111,7 @@ def attention_of(
     torch.Size([1, 2, 3, 3])
     """
     for name in keep:
-        if name not in TENSOR_NAMES:
-            raise unknown("tensor to keep", name, TENSOR_NAMES)
+        check_known("tensor to keep", name, TENSOR_NAMES)
     wanted = [paths] if isinstance(paths, str) else paths
     collector = AttentionCollector(wanted, ("weights", *keep), limit, gradients)
     output = run_collecting(module, inputs, kwargs, collector)

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from headwork.data import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import to_stderr
 from headwork.data.image_files import as_bytes
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, check_known
 from headwork.inspection.predictions import image_probabilities, text_probabilities
 from headwork.inspection.run_report import write_report
 from headwork.training.folders import IN_MEMORY, Result, load_data_info, load_model, load_run
@@ -105,8 +105,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def set_params(self, **changes: Any) -> Self:
         for name in changes:
-            if name not in self.get_params():
-                raise unknown("parameter", name, self.get_params())
+            check_known("parameter", name, self.get_params())
         super().set_params(**changes)
         return self
 

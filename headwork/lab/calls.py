@@ -20,7 +20,7 @@ import numpy as np
 from headwork import __version__
 from headwork.documents.formats import find_format, format_names
 from headwork.documents.writing import number_text, with_infinity
-from headwork.errors import HeadworkError, InputError, TooLarge, unknown
+from headwork.errors import HeadworkError, InputError, TooLarge, check_known
 from headwork.lab import practising, states
 from headwork.lab.sentences import describe_cell
 from headwork.lab.states import MASKS, CellError, SolvedState, State, cell_index, read_state, solve
@@ -54,8 +54,7 @@ def answer(name: str, request: Any) -> dict[str, Any]:
     "unknown call 'nothing'"
     """
     try:
-        if name not in CALLS:
-            raise unknown("call", name, CALLS)
+        check_known("call", name, CALLS)
         if not isinstance(request, dict) or not all(isinstance(key, str) for key in request):
             raise InputError("the request is not readable. Expected a JSON object.")
         return CALLS[name](**request)
@@ -113,8 +112,7 @@ def mechanisms() -> dict[str, Any]:
 
 def example_state(slug: str) -> State:
     """The example of a mechanism as a state."""
-    if slug not in examples():
-        raise unknown("mechanism", slug, examples())
+    check_known("mechanism", slug, examples())
     own = ("inputs", "options", "exact", "random")
     return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in own}})
 
@@ -248,8 +246,7 @@ def _values_to_try(state: State, of: str, of_index: str) -> list[str]:
         if "stops" not in control:
             raise CellError(f"{of} is not on a slider.", of)
         return list(control["stops"])
-    if of not in state.inputs:
-        raise unknown("input to move", of, state.inputs)
+    check_known("input to move", of, state.inputs)
     now = _typed_text(state, of, of_index)
     middle = read_number(now, exact=False)
     half = CHART_POINTS // 2

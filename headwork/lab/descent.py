@@ -5,7 +5,7 @@ from typing import Any
 
 from headwork.documents.formulas import plain_formula
 from headwork.documents.writing import number_text
-from headwork.errors import unknown
+from headwork.errors import check_known
 from headwork.lab.model_views import ModelView
 from headwork.lab.states import cell_index
 from headwork.numbers.arithmetic import Cell, Number, Operation, Tree, cells, evaluate, in_text
@@ -23,8 +23,7 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
         at = cell_index(index, own[path].shape, path)
         return {**name, "kind": "parameter", "value": _digits(own[path][at]), "lines": [], "terms": []}
     last = view.traced(len(view.changed_steps))
-    if path not in {**last.inputs, **last.steps}:
-        raise unknown("step", path, [*last.inputs, *last.steps])
+    check_known("step", path, [*last.inputs, *last.steps])
     at = cell_index(index, last[path].raw.shape, path)
     value = float(last[path].raw.array[at])
     if path in last.inputs:

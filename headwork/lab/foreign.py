@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import MANIFEST, PARAMETERS
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, check_known
 from headwork.files import cache_folder
 from headwork.inspection.model_folders import (
     DEFAULT_MEAN_STD,
@@ -123,8 +123,7 @@ def _model_in_folder(title: str, folder: Path) -> ListedModel:
 def open_foreign(name: str) -> ModelSource:
     """A model of the list, opened."""
     known = foreign_models()
-    if name not in known:
-        raise unknown("model", name, known)
+    check_known("model", name, known)
     listed = known[name]
     if listed.missing:
         raise InputError(f"{listed.title}: {listed.missing}.")

@@ -32,6 +32,7 @@ MISSING = "Gradient x attention needs torch, which is not used here: headwork in
 UNCHANGED = "Gradient x attention is worked out with all heads as they are: undo the changes."
 FOREIGN_PREFIX = "foreign "  # begins the names of models of other libraries (lab/foreign.py)
 MAX_WORK = 10**9  # multiplications in one call, roughly, that relevance takes: a parameter and a token each
+SHORT_TEXT = "A cat"
 EXAMPLE = "The cat sat on the mat because it was tired."
 IN_ONE_PIECE = (
     "This model is run by torch in one piece, and its single numbers are not recorded, so there is no way "
@@ -110,65 +111,37 @@ def model(name: str) -> dict[str, Any]:
 
 
 def _about(name: str) -> dict[str, Any]:
-    """What the page must know of a model."""
+    """What the page must know of a model; its shape is read from a view of it on a plain input."""
     from headwork.lab.known_models import RUN_PREFIX, find_model
     from headwork.lab.pictures import DRAWING_SCALE
 
     source = find_model(name)
     images = source.input_kind == "images"
     channels, size = source.image_shape if images else (0, 0)
-    shape = _module_shape(name) if source.module is not None else _own_shape(source)
-    begins = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
+    view = _view(name, _b64(np.full((channels, size, size), 128)) if images else SHORT_TEXT, "")
+    rows, columns = view.model.grid or (0, 0)
+    if rows != columns:
+        raise InputError(f"Its {rows} x {columns} patches are no square, which is what this room shows.")
+    token = view.model.read_token
+    last = not images and token == len(view.model.labels) - 1
+    prefix = next((start for start in (RUN_PREFIX, FOREIGN_PREFIX) if name.startswith(start)), None)
     hint = "open a picture, or draw" if channels > 1 else "draw, or open a picture"
-    title, hint = TITLES.get(name, (name.removeprefix(begins) if begins else "Your model", hint))
-    count = shape.pop("parameters")
+    title, hint = TITLES.get(name, (name.removeprefix(prefix) if prefix else "Your model", hint))
     return {
         "name": name,
         "title": title,
         "hint": hint,
-        "about": f"{shape['blocks']} blocks of {shape['heads']} heads, {count:,} parameters",
+        "about": f"{len(view.layers)} blocks of {view.heads} heads, {view.parameters:,} parameters",
         "takes": source.input_kind,
-        "example": EXAMPLE if begins == FOREIGN_PREFIX else "",
+        "example": EXAMPLE if prefix == FOREIGN_PREFIX else "",
         "size": size,
         "channels": channels,
         "drawn": size * DRAWING_SCALE.get(name, 1),
-        "no_descent": "",
-        **shape,
-    }
-
-
-def _own_shape(source: Any) -> dict[str, Any]:
-    """Blocks, heads, patches per side, and the token that looks at first."""
-    config = source.array_model.config
-    first = getattr(config, "pooling", "") in ("class token", "first")
-    return {
-        "blocks": config.depth,
-        "heads": config.heads,
-        "grid": config.image_size // config.patch_size if source.input_kind == "images" else 0,
-        "query": "0" if first else "last" if source.array_model.definition.slug == "language" else "all",
-        "parameters": sum(values.size for values in source.array_model.inner.parameters.values()),
-    }
-
-
-def _module_shape(name: str) -> dict[str, Any]:
-    """The same of a torch module, which shows it on an example."""
-    from headwork.lab.known_models import find_model
-
-    source = find_model(name)
-    channels, size = source.image_shape
-    images = source.input_kind == "images"
-    view = _view(name, _b64(np.full((channels, size, size), 128)) if images else EXAMPLE, "")
-    grid, query = view.model.grid, view.model.read_token
-    if grid and grid[0] != grid[1]:
-        raise InputError(f"Its {grid[0]} x {grid[1]} patches are no square, which is what this room shows.")
-    last = query == len(view.model.labels) - 1
-    return {
+        "no_descent": "" if source.module is None else IN_ONE_PIECE,
         "blocks": len(view.layers),
         "heads": view.heads,
-        "grid": grid[0] if grid else 0,
-        "query": "all" if query is None else "last" if last and not images else str(query),
-        "parameters": view.parameters,
-        "no_descent": IN_ONE_PIECE,
+        "grid": rows,
+        "query": "all" if token is None else "last" if last else str(token),
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, check_known, unknown
 from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN_PREFIX
@@ -72,8 +72,7 @@ def open_files(files: Mapping[str, str], others: list[str]) -> str:
             "the transformers library wrote."
         )
     for name in files:
-        if name not in KNOWN_FILES:
-            raise unknown("file of a model", name, sorted(KNOWN_FILES))
+        check_known("file of a model", name, sorted(KNOWN_FILES))
     contents = {name: decode_base64(text, name, MAX_MODEL) for name, text in files.items()}
     if sum(map(len, contents.values())) > MAX_MODEL:
         raise TooLarge(f"Files of more than {MAX_MODEL:,} bytes together. Use: headwork inspect FOLDER")

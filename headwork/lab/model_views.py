@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, check_known
 from headwork.inspection.model_folders import ModelSource, source_on_text
 from headwork.inspection.model_on_input import WEIGHTS, AttentionLayer, ModelOnInput
 from headwork.inspection.tracing import trace
@@ -64,8 +64,7 @@ def read_changes(text: str, blocks: int, heads: int) -> tuple[HeadChange, ...]:
         match = re.fullmatch(r"(\d{1,4})\.(\d{1,4}) (\w+)", part)
         if not match:
             raise InputError(f"change '{part[:40]}' is not readable. Expected such as 3.2 off")
-        if match[3] not in HEAD_CHANGES:
-            raise unknown("change of a head", match[3], HEAD_CHANGES)
+        check_known("change of a head", match[3], HEAD_CHANGES)
         block, head = int(match[1]), int(match[2])
         if block >= blocks or head >= heads:
             raise InputError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwork.documents.blocks import matrix_of
-from headwork.errors import InputError, sizes_in_words, unknown
+from headwork.errors import InputError, check_known, sizes_in_words
 from headwork.files import file_name, parse_toml, toml_text
 from headwork.note import MECHANISMS
 from headwork.numbers.pasted import MIXED
@@ -92,12 +92,10 @@ def _grid(exercise: Exercise, step: str, tokens_as: str) -> AnswerGrid | None:
     """The cells of a step; none where the shape of the answer is part of the question."""
     from headwork.grading.marking import written_order
 
-    if tokens_as not in TOKENS_AS:
-        raise unknown("tokens_as", tokens_as, TOKENS_AS)
+    check_known("tokens_as", tokens_as, TOKENS_AS)
     if exercise.challenge:
         return None
-    if step not in exercise.asked:
-        raise unknown(f"step of {exercise.name}", step, exercise.asked)
+    check_known(f"step of {exercise.name}", step, exercise.asked)
     shown = exercise.trace.steps[step]
     if shown.card.axes == "axis":
         return None
