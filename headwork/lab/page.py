@@ -1,6 +1,6 @@
 """The page as it is put together: served in parts, or whole as one file with Python inside.
 
-A room of the page is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``ROOMS`` of lab.js.
+A screen of the page is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``SCREENS`` of lab.js.
 """
 
 import base64

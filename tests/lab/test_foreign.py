@@ -383,7 +383,7 @@ def test_in_the_page(served: Any, opened: Any, tmp_path: Path) -> None:
     dots = np.frombuffer(base64.b64decode(picture()), np.uint8).reshape(3, 16, 16)
     Image.fromarray(dots.transpose(1, 2, 0)).save(tmp_path / "dots.png")
     page.locator("input[accept]").set_input_files(tmp_path / "dots.png")
-    page.wait_for_function("(given) => lab.room.shown.given === given", arg=picture())
+    page.wait_for_function("(given) => lab.screen.shownRequest.given === given", arg=picture())
     sentence = asked("look", model="foreign tiny/deit", given=picture())["sentence"]
     expect(page.locator(".predicted .sentence")).to_have_text(sentence)
     expect(page.locator(".class-tokens button")).to_have_count(2)
