@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from headwork import __version__
 from headwork.cli.output import SafeStream, with_output
-from headwork.errors import HeadworkError, cut
+from headwork.errors import HeadworkError, truncate
 
 PANELS = ("Learn", "Practise", "Build", "Train", "Look inside")  # one module each
 
@@ -169,5 +169,5 @@ def _main() -> None:
             message = f'this needs {package}: pip install ".[{EXTRAS[module]}]"'
         else:
             message = f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where."
-        print(f"headwork: {cut(message)}", file=sys.stderr)
+        print(f"headwork: {truncate(message)}", file=sys.stderr)
         sys.exit(2)

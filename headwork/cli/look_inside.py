@@ -147,7 +147,7 @@ def model(
 
     With shapes, parameters and FLOPs. --set changes a field of its config.
     """
-    from headwork.sizes.architectures import input_shapes, model_ledger, named_config
+    from headwork.sizes.architectures import input_shapes, model_config, model_ledger
     from headwork.training.folders import find_run, load
 
     settings = dict(assignment(text, "--set", "width=64") for text in set_ or [])
@@ -160,7 +160,7 @@ def model(
         model = load(name)
         definition, config = model.definition, model.config
     else:
-        definition, config = named_config(name, settings)
+        definition, config = model_config(name, settings)
     output.show(
         model_ledger(definition, config, input_shapes(definition, config, tokens=tokens, batch=batch))
     )

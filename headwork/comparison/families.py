@@ -24,13 +24,13 @@ from headwork.mechanisms import linear_attention_chunked, multi_head_linear_atte
 from headwork.mechanisms.attention import attend_per_head
 from headwork.mechanisms.definitions import Task, classifier_config
 from headwork.mechanisms.fused import FusedKernels
-from headwork.mechanisms.images import CELLS, convolution_parameters, recurrent_parameters
+from headwork.mechanisms.images import CELL_KINDS, convolution_parameters, recurrent_parameters
 from headwork.mechanisms.kernels import CellKind, Kernels
-from headwork.mechanisms.parameters import AttentionParameters, map_tree, new
+from headwork.mechanisms.parameters import AttentionParameters, init_tree, map_tree
 from headwork.models import Model, model
 from headwork.note import silent
 from headwork.numbers import OperationCount, ShapeTensor
-from headwork.sizes.polynomial import Polynomial, interpolated, verify
+from headwork.sizes.polynomial import Polynomial, interpolate, verify
 
 TOLERANCE = 0.05  # relative, of the number of parameters
 HEADS = 4
@@ -56,7 +56,7 @@ class Family:
 
     @property
     def cell(self) -> CellKind:
-        return CELLS[self.name]
+        return CELL_KINDS[self.name]
 
     @property
     def architecture(self) -> str:
@@ -151,7 +151,7 @@ def layer_of(family: Family, width: int, kernels: Kernels, size: int = KERNEL) -
     if family.kind == "recurrence":
         cell = partial(kernels.recurrent, cell=family.cell)
         return cell, recurrent_parameters(width, width, family.cell)
-    return partial(kernels.attention, heads=1), new(AttentionParameters, width=width)
+    return partial(kernels.attention, heads=1), init_tree(AttentionParameters, width=width)
 
 
 def input_shape(family: Family, n: int, d: int) -> tuple[int, ...]:
@@ -180,7 +180,7 @@ def flops(name: str) -> Polynomial:
         grid, other = {"k": (1, 3, 5), "d": (2, 3, 4), "n": (80, 96, 112)}, {"k": 7, "d": 5, "n": 160}
     else:
         grid, other = {"n": (4, 5, 6), "d": (2, 3, 4)}, {"n": 130, "d": 7}
-    polynomial = interpolated(count, grid)
+    polynomial = interpolate(count, grid)
     verify(polynomial, count, other)
     return polynomial
 

@@ -28,9 +28,9 @@ from headwork.documents import Figure, Table
 from headwork.mechanisms import recurrence
 from headwork.mechanisms.configs import TransformerConfig
 from headwork.mechanisms.fused import FUSED
-from headwork.mechanisms.images import directions, directions_parameters, head_parameters
-from headwork.mechanisms.parameters import TableParameters, new
-from headwork.mechanisms.texts import sliding_convolutions, sliding_parameters
+from headwork.mechanisms.images import head_parameters, recurrent_layer, recurrent_layer_parameters
+from headwork.mechanisms.parameters import TableParameters, init_tree
+from headwork.mechanisms.texts import token_convolution_parameters, token_convolutions
 from headwork.mechanisms.transformer import add_positions, encoder, encoder_parameters, position_parameters
 from headwork.models.model import Parameters
 from headwork.training.runs import threads
@@ -85,7 +85,7 @@ class LastTokenClassifier(nn.Module):
     def __init__(self, family: Family, size: int, max_length: int) -> None:
         super().__init__()
         width = WIDTH if family.kind == "attention" else size
-        self.embedding = Parameters(new(TableParameters, row=SYMBOLS + 1, width=width))
+        self.embedding = Parameters(init_tree(TableParameters, row=SYMBOLS + 1, width=width))
         self.positions: Parameters | None = None
         self.read: Callable[..., Tensor]
         template: Any
@@ -96,16 +96,16 @@ class LastTokenClassifier(nn.Module):
             template = encoder_parameters(config)
             self.read = lambda tree, vectors: encoder(tree, config, vectors, kernels=FUSED)
         elif family.kind == "convolution":
-            template = sliding_parameters(width, 2, TAPS)
-            self.read = partial(sliding_convolutions, kernels=FUSED)
+            template = token_convolution_parameters(width, 2, TAPS)
+            self.read = partial(token_convolutions, kernels=FUSED)
         else:
-            template = directions_parameters(width, width, family.cell, both=False)
-            self.read = partial(directions, cell=family.cell, kernels=FUSED)
+            template = recurrent_layer_parameters(width, width, family.cell, both=False)
+            self.read = partial(recurrent_layer, cell=family.cell, kernels=FUSED)
         self.body = Parameters(template)
         self.head = Parameters(head_parameters(width, SYMBOLS))
 
     def embed(self, tokens: Tensor) -> Tensor:
-        return FUSED.look_up(self.embedding.table, tokens)
+        return FUSED.embed(self.embedding.table, tokens)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.logits(self.embed(tokens))

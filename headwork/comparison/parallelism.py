@@ -20,7 +20,7 @@ from headwork.comparison.timing import InterleavedTimer, cores, load_average, re
 from headwork.comparison.training import Settings
 from headwork.documents import Figure, Table
 from headwork.mechanisms.kernels import Kernels
-from headwork.sizes.polynomial import Polynomial, interpolated
+from headwork.sizes.polynomial import Polynomial, interpolate
 from headwork.training.runs import threads
 
 WIDTH = 32
@@ -174,7 +174,7 @@ def chain_formulas(result: Any) -> dict[str, Polynomial]:
 
     def formula(chains: Sequence[int]) -> Polynomial:
         by_length = dict(zip(lengths, chains, strict=True))
-        return interpolated(lambda sizes: by_length[sizes["n"]], {"n": (lengths[0], lengths[-1])})
+        return interpolate(lambda sizes: by_length[sizes["n"]], {"n": (lengths[0], lengths[-1])})
 
     return {name: formula(values) for name, values in result["chains"].items()}
 

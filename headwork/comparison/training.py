@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headwork.comparison.families import FAMILIES
 from headwork.comparison.row import Results, join_names
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.training.evaluation import losses
 from headwork.training.loop import schedule
 from headwork.training.runs import threads
@@ -77,7 +77,7 @@ class Settings:
 def _check_names(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
-            raise unknown(kind, name, known)
+            raise unknown_name(kind, name, known)
     if not names or len(set(names)) < len(names):
         raise InputError(
             f"compare: {kind} {', '.join(names) or 'none'}. Name each once, out of {', '.join(known)}."

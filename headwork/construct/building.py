@@ -18,7 +18,7 @@ from headwork.construct.copying import copy
 from headwork.construct.head_search import TOLERANCE, HeadSearch
 from headwork.construct.targets import TARGETS, Impossible, NotFound, whole_number
 from headwork.documents import Document, Item, Items
-from headwork.errors import InputError, TooLarge, check_known, unknown
+from headwork.errors import InputError, TooLarge, check_known, unknown_name
 from headwork.mechanisms import attention
 from headwork.numbers import HandTensor
 
@@ -54,7 +54,7 @@ def build(
     tolerance = None if tolerance is None else _positive(tolerance, "tolerance")
     norm, delta = _positive(norm, "norm"), _positive(delta, "delta")
     if name not in FUNCTIONS:
-        raise unknown("target", target, FUNCTIONS)
+        raise unknown_name("target", target, FUNCTIONS)
     for detail in details:
         check_known(f"input of {name}", detail, _inputs(name))
     width = whole_number(width, "width", 1, 1024)

@@ -16,8 +16,8 @@ import numpy as np
 import headwork.mechanisms  # noqa: F401  (registers what the sides are made of)
 from headwork.construct.targets import whole_number
 from headwork.documents import Document, Item, Items, Renderable, Table
-from headwork.errors import unknown
-from headwork.files import own_toml
+from headwork.errors import unknown_name
+from headwork.files import load_package_toml
 from headwork.note import Input, Mechanism, Step, get_mechanism, silent
 from headwork.numbers import HandTensor, OperationCount, ShapeTensor
 from headwork.numbers.limits import limit
@@ -100,7 +100,7 @@ def normals(rng: np.random.Generator, **shapes: int | tuple[int, ...]) -> dict[s
 @cache
 def texts() -> dict[str, Any]:
     """The title, the reason and the cases of each equivalence, from ``equivalences.toml``."""
-    return own_toml(__file__, "equivalences.toml")
+    return load_package_toml(__file__, "equivalences.toml")
 
 
 def equivalence(left: Side, right: Side, **more: Any) -> Callable[[Sample], Equivalence]:
@@ -217,7 +217,7 @@ def equal(name: str, /, *, cases: int = 100, seed: int = 0) -> Equality:
     """
     equivalence = EQUIVALENCES.get(name.replace("_", "-"))
     if equivalence is None:
-        raise unknown("equivalence", name, EQUIVALENCES)
+        raise unknown_name("equivalence", name, EQUIVALENCES)
     cases = whole_number(cases, "cases", 1, 100_000)
     rng = np.random.default_rng(seed)
     largest = max(difference(equivalence, equivalence.sample(rng)) for _ in range(cases))

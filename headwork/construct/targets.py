@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import HeadworkError, InputError, TooLarge, check_known, sizes_in_words
+from headwork.errors import HeadworkError, InputError, TooLarge, check_known, format_shape
 from headwork.numbers.typed import read_tensor
 
 Array = NDArray[np.float64]
@@ -114,7 +114,7 @@ def numbers(value: Any, name: str, axes: str) -> Array:
     array, count = read_tensor(value, where=name).array, len(axes.split())
     array = array[(None,) * (count - array.ndim)]
     if array.ndim != count or not np.all(np.isfinite(array)):
-        shape = sizes_in_words(array.shape, "")
+        shape = format_shape(array.shape, "")
         raise InputError(f"{name} is {shape}. Expected finite numbers, {axes.replace(' ', ' x ')}.")
     return np.asarray(array, float)
 
@@ -264,7 +264,7 @@ def matrix(*, matrix: Any = None, head_width: Any = None) -> Target:
     token_count(keys)
     if queries > keys:
         raise InputError(
-            f"matrix is {sizes_in_words(A.shape, 'query key')}. Each query is a token: at most one row per "
+            f"matrix is {format_shape(A.shape, 'query key')}. Each query is a token: at most one row per "
             "column."
         )
     width = keys if head_width is None else whole_number(head_width, "head_width", 1, MAX_TOKENS)

@@ -17,7 +17,7 @@ import numpy as np
 
 from headwork.courses.notebooks import solution_function
 from headwork.courses.variables import value_text
-from headwork.errors import sizes_in_words, unknown
+from headwork.errors import format_shape, unknown_name
 from headwork.exercises.exercise import Exercise
 from headwork.grading.marking import grade
 from headwork.mechanisms import attention, softmax
@@ -51,7 +51,7 @@ def check(name: str, function: Callable[..., Any]) -> Verdict:
     convolution: not filled in yet. Replace each ... by code.
     """
     if name not in CHECKS:
-        raise unknown("check", name, CHECKS)
+        raise unknown_name("check", name, CHECKS)
     random, draws = np.random.default_rng(), CHECKS[name]["draws"]
     for draw in draws:
         with catch_warnings(), np.errstate(all="ignore"):
@@ -104,7 +104,7 @@ def _named_problem(
 
 def _problem(name: str, function: Callable[..., Any], arguments: Arguments) -> str:
     """What is wrong with the function's result for these arguments; nothing where it is right."""
-    given = ", ".join(f"{key} {sizes_in_words(v.shape, '')}" for key, v in arguments.items() if np.ndim(v))
+    given = ", ".join(f"{key} {format_shape(v.shape, '')}" for key, v in arguments.items() if np.ndim(v))
     try:
         own = _result(name, function, arguments)
     except Exception as error:  # whatever a student's own code does
@@ -112,7 +112,7 @@ def _problem(name: str, function: Callable[..., Any], arguments: Arguments) -> s
         return OPEN if "ellipsis" in str(error) else stopped
     right = _truth(name, arguments)
     if own.shape != right.shape and (own.size > 1 or right.size > 1):
-        sizes = [sizes_in_words(shape, "") for shape in (own.shape, right.shape)]
+        sizes = [format_shape(shape, "") for shape in (own.shape, right.shape)]
         cause = _cause(name, arguments, own) or f"the arguments were {given}."
         return f"incorrect: the result is {sizes[0]}, not {sizes[1]}; {cause}"
     if np.allclose(own.reshape(right.shape), right, rtol=CLOSE, atol=CLOSE):
@@ -129,9 +129,7 @@ def _result(name: str, function: Callable[..., Any], arguments: Arguments) -> An
     if not batch:
         return array
     if array.shape[:1] != (2,):
-        raise ValueError(
-            f"the result is {sizes_in_words(array.shape, '')}, but its first axis is the batch, 2"
-        )
+        raise ValueError(f"the result is {format_shape(array.shape, '')}, but its first axis is the batch, 2")
     if not np.allclose(array[0], array[1], CLOSE, CLOSE, equal_nan=True):
         raise ValueError("two equal sequences of a batch give different results")
     return array[0]

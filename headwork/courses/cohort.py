@@ -20,7 +20,7 @@ import numpy as np
 
 from headwork.courses.parallel import MAX_SECONDS, map_limited
 from headwork.courses.sheets import Sheet, check_count, read_key
-from headwork.errors import HeadworkError, InputError, cut
+from headwork.errors import HeadworkError, InputError, truncate
 from headwork.exercises.case import Array
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.reading import exercise_from, read_exercise, read_points
@@ -146,7 +146,7 @@ def grade_file(path: str | Path, key: str | Path | None = None) -> StudentMarks:
     except HeadworkError as error:
         problem = str(error)
     except UNEXPECTED as error:
-        problem = cut(f"{path}: cannot be marked ({type(error).__name__}: {error})")
+        problem = truncate(f"{path}: cannot be marked ({type(error).__name__}: {error})")
     return _unreadable(Path(path), problem, key, owner)
 
 
@@ -202,7 +202,7 @@ def _odd(sheet: Sheet, answers: AnswerFile) -> list[str]:
     more = sorted(set(answers.answers) - set(sheet.exercises))
     if more:
         flags.append(f"answers to {', '.join(more[:5])}, which the sheet does not ask")
-    return [cut(flag, 200) for flag in flags]
+    return [truncate(flag, 200) for flag in flags]
 
 
 def check_origin(name: str, exercise: Exercise, entry: Any, where: str = "") -> None:
@@ -218,7 +218,7 @@ def check_origin(name: str, exercise: Exercise, entry: Any, where: str = "") -> 
     if other:
         named = ", ".join(f"{key} {entry.get(key)}" for key in ("kind", "seed", "difficulty") if key in entry)
         raise InputError(
-            f"{where}this file answers another exercise ({cut(named, 100)}) than {name}. "
+            f"{where}this file answers another exercise ({truncate(named, 100)}) than {name}. "
             "Fill in the sheet of this one."
         )
 

@@ -28,7 +28,7 @@ from headwork.documents import Block, Document, Heading, Passage, Renderable
 from headwork.documents.formats.pdf import CHARACTERS, typeset
 from headwork.documents.pandoc import Tree, change_tree, read_tree, typst_formulas
 from headwork.documents.writing import short_lines
-from headwork.errors import HeadworkError, InputError, unknown
+from headwork.errors import HeadworkError, InputError, unknown_name
 from headwork.files import parse_json, read_bytes, read_text, read_toml
 from headwork.problems import find
 from headwork.readings import explain
@@ -75,7 +75,7 @@ class HandIn(Renderable):
         self.place = f"section {number}"
         for name in section:
             if name not in SECTION:
-                raise unknown(f"entry of section {number}", name, SECTION)
+                raise unknown_name(f"entry of section {number}", name, SECTION)
         title = str(section.pop("title", f"Section {number}"))
         self.place += f" ({title})"
         self.blocks.append(Heading(title, anchor=f"section-{number}"))
@@ -113,7 +113,7 @@ class HandIn(Renderable):
     def _add_file(self, name: str) -> Iterator[Block]:
         syntax = SYNTAXES.get(Path(name).suffix.lower())
         if syntax is None:
-            raise unknown("kind of file", name, SYNTAXES)
+            raise unknown_name("kind of file", name, SYNTAXES)
         yield from self._add_text(read_text(self.folder / name, root=self.folder), syntax)
 
     def _add_problems(self, slug: str) -> Iterator[Block]:
@@ -275,7 +275,7 @@ def read_handin(path: str | Path) -> HandIn:
     data = read_toml(path)
     for name in data:
         if name not in FIELDS:
-            raise unknown(f"entry of {path}", name, FIELDS)
+            raise unknown_name(f"entry of {path}", name, FIELDS)
     sections = data.get("section", [])
     if not isinstance(sections, list) or not sections or not all(isinstance(s, dict) for s in sections):
         raise InputError(f'{path}: no sections. Begin each with [[section]] and title = "...".')

@@ -25,7 +25,7 @@ from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import applicable, run_with_mistakes
 from headwork.exercises.questions import COUNTS, FORMS, SEPARATORS, build_question
 from headwork.grading.wording import points_text
-from headwork.readings.showing import shown_value
+from headwork.readings.showing import document_value
 
 MAX_CAUSES = 4  # of one gap
 # What would end a gap or begin one, by its number, which Moodle reads as the sign itself.
@@ -70,13 +70,13 @@ def _html(exercise: Exercise, hint: int) -> Iterator[str]:
     instead = {FORMS.format(digits=exercise.digits): gaps, COUNTS: "Counts are exact: write every digit."}
     paragraphs = (instead.get(words, words) for words in question.paragraphs if words != SEPARATORS)
     yield from (f"<p>{_words(paragraph)}</p>" for paragraph in paragraphs)
-    for given in map(shown_value, question.inputs):
+    for given in map(document_value, question.inputs):
         yield from _tables(given, lambda at, given=given: _words(number_text(given.values[at], 12)))
     causes = _causes(exercise) if min(hint, exercise.hints) >= 2 else {}
     weights = _weights(exercise)
     for path, points in exercise.asked.items():
         step = exercise.trace.steps[path]
-        value = shown_value(step)
+        value = document_value(step)
         yield f"<p>{_named(value)} ({points_text(points)})</p>"
         if step.card.axes == "axis":
             yield f"<p>{_shape_gap(exercise, path, weights[path], causes.get((path, ()), []))}</p>"
@@ -175,7 +175,7 @@ def _causes(exercise: Exercise) -> Causes:
             with np.errstate(invalid="ignore"):
                 off = np.isfinite(wrong) & np.isfinite(right) & (np.abs(wrong - right) > unit)
             for cell in map(tuple, np.argwhere(off)):
-                at = step.full_index(cell)
+                at = step.shown_index(cell)
                 known = causes.setdefault((path, at), [])
                 new = all(abs(wrong[cell] - value) > unit for value, _ in known)
                 if new and len(known) < MAX_CAUSES:

@@ -29,7 +29,7 @@ from headwork.courses.exporting import (
     vendored_files,
 )
 from headwork.documents.formats.notebook import NotebookCell, notebook_text
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.files import read_text, write_atomic
 
 SOURCES = {path.stem: path for path in sorted(Path(__file__).with_name("notebook_sources").glob("*.md"))}
@@ -76,7 +76,7 @@ def blanked(code: str) -> str:
 def read_source(name: str) -> list[Part]:
     """The cells of a source, in order."""
     if name not in SOURCES:
-        raise unknown("notebook", name, SOURCES)
+        raise unknown_name("notebook", name, SOURCES)
     parts, end, text = [], 0, read_text(SOURCES[name])
     for fence in FENCE.finditer(text):
         parts += [Part("markdown", "", text[end : fence.start()].strip())]
@@ -99,7 +99,7 @@ def notebook_files(name: str, version: str) -> Files:
         return {"nbgrader_config.py": config, f"source/{name}/{name}.ipynb": cells}
     if version == "otter":
         return _otter_files(name, parts)
-    raise unknown("--as", version, VERSIONS)
+    raise unknown_name("--as", version, VERSIONS)
 
 
 def write_notebook(name: str, version: str, out: str | Path, *, force: bool = False) -> list[Path]:
@@ -159,4 +159,4 @@ def solution_function(check: str, old: str, new: str) -> Callable[..., Any]:
                 return scope[call[2]]  # type: ignore[no-any-return]
             if part.role == "blank":
                 exec(part.text.replace(old, new), scope)
-    raise unknown("check", check, ())
+    raise unknown_name("check", check, ())

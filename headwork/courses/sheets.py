@@ -26,7 +26,7 @@ from headwork.exercises.questions import answer_sheet, build_question
 from headwork.files import file_name, read_text, read_toml, toml_text, write_atomic
 from headwork.grading.wording import points_text
 from headwork.readings.notebook_cells import array_text
-from headwork.readings.showing import shown_value
+from headwork.readings.showing import document_value
 
 SHORTEST_SECRET = 12
 MAX_ROSTER, MAX_EXERCISES = 1_000_000, 100
@@ -226,7 +226,7 @@ def key_document(sheet: Sheet) -> Document:
             parts.append("Any answer that works when it is run is right.")
             continue
         steps = exercise.trace.steps
-        values = [replace(shown_value(steps[path]), digits=exercise.digits) for path in exercise.asked]
+        values = [replace(document_value(steps[path]), digits=exercise.digits) for path in exercise.asked]
         parts.append(Values((("", tuple(values)),), whole=True, level=3))
     return Document(f"{sheet.title}: key", tuple(parts), _student(sheet))
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from headwork.errors import unknown
-from headwork.files import own_toml
+from headwork.errors import unknown_name
+from headwork.files import load_package_toml
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _source(
 
 CATALOG: dict[str, Entry] = {
     name: Entry(name, **{**entry, "variants": tuple(_variant(**each) for each in entry.get("variants", ()))})
-    for name, entry in own_toml(__file__, "catalog.toml").items()
+    for name, entry in load_package_toml(__file__, "catalog.toml").items()
 }
 
 
@@ -112,5 +112,5 @@ def find_entry(name: str) -> Entry:
     """
     entry = known_entry(name)
     if entry is None:
-        raise unknown("data set", name, CATALOG)
+        raise unknown_name("data set", name, CATALOG)
     return entry

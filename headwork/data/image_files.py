@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from headwork.data.archives import DAMAGED_ZIP, UnreadableError, wheel_member
 from headwork.data.datasets import ImageSplit
 from headwork.data.text_files import MAX_CLASSES
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.files import open_file
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def folder_parts(
         listed[part] = []
         for of_class in _folders(path):
             if of_class.name not in classes:
-                raise unknown(f"class in {path}", of_class.name, classes)
+                raise unknown_name(f"class in {path}", of_class.name, classes)
             files = sorted(p for p in of_class.iterdir() if p.is_file() and not p.name.startswith("."))
             images = [file for file in files if file.suffix.lower() in SUFFIXES]
             left_out += len(files) - len(images)

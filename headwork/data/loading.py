@@ -18,7 +18,7 @@ from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit, check_i
 from headwork.data.fetching import Log, cached, content, fetch, to_stderr
 from headwork.data.image_files import folder_parts, idx_array, npz_parts
 from headwork.data.text_files import SUFFIXES, Row, class_names, labelled_rows, text_split
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 
 FASHION_CLASSES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
@@ -62,7 +62,7 @@ def load(
         )
     if not os.path.exists(path):  # False for a name that is too long, too
         raise InputError(
-            f"{unknown('data set', name, CATALOG)} And there is no file or folder of that name: "
+            f"{unknown_name('data set', name, CATALOG)} And there is no file or folder of that name: "
             "a folder of images by class, an .npz, .csv, .tsv or .jsonl file."
         )
     suffix = path.suffix.lower()
@@ -77,7 +77,7 @@ def load(
         return _own_images(path, *npz_parts(path), seed=seed, validation=validation)
     if path.is_dir() or suffix in SUFFIXES:
         return _own_texts(path, columns, seed=seed, validation=validation)
-    raise unknown(f"kind of data file ({path})", suffix or "without a suffix", [*SUFFIXES, ".npz"])
+    raise unknown_name(f"kind of data file ({path})", suffix or "without a suffix", [*SUFFIXES, ".npz"])
 
 
 def load_images(name: str | Path, **options: Any) -> Images:

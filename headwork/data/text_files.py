@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headwork.data.datasets import TextSplit
-from headwork.errors import InputError, TooLarge, unknown
+from headwork.errors import InputError, TooLarge, unknown_name
 from headwork.files import read_bytes
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -64,7 +64,7 @@ def text_split(rows: Sequence[Row], classes: tuple[str, ...], path: Path) -> Tex
     numbers = {name: number for number, name in enumerate(classes)}
     for line, _, label in rows:
         if label.strip() not in numbers:
-            raise InputError(f"{path}, line {line}: {unknown('label', label.strip(), classes)}")
+            raise InputError(f"{path}, line {line}: {unknown_name('label', label.strip(), classes)}")
     return TextSplit([row[1] for row in rows], np.array([numbers[row[2].strip()] for row in rows], np.int64))
 
 
@@ -164,7 +164,7 @@ def _choose_columns(path: Path, header: list[str], columns: Sequence[str] | None
             raise InputError(f"columns {', '.join(columns)}: expected two, one of text and one of labels.")
         for name in columns:
             if name not in header:
-                raise unknown(f"column of {path}", name, header)
+                raise unknown_name(f"column of {path}", name, header)
             if header.count(name) > 1:
                 raise InputError(
                     f"{path}: {header.count(name)} columns are called '{name}'. Rename all but one."

@@ -16,7 +16,7 @@ from headwork.data.datasets import TextSplit
 from headwork.data.splits import Indices
 from headwork.errors import InputError
 from headwork.files import read_bytes, write_atomic
-from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, PlainTokenizer, read_tokenizer_json
+from headwork.tokenizer_files import MAX_TOKENIZER_BYTES, PythonTokenizer, read_tokenizer_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +72,7 @@ class Tokenizer:
     ``inner`` is that of a tokenizer.json, which by itself would cut off the end.
     """
 
-    def __init__(self, inner: PlainTokenizer, max_length: int) -> None:
+    def __init__(self, inner: PythonTokenizer, max_length: int) -> None:
         if max_length < 2:
             raise InputError(f"max_length {max_length}: expected at least 2 tokens.")
         padding = next((name for name in PADDING_NAMES if name in inner.numbers), None)

@@ -16,7 +16,7 @@ from typing import Any
 
 from headwork.documents.style import PLAIN, Style
 from headwork.documents.views import Attention, Tints
-from headwork.errors import sizes_in_words
+from headwork.errors import format_shape
 
 CellIndex = tuple[int, ...]  # of a cell in a whole value
 
@@ -174,7 +174,7 @@ class Value:
     @property
     def size(self) -> str:
         """The shape in words: ``4 x 2 (token, width)``."""
-        return sizes_in_words(self.values.shape, " ".join(self.axes))
+        return format_shape(self.values.shape, " ".join(self.axes))
 
     def matrices(self) -> Iterator[tuple[str, tuple[int | None, ...]]]:
         """The matrices with their captions and indices, None along rows and columns; heads come first."""

@@ -7,7 +7,7 @@ from html.entities import codepoint2name
 
 from markupsafe import Markup
 
-from headwork.note import IF_TAKEN, MATRIX, Step
+from headwork.note import LAST_TAKEN, MATRIX, Step
 
 # The converter passes these three through as they are, so that text could become markup.
 SAFE = str.maketrans({"<": r"\lt ", ">": r"\gt ", "&": " "})
@@ -109,7 +109,7 @@ def formula_for(
         paths = {scope + name for scope in scopes for name in names}
         return [match[2], *(symbol for before, symbol in (taken or {}).items() if before in paths)][-1]
 
-    formula = IF_TAKEN.sub(last, formula)
+    formula = LAST_TAKEN.sub(last, formula)
     for name in missing:
         # No bias is 0, no matrix is the identity, no scale is 1.
         formula = re.sub(rf" \+ {re.escape(name)}(?![\w^'])", "", formula)

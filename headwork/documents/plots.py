@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from headwork.errors import unknown
+from headwork.errors import unknown_name
 from headwork.files import write_atomic
 
 # What matplotlib draws in black or white takes the colours of the page, light or dark.
@@ -52,7 +52,7 @@ def save_plot(plot: Any, path: str | Path) -> Path:
     """A matplotlib figure as a .png or .svg file."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in NO_METADATA:
-        raise unknown("kind of picture", Path(path).suffix or path, [".png", ".svg"])
+        raise unknown_name("kind of picture", Path(path).suffix or path, [".png", ".svg"])
     return write_atomic(path, draw(plot, kind))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.exercises.case import Case, Steps
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.formulas import FORMULAS
@@ -67,7 +67,7 @@ class Exercise:
         if slug in FORMULAS:
             return _formula_trace(FORMULAS[slug], arguments, exact, self.digits)
         if slug not in MECHANISMS:
-            raise unknown("mechanism", self.mechanism, [*MECHANISMS, *FORMULAS])
+            raise unknown_name("mechanism", self.mechanism, [*MECHANISMS, *FORMULAS])
         settings: dict[str, Any] = {"tokens_as": self.tokens_as, "digits": self.digits}
         return explain(slug, exact=exact, replacing=replacing, **settings, **arguments)
 
@@ -98,7 +98,7 @@ class Exercise:
         points = self.points or dict.fromkeys(self.trace.steps, 1.0)
         for path in points:
             if path not in self.trace.steps:
-                raise unknown(f"step of {self.mechanism}", path, self.trace.steps)
+                raise unknown_name(f"step of {self.mechanism}", path, self.trace.steps)
         return {path: float(points[path]) for path in self.trace.steps if path in points}
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.exercises.challenges import ANSWER, CHALLENGES
 from headwork.exercises.checking import detect
 from headwork.exercises.draws import Draws
@@ -74,7 +74,7 @@ def generate(kind: str, seed: int = 0, difficulty: int = 1) -> Exercise:
     elif slug in KINDS:
         exercise = _choose(KINDS[slug], seed, difficulty)
     else:
-        raise unknown("kind of exercise", kind, kind_slugs())
+        raise unknown_name("kind of exercise", kind, kind_slugs())
     title = slug.replace("-", " ").capitalize()
     return replace(exercise, kind=slug, title=title, seed=seed, difficulty=difficulty)
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from headwork.documents import Block, Code, Document, Formula, Item, Items, Prose, Renderable, Table, Values
-from headwork.errors import sizes_in_words
+from headwork.errors import format_shape
 from headwork.exercises.challenges import CHALLENGES
 from headwork.exercises.exercise import Exercise, toml_lines
 from headwork.exercises.generation import KINDS
 from headwork.files import toml_text
 from headwork.note import Input
 from headwork.readings import explain
-from headwork.readings.showing import shown_value
+from headwork.readings.showing import document_value
 from headwork.readings.trace import TraceValue
 
 CONVENTION = "Matrices are applied as {0}: a row x of the tokens gives the row {0}."
@@ -77,7 +77,7 @@ class Question(Renderable):
 
     def given(self) -> tuple[Block, ...]:
         """What is asked in words, and the numbers that are given, all of them."""
-        values = tuple(map(shown_value, self.inputs))
+        values = tuple(map(document_value, self.inputs))
         return (*map(Prose, self.paragraphs), *([Values((("", values),), whole=True)] if values else []))
 
     def document(self) -> Document:
@@ -128,7 +128,7 @@ def _blank(exercise: Exercise, path: str, points: float) -> Blank:
     shape, axes = step.shape, step.axes
     if step.card.axes == "axis":  # how many numbers a shape has is part of the question
         return Blank(path, step.symbol, "a shape", (), points)
-    about = sizes_in_words(shape, " ".join(axes)) if shape else "one number"
+    about = format_shape(shape, " ".join(axes)) if shape else "one number"
     if len(shape) == 3 and axes[1] == "head":
         shape = (shape[0], shape[1] * shape[2])
         about = f"{shape[0]} x {shape[1]} ({axes[0]}; the heads side by side)"

@@ -20,7 +20,7 @@ from headwork.errors import HeadworkError
 from headwork.grading.marks import Mark, StepMark
 from headwork.grading.wording import points_text
 from headwork.grading.wrong_step import Cause
-from headwork.readings.showing import shown_value
+from headwork.readings.showing import document_value
 
 MAX_CELLS = 12
 GOOD = {"correct": True, "incorrect": False, "unreadable": False}
@@ -86,7 +86,7 @@ def next_step(mark: Mark, hint: int, command: str = "") -> str:
 # --- the student's own numbers ------------------------------------------------------------------------
 def _shown(mark: Mark, step: StepMark) -> Value | None:
     """The step as the sheet shows it; a challenge has no steps of its own."""
-    return None if mark.exercise.challenge else shown_value(mark.exercise.trace.steps[step.path])
+    return None if mark.exercise.challenge else document_value(mark.exercise.trace.steps[step.path])
 
 
 def _tables(mark: Mark, step: StepMark) -> Iterator[Table]:

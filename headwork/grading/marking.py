@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.exercises.case import Array, Case, NotApplicable, Steps
 from headwork.exercises.exercise import Exercise
 from headwork.exercises.misconceptions import MISCONCEPTIONS, run_with_mistakes
@@ -46,12 +46,12 @@ def grade(exercise: Exercise, answers: Mapping[str, str], *, tokens_as: str = ""
     (2.0, 'total')
     """
     if tokens_as not in ("", *CONVENTIONS["tokens_as"]):
-        raise unknown("tokens_as", tokens_as, CONVENTIONS["tokens_as"])
+        raise unknown_name("tokens_as", tokens_as, CONVENTIONS["tokens_as"])
     if exercise.challenge:
         return grade_challenge(exercise, answers)
     for path in answers:
         if path not in exercise.trace.steps:
-            raise unknown(f"step of {exercise.name}", path, exercise.asked)
+            raise unknown_name(f"step of {exercise.name}", path, exercise.asked)
     marker = Marker(exercise, answers, tokens_as or exercise.tokens_as)
     steps = marker.steps()
     narrowed = [marker.narrow_causes(step, steps) for step in steps]

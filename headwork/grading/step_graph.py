@@ -12,7 +12,7 @@ from headwork.exercises.case import Case, Edit, NotApplicable, Steps
 from headwork.exercises.formulas import FORMULAS
 from headwork.grading.wording import Wording
 from headwork.numbers import HandTensor
-from headwork.numbers.graph import OperationEdit, operations_between, rebuild
+from headwork.numbers.graph import OperationEdit, operations_between, recompute
 from headwork.numbers.operations import Node
 
 UNFIT = (ValueError, IndexError, TypeError, InputError, NotApplicable, ZeroDivisionError, OverflowError)
@@ -113,9 +113,9 @@ class StepGraph:
                 }:
                     known = dict(known)
                     for label, part in replaced.items():
-                        known[label] = rebuild(self.operations[-1:], [OperationEdit(0, part)], self.known)
+                        known[label] = recompute(self.operations[-1:], [OperationEdit(0, part)], self.known)
                 edits = [OperationEdit(n, part) for n, part in edit.changes.items() if isinstance(n, int)]
-                return rebuild(self.operations, edits, known)
+                return recompute(self.operations, edits, known)
         except UNFIT:
             return None
 

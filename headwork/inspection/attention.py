@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 
-from headwork.errors import InputError, TooLarge, check_known, unknown
+from headwork.errors import InputError, TooLarge, check_known, unknown_name
 from headwork.inspection.operations import storage_key
 from headwork.inspection.scores import Layout
 from headwork.inspection.watching import COMPILED, OUTSIDE, AttentionWatcher, DetectedAttention
@@ -207,7 +207,7 @@ class AttentionCollector:
             )
         for wanted in self.paths or ():
             if not any(path_matches(path, wanted) for path in self.calls):
-                raise unknown("path of an attention", wanted, self.calls or ["none"])
+                raise unknown_name("path of an attention", wanted, self.calls or ["none"])
 
 
 def _copy_weights(record: AttentionRecord) -> None:

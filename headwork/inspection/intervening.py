@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from headwork.construct import Construction
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, format_shape
 from headwork.inspection.attention import (
     LIMIT,
     AttentionCollector,
@@ -218,9 +218,7 @@ def _new_weights(kind: str, old: Tensor, where: str) -> Tensor:
         allowed = (old > 0).to(old)
         return allowed / allowed.sum(-1, keepdim=True).clamp_min(1)
     if old.shape[-2] != old.shape[-1]:
-        raise InputError(
-            f"{where} is {sizes_in_words(old.shape[-2:], 'query key')}: identity needs a square."
-        )
+        raise InputError(f"{where} is {format_shape(old.shape[-2:], 'query key')}: identity needs a square.")
     return torch.eye(old.shape[-1]).to(old).expand_as(old)
 
 
@@ -234,7 +232,7 @@ def _fitting(given: Tensor | None, old: Tensor, heads: list[int], where: str, ki
         return given.to(old).broadcast_to(old.shape)
     except RuntimeError:
         axes = "batch head query " + ("key" if kind == "weights" else "width")
-        came, expected = sizes_in_words(given.shape, axes), sizes_in_words(old.shape, axes)
+        came, expected = format_shape(given.shape, axes), format_shape(old.shape, axes)
         raise InputError(
             f"{where}: {kind} are {came}, expected {expected}. Sizes must be the same."
         ) from None

@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from headwork.checkpoint_files import CONFIG, TOKENIZER, is_foreign
+from headwork.checkpoint_files import CONFIG, TOKENIZER, is_transformers_folder
 from headwork.data import read_image
 from headwork.data.datasets import normalise
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.files import parse_json, read_bytes
 from headwork.inspection.model_on_input import (
     SPECIAL_TOKENS,
@@ -121,7 +121,7 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
         model = ArrayModel(folders.saved_model(path), torch=torch)
         return ModelSource(path, model, None, info.classes, info.mean, info.std, run, info.digest)
     with_torch = torch is not False and find_spec("torch") and find_spec("transformers")
-    if with_torch and is_foreign(path) and (kind := transformers_class(read_settings(path))):
+    if with_torch and is_transformers_folder(path) and (kind := transformers_class(read_settings(path))):
         from headwork.inspection.transformers_folders import transformers_source
 
         return transformers_source(path, kind)
@@ -130,7 +130,7 @@ def open_model(folder: str | Path, *, torch: bool | None = None) -> ModelSource:
     classes = tuple(f"class {number}" for number in range(getattr(config, "classes", 0)))
     channels = getattr(config, "channels", 0)
     mean = std = DEFAULT_MEAN_STD[:channels]
-    if is_foreign(path):
+    if is_transformers_folder(path):
         labels = read_settings(path).get("id2label")
         if isinstance(labels, dict) and len(labels) == len(classes):
             classes = tuple(str(labels.get(str(number), name)) for number, name in enumerate(classes))
@@ -255,4 +255,4 @@ def find_target(model: ModelOnInput, target: str | int | None) -> int | None:
         return model.classes.index(str(target))
     if isinstance(target, int) and 0 <= target < len(model.classes):
         return target
-    raise unknown("target", target, model.classes[:50])
+    raise unknown_name("target", target, model.classes[:50])

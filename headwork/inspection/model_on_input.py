@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, format_shape
 from headwork.inspection.tracing import evaluation_mode, to_array
-from headwork.loading import LoadedModel, Saved
+from headwork.loading import LoadedModel, SavedModel
 from headwork.loading.model import probabilities_of
 from headwork.numbers import HandTensor
 
@@ -161,17 +161,17 @@ class ArrayModel:
     inner: Any
     change_weights: Callable[[str, Array], Array] | None = None
 
-    def __init__(self, saved: "Saved | LoadedModel | Model", *, torch: bool | None = None) -> None:
+    def __init__(self, saved: "SavedModel | LoadedModel | Model", *, torch: bool | None = None) -> None:
         self.config, self.definition, self.tokenizer = saved.config, saved.definition, saved.tokenizer
         self.torch = find_spec("torch") is not None if torch is None else torch
         if isinstance(saved, LoadedModel):
             self.torch, self.inner = False, saved
-        elif not self.torch and isinstance(saved, Saved):
+        elif not self.torch and isinstance(saved, SavedModel):
             self.inner = LoadedModel(saved)
         else:
             from headwork.models.checkpoints import torch_model
 
-            self.torch, self.inner = True, torch_model(saved) if isinstance(saved, Saved) else saved
+            self.torch, self.inner = True, torch_model(saved) if isinstance(saved, SavedModel) else saved
 
     @cached_property
     def plain(self) -> Any:
@@ -368,7 +368,7 @@ def model_on_array(model: "LoadedModel | Model", values: Any, classes: tuple[str
     array = array[0] if array.ndim == (4 if images else 2) and len(array) == 1 else array
     if array.ndim != (3 if images else 1) or (not images and array.dtype.kind not in "iu"):
         expected = "one image (channel, height, width)" if images else "tokens (token) as whole numbers"
-        raise InputError(f"inspect: the input is {sizes_in_words(array.shape, '')}. Expected {expected}.")
+        raise InputError(f"inspect: the input is {format_shape(array.shape, '')}. Expected {expected}.")
     names = classes or tuple(f"class {n}" for n in range(getattr(model.config, "classes", 0)))
     if not images:
         return model_on_text(own, model.definition.name, array.tolist(), names)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, format_shape
 from headwork.inspection.attention import attention_of
 from headwork.inspection.intervening import HeadEdit, run_edited
 from headwork.inspection.model_on_input import (
@@ -119,7 +119,7 @@ def _find_tensor(every: Mapping[int | str, Any]) -> int | str:
     allowed = (3, 4) if tensor.is_floating_point() else (2,)
     if tensor.dim() not in allowed or tensor.shape[0] != 1 or 0 in tensor.shape:
         raise InputError(
-            f"inspect: the input is {sizes_in_words(tensor.shape, '')}. Expected a batch of one: an image "
+            f"inspect: the input is {format_shape(tensor.shape, '')}. Expected a batch of one: an image "
             "(1, channel, height, width), tokens (1, token) as whole numbers, or vectors (1, token, width)."
         )
     return at
@@ -188,7 +188,7 @@ def _read(output: Any) -> tuple[Tensor, bool]:
     named = (logits, getattr(output, "last_hidden_state", None), *tensors_in(output, 2))
     tensor = next((one for one in named if one is not None), None)
     if tensor is None or tensor.dim() not in (2, 3):
-        shape = type(output).__name__ if tensor is None else sizes_in_words(tensor.shape, "")
+        shape = type(output).__name__ if tensor is None else format_shape(tensor.shape, "")
         raise InputError(
             f"inspect: the output is {shape}. Expected logits (1, class) or vectors (1, token, width): wrap "
             "the module in one that returns those."

@@ -11,7 +11,7 @@ from headwork.data.datasets import normalise
 from headwork.data.fetching import Log, to_stderr
 from headwork.data.summaries import printable
 from headwork.documents import Table
-from headwork.errors import InputError, cut
+from headwork.errors import InputError, truncate
 from headwork.inspection.model_on_input import Array, ArrayModel
 from headwork.loading import LoadedModel
 from headwork.loading.model import probabilities_of
@@ -86,7 +86,9 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
             raise InputError("predict: an empty text. Give at least one word.")
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
     tokens, mask = encoded.pad(np.arange(len(texts)))
-    return _probabilities(model, {"tokens": tokens, "mask": mask}, [repr(cut(text, 60)) for text in texts])
+    return _probabilities(
+        model, {"tokens": tokens, "mask": mask}, [repr(truncate(text, 60)) for text in texts]
+    )
 
 
 def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:

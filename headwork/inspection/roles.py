@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwork.errors import InputError, sizes_in_words
+from headwork.errors import InputError, format_shape
 
 Array = NDArray[Any]
 Pair = tuple[int, int]
@@ -62,7 +62,7 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
     A = np.asarray(weights, float)
     if A.ndim < 2 or 0 in A.shape or not np.isfinite(A).all() or A.min() < 0:
         raise InputError(
-            f"weights are {sizes_in_words(A.shape, '')}. Give (query, key) or (input, query, key), each row "
+            f"weights are {format_shape(A.shape, '')}. Give (query, key) or (input, query, key), each row "
             "of them positive and summing to 1."
         )
     A = A.reshape(-1, *A.shape[-2:])

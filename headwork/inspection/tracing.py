@@ -24,7 +24,7 @@ import numpy as np
 
 from headwork.errors import HeadworkError, InputError, TooLarge
 from headwork.loading import LoadedModel
-from headwork.loading.model import named_inputs
+from headwork.loading.model import bind_inputs
 from headwork.note import Input, Mechanism, Note
 from headwork.numbers import HandTensor
 from headwork.readings import Trace, replacer
@@ -230,10 +230,10 @@ def ledger(model: Any, /, *inputs: Any, **more: Any) -> Ledger:
 def inputs_by_name(model: Any, inputs: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs by the names that the model gives them."""
     if isinstance(model, LoadedModel):
-        named = named_inputs("trace", model.definition.name, model.input_names, inputs, more)
+        named = bind_inputs("trace", model.definition.name, model.input_names, inputs, more)
         return model.tensors(named)
     names = [name for name in inspect.signature(model.forward).parameters if name != "note"]
-    named = named_inputs("trace", type(model).__name__, names, inputs, more)
+    named = bind_inputs("trace", type(model).__name__, names, inputs, more)
     for name, value in named.items():
         if not hasattr(value, "is_meta") and not isinstance(value, str):
             raise InputError(f"trace: {name} is a {type(value).__name__}. Give a tensor.")

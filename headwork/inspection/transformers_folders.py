@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from headwork.checkpoint_files import PARAMETERS, refuse_pickles
-from headwork.errors import InputError, cut
+from headwork.errors import InputError, truncate
 from headwork.inspection.model_folders import ModelSource, image_mean_and_std, read_settings
 
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
@@ -35,7 +35,7 @@ def transformers_source(path: Path, kind: str) -> ModelSource:
             )
         except Exception as error:  # the library raises nearly anything
             raise InputError(
-                f"{path}: the transformers library cannot read it: {cut(str(error), 300)}"
+                f"{path}: the transformers library cannot read it: {truncate(str(error), 300)}"
             ) from None
     if not kind.endswith("ImageClassification"):
         return ModelSource(path, module=model.eval())

@@ -27,9 +27,9 @@ from headwork.lab.states import MASKS, CellError, SolvedState, State, cell_index
 from headwork.lab.views import view
 from headwork.mechanisms.definitions import DEFINITIONS
 from headwork.note import MECHANISMS
-from headwork.numbers.typed import SymbolFound, entry_texts, nested_array, read_number
+from headwork.numbers.typed import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace
-from headwork.readings.models_by_hand import by_hand
+from headwork.readings.models_by_hand import model_as_mechanism
 from headwork.readings.showing import trace_data
 
 FIRST = "self-attention"  # the first screen: the four tokens
@@ -102,7 +102,7 @@ def examples() -> dict[str, Any]:
 def mechanisms() -> dict[str, Any]:
     """Every mechanism by its group: what it is, its example as a state, and what that example shows."""
     about = {slug: mechanism.about for slug, mechanism in MECHANISMS.items()}
-    about |= {d.slug: by_hand(d, {})[0].about for d in DEFINITIONS.values()}
+    about |= {d.slug: model_as_mechanism(d, {})[0].about for d in DEFINITIONS.values()}
     listed = []
     for slug, example in examples().items():
         shown = {name: example[name] for name in ("group", "point", "look")}
@@ -170,8 +170,8 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
     try:
         new = entry_texts(text)
-        nested_array([new] if isinstance(new, str) else new)
-    except SymbolFound:
+        tensor_from_lists([new] if isinstance(new, str) else new)
+    except SymbolInDecimals:
         pass
     except InputError as error:
         raise CellError(error, name) from None

@@ -8,7 +8,7 @@ from headwork.documents.writing import number_text
 from headwork.errors import check_known
 from headwork.lab.model_views import ModelView
 from headwork.lab.states import cell_index
-from headwork.numbers.arithmetic import Cell, Number, Operation, Tree, cells, evaluate, in_text
+from headwork.numbers.arithmetic import Cell, Expression, Number, Operation, evaluate, leaf_cells, to_text
 
 MAX_TERMS = 400  # of a sum, that are listed
 TOKEN_AXES = {"token": "", "patch": "", "query": "query ", "key": "key "}
@@ -59,17 +59,17 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
         "left": value,
         "check": f"Worked out again from these numbers: {right:.7g}. Here: {value:.7g}.",
         "lines": [
-            f"{symbol} = {in_text(tree, leaf)}",
-            f"{symbol} = {in_text(tree, lambda one: _digits(one.value))}",
+            f"{symbol} = {to_text(tree, leaf)}",
+            f"{symbol} = {to_text(tree, lambda one: _digits(one.value))}",
         ],
         "more": max(0, len(terms) - MAX_TERMS),
         "follow": [next_cell.label, ",".join(map(str, next_cell.index))] if next_cell else None,
         "terms": [
             {
-                "text": in_text(term, leaf),
+                "text": to_text(term, leaf),
                 "value": _digits(evaluate(term)),
                 "share": round(abs(evaluate(term)) / largest, 3),
-                "cells": [_cell(view, one, own) for one in dict.fromkeys(cells(term))][:MAX_TERMS],
+                "cells": [_cell(view, one, own) for one in dict.fromkeys(leaf_cells(term))][:MAX_TERMS],
             }
             for term in order
         ],
@@ -80,7 +80,7 @@ def _digits(value: Any) -> str:
     return number_text(float(value), 4)
 
 
-def _summands(tree: Tree) -> Iterator[Tree]:
+def _summands(tree: Expression) -> Iterator[Expression]:
     """The parts of a sum, those of sums in it too."""
     if isinstance(tree, Operation) and tree.kind == "sum":
         for part in tree.parts:
@@ -92,9 +92,9 @@ def _summands(tree: Tree) -> Iterator[Tree]:
         yield tree
 
 
-def _cells_towards_input(term: Tree) -> list[Cell]:
+def _cells_towards_input(term: Expression) -> list[Cell]:
     """Its cells, those first that are nearer to the input: of weights and a value the value."""
-    found = list(cells(term))
+    found = list(leaf_cells(term))
     return found[::-1] if isinstance(term, Operation) and term.kind == "product" else found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwork.checkpoint_files import CONFIG, MANIFEST, PARAMETERS, TOKENIZER, refuse_pickles
-from headwork.errors import InputError, TooLarge, check_known, unknown
+from headwork.errors import InputError, TooLarge, check_known, unknown_name
 from headwork.inspection.model_folders import PREPROCESSOR, ModelSource, open_model
 from headwork.lab.foreign import open_foreign
 from headwork.lab.inside import FOREIGN_PREFIX
@@ -56,7 +56,7 @@ def find_model(name: str) -> ModelSource:
         )
     if name.startswith("own "):
         raise InputError("This model is no longer open. Choose its files again.")
-    raise unknown("model", name, TRAINED_NAMES)
+    raise unknown_name("model", name, TRAINED_NAMES)
 
 
 def open_files(files: Mapping[str, str], others: list[str]) -> str:

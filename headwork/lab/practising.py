@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwork.documents.blocks import matrix_of
-from headwork.errors import InputError, check_known, sizes_in_words
+from headwork.errors import InputError, check_known, format_shape
 from headwork.files import file_name, parse_toml, toml_text
 from headwork.note import MECHANISMS
-from headwork.numbers.pasted import MIXED
+from headwork.numbers.pasted import MIXED_SIGN
 from headwork.numbers.typed import (
     MIXED_NUMBER,
     entry_texts,
-    join_mixed,
-    nested_array,
-    nested_texts,
+    join_mixed_numbers,
     read_number,
+    split_entries,
+    tensor_from_lists,
 )
-from headwork.readings.showing import shown_value
+from headwork.readings.showing import document_value
 
 if TYPE_CHECKING:
     from headwork.exercises import Exercise
@@ -69,7 +69,7 @@ class AnswerGrid:
         caption, cells, axes = self.matrices[0]
         shape = cells.shape[-len(axes) :]
         each = f" for each {caption.rpartition(' ')[0]}" if len(self.matrices) > 1 else ""
-        return sizes_in_words(shape, " ".join(axes)).replace("_", " ") + each
+        return format_shape(shape, " ".join(axes)).replace("_", " ") + each
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -101,7 +101,7 @@ def _grid(exercise: Exercise, step: str, tokens_as: str) -> AnswerGrid | None:
         return None
     if tokens_as != exercise.tokens_as:
         shown = replace(shown, order=written_order(shown, tokens_as))
-    value = shown_value(shown)
+    value = document_value(shown)
     numbers = np.arange(value.values.size).reshape(shown.raw.shape).transpose(shown.order)
     matrices = tuple(
         (caption, np.atleast_2d(matrix_of(numbers, index)), value.matrix_axes(index))
@@ -131,7 +131,7 @@ def _reading_error(entry: str, *, alone: bool = False) -> str:
         if alone:
             read_entries(entry, shape=())
         else:
-            nested, _ = nested_texts(entry, single=True)
+            nested, _ = split_entries(entry, single=True)
             read_number(nested if isinstance(nested, str) else entry)
     except (InputError, OverflowError, ZeroDivisionError, RecursionError) as error:
         comma = " Write a decimal point, not a comma." if "," in entry else ""
@@ -163,7 +163,7 @@ def _paste(grid: AnswerGrid, text: str, entries: list[str], at: int) -> list[str
 def _text_arrays(nested: Any) -> Iterator[Array]:
     """Nested texts as an array; and with every ``2`` before a ``1/3`` as one number, where that can be."""
     errors = []
-    for form in (nested, join_mixed(nested)):
+    for form in (nested, join_mixed_numbers(nested)):
         try:
             yield _text_array(form)
         except InputError as error:
@@ -178,14 +178,14 @@ def _text_array(nested: Any) -> Array:
     def mapped(part: Any, change: Callable[[str], str]) -> Any:
         return [mapped(p, change) for p in part] if isinstance(part, list) else change(str(part).strip())
 
-    nested_array(mapped(nested, lambda entry: "0" if entry in ("", "?") else entry))
+    tensor_from_lists(mapped(nested, lambda entry: "0" if entry in ("", "?") else entry))
     return np.array(mapped(nested, _as_typed), object)
 
 
 def _as_typed(entry: str) -> str:
     """An entry as a person would type it into a cell: 1/2 for what LaTeX has brought as ((1)/(2))."""
     plain = FRACTION.sub(r"\1\2/\3", entry) if FRACTION.fullmatch(entry) else entry
-    return "" if plain == "?" else plain.replace(MIXED, " ")
+    return "" if plain == "?" else plain.replace(MIXED_SIGN, " ")
 
 
 # --- one exercise -------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def filled(
     grid = _grid(current, step, tokens_as)
     if grid is None or isinstance(entries, str):  # a text, which may have any shape
         read = read_entries(str(entries or text), axes="" if current.challenge or grid else "axis")
-        size = sizes_in_words(read.shape, "") if read else ""
+        size = format_shape(read.shape, "") if read else ""
         other = read and grid and np.squeeze(read.values).shape not in grid.shapes
         words = f"yours is {size}; asked is {grid.about}" if other and grid else size
         return {"entries": str(entries or text), "odd": [], "words": words}

@@ -15,7 +15,7 @@ import numpy as np
 from headwork.errors import InputError, TooLarge
 from headwork.note import Mechanism
 from headwork.numbers import HandTensor
-from headwork.numbers.typed import SymbolFound, entry_texts, nested_array, read_number
+from headwork.numbers.typed import SymbolInDecimals, entry_texts, read_number, tensor_from_lists
 from headwork.readings import Trace, explain
 from headwork.readings.assembling import token_axis
 
@@ -148,7 +148,7 @@ def _solve(key: str) -> SolvedState:
     state = State(**json.loads(key))
     try:
         return _with_edits(state)
-    except SymbolFound:
+    except SymbolInDecimals:
         return _with_edits(replace(state, exact=True))
 
 
@@ -198,8 +198,8 @@ def _locate(state: State, error: InputError) -> InputError:
             if reason := _reading_error(text):
                 return CellError(reason, path, index)
         try:
-            nested_array(value, exact=False)
-        except SymbolFound:
+            tensor_from_lists(value, exact=False)
+        except SymbolInDecimals:
             pass
         except InputError as ragged:
             return CellError(f"{path}: {ragged}", path)
@@ -221,7 +221,7 @@ def _reading_error(text: Any) -> str:
         try:
             read_number(str(text), exact=exact)
             break
-        except SymbolFound:
+        except SymbolInDecimals:
             continue
         except InputError as error:
             return str(error)

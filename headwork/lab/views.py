@@ -12,7 +12,7 @@ from headwork.lab.states import MASKS, SolvedState, State, axis_words
 from headwork.note import Mechanism
 from headwork.numbers.graph import operations_between
 from headwork.numbers.options import literal_choices
-from headwork.numbers.typed import SymbolFound, read_number
+from headwork.numbers.typed import SymbolInDecimals, read_number
 from headwork.readings import Trace
 from headwork.readings.assembling import HARD_RULE, TOKEN_AXES
 from headwork.readings.showing import trace_values
@@ -32,7 +32,7 @@ def view(solved: SolvedState) -> dict[str, Any]:
     frame = Frame(block, cards)
     # What a step reads is asked of the trace before an edit: an edited step reads nothing.
     sources = {
-        value.path: _sources(solved.before.get(value.path, trace), value.path) for value in trace.everything()
+        value.path: _sources(solved.before.get(value.path, trace), value.path) for value in trace.all_values()
     }
     columns = _columns(trace, sources)
     values = []
@@ -162,7 +162,7 @@ def _slider_stops(value: str) -> tuple[list[str], int]:
         return stops, stops.index(value)
     try:
         number = read_number(value, exact=False)
-    except SymbolFound:
+    except SymbolInDecimals:
         return stops, stops.index("1")
     below = sum(1 for stop in stops if read_number(stop, exact=False) < number)
     return [*stops[:below], value, *stops[below:]], below

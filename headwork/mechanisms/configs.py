@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.mechanisms.feedforward import Activation
 from headwork.mechanisms.kernels import AttentionKind, CellKind
-from headwork.mechanisms.layers import Placement
+from headwork.mechanisms.layers import NormalisationPlacement
 
 MAX_COUNT = 2**31  # what no count of a config reaches
 Backend = Literal["plain", "fused", "native"]  # native: fused, with blocks in C++ where they fit
@@ -52,14 +52,14 @@ class Config(metaclass=ConfigMeta):
         hints = get_type_hints(type(self))
         for entry in fields(self):
             value, kind = getattr(self, entry.name), hints[entry.name]
-            least = 0 if entry.name in self.MAY_BE_ZERO else 1
+            minimum = 0 if entry.name in self.MAY_BE_ZERO else 1
             field = f"{type(self).__name__}: {entry.name}"
             if get_origin(kind) is Literal and value not in get_args(kind):
-                raise unknown(field, value, get_args(kind))
+                raise unknown_name(field, value, get_args(kind))
             whole = isinstance(value, int) and not isinstance(value, bool)
-            if kind is int and not (whole and least <= value < MAX_COUNT):
+            if kind is int and not (whole and minimum <= value < MAX_COUNT):
                 most = f" and below {MAX_COUNT:,}" if whole and value >= MAX_COUNT else ""
-                raise InputError(f"{field} is {value!r}. Give a whole number, at least {least}{most}.")
+                raise InputError(f"{field} is {value!r}. Give a whole number, at least {minimum}{most}.")
             if kind is bool and not isinstance(value, bool):
                 raise InputError(f"{field} is {value!r}. Give true or false.")
             if kind is float and not (isinstance(value, (int, float)) and 0 <= value < 1):
@@ -74,7 +74,7 @@ class TransformerConfig(Config):
     hidden: int = 2048
     heads: int = 8
     depth: int = 6
-    normalisation: Placement = "post"
+    normalisation: NormalisationPlacement = "post"
     final_normalisation: bool | None = None
     activation: Activation = "relu"
     attention: AttentionKind = "softmax"
@@ -115,7 +115,7 @@ class TokensConfig(TransformerConfig):
     positions: PositionKind = "learned"
     width: int = 128
     heads: int = 4
-    normalisation: Placement = "pre"
+    normalisation: NormalisationPlacement = "pre"
     activation: Activation = "gelu"
 
 
@@ -142,7 +142,7 @@ class VisionTransformerConfig(TransformerConfig):
     width: int = 64
     hidden: int = 128
     heads: int = 4
-    normalisation: Placement = "pre"
+    normalisation: NormalisationPlacement = "pre"
     activation: Activation = "gelu"
     dropout: float = 0.0
 

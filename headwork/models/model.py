@@ -161,7 +161,7 @@ class Model(Parameters):
         """Refuse inputs that do not fit, and a note where a fused kernel notes no steps."""
         # Looking at values would break a compiled graph, and numbers without storage have none.
         look = not torch.compiler.is_compiling() and not any(t is not None and t.is_meta for t in inputs)
-        self.definition.check(type(self).__name__, self.config, *inputs, look=look)
+        self.definition.check(type(self).__name__, self.config, *inputs, values=look)
         if note is not silent and self.config.backend != "plain":
             raise InputError(
                 f"{type(self).__name__}: a {self.config.backend} model keeps no steps, so there is nothing "

@@ -14,8 +14,8 @@ import numpy as np
 
 from headwork.documents import Details, Document, Heading, Item, Items, Table
 from headwork.documents.writing import cell_text, number_text
-from headwork.errors import unknown
-from headwork.files import own_toml
+from headwork.errors import unknown_name
+from headwork.files import load_package_toml
 from headwork.numbers import HandTensor
 from headwork.numbers.typed import read_tensor
 from headwork.readings import Trace, TraceValue
@@ -133,9 +133,12 @@ def _array_text(value: Any) -> str:
 def _cell_text(value: Any) -> str:
     if not hasattr(value, "free_symbols"):
         return number_text(value, 4)
-    from headwork.numbers.exact import exact_text, tidy  # when it is needed: SymPy takes a second to import
+    from headwork.numbers.exact import (
+        as_single_fraction,
+        exact_text,
+    )  # when it is needed: SymPy takes a second to import
 
-    return exact_text(tidy(value))
+    return exact_text(as_single_fraction(value))
 
 
 def _decimal(value: Any) -> float | None:
@@ -213,7 +216,7 @@ class Problem:
 @cache
 def texts() -> dict[str, Any]:
     """The answer of each problem, and the errors in the hand-outs' answers, from ``book.toml``."""
-    return own_toml(__file__, "book.toml")
+    return load_package_toml(__file__, "book.toml")
 
 
 PROBLEMS: dict[str, Problem] = {}
@@ -244,7 +247,7 @@ def find(slug: str) -> Problem:
     """A problem by its slug, in either case."""
     problems = entries()
     if slug.upper() not in problems:
-        raise unknown("problem", slug, problems)
+        raise unknown_name("problem", slug, problems)
     return problems[slug.upper()]
 
 

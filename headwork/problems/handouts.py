@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Any
 
 from headwork.documents import Block, Code, Document, Formula, Heading, Item, Items, Prose, as_blocks
-from headwork.errors import InputError, cut, unknown
-from headwork.files import own_toml
+from headwork.errors import InputError, truncate, unknown_name
+from headwork.files import load_package_toml
 from headwork.problems.book import entries, find, texts
 from headwork.problems.families import answer_table
 
@@ -81,7 +81,7 @@ def with_formulas(text: str) -> tuple[str | Formula, ...]:
 @cache
 def handout_texts() -> dict[str, Any]:
     """The hand-outs with their questions, from ``handouts.toml``."""
-    return own_toml(__file__, "handouts.toml")
+    return load_package_toml(__file__, "handouts.toml")
 
 
 @cache
@@ -111,7 +111,7 @@ def look_up(name: str) -> list[Question]:
     else:
         numbers = [number] if number in names else [n for n in names if _begins(n, number)]
     if not numbers:
-        raise unknown("question", name, questions() if not names else [f"{handout}/{n}" for n in names])
+        raise unknown_name("question", name, questions() if not names else [f"{handout}/{n}" for n in names])
     return [questions()[f"{handout}/{n}"] for n in numbers]
 
 
@@ -129,7 +129,7 @@ def search(words: str) -> list[Question]:
         missing = next((word for word in wanted if not any(word in text for text in known)), words)
         close = get_close_matches(missing, known, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else " Try fewer or other words."
-        raise InputError(f"no question of the hand-outs has '{cut(missing, 60)}'.{hint}")
+        raise InputError(f"no question of the hand-outs has '{truncate(missing, 60)}'.{hint}")
     return sorted(best, key=lambda question: wanted[0] not in question.asks.lower())
 
 

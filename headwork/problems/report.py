@@ -10,7 +10,7 @@ import numpy as np
 from headwork.documents import Block, Details, Document, Figure, Heading, Item, Items, Link, Prose
 from headwork.documents.blocks import Inline
 from headwork.documents.plots import new_plot, tint
-from headwork.files import new_path, write_atomic
+from headwork.files import unused_path, write_atomic
 from headwork.problems.attention_by_hand import A2
 from headwork.problems.book import Solution, entries, summary
 from headwork.problems.handouts import handout_texts, questions
@@ -43,7 +43,7 @@ def weights_figure() -> Any:
 
 def new_folder(parent: Path) -> Path:
     """A folder that does not exist yet: report-2026-11-15, then report-2026-11-15-2."""
-    return new_path(parent / f"report-{date.today().isoformat()}")
+    return unused_path(parent / f"report-{date.today().isoformat()}")
 
 
 def report(solutions: dict[str, Solution], folder: Path, trained: Any = None, lab: bool = False) -> Path:

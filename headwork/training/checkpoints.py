@@ -15,7 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwork.checkpoint_files import MANIFEST, PARAMETERS, as_json, read_folder, read_tensors, write_folder
+from headwork.checkpoint_files import (
+    MANIFEST,
+    PARAMETERS,
+    read_folder,
+    read_tensors,
+    to_json_bytes,
+    write_folder,
+)
 from headwork.data.fetching import Log
 from headwork.errors import HeadworkError, InputError
 from headwork.files import parse_json, read_bytes, refuse_links
@@ -41,7 +48,7 @@ def checkpoint_files(state: dict[str, Any], model: Model, optimiser: torch.optim
     state_of = optimiser.state_dict()["state"].items()
     moments = {f"{number}.{name}": value for number, entry in state_of for name, value in entry.items()}
     parameters = as_safetensors(model.state_dict())
-    return {STATE: as_json(state), PARAMETERS: parameters, OPTIMISER: as_safetensors(moments)}
+    return {STATE: to_json_bytes(state), PARAMETERS: parameters, OPTIMISER: as_safetensors(moments)}
 
 
 def restore(files: Files, where: Path, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
@@ -124,7 +131,7 @@ def _read(folder: Path, only: str = "") -> Files:
     files = read_folder(folder, needed=(STATE, PARAMETERS, OPTIMISER), only=only)
     # The manifest lists the others but not itself: it must be exactly what is written.
     manifest = read_bytes(folder / MANIFEST, root=folder)
-    if as_json(parse_json(manifest, folder / MANIFEST)) != manifest:
+    if to_json_bytes(parse_json(manifest, folder / MANIFEST)) != manifest:
         raise InputError(f"{folder / MANIFEST}: not as it was written.")
     return files
 

@@ -23,9 +23,9 @@ from headwork.data.fetching import Log, to_stderr
 from headwork.data.image_files import read_image
 from headwork.data.loading import load_images, load_texts
 from headwork.data.tokens import parse_tokenizer
-from headwork.errors import InputError, unknown
-from headwork.files import new_path, parse_json, read_bytes, refuse_links
-from headwork.loading import LoadedModel, Saved, read_saved
+from headwork.errors import InputError, unknown_name
+from headwork.files import parse_json, read_bytes, refuse_links, unused_path
+from headwork.loading import LoadedModel, SavedModel, read_saved
 from headwork.loading.model import check_parameters
 from headwork.mechanisms.definitions import classifier_definition
 from headwork.tokenizer_files import MAX_TOKENIZER_BYTES
@@ -67,7 +67,7 @@ class DataInfo:
         known = [entry.name for entry in fields(cls)]
         for name in data:
             if name not in known:
-                raise unknown(f"field of {where}", name, known)
+                raise unknown_name(f"field of {where}", name, known)
         given: Any = {name: part for name, part in data.items() if part is not None}
         lists = {name: tuple(part) for name, part in given.items() if isinstance(part, list)}
         info = cls(**{**given, **lists})
@@ -248,13 +248,13 @@ def load_model(folder: str | Path, *, log: Log = to_stderr) -> Model:
     return _torch_model(saved_model(folder, log=log))
 
 
-def _torch_model(saved: Saved) -> Model:
+def _torch_model(saved: SavedModel) -> Model:
     from headwork.models.checkpoints import torch_model
 
     return torch_model(saved)
 
 
-def saved_model(folder: str | Path, *, log: Log = to_stderr) -> Saved:
+def saved_model(folder: str | Path, *, log: Log = to_stderr) -> SavedModel:
     """The finished model of a run, or that of its last whole checkpoint."""
     path = check_run(folder)
     refuse_links(path / MODEL, path)
@@ -275,7 +275,7 @@ def saved_model(folder: str | Path, *, log: Log = to_stderr) -> Saved:
     return _fitting(saved_checkpoint(path, *checkpoint), path)
 
 
-def _fitting(saved: Saved, path: Path) -> Saved:
+def _fitting(saved: SavedModel, path: Path) -> SavedModel:
     """The model of a run, if its data is of as many classes, pixels and channels."""
     info = load_data_info(path)
     sizes = {"classes": len(info.classes), "image_size": info.size, "channels": info.channels}
@@ -285,7 +285,7 @@ def _fitting(saved: Saved, path: Path) -> Saved:
     return saved
 
 
-def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) -> Saved:
+def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) -> SavedModel:
     """The model of a checkpoint, with its tokenizer."""
     run = load_run(path)
     saved = checkpoint_parameters(run, step_folder, files)
@@ -294,13 +294,13 @@ def saved_checkpoint(path: Path, step_folder: Path, files: checkpoints.Files) ->
     return replace(saved, tokenizer=parse_tokenizer(load_tokenizer(path), run.max_length).inner)
 
 
-def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files) -> Saved:
+def checkpoint_parameters(run: Any, step_folder: Path, files: checkpoints.Files) -> SavedModel:
     """The parameters of a checkpoint; a run that asks for others, or for many more, is refused."""
     definition, where = classifier_definition(run.model), step_folder / PARAMETERS
     state = read_tensors(files[PARAMETERS], where)
-    return Saved(definition, run.model, check_parameters(definition, run.model, state, where))
+    return SavedModel(definition, run.model, check_parameters(definition, run.model, state, where))
 
 
 def new_folder(run: RunConfig, parent: Path = Path("runs")) -> Path:
     """A folder that does not exist yet: runs/vision-fashion-mnist, then runs/vision-fashion-mnist-2."""
-    return new_path(parent / f"{run.task}-{Path(run.data).stem}")
+    return unused_path(parent / f"{run.task}-{Path(run.data).stem}")

@@ -7,7 +7,7 @@ name with a question mark may be missing; further names are left alone.
 from pathlib import Path
 from typing import Any
 
-from headwork.errors import InputError, cut
+from headwork.errors import InputError, truncate
 
 LONGEST_TEXT = 10_000
 WORDS = {str: "text, not too long", bool: "true or false", dict: "a table", list: "a list"}
@@ -59,7 +59,7 @@ def check_form(value: Any, form: Any, where: str | Path) -> None:
 
 
 def _refusal(value: Any, expected: str, where: str | Path) -> InputError:
-    found = WORDS[type(value)] if isinstance(value, dict | list) else cut(repr(value), 60)
+    found = WORDS[type(value)] if isinstance(value, dict | list) else truncate(repr(value), 60)
     return InputError(f"{where} is {found}. Expected {expected}.")
 
 

@@ -15,7 +15,7 @@ from headwork.data.catalog import CATALOG, known_entry
 from headwork.data.datasets import Images, ImageSplit, Texts, TextSplit
 from headwork.data.fetching import Log, fetch
 from headwork.data.tokens import Tokenizer, parse_tokenizer, read_tokenizer, train_tokenizer
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig
 from headwork.models import Model, TextClassifier, TextEncoder, VisionTransformer
 from headwork.models.model import build_classifier
@@ -151,7 +151,7 @@ def _load_encoder(run: TextRun, log: Log) -> tuple[TextEncoder, Path]:
     if run.encoder in known:
         folder = fetch(run.encoder, log=log)
     elif not folder.is_dir():
-        raise unknown("encoder (and no such folder)", run.encoder, known)
+        raise unknown_name("encoder (and no such folder)", run.encoder, known)
     encoder = from_transformers(folder)
     if not isinstance(encoder, TextEncoder):
         raise InputError(

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from headwork.data.catalog import known_entry
 from headwork.documents import Code, Document
-from headwork.errors import InputError, unknown
+from headwork.errors import InputError, unknown_name
 from headwork.files import parse_json
 from headwork.mechanisms import configs
 from headwork.mechanisms.configs import TextClassifierConfig, VisionTransformerConfig, current_names
 from headwork.mechanisms.definitions import classifier_config, classifier_configs
-from headwork.mechanisms.images import CELLS
+from headwork.mechanisms.images import CELL_KINDS
 from headwork.numbers.options import literal_choices, read_option
 
 FORMAT = "headwork run 1"
@@ -46,7 +46,7 @@ def check_fields(config: Any, where: str) -> None:
         elif hint in WORDS and not isinstance(value, hint):
             raise InputError(f"{name} is {value!r}. Expected {WORDS[hint]}.")
         elif (choices := literal_choices(hint)) and value not in choices:
-            raise unknown(name, value, choices)
+            raise unknown_name(name, value, choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +211,7 @@ def text(
         )
     recipe: dict[str, Any] = {"learning_rate": 1e-3, "epochs": 4, "batch_size": 32, "label_smoothing": 0.0}
     sizes = {"vocabulary": 8000, "width": 128, "hidden": 256, "heads": 4, "depth": 2, "dropout": 0.1}
-    both = model in CELLS
+    both = model in CELL_KINDS
     recipe["model"] = classifier_config("text", model, backend="fused", bidirectional=both, **sizes)
     if model == "transformer" and not encoder:
         # N-grams fit the training texts so soon that what stands beside them needs more dropout.
@@ -248,7 +248,7 @@ def changed(run: AnyRun, settings: Iterable[str]) -> AnyRun:
         part, dot, name = path.rpartition(".")
         target: Any = getattr(run, part, None) if part else run
         if target is None:
-            raise unknown("field to --set", path, settable(run))
+            raise unknown_name("field to --set", path, settable(run))
         (name,) = current_names(type(target), {name: value})
         path = part + dot + name
         _check_open(run, path)
@@ -275,7 +275,7 @@ def _check_open(run: RunConfig, path: str) -> None:
     if path in NOT_SETTABLE:
         raise InputError(f"--set {path}: {NOT_SETTABLE[path]}.")
     if path not in settable(run):
-        raise unknown("field to --set", path, settable(run))
+        raise unknown_name("field to --set", path, settable(run))
     if encoder and path.startswith("model.") and path not in SETTABLE_WITH_ENCODER:
         raise InputError(
             f"--set {path}: the pretrained encoder '{encoder}' decides that. "
@@ -326,7 +326,7 @@ def _build(kind: type, data: Any, where: str) -> Any:
         data = current_names(kind, data)
         for name in data:
             if name not in known:
-                raise unknown("field", name, known)
+                raise unknown_name("field", name, known)
         return kind(**data)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from headwork.checkpoint_files import MANIFEST, as_json, manifest
+from headwork.checkpoint_files import MANIFEST, manifest, to_json_bytes
 from headwork.data import Texts
 from headwork.data.fetching import Log, to_stderr
 from headwork.errors import HeadworkError, InputError
@@ -200,7 +200,7 @@ def _finish(session: Session, state: TrainState, folder: Path, log: Log) -> Resu
     baseline_result = baseline(data, log) if isinstance(data, Texts) else None
     if baseline_result is not None:
         record["baseline"] = baseline_result
-    files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, as_json(record)
+    files, result = {**_start_files(prepared), METRICS: _metrics_lines(state)}, to_json_bytes(record)
     # The result last: with it the run is finished, and all that the manifest lists is there.
     listed = manifest({**files, RESULT: result})
     for name, content in {**files, MANIFEST: listed, RESULT: result}.items():
@@ -237,7 +237,7 @@ def _check_finite(model: Model, state: TrainState, folder: Path) -> None:
 
 def _start_files(prepared: PreparedRun) -> dict[str, bytes]:
     """The files that a run begins with."""
-    files = {CONFIG: as_text(prepared.run).encode(), DATA: as_json(asdict(prepared.info))}
+    files = {CONFIG: as_text(prepared.run).encode(), DATA: to_json_bytes(asdict(prepared.info))}
     return files | ({TOKENIZER: prepared.tokenizer.to_bytes()} if prepared.tokenizer else {})
 
 

@@ -248,9 +248,9 @@ def test_the_time_left_is_that_of_the_steps_after_the_first_ones(capsys, monkeyp
 def test_a_native_run_follows_the_fused_one(small, digits, tmp_path, monkeypatch):
     sizes = ("model.width=32", "model.hidden=32", "model.heads=2", "initialisation=random")
     run = small("model.backend=native", *sizes)
-    monkeypatch.setattr(native, "CLEARLY", 1e9)
+    monkeypatch.setattr(native, "MAX_TIME_RATIO", 1e9)
     fast = training.train(run, tmp_path / "native", log=quiet, data=digits)
-    monkeypatch.setattr(native, "CLEARLY", 0.0)  # slower than anything: the fused kernels are taken
+    monkeypatch.setattr(native, "MAX_TIME_RATIO", 0.0)  # slower than anything: the fused kernels are taken
     fused = training.train(run, tmp_path / "fused", log=quiet, data=digits)
     backends = [training.load_run(tmp_path / name).model.backend for name in ("native", "fused")]
     assert backends == ["native", "fused"]

@@ -88,11 +88,11 @@ def rewrite(place: Path, state: object) -> None:
     """A checkpoint with another state, its manifest right."""
     import shutil
 
-    from headwork.checkpoint_files import as_json, write_folder
+    from headwork.checkpoint_files import to_json_bytes, write_folder
 
     files = {path.name: path.read_bytes() for path in place.iterdir() if path.name != "manifest.json"}
     shutil.rmtree(place)
-    write_folder(place, {**files, "state.json": as_json(state)})
+    write_folder(place, {**files, "state.json": to_json_bytes(state)})
 
 
 @pytest.mark.soak

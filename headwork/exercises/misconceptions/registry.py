@@ -8,12 +8,12 @@ import numpy as np
 
 from headwork.exercises.case import Case, Edit, NotApplicable, RunView, Steps
 from headwork.exercises.exercise import Exercise
-from headwork.files import own_toml
+from headwork.files import load_package_toml
 
 Evidence = Callable[[Any, RunView], str]  # the student's step and the run -> a sentence, or nothing
 Change = Callable[[RunView], Any]
-SENTENCES: dict[str, str] = own_toml(__file__, "sentences.toml")
-EXAMPLES: dict[str, dict[str, Any]] = own_toml(__file__, "examples.toml")
+SENTENCES: dict[str, str] = load_package_toml(__file__, "sentences.toml")
+EXAMPLES: dict[str, dict[str, Any]] = load_package_toml(__file__, "examples.toml")
 
 
 @dataclass(frozen=True)
