@@ -285,8 +285,8 @@ def grade(
         (graded,) = results
         if graded.problem:
             raise InputError(graded.problem)
-        title, again = graded.summary if len(graded.marks) > 1 else "", f"headwork grade {answers}"
-        output.show(feedback_document(graded.marks, title=title, hint=hint, command=again))
+        title, command_again = graded.summary if len(graded.marks) > 1 else "", f"headwork grade {answers}"
+        output.show(feedback_document(graded.marks, title=title, hint=hint, command=command_again))
         unreadable = any(step.state == "unreadable" for mark in graded.marks.values() for step in mark.steps)
     if unreadable or states != {"all correct"}:
         raise typer.Exit(2 if unreadable else 1)

@@ -142,8 +142,10 @@ def train(
     settings = list(set_ or [])
     for name, value in (("epochs", epochs), ("seed", seed), ("columns", columns or None)):
         if value is not None:
-            for twice in [setting for setting in settings if setting.partition("=")[0].strip() == name]:
-                raise InputError(f"--{name} {value} and --set {twice}: which one? Leave one out.")
+            for same_setting in [
+                setting for setting in settings if setting.partition("=")[0].strip() == name
+            ]:
+                raise InputError(f"--{name} {value} and --set {same_setting}: which one? Leave one out.")
             settings.append(f"{name}={value}")
     run = training.changed(recipe(model=model, **chosen), settings)
     if show and out:

@@ -112,8 +112,8 @@ def attention_of(
     """
     for name in keep:
         check_known("tensor to keep", name, TENSOR_NAMES)
-    wanted = [paths] if isinstance(paths, str) else paths
-    collector = AttentionCollector(wanted, ("weights", *keep), limit, gradients)
+    pattern = [paths] if isinstance(paths, str) else paths
+    collector = AttentionCollector(pattern, ("weights", *keep), limit, gradients)
     output = run_collecting(module, inputs, kwargs, collector)
     collector.check()
     reasons = {one.reason for one in collector.unread}
@@ -181,7 +181,7 @@ class AttentionCollector:
         call = self.calls.get(detected.path, 0)
         self.calls[detected.path] = call + 1
         paths = [""] if self.paths is None else self.paths
-        if not self.keep or not any(path_matches(detected.path, wanted) for wanted in paths):
+        if not self.keep or not any(path_matches(detected.path, pattern) for pattern in paths):
             return None
         weights = detected.arrange().detach()
         kept = {name: detected.get(name) for name in self.keep if name != "weights"}
@@ -205,9 +205,9 @@ class AttentionCollector:
                 f"the limit is {self.limit / 2**20:,.3g} MiB. Keep fewer with paths=..., give a smaller "
                 "batch, or a larger limit (in bytes)."
             )
-        for wanted in self.paths or ():
-            if not any(path_matches(path, wanted) for path in self.calls):
-                raise unknown_name("path of an attention", wanted, self.calls or ["none"])
+        for pattern in self.paths or ():
+            if not any(path_matches(path, pattern) for path in self.calls):
+                raise unknown_name("path of an attention", pattern, self.calls or ["none"])
 
 
 def _copy_weights(record: AttentionRecord) -> None:
@@ -220,9 +220,9 @@ def _save_parameter(written: list[tuple[Tensor, Tensor]], data: Tensor) -> None:
     written.append((data, data.clone()))
 
 
-def path_matches(path: str, wanted: str) -> bool:
+def path_matches(path: str, pattern: str) -> bool:
     """Whether a path is this one, inside of it, or matches it as a pattern."""
-    return wanted in ("", path) or path.startswith(f"{wanted}.") or fnmatchcase(path, wanted)
+    return pattern in ("", path) or path.startswith(f"{pattern}.") or fnmatchcase(path, pattern)
 
 
 @contextmanager

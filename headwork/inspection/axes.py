@@ -101,16 +101,26 @@ def product_operands(node: TensorNode) -> tuple[TensorNode, TensorNode, set[int]
     if node.op in LINEAR and len(node.parents) > 1:
         outer = origins(node.axes[-2]) if len(node.shape) > 1 else set()
         return node.parents[0], node.parents[1], outer, origins(node.axes[-1])
-    times = node.parents[0] if node.op == "sum" and node.parents else None
-    if times is None or times.op != "mul" or len(times.parents) != 2:
+    multiplication = node.parents[0] if node.op == "sum" and node.parents else None
+    if multiplication is None or multiplication.op != "mul" or len(multiplication.parents) != 2:
         return None
-    left, right = times.parents
-    return left, right, _origins_of_one(times, left, right), _origins_of_one(times, right, left)
+    left, right = multiplication.parents
+    return (
+        left,
+        right,
+        _origins_of_one(multiplication, left, right),
+        _origins_of_one(multiplication, right, left),
+    )
 
 
 def _origins_of_one(node: TensorNode, one: TensorNode, other: TensorNode) -> set[int]:
-    pad = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (one, other)]
-    return {f.origin for axis, a, b in zip(node.axes, *pad, strict=True) if a > 1 and b == 1 for f in axis}
+    padded_shapes = [(1,) * (len(node.shape) - len(p.shape)) + p.shape for p in (one, other)]
+    return {
+        f.origin
+        for axis, a, b in zip(node.axes, *padded_shapes, strict=True)
+        if a > 1 and b == 1
+        for f in axis
+    }
 
 
 def _checked(axes: Axes | None, shape: Sequence[int]) -> Axes:
@@ -181,13 +191,15 @@ def _remove_axes(node: TensorNode) -> Axes:
     """select, unbind: one axis less. squeeze and sums may take several away."""
     dims = node.args[0] if node.args else range(len(node.parents[0].shape))
     rank = len(node.parents[0].shape)
-    gone = {d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))} if rank else set()
+    removed = (
+        {d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))} if rank else set()
+    )
     if node.op == "squeeze":
-        gone = {d for d in gone if node.parents[0].shape[d] == 1}
+        removed = {d for d in removed if node.parents[0].shape[d] == 1}
     axes = node.parents[0].axes
     if len(node.shape) == rank:
-        return tuple(() if d in gone else axis for d, axis in enumerate(axes))
-    return tuple(axis for d, axis in enumerate(axes) if d not in gone)
+        return tuple(() if d in removed else axis for d, axis in enumerate(axes))
+    return tuple(axis for d, axis in enumerate(axes) if d not in removed)
 
 
 def _expand(node: TensorNode) -> Axes:
@@ -250,9 +262,9 @@ def _elementwise(node: TensorNode) -> Axes | None:
     outer = len(own) == 2 and own[0] - own[1] and own[1] - own[0]
     result = []
     for i, size in enumerate(node.shape):
-        found = next((axes[i] for axes in padded if axes[i]), ())
-        alone = outer and sum(i in one for one in own) == 1
-        result.append(_with_new_origins(found) if alone else _resize(found, size))
+        axis_found = next((axes[i] for axes in padded if axes[i]), ())
+        on_one_side = outer and sum(i in one for one in own) == 1
+        result.append(_with_new_origins(axis_found) if on_one_side else _resize(axis_found, size))
     return tuple(result)
 
 

@@ -34,7 +34,7 @@ class Heads:
     heads: tuple[int, ...]
     kind: str = ""
     weights: Any = field(default=None, repr=False)
-    other: tuple[Any, Any] | None = field(default=None, repr=False)  # another input: args and kwargs
+    other_input: tuple[Any, Any] | None = field(default=None, repr=False)  # another input: args and kwargs
 
     def off(self) -> "Heads":
         """The head adds nothing: its output is zero."""
@@ -55,11 +55,11 @@ class Heads:
 
     def weights_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
         """The weights that the head has on another input of the same length."""
-        return replace(self, kind="weights", other=(inputs, kwargs))
+        return replace(self, kind="weights", other_input=(inputs, kwargs))
 
     def output_from(self, *inputs: Any, **kwargs: Any) -> "Heads":
         """The output that the head has on another input of the same length."""
-        return replace(self, kind="output", other=(inputs, kwargs))
+        return replace(self, kind="output", other_input=(inputs, kwargs))
 
 
 def head(*heads: int) -> Heads:
@@ -118,10 +118,10 @@ def intervene(module: nn.Module, changes: Mapping[str, Heads], /, *inputs: Any, 
     output = run_collecting(module, inputs, kwargs, editor, stepwise=True)
     editor.check()
     old, new = (_first_numbers(one) for one in (before, output))
-    gaps, norm = (new - old).abs(), old.norm().item()
+    differences, norm = (new - old).abs(), old.norm().item()
     changed = (new.argmax(-1) != old.argmax(-1)).double().mean().item()
-    relative = gaps.norm().item() / norm if norm else float(gaps.any())
-    return Effect(output, before, gaps.max().item(), gaps.mean().item(), relative, changed)
+    relative = differences.norm().item() / norm if norm else float(differences.any())
+    return Effect(output, before, differences.max().item(), differences.mean().item(), relative, changed)
 
 
 def _first_numbers(output: Any) -> Tensor:
@@ -137,11 +137,11 @@ OtherTensors = dict[tuple[str, int], Tensor]
 
 def _tensors_on_other_input(module: nn.Module, path: str, change: Heads) -> OtherTensors:
     """Weights or outputs on the other input, by path and call."""
-    if change.other is None:
+    if change.other_input is None:
         return {}
-    inputs, kwargs = change.other
-    other = attention_of(module, *inputs, paths=path, keep=(change.kind,), **kwargs)
-    return {(record.path, record.call): getattr(record, change.kind) for record in other.records}
+    inputs, kwargs = change.other_input
+    other_input = attention_of(module, *inputs, paths=path, keep=(change.kind,), **kwargs)
+    return {(record.path, record.call): getattr(record, change.kind) for record in other_input.records}
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,10 @@ class HeadEditor(AttentionCollector):
             if not all(0 <= one < count for one in heads):
                 raise InputError(f"{where} has heads 0 to {count - 1}, not {max(heads)}.")
             tensor, old = edit.change.weights, (output if kind == "output" else weights)[:, heads]
-            if edit.change.other:
+            if edit.change.other_input:
                 tensor = edit.on_other_input.get((detected.path, call))
             if kind in ("weights", "output"):
-                new = _fitting(tensor, old, heads, where, kind)
+                new = _broadcast_to(tensor, old, heads, where, kind)
             else:
                 new = _new_weights(kind, old, where)
             if kind != "output":
@@ -222,17 +222,17 @@ def _new_weights(kind: str, old: Tensor, where: str) -> Tensor:
     return torch.eye(old.shape[-1]).to(old).expand_as(old)
 
 
-def _fitting(given: Tensor | None, old: Tensor, heads: list[int], where: str, kind: str) -> Tensor:
+def _broadcast_to(tensor: Tensor | None, old: Tensor, heads: list[int], where: str, kind: str) -> Tensor:
     """What was given for these heads; of all heads, these are taken."""
-    if given is None:
+    if tensor is None:
         raise InputError(f"{where} is not reached by the other input, call for call.")
-    if given.dim() == 4 and given.shape[1] > max(heads):
-        given = given[:, heads]
+    if tensor.dim() == 4 and tensor.shape[1] > max(heads):
+        tensor = tensor[:, heads]
     try:
-        return given.to(old).broadcast_to(old.shape)
+        return tensor.to(old).broadcast_to(old.shape)
     except RuntimeError:
         axes = "batch head query " + ("key" if kind == "weights" else "width")
-        came, expected = format_shape(given.shape, axes), format_shape(old.shape, axes)
+        actual, expected = format_shape(tensor.shape, axes), format_shape(old.shape, axes)
         raise InputError(
-            f"{where}: {kind} are {came}, expected {expected}. Sizes must be the same."
+            f"{where}: {kind} are {actual}, expected {expected}. Sizes must be the same."
         ) from None

@@ -142,8 +142,8 @@ def transformers_class(settings: Mapping[str, Any]) -> str:
     """The class of the transformers library for a model; none where it is another kind, or we read it."""
     names = settings.get("architectures")
     name = str(names[0]) if isinstance(names, list) and names else ""
-    found = (kind for end, kind in AUTO_CLASSES.items() if name.endswith(end))
-    return "" if name == "ViTForImageClassification" else next(found, "")
+    moments = (kind for end, kind in AUTO_CLASSES.items() if name.endswith(end))
+    return "" if name == "ViTForImageClassification" else next(moments, "")
 
 
 def read_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
@@ -154,14 +154,14 @@ def read_settings(path: Path, name: str = CONFIG) -> dict[str, Any]:
 
 def image_mean_and_std(path: Path, channels: int) -> list[tuple[float, ...]]:
     """Mean and standard deviation of the images that a model of the library takes."""
-    stated = read_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
-    found = []
-    for values in (stated.get("image_mean"), stated.get("image_std")):
+    settings = read_settings(path, PREPROCESSOR) if (path / PREPROCESSOR).exists() else {}
+    moments = []
+    for values in (settings.get("image_mean"), settings.get("image_std")):
         numbers = (
             values if isinstance(values, list) and len(values) == channels else DEFAULT_MEAN_STD[:channels]
         )
-        found.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
-    return found
+        moments.append(tuple(x if isinstance(x, float) and 0 < x < 1 else 0.5 for x in numbers))
+    return moments
 
 
 def _test_example(source: ModelSource, index: int) -> ModelOnInput:
@@ -181,8 +181,8 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     true_class = source.classes[int(split.labels[at])]
     if source.input_kind == "texts":
         return replace(source_on_text(source, str(split.texts[at])), true_class=true_class)
-    others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
-    inputs = normalise(split.images[others], source.mean, source.std)
+    other_numbers = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
+    inputs = normalise(split.images[other_numbers], source.mean, source.std)
     layers = source.array_model.layers_of_each({"images": inputs})
     return replace(source.on_image(split.images[at]), other_layers=layers, true_class=true_class)
 
@@ -203,18 +203,18 @@ def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
         raise InputError("inspect: an empty text. Give at least one word.")
     if source.module is not None:
         return _module_on_text(source, text)
-    model, decides = source.array_model, source.run or source.array_model.config
-    ids = _encode(source.path, model.tokenizer, text, decides.max_length)
+    model, config = source.array_model, source.run or source.array_model.config
+    ids = _encode(source.path, model.tokenizer, text, config.max_length)
     return model_on_text(model, source.path.name, ids, source.classes)
 
 
-def _encode(path: Path, tokenizer: Any, text: str, most: int) -> list[int]:
+def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]:
     if tokenizer is None:
         raise InputError(f"{path}: no {TOKENIZER}, so a text cannot be read. Put it beside the model.")
     ids: list[int] = tokenizer.encode(text, whole=True)
-    if len(ids) > most:
+    if len(ids) > max_tokens:
         raise InputError(
-            f"inspect: a text of {len(ids):,} tokens; the model takes at most {most:,}. Shorten it."
+            f"inspect: a text of {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it."
         )
     if all(tokenizer.names[number] in SPECIAL_TOKENS for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")
@@ -230,8 +230,8 @@ def _module_on_text(source: ModelSource, text: str) -> ModelOnInput:
     path, config = source.path, source.module.config
     at = path / TOKENIZER
     known = read_tokenizer_json(read_bytes(at, max_bytes=MAX_TOKENIZER_BYTES), at) if at.is_file() else None
-    most = getattr(config, "max_position_embeddings", None) or 512
-    ids = _encode(path, known, text, most)
+    max_tokens = getattr(config, "max_position_embeddings", None) or 512
+    ids = _encode(path, known, text, max_tokens)
     assert known is not None
     special = [i for i, number in enumerate(ids) if known.names[number] in SPECIAL_TOKENS]
     numbers = range(config.vocab_size if type(source.module).__name__.endswith(LANGUAGE_MODELS) else 0)

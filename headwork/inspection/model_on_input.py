@@ -117,7 +117,7 @@ class ModelOnInput:
         cosines: Array = (outputs @ self.output) / np.maximum(lengths, 1e-30)
         return cosines.clip(0)
 
-    def row_read(self, matrix: Array) -> Array:
+    def output_row(self, matrix: Array) -> Array:
         """The row (key) of a matrix (query, key) for the tokens that the output is made of."""
         rows: Array = matrix.mean(0) if self.read_token is None else matrix[self.read_token]
         return rows
@@ -130,10 +130,10 @@ class ModelOnInput:
         """
         if not isinstance(self.read_from, str):
             return None if self.read_from is None else self.read_from % len(self.labels)
-        slopes = next((layer.gradient for layer in self.layers[::-1] if layer.gradient is not None), None)
-        if slopes is None or slopes.shape[-2] != len(self.labels):
+        gradient = next((layer.gradient for layer in self.layers[::-1] if layer.gradient is not None), None)
+        if gradient is None or gradient.shape[-2] != len(self.labels):
             return None
-        rows = abs(slopes).sum((0, 2))
+        rows = abs(gradient).sum((0, 2))
         return int(rows.argmax()) if rows.max() >= 0.99 * rows.sum() > 0 else None
 
     @cached_property
@@ -285,7 +285,7 @@ def classifier_on_image(
     def outputs_with_hidden(hidden: Array) -> Array:
         return model({"images": np.where(hidden[:, None, squares], np.float32(fill), values)})
 
-    inputs, layered = {"images": values[None]}, hasattr(config, "patch_size")
+    inputs, has_patches = {"images": values[None]}, hasattr(config, "patch_size")
     return ModelOnInput(
         name=name,
         labels=(*("class token",) * first, *cells(side, side)),
@@ -298,7 +298,7 @@ def classifier_on_image(
         read_from=0 if first else None,
         grid=(side, side),
         pixels=pixels,
-        positions=model.positions if layered else None,
+        positions=model.positions if has_patches else None,
         inputs=inputs,
     )
 
@@ -308,24 +308,26 @@ SPECIAL_TOKENS = ("[CLS]", "[SEP]", "<s>", "</s>", "<|endoftext|>")
 
 def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[str, ...]) -> ModelOnInput:
     """A classifier or an encoder of texts, or a language model, on the tokens of one text."""
-    words, special, padding, read_as = [str(n) for n in ids], [False] * len(ids), 0, model.tokenizer
-    if read_as is not None:
-        words = [read_as.word(n).strip() or read_as.names[n] for n in ids]
-        special = [read_as.names[n] in SPECIAL_TOKENS for n in ids]
-        padding = next((read_as.numbers[x] for x in ("[MASK]", *SPECIAL_TOKENS) if x in read_as.numbers), 0)
+    words, special, padding, tokenizer = [str(n) for n in ids], [False] * len(ids), 0, model.tokenizer
+    if tokenizer is not None:
+        words = [tokenizer.word(n).strip() or tokenizer.names[n] for n in ids]
+        special = [tokenizer.names[n] in SPECIAL_TOKENS for n in ids]
+        padding = next(
+            (tokenizer.numbers[x] for x in ("[MASK]", *SPECIAL_TOKENS) if x in tokenizer.numbers), 0
+        )
     parts = tuple(number for number, left_out in enumerate(special) if not left_out)
     kind, tokens = model.definition.slug, np.array([ids], np.int64)
     masked = "mask" in (card.name for card in model.definition.inputs)
 
     def inputs(hidden: Array) -> dict[str, Array]:
-        gone = np.zeros((len(hidden), len(ids)), bool)
-        gone[:, list(parts)] = hidden
+        is_hidden = np.zeros((len(hidden), len(ids)), bool)
+        is_hidden[:, list(parts)] = hidden
         repeated = np.repeat(tokens, len(hidden), 0)
         if not masked:
-            return {"tokens": np.where(gone, padding, repeated)}
-        empty = gone.all(1)  # a mask must leave a token
-        repeated[empty, 0], gone[empty, 0] = padding, False
-        return {"tokens": repeated, "mask": (~gone).astype(np.int64)}
+            return {"tokens": np.where(is_hidden, padding, repeated)}
+        empty = is_hidden.all(1)  # a mask must leave a token
+        repeated[empty, 0], is_hidden[empty, 0] = padding, False
+        return {"tokens": repeated, "mask": (~is_hidden).astype(np.int64)}
 
     def read(output: Any, mask: Array | None = None) -> Any:
         if kind == "language":  # what comes next
@@ -342,9 +344,9 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
 
     whole = inputs(np.zeros((1, len(parts)), bool))
     if kind == "language":
-        known = {} if read_as is None else {n: read_as.word(n) for n in read_as.names}
-        classes = tuple(known.get(n, f"token {n}") for n in range(model.config.vocabulary))
-    name_of = read_as.names[padding] if read_as else f"token {padding}"
+        names_by_number = {} if tokenizer is None else {n: tokenizer.word(n) for n in tokenizer.names}
+        classes = tuple(names_by_number.get(n, f"token {n}") for n in range(model.config.vocabulary))
+    name_of = tokenizer.names[padding] if tokenizer else f"token {padding}"
     how = "masked" if masked else f"replaced by {name_of}"
     first = getattr(model.config, "pooling", "") == "first"
     return ModelOnInput(
@@ -363,7 +365,7 @@ def model_on_text(model: ArrayModel, name: str, ids: list[int], classes: tuple[s
 
 def model_on_array(model: "LoadedModel | Model", values: Any, classes: tuple[str, ...]) -> ModelOnInput:
     """A model of ours on one input as it takes it: an image, or the numbers of tokens."""
-    own, array = ArrayModel(model), np.asarray(values)
+    array_model, array = ArrayModel(model), np.asarray(values)
     images = "images" in (card.name for card in model.definition.inputs)
     array = array[0] if array.ndim == (4 if images else 2) and len(array) == 1 else array
     if array.ndim != (3 if images else 1) or (not images and array.dtype.kind not in "iu"):
@@ -371,10 +373,10 @@ def model_on_array(model: "LoadedModel | Model", values: Any, classes: tuple[str
         raise InputError(f"inspect: the input is {format_shape(array.shape, '')}. Expected {expected}.")
     names = classes or tuple(f"class {n}" for n in range(getattr(model.config, "classes", 0)))
     if not images:
-        return model_on_text(own, model.definition.name, array.tolist(), names)
-    own.definition.check(own.definition.name, own.config, array[None])
+        return model_on_text(array_model, model.definition.name, array.tolist(), names)
+    array_model.definition.check(array_model.definition.name, array_model.config, array[None])
     values = array.astype(np.float32)
-    return classifier_on_image(own, model.definition.name, as_pixels(values), values, names)
+    return classifier_on_image(array_model, model.definition.name, as_pixels(values), values, names)
 
 
 def as_pixels(values: Array) -> Array:

@@ -23,8 +23,8 @@ from headwork.inspection.model_on_input import (
 from headwork.inspection.operations import tensors_in
 from headwork.inspection.tracing import evaluation_mode
 
-MAX_FIRST = 8  # tokens before the patches: a class token, registers
-CELLS = 7  # the side of the grid where no attention runs between patches
+MAX_BEFORE_PATCHES = 8  # tokens before the patches: a class token, registers
+GRID_SIDE = 7  # the side of the grid where no attention runs between patches
 
 
 def module_on_input(
@@ -43,9 +43,9 @@ def module_on_input(
     ``hidden`` stands for a hidden pixel, token or number, where there is no attention_mask to hide by;
     ``never_hidden`` are numbers of tokens. With ``edits`` of heads there are no gradients.
     """
-    every: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
-    at = _find_tensor(every)
-    given = every[at]
+    all_inputs: dict[Any, Any] = {**dict(enumerate(inputs)), **named}  # by position or name
+    position = _find_tensor(all_inputs)
+    tensor = all_inputs[position]
     with evaluation_mode(module):
         result = attention_of(module, *inputs, **named, gradients=True)
         if edits:
@@ -63,13 +63,13 @@ def module_on_input(
     if not records:
         remarks.append("No attention was found, so only occlusion can be measured")
     grid, pixels, first = None, None, 0
-    if given.dim() == 4:
-        grid, first = _patches(given.shape[-2:], count)
-        pixels = as_pixels(given[0].detach().float().cpu().numpy())
+    if tensor.dim() == 4:
+        grid, first = _patches(tensor.shape[-2:], count)
+        pixels = as_pixels(tensor[0].detach().float().cpu().numpy())
         number = grid[0] * grid[1]
         names = [*(["class token"] if first == 1 else [f"token {i}" for i in range(first)]), *cells(*grid)]
     else:
-        number = given.shape[1]
+        number = tensor.shape[1]
         names = [str(name) for name in labels or range(number)]
         if len(names) != number:
             raise InputError(f"inspect: {len(names)} labels for {number} tokens. Give one for each.")
@@ -93,8 +93,8 @@ def module_on_input(
         ]
 
     parts = tuple(i for i in range(first, first + number) if i not in never_hidden)
-    call = _HiddenCall(module, every, at, hidden, grid, number, [i - first for i in parts], edits)
-    known = classes or _classes(module, output.shape[-1]) if logits else ()
+    call = _HiddenCall(module, all_inputs, position, hidden, grid, number, [i - first for i in parts], edits)
+    class_names = classes or _classes(module, output.shape[-1]) if logits else ()
     return ModelOnInput(
         name=type(module).__name__,
         labels=tuple(names),
@@ -102,7 +102,7 @@ def module_on_input(
         outputs_with_hidden=call,
         attention_pass=attention_pass,
         hidden_note=call.hidden_note,
-        classes=tuple(map(str, known)),
+        classes=tuple(map(str, class_names)),
         read_from="gradient",
         grid=grid,
         pixels=pixels,
@@ -110,19 +110,19 @@ def module_on_input(
     )
 
 
-def _find_tensor(every: Mapping[int | str, Any]) -> int | str:
+def _find_tensor(all_inputs: Mapping[int | str, Any]) -> int | str:
     """Where the tensor whose parts are hidden stands among the inputs."""
-    at = next((at for at, value in every.items() if isinstance(value, Tensor)), None)
-    if at is None:
+    position = next((position for position, value in all_inputs.items() if isinstance(value, Tensor)), None)
+    if position is None:
         raise InputError("inspect: no tensor among the inputs. Give the module's inputs, a batch of one.")
-    tensor = every[at]
+    tensor = all_inputs[position]
     allowed = (3, 4) if tensor.is_floating_point() else (2,)
     if tensor.dim() not in allowed or tensor.shape[0] != 1 or 0 in tensor.shape:
         raise InputError(
             f"inspect: the input is {format_shape(tensor.shape, '')}. Expected a batch of one: an image "
             "(1, channel, height, width), tokens (1, token) as whole numbers, or vectors (1, token, width)."
         )
-    return at
+    return position
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ class _HiddenCall:
     """The module on its input with parts hidden: (case, part) in, outputs (case, number) out."""
 
     module: nn.Module
-    every: Mapping[int | str, Any]  # its inputs, by position or name
-    at: int | str  # of the input whose parts are hidden
+    all_inputs: Mapping[int | str, Any]  # its inputs, by position or name
+    position: int | str  # of the input whose parts are hidden
     hidden: float  # what stands for a hidden part
     grid: tuple[int, int] | None
     count: int
@@ -141,7 +141,7 @@ class _HiddenCall:
     @property
     def masked(self) -> bool:
         taken = signatures.signature(self.module.forward).parameters
-        return self.every[self.at].dim() == 2 and "attention_mask" in taken
+        return self.all_inputs[self.position].dim() == 2 and "attention_mask" in taken
 
     @property
     def hidden_note(self) -> str:
@@ -151,17 +151,17 @@ class _HiddenCall:
         return f"Hidden {thing} are {self.hidden:g} everywhere."
 
     def __call__(self, hidden: Array) -> Array:
-        values = {at: _repeated(value, len(hidden)) for at, value in self.every.items()}
-        whole = values[self.at]
-        gone = torch.zeros(len(hidden), self.count, dtype=torch.bool, device=whole.device)
-        gone[:, self.parts] = torch.from_numpy(hidden).to(whole.device)
+        values = {position: _repeated(value, len(hidden)) for position, value in self.all_inputs.items()}
+        whole = values[self.position]
+        is_hidden = torch.zeros(len(hidden), self.count, dtype=torch.bool, device=whole.device)
+        is_hidden[:, self.parts] = torch.from_numpy(hidden).to(whole.device)
         fill = torch.as_tensor(self.hidden, dtype=whole.dtype, device=whole.device)
-        values[self.at] = torch.where(self._everywhere(gone, whole), fill, whole)
+        values[self.position] = torch.where(self._everywhere(is_hidden, whole), fill, whole)
         if self.masked:
-            gone[:, 0] &= ~gone.all(1)  # a mask must leave a token
-            values["attention_mask"] = (~gone).long() * values.get("attention_mask", 1)
-        inputs = [value for at, value in values.items() if isinstance(at, int)]
-        named = {at: value for at, value in values.items() if isinstance(at, str)}
+            is_hidden[:, 0] &= ~is_hidden.all(1)  # a mask must leave a token
+            values["attention_mask"] = (~is_hidden).long() * values.get("attention_mask", 1)
+        inputs = [value for position, value in values.items() if isinstance(position, int)]
+        named = {position: value for position, value in values.items() if isinstance(position, str)}
         with evaluation_mode(self.module):
             if self.edits:
                 output, _ = run_edited(self.module, self.edits, inputs, named)
@@ -169,11 +169,11 @@ class _HiddenCall:
                 output = self.module(*inputs, **named)
             return np.asarray(_read(output)[0].float().cpu().numpy())
 
-    def _everywhere(self, gone: Tensor, whole: Tensor) -> Tensor:
+    def _everywhere(self, is_hidden: Tensor, whole: Tensor) -> Tensor:
         """What is hidden, as the input is laid out."""
         if self.grid is None:
-            return gone if whole.dim() == 2 else gone[..., None]
-        patches = gone.reshape(len(gone), 1, *self.grid).float()
+            return is_hidden if whole.dim() == 2 else is_hidden[..., None]
+        patches = is_hidden.reshape(len(is_hidden), 1, *self.grid).float()
         return nn.functional.interpolate(patches, size=tuple(whole.shape[-2:]), mode="nearest") > 0.5
 
 
@@ -200,8 +200,8 @@ def _read(output: Any) -> tuple[Tensor, bool]:
 
 def _classes(module: nn.Module, count: int) -> list[str]:
     names = getattr(getattr(module, "config", None), "id2label", None)
-    known = names if isinstance(names, Mapping) and len(names) == count else {}
-    return [str(known.get(i, f"class {i}")) for i in range(count)]
+    class_names = names if isinstance(names, Mapping) and len(names) == count else {}
+    return [str(class_names.get(i, f"class {i}")) for i in range(count)]
 
 
 def _patches(size: Sequence[int], count: int) -> tuple[tuple[int, int], int]:
@@ -210,6 +210,6 @@ def _patches(size: Sequence[int], count: int) -> tuple[tuple[int, int], int]:
     for patch in range(1, min(height, width) + 1):
         rows, columns = height // patch, width // patch
         before = count - rows * columns
-        if height % patch == 0 == width % patch and rows * columns > 1 and 0 <= before <= MAX_FIRST:
+        if height % patch == 0 == width % patch and rows * columns > 1 and 0 <= before <= MAX_BEFORE_PATCHES:
             return (rows, columns), before
-    return (min(CELLS, height), min(CELLS, width)), 0
+    return (min(GRID_SIDE, height), min(GRID_SIDE, width)), 0

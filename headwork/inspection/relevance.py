@@ -65,9 +65,9 @@ def relevance(model: ModelOnInput) -> dict[str, Array]:
     layers = [layer for layer in model.layers if layer.weights.shape[-2:] == (len(model.labels),) * 2]
     relevances, parts = {OCCLUSION: occlusion(model)}, list(model.parts)
     if layers:
-        relevances[ROLLOUT] = model.row_read(rollout(layers))[parts]
+        relevances[ROLLOUT] = model.output_row(rollout(layers))[parts]
     if layers and all(layer.gradient is not None for layer in layers):
-        relevances[GRADIENT] = model.row_read(gradient_attention(layers))[parts]
+        relevances[GRADIENT] = model.output_row(gradient_attention(layers))[parts]
     return relevances
 
 

@@ -121,9 +121,9 @@ class _HeadWeights:
     def share(self, T: Array) -> float:
         """Of the variance round uniform weights that T, less uniform and scaled, explains over all inputs."""
         shape = T - self.uniform
-        along = float(((self.mean - self.uniform) * shape)[self.rows].sum())
+        overlap = float(((self.mean - self.uniform) * shape)[self.rows].sum())
         total = float(((self.A - self.uniform) ** 2).mean(0)[self.rows].sum() * (shape[self.rows] ** 2).sum())
-        return max(0.0, along) ** 2 / total if total else 0.0
+        return max(0.0, overlap) ** 2 / total if total else 0.0
 
     def fit(self, T: Array, rows: Array) -> float:
         """The squared cosine between the mean and T, both less uniform, where T says something."""
@@ -147,8 +147,8 @@ class _HeadWeights:
     def distance(self) -> float:
         if not self.square:
             return float("nan")
-        far = np.linalg.norm(self.offsets, axis=-1)
-        return float((self.patches * far).sum() / max(self.patches.sum(), 1e-30))
+        distances = np.linalg.norm(self.offsets, axis=-1)
+        return float((self.patches * distances).sum() / max(self.patches.sum(), 1e-30))
 
     def candidates(self) -> Iterator[tuple[str, Array, Array, dict[str, Any]]]:
         """Each role: its weights, the queries that they say something about, and what else there is to tell.
@@ -167,9 +167,9 @@ class _HeadWeights:
             clamped, wrapped = (np.eye(n)[end_keys(np.arange(n) + step, n, e)] for e in ("clamp", "wrap"))
             choices = [(clamped, every), (wrapped, every), (clamped, inner)]
             yield name, *max(choices, key=lambda choice: self.fit(*choice)), {}
-        picks = self.mean.argmax(1)
-        if len(set(picks.tolist())) == n:
-            yield "permutation", np.eye(n)[picks], every, {"order": tuple(picks.tolist())}
+        best_keys = self.mean.argmax(1)
+        if len(set(best_keys.tolist())) == n:
+            yield "permutation", np.eye(n)[best_keys], every, {"order": tuple(best_keys.tolist())}
         windows = [choice for start, size in self._rectangles() for choice in self._window(start, size)]
         if windows:
             T, rows, details = max(windows, key=lambda choice: self.fit(*choice[:2]))
@@ -197,8 +197,8 @@ class _HeadWeights:
         single = [entry[1:] for entry in fits if entry[2] == (1, 1)]
         several = [entry[1:] for entry in sorted(fits)[-MAX_WINDOWS:] if entry[2] != self.grid]
         # The nearest first: wrapped around, others are the same.
-        near = sorted({*single, *several}, key=lambda entry: (entry[1], max(map(abs, entry[0])), entry))
-        return [entry for entry in near if entry not in named]
+        by_size = sorted({*single, *several}, key=lambda entry: (entry[1], max(map(abs, entry[0])), entry))
+        return [entry for entry in by_size if entry not in named]
 
     def _window(self, start: Pair, size: Pair) -> list[tuple[Array, Array, dict[str, Any]]]:
         """One window with each kind of ends, and on the queries alone whose window lies inside."""

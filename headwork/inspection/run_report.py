@@ -66,7 +66,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
         raise InputError(
             f"{result.folder / folders.RESULT}: {test['count']} test images are not those of the data."
         )
-    counted = (
+    examples_text = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
     )
@@ -108,7 +108,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
                     ),
                 ),
             ),
-            Details("Data", tuple(map(Prose, (counted, *info.notes)))),
+            Details("Data", tuple(map(Prose, (examples_text, *info.notes)))),
             Details(
                 "Every field of the run", (_code_with_output("settings_table(run)", settings_table(run)),)
             ),
@@ -202,8 +202,8 @@ def result_table(result: Result, run: RunConfig) -> Table:
         ("threads", record["threads"]),
         ("seed", run.seed),
     ]
-    if other := record.get("baseline"):
-        rows.insert(1, (other["name"], f"{other['accuracy']:.2%}, fitted on the same texts"))
+    if baseline := record.get("baseline"):
+        rows.insert(1, (baseline["name"], f"{baseline['accuracy']:.2%}, fitted on the same texts"))
     note = "The model after the last epoch. The test set was used once, at the end, and chose no epoch."
     return Table("Result", ("quantity", "value"), rows, [note])
 
@@ -333,13 +333,13 @@ def _with_data(run: RunConfig, info: DataInfo, data: str, columns: Sequence[str]
     return replace(run, **changes)
 
 
-def _check_alike(data: str, other: DataInfo, own: DataInfo) -> None:
-    if other.classes != own.classes:
+def _check_alike(data: str, baseline: DataInfo, own: DataInfo) -> None:
+    if baseline.classes != own.classes:
         raise InputError(
-            f"{data}: its classes are {', '.join(other.classes)}; the run knows {', '.join(own.classes)}. "
+            f"{data}: its classes are {', '.join(baseline.classes)}; the run knows {', '.join(own.classes)}. "
             "Give data of the same classes."
         )
-    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (other, own)]
+    shapes = [f"{info.channels} x {info.size} x {info.size}" for info in (baseline, own)]
     if shapes[0] != shapes[1]:
         raise InputError(
             f"{data}: images of {shapes[0]} (channel, height, width); the run takes {shapes[1]}."

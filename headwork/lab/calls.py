@@ -192,10 +192,10 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
     ``of`` is what is moved: an input with ``of_index``, or ``beta``.
     """
     now = replace(read_state(state), exact=False)
-    watched = _cell_value(solve(now), path, index)
-    moved = _values_to_try(now, of, of_index)
+    value_now = _cell_value(solve(now), path, index)
+    texts = _values_to_try(now, of, of_index)
     pairs = []
-    for text in moved:
+    for text in texts:
         value = _cell_value(solve(_with_value(now, of, of_index, text)), path, index)
         if value is not None and abs(value) < 1e12:
             pairs.append((text, value))
@@ -207,7 +207,7 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
     points = [[i / (len(pairs) - 1), height] for i, height in enumerate(heights)]
     typed = _typed_text(now, of, of_index)
     at = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
-    current = "undefined" if watched is None else number_text(watched, 4)
+    current = "undefined" if value_now is None else number_text(value_now, 4)
     flat, ran = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
     named = f"{of}[{of_index}]" if of_index else of
     ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]

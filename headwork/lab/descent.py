@@ -17,11 +17,11 @@ PIXEL_AXES = {"height": "row", "width": "column"}
 
 def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
     """One number as a line of arithmetic, the parts of its sum, and which of them to follow."""
-    own: dict[str, Any] = view.source.array_model.inner.parameters
+    parameters: dict[str, Any] = view.source.array_model.inner.parameters
     name = _cell_title(view, path, index)
-    if path in own:
-        at = cell_index(index, own[path].shape, path)
-        return {**name, "kind": "parameter", "value": _digits(own[path][at]), "lines": [], "terms": []}
+    if path in parameters:
+        at = cell_index(index, parameters[path].shape, path)
+        return {**name, "kind": "parameter", "value": _digits(parameters[path][at]), "lines": [], "terms": []}
     last = view.traced(len(view.changed_steps))
     check_known("step", path, [*last.inputs, *last.steps])
     at = cell_index(index, last[path].raw.shape, path)
@@ -40,8 +40,8 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
         lines = ["You changed this head: this number comes from nothing."]
         return {**name, "kind": "set", "value": _digits(value), "lines": lines, "terms": []}
 
-    def leaf(one: Any) -> str:
-        return _digits(one.value) if isinstance(one, Number) else _symbol(view, one.label, one.index)
+    def leaf(cell: Any) -> str:
+        return _digits(cell.value) if isinstance(cell, Number) else _symbol(view, cell.label, cell.index)
 
     right = evaluate(tree)
     terms = list(_summands(tree))
@@ -49,7 +49,7 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
     largest = max(abs(evaluate(order[0])), 1e-30)
     symbol = _symbol(view, path, at)
     next_cell = next(
-        (one for term in order for one in _cells_towards_input(term) if view.leads_to_input(one)), None
+        (cell for term in order for cell in _cells_towards_input(term) if view.leads_to_input(cell)), None
     )
     return {
         **name,
@@ -60,7 +60,7 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
         "check": f"Worked out again from these numbers: {right:.7g}. Here: {value:.7g}.",
         "lines": [
             f"{symbol} = {to_text(tree, leaf)}",
-            f"{symbol} = {to_text(tree, lambda one: _digits(one.value))}",
+            f"{symbol} = {to_text(tree, lambda cell: _digits(cell.value))}",
         ],
         "more": max(0, len(terms) - MAX_TERMS),
         "follow": [next_cell.label, ",".join(map(str, next_cell.index))] if next_cell else None,
@@ -69,7 +69,9 @@ def arithmetic_line(view: ModelView, path: str, index: str) -> dict[str, Any]:
                 "text": to_text(term, leaf),
                 "value": _digits(evaluate(term)),
                 "share": round(abs(evaluate(term)) / largest, 3),
-                "cells": [_cell(view, one, own) for one in dict.fromkeys(leaf_cells(term))][:MAX_TERMS],
+                "cells": [_cell(view, cell, parameters) for cell in dict.fromkeys(leaf_cells(term))][
+                    :MAX_TERMS
+                ],
             }
             for term in order
         ],
@@ -94,8 +96,8 @@ def _summands(tree: Expression) -> Iterator[Expression]:
 
 def _cells_towards_input(term: Expression) -> list[Cell]:
     """Its cells, those first that are nearer to the input: of weights and a value the value."""
-    found = list(leaf_cells(term))
-    return found[::-1] if isinstance(term, Operation) and term.kind == "product" else found
+    cells = list(leaf_cells(term))
+    return cells[::-1] if isinstance(term, Operation) and term.kind == "product" else cells
 
 
 def _symbol(view: ModelView, label: str, index: tuple[int, ...]) -> str:
@@ -107,12 +109,12 @@ def _symbol(view: ModelView, label: str, index: tuple[int, ...]) -> str:
     return f"{symbol}[{','.join(map(str, shown))}]" if shown else symbol
 
 
-def _cell(view: ModelView, one: Cell, own: dict[str, Any]) -> dict[str, Any]:
-    index = ",".join(map(str, one.index))
+def _cell(view: ModelView, cell: Cell, parameters: dict[str, Any]) -> dict[str, Any]:
+    index = ",".join(map(str, cell.index))
     steps = view.traced(len(view.changed_steps)).inputs
-    kind = "parameter" if one.label in own else "input" if one.label in steps else "step"
-    named = {"symbol": _symbol(view, one.label, one.index), "value": _digits(one.value), "kind": kind}
-    return {"path": one.label, "index": index, **named, **_cell_title(view, one.label, index)}
+    kind = "parameter" if cell.label in parameters else "input" if cell.label in steps else "step"
+    named = {"symbol": _symbol(view, cell.label, cell.index), "value": _digits(cell.value), "kind": kind}
+    return {"path": cell.label, "index": index, **named, **_cell_title(view, cell.label, index)}
 
 
 def _cell_title(view: ModelView, path: str, index: str) -> dict[str, str]:

@@ -192,20 +192,24 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
             "effect": "",
             "start": ",".join("0" * (1 + view.model.output.ndim)),
         }
-    now, names = view.model.probabilities, view.model.classes
-    old = _view(model, given, "").model.probabilities if view.changes else now
-    order = np.argsort(-now)
+    probabilities, names = view.model.probabilities, view.model.classes
+    unchanged = _view(model, given, "").model.probabilities if view.changes else probabilities
+    order = np.argsort(-probabilities)
     best, effect = int(order[0]), ""
-    what = "Prediction" if now[best] > 0.5 else "No clear prediction"
-    sentence = f"{what}: {'; runner-up: '.join(f'{names[i]} ({percent(now[i])})' for i in order[:2])}."
+    what = "Prediction" if probabilities[best] > 0.5 else "No clear prediction"
+    best_two = [f"{names[i]} ({percent(probabilities[i])})" for i in order[:2]]
+    sentence = f"{what}: {'; runner-up: '.join(best_two)}."
     if view.changes:
-        was = int(old.argmax())
+        best_before = int(unchanged.argmax())
         done = "; ".join(map(str, view.changes))
-        pairs = [(f"{old[was]:.{digits}%}", f"{now[was]:.{digits}%}") for digits in (1, 2, 3)]
+        pairs = [
+            (f"{unchanged[best_before]:.{digits}%}", f"{probabilities[best_before]:.{digits}%}")
+            for digits in (1, 2, 3)
+        ]
         moved = "{} goes from {} to {}".format(
-            names[was], *next((p for p in pairs if p[0] != p[1]), pairs[0])
+            names[best_before], *next((p for p in pairs if p[0] != p[1]), pairs[0])
         )
-        verdict = "the prediction stays" if was == best else f"the prediction becomes {names[best]}"
+        verdict = "the prediction stays" if best_before == best else f"the prediction becomes {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
     own = view.source.array_model
     language = own is not None and own.definition.slug == "language"
@@ -214,9 +218,9 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
         {
             "name": names[i],
             "index": ",".join(map(str, (*step, i))),
-            "share": round(float(now[i]), 4),
-            "percent": percent(float(now[i])),
-            "before": round(float(old[i]), 4),
+            "share": round(float(probabilities[i]), 4),
+            "percent": percent(float(probabilities[i])),
+            "before": round(float(unchanged[i]), 4),
             "best": int(i) == best,
         }
         for i in (range(len(names)) if len(names) <= MAX_CLASSES else order[: MAX_CLASSES // 2].tolist())
@@ -239,20 +243,22 @@ def head(model: str, given: str, changes: str, query: str, block: str, head: str
     row = view.weights_of_query(at, number, token)
     name = f"Block {at}, mean of its {view.heads} heads" if number is None else f"Head {number} of block {at}"
     order = [int(i) for i in np.argsort(-row, kind="stable")[:MAX_NAMED_TOKENS] if row[i] > 0]
-    who = view.query_name(token)
+    query_name = view.query_name(token)
 
-    def to(other: int) -> str:
-        return f"itself ({who})" if other == token else view.token_name(other)
+    def name_of(other: int) -> str:
+        return f"itself ({query_name})" if other == token else view.token_name(other)
 
-    given_to = [f"{percent(float(row[i]))} to {to(i)}" for i in order]
-    words = f"{name}: {who} gives {', '.join(given_to)}." if given_to else f"{name} is off: it adds nothing."
+    given_to = [f"{percent(float(row[i]))} to {name_of(i)}" for i in order]
+    words = f"{name} is off: it adds nothing."
+    if given_to:
+        words = f"{name}: {query_name} gives {', '.join(given_to)}."
     if np.allclose(row, row[0], atol=1e-6) and given_to:
-        words = f"{name}: {who} gives the same to every token, {percent(float(row[0]))} each."
+        words = f"{name}: {query_name} gives the same to every token, {percent(float(row[0]))} each."
     return {
         "name": name,
         "words": words,
         "tints": _tint_bytes(row),
-        "shares": [f"{percent(float(share))} to {to(i)}" for i, share in enumerate(row)],
+        "shares": [f"{percent(float(share))} to {name_of(i)}" for i, share in enumerate(row)],
     }
 
 

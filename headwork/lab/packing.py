@@ -55,8 +55,8 @@ Archive = dict[str, bytes]
 def python_files() -> dict[str, bytes]:
     """What the page needs to run Python, by file name: the runtime, and three zips of modules."""
     folder = fetch("pyodide", log=_quiet)
-    known = {file.name: file for file in find_entry("pyodide").variants[0].files}
-    read = partial(_read, folder, known)
+    files_by_name = {file.name: file for file in find_entry("pyodide").variants[0].files}
+    read = partial(_read, folder, files_by_name)
     top = [path.name for path in PACKAGE.glob("*.py")]
     site = dict(ChainMap(_wheel(read("numpy-")), _own_modules([*top, *PACKAGES]), *_third_party()))
     symbolic = {**_wheel(read("sympy-")), **_wheel(read("mpmath-"))}
@@ -75,8 +75,8 @@ def _quiet(line: str) -> None:
         to_stderr(line)
 
 
-def _read(folder: Path, known: dict[str, File], start: str) -> bytes:
-    return content(folder, next(file for name, file in known.items() if name.startswith(start)))
+def _read(folder: Path, files_by_name: dict[str, File], start: str) -> bytes:
+    return content(folder, next(file for name, file in files_by_name.items() if name.startswith(start)))
 
 
 def _needed(name: str) -> bool:
@@ -134,21 +134,21 @@ def compiled(files: Archive, pyodide: Path, *, optimise: int) -> Archive:
     rest = {name: data for name, data in files.items() if name not in sources}
     packed = _zipped(sources)
     digest = hashlib.sha256(packed + bytes([optimise])).hexdigest()
-    kept = cache_folder() / "lab" / f"{digest[:32]}.zip"
-    if not kept.exists():
+    cached = cache_folder() / "lab" / f"{digest[:32]}.zip"
+    if not cached.exists():
         bytecode = _compile_by_node(packed, pyodide, optimise)
         if bytecode is None:
             to_stderr("lab: no node was found, so modules go in as text and the page starts more slowly.")
             return files
-        write_atomic(kept, bytecode)
-    with zipfile.ZipFile(kept) as archive:
+        write_atomic(cached, bytecode)
+    with zipfile.ZipFile(cached) as archive:
         return {**rest, **{name: archive.read(name) for name in archive.namelist()}}
 
 
 def find_node() -> str | None:
     """A node to run Pyodide: on the path, or the one that playwright brings."""
-    if found := shutil.which("node"):
-        return found
+    if path := shutil.which("node"):
+        return path
     spec = importlib.util.find_spec("playwright")
     own = Path(spec.origin).parent / "driver" / "node" if spec and spec.origin else None
     return str(own) if own and own.exists() else None
@@ -164,7 +164,7 @@ def _compile_by_node(packed: bytes, pyodide: Path, optimise: int) -> bytes | Non
         (here / "sources.zip").write_bytes(packed)
         command = [node, str(HERE / "compile.mjs"), str(pyodide), str(here), str(optimise)]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 capture_output=True,
                 text=True,
@@ -175,9 +175,8 @@ def _compile_by_node(packed: bytes, pyodide: Path, optimise: int) -> bytes | Non
         except subprocess.TimeoutExpired:
             raise InputError(f"lab: compiling took more than {NODE_SECONDS // 60} minutes.") from None
         result = here / "compiled.zip"
-        if done.returncode or not result.exists():
-            to_stderr(
-                f"lab: node failed: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][-300:]}"
-            )
+        if process.returncode or not result.exists():
+            lines = process.stderr.strip().splitlines() or [str(process.returncode)]
+            to_stderr(f"lab: node failed: {lines[-1][-300:]}")
             return None
         return result.read_bytes()

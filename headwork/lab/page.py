@@ -1,6 +1,6 @@
 """The page as it is put together: served in parts, or whole as one file with Python inside.
 
-A screen of the page is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``SCREENS`` of lab.js.
+A screen is one script in ``page/`` with a class, listed in ``SCRIPTS`` and in ``SCREENS`` of lab.js.
 """
 
 import base64
@@ -76,8 +76,8 @@ def page_address(name: str) -> str:
 
     if not name or name in examples():
         return name and f"#/try/{name}"
-    asked = next((q.name for q in questions().values() if name.upper() in q.problems), "")
-    return f"#/problems/{asked or look_up(name)[0].name}"
+    question = next((q.name for q in questions().values() if name.upper() in q.problems), "")
+    return f"#/problems/{question or look_up(name)[0].name}"
 
 
 def served_page() -> str:
@@ -101,20 +101,20 @@ def precomputed_answers() -> dict[str, Any]:
     """Answers that the page has before Python is ready: the first screen, every cell of it, the problems."""
     state = answer("explain", {"state": example_state(FIRST).as_data()})["state"]
     first = answer("explain", {"state": state})
-    known: dict[str, Any] = {"explain first": first}
+    answers: dict[str, Any] = {"explain first": first}
     for value in first["values"]:
         for index in (i for matrix in value["matrices"] for row in matrix["index"] for i in row):
             request = {"state": state, "path": value["path"], "index": index}
-            known[f"cell first {value['path']} {index}"] = answer("cell", request)
-    known |= {name: answer(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
+            answers[f"cell first {value['path']} {index}"] = answer("cell", request)
+    answers |= {name: answer(name, {}) for name in ("mechanisms", "problems", "models", "kinds")}
     # What this machine has, the page has not.
-    known["models"] |= {"runs": [], "foreign": []}
-    known["capabilities"] = capabilities_where(lambda package: False)
-    known |= {key: answer(*asked) for key, asked in first_inside_requests().items()}
-    known[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
-    for slug in known["problems"]["titles"]:
-        known[f"problem {slug}"] = answer("problem", {"slug": slug})
-    return known
+    answers["models"] |= {"runs": [], "foreign": []}
+    answers["capabilities"] = capabilities_where(lambda package: False)
+    answers |= {key: answer(*question) for key, question in first_inside_requests().items()}
+    answers[f"exercise {' '.join(map(str, FIRST_EXERCISE.values()))}"] = answer("exercise", FIRST_EXERCISE)
+    for slug in answers["problems"]["titles"]:
+        answers[f"problem {slug}"] = answer("problem", {"slug": slug})
+    return answers
 
 
 def first_inside_requests() -> dict[str, tuple[str, dict[str, str]]]:
@@ -123,11 +123,11 @@ def first_inside_requests() -> dict[str, tuple[str, dict[str, str]]]:
 
     name = answer("models", {})["models"][0]["name"]
     picture = base64.b64encode(example_images(name).images[0].tobytes()).decode()
-    seen = {"model": name, "given": picture, "changes": "", "query": "0"}
-    one = {**seen, "block": "3", "head": "2"}
+    picture_request = {"model": name, "given": picture, "changes": "", "query": "0"}
+    head_request = {**picture_request, "block": "3", "head": "2"}
     return {
         " ".join((call, *request.values())): (call, request)
-        for call, request in (("look", seen), ("head", one))
+        for call, request in (("look", picture_request), ("head", head_request))
     }
 
 

@@ -153,9 +153,9 @@ def _paste(grid: AnswerGrid, text: str, entries: list[str], at: int) -> list[str
     row, column = (0, 0) if block.shape == cells.shape else map(int, np.argwhere(cells == at)[0])
     target = cells[row : row + len(block), column : column + block.shape[1]]
     if target.shape != block.shape:
-        exchanged = " Are rows and columns exchanged?" if block.T.shape in (whole.shape, cells.shape) else ""
+        hint = " Are rows and columns exchanged?" if block.T.shape in (whole.shape, cells.shape) else ""
         sizes = [" x ".join(map(str, shape)) for shape in (block.shape, cells.shape)]
-        raise InputError(f"yours is {sizes[0]}; asked is {sizes[1]}.{exchanged}")
+        raise InputError(f"yours is {sizes[0]}; asked is {sizes[1]}.{hint}")
     result[target] = block
     return [str(entry) for entry in result]
 
@@ -198,10 +198,13 @@ def exercise(**origin: Any) -> dict[str, Any]:
     current = _exercise_of(**origin)
     question = build_question(current)
     asked, *notes = question.paragraphs
-    beside: list[str] = []  # the numbers: conventions and options
+    conventions: list[str] = []  # the numbers: conventions and options
     if SEPARATORS in notes:  # which cells do not need; the forms of a number stand before them
         at = notes.index(SEPARATORS)
-        beside, notes = [*notes[: at - 1], *notes[at + 1 :]], [f"{notes[at - 1]} Positions count from 0."]
+        conventions, notes = (
+            [*notes[: at - 1], *notes[at + 1 :]],
+            [f"{notes[at - 1]} Positions count from 0."],
+        )
     fields = []
     for blank in question.blanks:
         grids = {tokens_as: _grid(current, blank.name, tokens_as) for tokens_as in TOKENS_AS}
@@ -221,7 +224,7 @@ def exercise(**origin: Any) -> dict[str, Any]:
         **current.origin,
         "title": question.title,
         "asked": asked,
-        "given": str(blocks_markup(replace(question, paragraphs=tuple(beside)).given())),
+        "given": str(blocks_markup(replace(question, paragraphs=tuple(conventions)).given())),
         "notes": notes,
         "fields": fields,
         "points": round(current.max_points, 2),
@@ -243,16 +246,18 @@ def filled(
         other = read and grid and np.squeeze(read.values).shape not in grid.shapes
         words = f"yours is {size}; asked is {grid.about}" if other and grid else size
         return {"entries": str(entries or text), "odd": [], "words": words}
-    now = list(map(str, entries)) or [""] * grid.numbers.size
+    texts = list(map(str, entries)) or [""] * grid.numbers.size
     if text:
-        now = _paste(grid, text, now, at)
-    alone = len(now) == 1
+        texts = _paste(grid, text, texts, at)
+    alone = len(texts) == 1
     odd = {
-        i: why for i, entry in enumerate(now) if entry.strip() and (why := _reading_error(entry, alone=alone))
+        i: reason
+        for i, entry in enumerate(texts)
+        if entry.strip() and (reason := _reading_error(entry, alone=alone))
     }
-    count = sum(bool(entry.strip()) for entry in now)
-    words = next(iter(odd.values()), f"{count} of {len(now)} entries" if count else "")
-    return {"entries": now, "odd": list(odd), "words": words, "text": grid.text(now)}
+    count = sum(bool(entry.strip()) for entry in texts)
+    words = next(iter(odd.values()), f"{count} of {len(texts)} entries" if count else "")
+    return {"entries": texts, "odd": list(odd), "words": words, "text": grid.text(texts)}
 
 
 def _check_length(texts: Iterable[Any]) -> None:

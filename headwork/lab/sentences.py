@@ -18,13 +18,13 @@ def describe_attention(solved: SolvedState) -> str:
     if weights is None:
         return trace.mechanism.about
     value, rows = weights
-    who, whom = _token_words(trace, value)
+    query, key = _token_words(trace, value)
     beta = str(trace.options.get("beta"))
     if beta in ("0", "0.0"):
         return (
-            f"At β = 0 every score is 0: each {who} spreads its weight evenly, so all outputs are one mean."
+            f"At β = 0 every score is 0: each {query} spreads its weight evenly, so all outputs are one mean."
         )
-    clauses = _row_clauses(rows, who, whom)
+    clauses = _row_clauses(rows, query, key)
     head = f"In head 0: {clauses[0]}" if len(value.shape) == 3 else clauses[0]
     more = next((clause for clause in clauses[1:] if "evenly" in clause), "")
     text = head if not more or more == clauses[0] else f"{head}; {more}"
@@ -54,23 +54,23 @@ def _token_words(trace: Trace, value: TraceValue) -> tuple[str, str]:
     return ("token", "memory" if memory else "token") if tokens else ("query", "key")
 
 
-def _row_clauses(rows: Any, who: str, whom: str) -> list[str]:
+def _row_clauses(rows: Any, query: str, key: str) -> list[str]:
     clauses = []
     for i, row in enumerate(rows):
         best = int(np.argmax(row))
         tied = [j for j in range(len(row)) if row[j] >= row[best] - ROUNDING]
         if len(tied) == len(row) > 1:
-            clauses.append(f"{who} {i} spreads its weight evenly over all {len(row)}")
+            clauses.append(f"{query} {i} spreads its weight evenly over all {len(row)}")
         elif len(tied) > 1:
-            names = " and ".join(f"{whom} {j}" for j in tied)
-            clauses.append(f"{who} {i} gives {share(row[best])} of its weight to each of {names}")
+            names = " and ".join(f"{key} {j}" for j in tied)
+            clauses.append(f"{query} {i} gives {share_text(row[best])} of its weight to each of {names}")
         else:
-            to = "itself" if whom == who and best == i else f"{whom} {best}"
-            clauses.append(f"{who} {i} gives {share(row[best])} of its weight to {to}")
+            to = "itself" if key == query and best == i else f"{key} {best}"
+            clauses.append(f"{query} {i} gives {share_text(row[best])} of its weight to {to}")
     return clauses
 
 
-def share(weight: float) -> str:
+def share_text(weight: float) -> str:
     """A weight in percent, never rounded to all or nothing.
 
     >>> share(0.5344), share(0.9999), share(1.0), share(0.0004)
@@ -88,22 +88,23 @@ def describe_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str
     """One cell in words."""
     trace = solved.trace
     value = trace[path]
-    key = ",".join(map(str, index))
-    if key in solved.state.edits.get(path, {}):
+    if ",".join(map(str, index)) in solved.state.edits.get(path, {}):
         was = solved.before[path].cell(path, *index)
         return f"You set this cell. Worked out, it would be {was.exact or was.decimal}."
     name = path.rpartition("/")[2]
     at = dict(zip(value.axes, index, strict=True))
-    who, whom = _token_words(trace, value)
+    query, key = _token_words(trace, value)
     if name in MASKS and "key" in at:
-        return f"1: {who} {at['query']} may attend to {whom} {at['key']}. 0: it may not."
+        return f"1: {query} {at['query']} may attend to {key} {at['key']}. 0: it may not."
     if path in trace.inputs:
         return "An input: type another number, and all that depends on it follows."
     head = f"In head {at['head']}: " if "head" in at else ""
     if name == "weights" and {"query", "key"} <= set(at):
         number = value.values[index]
-        part = f"{share(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
-        gives = f"{head}{who} {at['query']} gives {part} to {whom} {at['key']}"
+        part = (
+            f"{share_text(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
+        )
+        gives = f"{head}{query} {at['query']} gives {part} to {key} {at['key']}"
         if str(trace.options.get("beta")) in ("inf", "oo"):
             return f"{gives}: at β = ∞ the largest score of a row takes all, ties share."
         if "linear" in trace.mechanism.slug:
@@ -111,15 +112,15 @@ def describe_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str
         return f"{gives}: e to the power of this score, over the sum of its row."
     if name == "scores" and {"query", "key"} <= set(at):
         return (
-            f"{head}how well the query of {who} {at['query']} fits the key of {whom} {at['key']}: "
+            f"{head}how well the query of {query} {at['query']} fits the key of {key} {at['key']}: "
             "their dot product, times β."
         )
     if name == "masked" and {"query", "key"} <= set(at):
         if value.values[index] == -np.inf:
-            return f"{head}the mask hides {whom} {at['key']} from {who} {at['query']}: no weight goes there."
-        return f"{head}{who} {at['query']} may attend to {whom} {at['key']}: the score stays as it is."
+            return f"{head}the mask hides {key} {at['key']} from {query} {at['query']}: no weight goes there."
+        return f"{head}{query} {at['query']} may attend to {key} {at['key']}: the score stays as it is."
     if name == "output" and _first_weights(trace) is not None and "query" in at:
-        return f"The mean of the values, weighted by what {who} {at['query']} gives to each {whom}."
+        return f"The mean of the values, weighted by what {query} {at['query']} gives to each {key}."
     if name in PROJECTED and "tokens" in trace.inputs and f"W_{name[0]}" in trace.inputs:
         first = next(iter(at.values()))
         return f"A number of the {name} of token {first}: the token times a row of W_{name[0]}."

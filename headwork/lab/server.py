@@ -106,9 +106,9 @@ class RequestGuard:
 
         async def sending(message: Any) -> None:
             if message["type"] == "http.response.start":
-                more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                more += [(b"set-cookie", cookie.encode())] if by_address else []
-                message = {**message, "headers": [*message["headers"], *more]}
+                headers = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                headers += [(b"set-cookie", cookie.encode())] if by_address else []
+                message = {**message, "headers": [*message["headers"], *headers]}
             await send(message)
 
         return sending
@@ -190,11 +190,11 @@ class CallRunner:
 
         pool = self.foreign if _is_foreign(data) else self.pool
         waiting = asyncio.wrap_future(future := pool.submit(call))
-        gone = asyncio.ensure_future(_wait_for_disconnect(request))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
-            both: set[asyncio.Future[Any]] = {waiting, gone}
+            either: set[asyncio.Future[Any]] = {waiting, disconnected}
             limit = CALL_SECONDS if pool is self.pool else None
-            await asyncio.wait(both, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
             if not future.cancel() and pool is self.pool:
@@ -203,9 +203,9 @@ class CallRunner:
                         ctypes.c_ulong(thread), ctypes.py_object(CallAborted)
                     )
             words = f"This takes more than {CALL_SECONDS} s. Take fewer or simpler numbers, or decimals."
-            return None if gone.done() else {"error": {"message": words, "kind": "too large"}}
+            return None if disconnected.done() else {"error": {"message": words, "kind": "too large"}}
         finally:
-            gone.cancel()
+            disconnected.cancel()
 
 
 def _is_foreign(data: Any) -> bool:
@@ -282,9 +282,9 @@ def serve(
     names = LOOPBACK if host == "127.0.0.1" else (*LOOPBACK, host, *_own_names())
     hosts = frozenset(f"{name}:{port}" for name in names)
     server = uvicorn.Server(server_config(application(token, hosts)))
-    shown = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
+    shown_host = "127.0.0.1" if host in ("0.0.0.0", "127.0.0.1") else host
     with contextlib.suppress(KeyboardInterrupt):
-        announce(f"http://{shown}:{port}/?token={token}")
+        announce(f"http://{shown_host}:{port}/?token={token}")
         threading.Thread(target=warm_up, daemon=True).start()
         asyncio.run(server.serve(sockets=[listening]))
 

@@ -107,7 +107,9 @@ def settled(page: Any) -> dict[str, Any]:
     page.wait_for_function(
         "() => { const r = lab.screen; return !r.lookCalls.busy && !r.lookCalls.next && !r.headCalls.busy; }"
     )
-    return page.evaluate("() => ({ sentence: lab.screen.sentence.textContent, given: lab.screen.shownRequest.given })")  # type: ignore[no-any-return]
+    return page.evaluate(
+        "() => ({ sentence: lab.screen.sentence.textContent, given: lab.screen.shownRequest.given })"
+    )  # type: ignore[no-any-return]
 
 
 def test_the_first_screen_fits_and_says_what_it_shows(opened: Any, served: Any) -> None:
