@@ -96,9 +96,8 @@ def _train_digits(folder: Path) -> Any:
         return None
     from headwork.inspection.digits import train_digits
 
-    print(
-        "\nTraining a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads) ...", flush=True
-    )
+    what = "a vision transformer on the embedded digits (patch 2, 6 layers, 4 heads)"
+    print(f"\nTraining {what} ...", flush=True)
     job = train_digits(folder)
     print(f"Test accuracy {job[0].test_accuracy:.1%} on images it has never seen.")
     return job
@@ -214,9 +213,7 @@ def explain(
     if problem is not None:
         named, inputs = read_problem(problem)
         if mechanism and named and named.replace("_", "-") != mechanism.replace("_", "-"):
-            raise InputError(
-                f"{problem} is about {named}, but {mechanism} was asked for. Leave one of them out."
-            )
+            raise InputError(f"{problem} is about {named}, but {mechanism} was asked for. Leave one out.")
         mechanism = mechanism or named
     if not mechanism:
         raise InputError("explain: which mechanism? Name one, or see headwork explain --list.")

@@ -154,16 +154,15 @@ def model(
     saved = find_run(name).exists()
     if saved and settings:
         raise InputError(
-            f"{name} is a checkpoint, whose config is settled. Leave out --set, or give a model's name."
+            f"{name} is a checkpoint with a config of its own. Leave out --set, or name a model."
         )
     if saved:
         model = load(name)
         definition, config = model.definition, model.config
     else:
         definition, config = model_config(name, settings)
-    output.show(
-        model_ledger(definition, config, input_shapes(definition, config, tokens=tokens, batch=batch))
-    )
+    shapes = input_shapes(definition, config, tokens=tokens, batch=batch)
+    output.show(model_ledger(definition, config, shapes))
 
 
 def _parse_sizes(option: str, text: str) -> int | str | tuple[int, ...]:
@@ -178,9 +177,7 @@ def _parse_sizes(option: str, text: str) -> int | str | tuple[int, ...]:
     parts = re.split(r"\s*[x×X*,]\s*", text.strip())
     if not all(re.fullmatch(r"-?\d{1,18}", part) for part in parts):
         short = text if len(text) < 40 else f"{text[:30]}..."
-        raise InputError(
-            f"{option} {short!r}: expected whole numbers, one or several with x between: 224, 224x160."
-        )
+        raise InputError(f"{option} {short!r}: expected whole numbers, with x between: 224, 224x160.")
     numbers = tuple(map(int, parts))
     if len(numbers) > 1 and option in ("--stride", "--padding"):
         raise InputError(f"{option} {text}: one number (or letter), the same along every axis.")
@@ -275,9 +272,7 @@ def compare(
     except ValueError:
         raise InputError(f"--seeds {seeds!r}: expected whole numbers, such as 0 or 0,1,2.") from None
     if find_spec("torch") is None:
-        raise InputError(
-            'compare: torch is not installed, and everything here is measured with it: pip install ".[train]"'
-        )
+        raise InputError('compare: torch is not installed, which measures everything: pip install ".[train]"')
     from headwork import comparison
 
     settings = comparison.Settings.of(

@@ -65,9 +65,7 @@ def new(
     check_out_path(out, folder=True)
     answer = out / "answer.toml"
     if answer.exists():
-        raise InputError(
-            f"{answer} exists and may be filled in. Choose another folder with --out, or move it away."
-        )
+        raise InputError(f"{answer} exists and may be filled in. Choose another --out, or move it away.")
     for format_ in installed_formats():
         write_atomic(out / f"question{find_format(format_).SUFFIX}", question.render(format_))
     write_atomic(out / "exercise.toml", exercise.to_toml())
@@ -276,9 +274,8 @@ def grade(
             missing = write_gradebooks(results, out, gradebook, column)
             if missing:
                 print(f"no mark in {gradebook}: {', '.join(missing)}", file=sys.stderr)
-            print(
-                f"wrote {out}: index.html, class.json, CSV files, feedback/, overrides.toml", file=sys.stderr
-            )
+            files = "index.html, class.json, CSV files, feedback/, overrides.toml"
+            print(f"wrote {out}: {files}", file=sys.stderr)
         output.show(class_document(results))
         unreadable = bool(states & {"unreadable", "not counted"})
     else:

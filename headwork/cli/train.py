@@ -88,9 +88,8 @@ def show(
     picture = path is not None and path.suffix.lower() in (".png", ".svg")
     if picture and not output.is_default:
         raise InputError(f"--out {path} is a picture, --as {output.format} is not. Leave one of them out.")
-    data = load(
-        name, from_folder=from_, seed=seed, columns=comma_separated(columns) if columns else None, size=size
-    )
+    named = comma_separated(columns) if columns else None
+    data = load(name, from_folder=from_, seed=seed, columns=named, size=size)
     if path is not None and picture:
         print(f"wrote {save_plot(data_figure(data, samples, seed), path)}", file=sys.stderr)
         return
@@ -275,9 +274,7 @@ def export(
     from headwork.training.folders import RESULT, check_run
 
     if out is None and not (check_run(run) / RESULT).exists():
-        raise InputError(
-            f"{run}: not finished, so this model is soon out of date. Say with --out where to write it."
-        )
+        raise InputError(f"{run}: not finished, so this model is soon out of date. Give --out to write it.")
     for line in export_run(run, to, out):
         print(line)
 

@@ -26,6 +26,7 @@ from headwork.inspection.watching import COMPILED, OUTSIDE, AttentionWatcher, De
 
 LIMIT = 2**30  # bytes of what is kept
 TENSOR_NAMES = ("weights", "query", "key", "value", "output")
+BeforeWrite = dict[int, list[Callable[[], None]]]  # what to do before a storage is written to
 
 
 @dataclass(eq=False)
@@ -167,7 +168,7 @@ class AttentionCollector:
         self.unread: list[Unread] = []
         self.calls: dict[str, int] = {}
         self.total = 0
-        self.before_write: dict[int, list[Callable[[], None]]] = {}
+        self.before_write: BeforeWrite = {}
 
     def add_unread(self, path: str, reason: str) -> None:
         self.unread.append(Unread(path, reason))
@@ -226,9 +227,7 @@ def path_matches(path: str, pattern: str) -> bool:
 
 
 @contextmanager
-def preserve_state(
-    parts: list[nn.Module], before_write: dict[int, list[Callable[[], None]]]
-) -> Iterator[None]:
+def preserve_state(parts: list[nn.Module], before_write: BeforeWrite) -> Iterator[None]:
     """Afterwards training mode, parameters, buffers and random states are as they were, whatever happened."""
     before = [(part, part.training, dict(part._buffers), dict(part._parameters)) for part in parts]
     buffers = [(b, b.detach().clone()) for _, _, own, _ in before for b in own.values() if b is not None]

@@ -32,9 +32,8 @@ def weights_of(
     scores = query @ key.mT
     scores *= 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if causal:
-        scores.masked_fill_(
-            ~torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril(), -math.inf
-        )
+        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores.masked_fill_(~allowed, -math.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
     weights = scores.softmax(-1)

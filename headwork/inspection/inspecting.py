@@ -226,9 +226,8 @@ def inspect_test_images(result: Result, data: Images | Texts | None) -> list[Any
         return []
     source = open_model(result.folder)
     images, labels = data.test.images[:MAX_EXAMINED], data.test.labels[:MAX_EXAMINED]
-    predicted = image_probabilities(source.array_model.inner, images, load_data_info(result.folder)).argmax(
-        -1
-    )
+    info = load_data_info(result.folder)
+    predicted = image_probabilities(source.array_model.inner, images, info).argmax(-1)
     right = (predicted == labels).nonzero()[0][:3].tolist()
     chosen = [*right, *(mistake["place"] for mistake in result.record["mistakes"][:3])]
     parts: list[Any] = [Heading("Where it looked")] if chosen else []

@@ -168,9 +168,7 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     """An example of the test set of a run, and some others of its images."""
     run, path = source.run, source.path
     if run is None:
-        raise InputError(
-            f"{path}: a model without a test set, so --index finds nothing. Give --image or --text."
-        )
+        raise InputError(f"{path}: a model without a test set, so no --index. Give --image or --text.")
     split: Any = folders.example_images(path) if (path / folders.IMAGES).exists() else None
     if split is not None and index in split.places:
         at = split.places.index(index)
@@ -189,13 +187,10 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
 
 def _check_index(source: ModelSource, data: Any, index: int) -> None:
     if source.digest and data.digest != source.digest:
-        raise InputError(
-            f"{source.path}: {data.name} is not the data that it was trained on. Give --image or --text."
-        )
+        raise InputError(f"{source.path}: {data.name} is not what it was trained on. Give --image or --text.")
     if not 0 <= index < len(data.test):
-        raise InputError(
-            f"--index {index}: the test set of {data.name} has examples 0 to {len(data.test) - 1}."
-        )
+        last = len(data.test) - 1
+        raise InputError(f"--index {index}: the test set of {data.name} has examples 0 to {last}.")
 
 
 def source_on_text(source: ModelSource, text: str) -> ModelOnInput:
@@ -214,7 +209,7 @@ def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]
     ids: list[int] = tokenizer.encode(text, whole=True)
     if len(ids) > max_tokens:
         raise InputError(
-            f"inspect: a text of {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it."
+            f"inspect: a text of {len(ids):,} tokens; at most {max_tokens:,} are taken. Shorten it."
         )
     if all(tokenizer.names[number] in SPECIAL_TOKENS for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")

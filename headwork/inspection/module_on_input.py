@@ -57,9 +57,7 @@ def module_on_input(
     count = max(counts, key=lambda c: (counts.count(c), c), default=0)
     remarks = [f"{one.path or 'the module itself'}: {one.reason}" for one in result.unread]
     if several := len(result.records) - len(records):
-        remarks.append(
-            f"{several} attentions within windows are not shown: their tokens are not those of the input"
-        )
+        remarks.append(f"{several} attentions within windows are not shown: they have tokens of their own")
     if not records:
         remarks.append("No attention was found, so only occlusion can be measured")
     grid, pixels, first = None, None, 0

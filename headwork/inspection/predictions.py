@@ -86,9 +86,8 @@ def text_probabilities(model: Any, texts: Sequence[str], run: TextRun) -> Array:
             raise InputError("predict: an empty text. Give at least one word.")
     encoded = Tokenizer(model.tokenizer, run.max_length).encode(list(texts))
     tokens, mask = encoded.pad(np.arange(len(texts)))
-    return _probabilities(
-        model, {"tokens": tokens, "mask": mask}, [repr(truncate(text, 60)) for text in texts]
-    )
+    names = [repr(truncate(text, 60)) for text in texts]
+    return _probabilities(model, {"tokens": tokens, "mask": mask}, names)
 
 
 def _probabilities(model: Any, inputs: Mapping[str, Array], names: Sequence[Any]) -> Array:

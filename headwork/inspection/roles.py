@@ -69,9 +69,8 @@ def role(weights: Any, *, grid: tuple[int, int] | None = None) -> Role:
     head = _HeadWeights(A, grid)
     fits = {name: (head.fit(T, rows), T, details) for name, T, rows, details in head.candidates()}
     # A window is the best of many, and one that runs into the ends can be like another role.
-    best = max(
-        (fit - TIE_MARGIN * (5 if name == "window" else 1) for name, (fit, *_) in fits.items()), default=0
-    )
+    margins = {name: TIE_MARGIN * (5 if name == "window" else 1) for name in fits}
+    best = max((fit - margins[name] for name, (fit, *_) in fits.items()), default=0)
     named = next((name for name in ORDER if name in fits and fits[name][0] >= best), "")
     fixed = head.share(head.mean)
     details: dict[str, Any] = {}

@@ -63,9 +63,7 @@ def run_document(result: Result, data: Images | Texts | None, *, folder: str = "
     test, counts = record["test"], info.counts
     epochs, tensors = epochs_table(result.metrics), parameters_table(load_model(result.folder, log=quiet))
     if isinstance(data, Images) and len(data.test.labels) != test["count"]:
-        raise InputError(
-            f"{result.folder / folders.RESULT}: {test['count']} test images are not those of the data."
-        )
+        raise InputError(f"{result.folder / folders.RESULT}: its test images are not those of the data.")
     examples_text = (
         f"{counts['training']:,} examples to train on, {counts['validation']:,} held out for validation, "
         f"{test['count']:,} for the test, {len(info.classes)} classes: {', '.join(info.classes)}."
@@ -293,9 +291,7 @@ def evaluate_run(
     path = folders.check_run(folders.find_run(folder))
     run, info = load_run(path), load_data_info(path)
     if columns and not (data and isinstance(run, TextRun)):
-        raise InputError(
-            "--columns are those of other texts: give --data FILE too, to a run that was trained on texts."
-        )
+        raise InputError("--columns are those of other texts: give --data FILE too, to a run on texts.")
     model = load_model(path, log=log)
     tokenizer = folders.load_tokenizer(path) if isinstance(run, TextRun) else None
     prepared = prepare(_with_data(run, info, data, columns) if data else run, tokenizer=tokenizer, log=log)

@@ -34,17 +34,15 @@ def transformers_source(path: Path, kind: str) -> ModelSource:
                 path.resolve(), use_safetensors=True, trust_remote_code=False, local_files_only=True
             )
         except Exception as error:  # the library raises nearly anything
-            raise InputError(
-                f"{path}: the transformers library cannot read it: {truncate(str(error), 300)}"
-            ) from None
+            reason = truncate(str(error), 300)
+            raise InputError(f"{path}: the transformers library cannot read it: {reason}") from None
     if not kind.endswith("ImageClassification"):
         return ModelSource(path, module=model.eval())
     settings: Any = model.config
     side = getattr(settings, "image_size", 0)
     mean, std = image_mean_and_std(path, settings.num_channels)
-    return ModelSource(
-        path, module=model.eval(), mean=mean, std=std, size=side if isinstance(side, int) else max(side)
-    )
+    size = side if isinstance(side, int) else max(side)
+    return ModelSource(path, module=model.eval(), mean=mean, std=std, size=size)
 
 
 def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
@@ -57,6 +55,5 @@ def _check_sizes(path: Path, settings: Mapping[str, Any]) -> None:
     least = dict.fromkeys((*WIDTHS, *OTHER_SIZES), width) | dict.fromkeys(DEPTHS, width * width)
     for name, value in sizes.items():
         if name in least and value * least[name] > room:
-            raise InputError(
-                f"{path / 'config.json'}: {name} is {value:,}, but the parameters have {room:,} bytes."
-            )
+            config = path / "config.json"
+            raise InputError(f"{config}: {name} is {value:,}, but the parameters have {room:,} bytes.")

@@ -112,9 +112,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         op = operation_of(func)
         # A linear layer stays whole: how torch folds it depends on the parameter, and so do the last bits.
-        if op.composite and not (
-            op.name in LINEAR and args[1].dim() < 3 and self._node_of(args[1]).is_parameter
-        ):
+        linear = op.name in LINEAR and args[1].dim() < 3 and self._node_of(args[1]).is_parameter
+        if op.composite and not linear:
             with self:
                 return func.decompose(*args, **kwargs)
         for at, name in op.writes:
@@ -245,9 +244,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             softmax.axis, node.unnormalised = axis, None
             dims = [d for d, a in enumerate(operand.axes) if origins(a) & axis]
             weights = exponentials / exponentials.sum(dims, keepdim=True)
-            self._report(
-                softmax, operand, weights, obstacle="it is divided by the sum after the product with values"
-            )
+            obstacle = "it is divided by the sum after the product with values"
+            self._report(softmax, operand, weights, obstacle=obstacle)
             return True
         return False
 

@@ -175,11 +175,8 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         pass
     except InputError as error:
         raise CellError(error, name) from None
-    if (
-        name in now.inputs
-        and isinstance(new, list)
-        and np.array(new).ndim < np.array(now.inputs[name], object).ndim
-    ):
+    depth = np.array(now.inputs.get(name, ""), object).ndim
+    if isinstance(new, list) and np.array(new, object).ndim < depth:
         new = [new]  # one row of a matrix
     changed = replace(now, inputs={**now.inputs, name: new}, edits={})
     return view(solve(changed if name in MASKS else states.resize_masks(changed, solve(now).trace.mechanism)))

@@ -206,9 +206,8 @@ def _predicted(view: "ModelView", model: str, given: str) -> dict[str, Any]:
             (f"{unchanged[best_before]:.{digits}%}", f"{probabilities[best_before]:.{digits}%}")
             for digits in (1, 2, 3)
         ]
-        moved = "{} goes from {} to {}".format(
-            names[best_before], *next((p for p in pairs if p[0] != p[1]), pairs[0])
-        )
+        first, second = next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
+        moved = f"{names[best_before]} goes from {first} to {second}"
         verdict = "the prediction stays" if best_before == best else f"the prediction becomes {names[best]}"
         effect = f"With {done}: {moved}; {verdict}."
     own = view.source.array_model

@@ -50,10 +50,9 @@ def find_model(name: str) -> ModelSource:
         return open_foreign(name)
     if name in OPENED:
         return OPENED[name]
-    if name.removeprefix(RUN_PREFIX) in run_names() and name.startswith(RUN_PREFIX):
-        return _open_run(
-            name.removeprefix(RUN_PREFIX), (RUNS / name.removeprefix(RUN_PREFIX) / RESULT).stat().st_mtime_ns
-        )
+    run = name.removeprefix(RUN_PREFIX)
+    if name.startswith(RUN_PREFIX) and run in run_names():
+        return _open_run(run, (RUNS / run / RESULT).stat().st_mtime_ns)
     if name.startswith("own "):
         raise InputError("This model is no longer open. Choose its files again.")
     raise unknown_name("model", name, TRAINED_NAMES)

@@ -112,9 +112,8 @@ def _third_party() -> Iterator[Archive]:
         yield _files_under(
             Path(spec.submodule_search_locations[0]), ["."], lambda n: n.endswith((".py", ".txt"))
         )
-        about = (
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"  # some ask for their version
-        )
+        # Some ask for their version.
+        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"
         yield {f"{name}-{version(name)}.dist-info/METADATA": about.encode()}
 
 

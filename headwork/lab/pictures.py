@@ -57,9 +57,8 @@ def fit_drawing(dots: Array, size: int, max_aspect: float | None) -> tuple[Array
         image, remarks = 255 - image, ["Light and dark are exchanged: the model knows light shapes on black."]
     shape = image.max(0) > max(INK_THRESHOLD * image.max(), 16)
     if not shape.any():
-        return np.zeros((len(dots), size, size), np.uint8), [
-            "Nothing is drawn yet: this is an empty picture."
-        ]
+        remarks = ["Nothing is drawn yet: this is an empty picture."]
+        return np.zeros((len(dots), size, size), np.uint8), remarks
     across, down = np.flatnonzero(shape.any(0)), np.flatnonzero(shape.any(1))
     height, width = float(np.ptp(down)) + 1, float(np.ptp(across)) + 1
     tall = max(height, width if max_aspect == 1 else width / 2, side * MIN_SHAPE_HEIGHT)

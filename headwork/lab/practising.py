@@ -201,10 +201,8 @@ def exercise(**origin: Any) -> dict[str, Any]:
     conventions: list[str] = []  # the numbers: conventions and options
     if SEPARATORS in notes:  # which cells do not need; the forms of a number stand before them
         at = notes.index(SEPARATORS)
-        conventions, notes = (
-            [*notes[: at - 1], *notes[at + 1 :]],
-            [f"{notes[at - 1]} Positions count from 0."],
-        )
+        conventions = [*notes[: at - 1], *notes[at + 1 :]]
+        notes = [f"{notes[at - 1]} Positions count from 0."]
     fields = []
     for blank in question.blanks:
         grids = {tokens_as: _grid(current, blank.name, tokens_as) for tokens_as in TOKENS_AS}
@@ -291,11 +289,8 @@ def check(answers: Any, tokens_as: str = "rows", hint: int = 2, **origin: Any) -
         entry |= _feedback(mark, step, min(hint, current.hints), where=not in_cells)
     solved: dict[str, Any] = {}
     if mark.all_right and current.mechanism in MECHANISMS:  # to be seen with every number in the first room
-        solved = {
-            "mechanism": current.mechanism,
-            "inputs": dict(current.inputs),
-            "options": dict(current.options),
-        }
+        inputs, options = dict(current.inputs), dict(current.options)
+        solved = {"mechanism": current.mechanism, "inputs": inputs, "options": options}
     return {**data, "next": next_step(mark, hint), "all_correct": mark.all_right, "state": solved or None}
 
 
@@ -373,13 +368,10 @@ def read_answer_file(text: str) -> dict[str, Any]:
     for name, steps in file.answers.items():
         origin = file.exercises.get(name)
         if not isinstance(origin, Mapping) or len(file.answers) > MAX_EXERCISES:
-            raise InputError(
-                f"{where}: it does not say which exercise {name[:60]} is, so it cannot be opened here."
-            )
+            raise InputError(f"{where}: it does not say which exercise {name[:60]} is, so it is not opened.")
         current = _exercise_of(**{name: origin.get(name, first) for name, first in FIRST_EXERCISE.items()})
-        answers = {
-            step: _entries_from(_grid(current, step, tokens_as), written) for step, written in steps.items()
-        }
+        grids = {step: _grid(current, step, tokens_as) for step in steps}
+        answers = {step: _entries_from(grids[step], written) for step, written in steps.items()}
         exercises.append({**current.origin, "answers": answers})
     return {"student": file.student, "tokens_as": tokens_as, "exercises": exercises}
 

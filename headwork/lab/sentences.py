@@ -21,9 +21,8 @@ def describe_attention(solved: SolvedState) -> str:
     query, key = _token_words(trace, value)
     beta = str(trace.options.get("beta"))
     if beta in ("0", "0.0"):
-        return (
-            f"At β = 0 every score is 0: each {query} spreads its weight evenly, so all outputs are one mean."
-        )
+        evenly = f"each {query} spreads its weight evenly"
+        return f"At β = 0 every score is 0: {evenly}, so all outputs are one mean."
     clauses = _row_clauses(rows, query, key)
     head = f"In head 0: {clauses[0]}" if len(value.shape) == 3 else clauses[0]
     more = next((clause for clause in clauses[1:] if "evenly" in clause), "")
@@ -101,9 +100,8 @@ def describe_cell(solved: SolvedState, path: str, index: tuple[int, ...]) -> str
     head = f"In head {at['head']}: " if "head" in at else ""
     if name == "weights" and {"query", "key"} <= set(at):
         number = value.values[index]
-        part = (
-            f"{share_text(number)} of its weight" if number is not None and np.isfinite(number) else "weight"
-        )
+        finite = number is not None and np.isfinite(number)
+        part = f"{share_text(number)} of its weight" if finite else "weight"
         gives = f"{head}{query} {at['query']} gives {part} to {key} {at['key']}"
         if str(trace.options.get("beta")) in ("inf", "oo"):
             return f"{gives}: at β = ∞ the largest score of a row takes all, ties share."
