@@ -154,7 +154,7 @@ def model(
     saved = find_run(name).exists()
     if saved and settings:
         raise InputError(
-            f"{name} is a checkpoint with a config of its own. Leave out --set, or name a model."
+            f"{name} is a checkpoint, whose config is settled. Leave out --set, or name a model."
         )
     if saved:
         model = load(name)

@@ -209,7 +209,7 @@ def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]
     ids: list[int] = tokenizer.encode(text, whole=True)
     if len(ids) > max_tokens:
         raise InputError(
-            f"inspect: a text of {len(ids):,} tokens; at most {max_tokens:,} are taken. Shorten it."
+            f"inspect: {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it."
         )
     if all(tokenizer.names[number] in SPECIAL_TOKENS for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")
