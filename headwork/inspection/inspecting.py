@@ -53,10 +53,10 @@ class Inspection(Renderable):
         """The role of each head (layer, head)."""
         roles: dict[tuple[int, int], Role] = {}
         for number, layer in enumerate(self.layers):
-            inputs = [layer.weights, *(other[number].weights for other in self.model.other_layers)]
-            by_head = np.stack([weights for weights in inputs if weights.shape == layer.weights.shape], 1)
+            weights = [layer.weights, *self.model.other_weights.get(layer.path, ())]
             grid = self.model.grid if layer.weights.shape[-1] == len(self.model.labels) else None
-            roles |= {(number, head): role(weights, grid=grid) for head, weights in enumerate(by_head)}
+            by_head = np.stack(weights, 1)
+            roles |= {(number, head): role(one, grid=grid) for head, one in enumerate(by_head)}
         return roles
 
     @cached_property
@@ -116,7 +116,7 @@ class Inspection(Renderable):
     def share(self, layer: int, head: int) -> str:
         """The share that a head's role explains; none of content on one input, where nothing varies."""
         known = self.roles[layer, head]
-        return f"{known.share:.0%}" if self.model.other_layers or known.name != "content" else ""
+        return f"{known.share:.0%}" if self.model.other_inputs or known.name != "content" else ""
 
     def head_remark(self, layer: int, head: int) -> str:
         share = self.share(layer, head) and f" ({self.share(layer, head)})"
@@ -148,7 +148,7 @@ class Inspection(Renderable):
 
     def document(self) -> Document:
         model, view = self.model, self.attention()
-        inputs = f"{1 + len(model.other_layers)} inputs" if model.other_layers else "this input alone"
+        inputs = f"{1 + model.other_inputs} inputs" if model.other_inputs else "this input alone"
         parts: list[Any] = [*self.prediction(), Heading("What it rests on"), *self.explanation()]
         parts.append(self.how_tested())
         if view is not None:

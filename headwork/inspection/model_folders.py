@@ -179,10 +179,10 @@ def _test_example(source: ModelSource, index: int) -> ModelOnInput:
     true_class = source.classes[int(split.labels[at])]
     if source.input_kind == "texts":
         return replace(source_on_text(source, str(split.texts[at])), true_class=true_class)
-    other_numbers = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
-    inputs = normalise(split.images[other_numbers], source.mean, source.std)
-    layers = source.array_model.layers_of_each({"images": inputs})
-    return replace(source.on_image(split.images[at]), other_layers=layers, true_class=true_class)
+    others = [number for number in range(len(split.images)) if number != at][:OTHER_IMAGES]
+    weights = source.array_model.weights({"images": normalise(split.images[others], source.mean, source.std)})
+    on_image = source.on_image(split.images[at])
+    return replace(on_image, other_weights=weights, other_inputs=len(others), true_class=true_class)
 
 
 def _check_index(source: ModelSource, data: Any, index: int) -> None:
@@ -208,9 +208,7 @@ def _encode(path: Path, tokenizer: Any, text: str, max_tokens: int) -> list[int]
         raise InputError(f"{path}: no {TOKENIZER}, so a text cannot be read. Put it beside the model.")
     ids: list[int] = tokenizer.encode(text, whole=True)
     if len(ids) > max_tokens:
-        raise InputError(
-            f"inspect: {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it."
-        )
+        raise InputError(f"inspect: {len(ids):,} tokens; the model takes at most {max_tokens:,}. Shorten it.")
     if all(tokenizer.names[number] in SPECIAL_TOKENS for number in ids):
         raise InputError("inspect: the text has only special tokens. Give at least one word.")
     return ids

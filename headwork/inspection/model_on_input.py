@@ -6,7 +6,7 @@ knows no mask.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -71,9 +71,8 @@ class ModelOnInput:
     target: int | None = None  # the class to explain; None for the most probable one
     positions: Array | None = None  # how alike learned positions are (token, token)
     inputs: Mapping[str, Array] | None = None  # what the model takes, where it is one of ours
-    other_layers: tuple[
-        list[AttentionLayer], ...
-    ] = ()  # the layers on further inputs, for the roles of heads
+    other_weights: Mapping[str, Array] = field(default_factory=dict)  # on further inputs, by path
+    other_inputs: int = 0  # how many those are
     true_class: str = ""  # where it is known
 
     @cached_property
@@ -228,13 +227,11 @@ class ArrayModel:
             for (path, value), gradient in zip(weights.items(), gradients, strict=True)
         ]
 
-    def layers_of_each(self, inputs: Mapping[str, Array]) -> tuple[list[AttentionLayer], ...]:
-        """The weights of every attention on each of several inputs."""
+    def weights(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The weights (input, head, query, key) of every attention, by its path."""
         weights: dict[str, Any] = {}
         self.run_plain(inputs, weights.setdefault)
-        arrays = {path: _array(value) for path, value in weights.items()}
-        count = len(next(iter(inputs.values())))
-        return tuple([AttentionLayer(path, array[i]) for path, array in arrays.items()] for i in range(count))
+        return {path: _array(value) for path, value in weights.items()}
 
     def without_heads(self, inputs: Mapping[str, Array], path: str, heads: int) -> Array:
         """The outputs with each head of one attention switched off in turn."""
