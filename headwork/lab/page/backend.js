@@ -8,7 +8,7 @@ const elements = {
     for (const [key, value] of Object.entries(properties)) {
       if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
       else if (/^(aria-|data-|role$|for$)/.test(key)) element.setAttribute(key, value);
-      else made[key] = value;
+      else element[key] = value;
     }
     element.append(...children.filter((child) => child !== null && child !== undefined));
     return element;
