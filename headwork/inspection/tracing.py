@@ -95,14 +95,14 @@ def _run(model: Any, named: Mapping[str, Any], note: Note, replacing: Mapping[st
     """The output of the model, whose steps are noted, and some of them replaced."""
     arrays = {path: np.asarray(value) for path, value in replacing.items()}
     if isinstance(model, LoadedModel):
-        swaps: dict[str, Any] = {p: HandTensor(array.astype(model.dtype)) for p, array in arrays.items()}
-        return model.run(named, replacer(note, swaps)).array
+        by_hand = {path: HandTensor(array.astype(model.dtype)) for path, array in arrays.items()}
+        return model.run(named, replacer(note, by_hand)).array
     import torch
 
     like = next(model.parameters())
-    swaps = {path: torch.as_tensor(array).to(like) for path, array in arrays.items()}
+    replacements = {path: torch.as_tensor(array).to(like) for path, array in arrays.items()}
     with evaluation_mode(model):
-        return model(**named, note=replacer(note, swaps) if swaps else note)
+        return model(**named, note=replacer(note, replacements) if replacements else note)
 
 
 @dataclass

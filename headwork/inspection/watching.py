@@ -202,8 +202,8 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         scores = node.parents[0]
         softmax = self.exponentials.get(id(scores)) or scores.softmax
         if softmax is None or (softmax.kind == "log" and softmax is not scores.softmax):
-            less = scores.parents[1:] if scores.op == "sub" else []
-            axis = logsumexp_axis(less[0]) if less else None
+            subtracted = scores.parents[1:] if scores.op == "sub" else []
+            axis = logsumexp_axis(subtracted[0]) if subtracted else None
             softmax = PendingSoftmax(scores, self.path() if axis else "", "exponentials", axis or None)
         softmax.kind = "softmax" if softmax.kind == "log" else softmax.kind
         self.exponentials[id(scores)] = softmax
@@ -251,19 +251,19 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _sum(self, node: TensorNode, rest: Any) -> None:
         """The sum over a product with values, or a total to divide by."""
-        times, softmax = node.parents[0], node.parents[0].softmax
-        rank, dims = len(times.shape), rest[0] if rest else None
-        gone = [d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))]
+        multiplication, softmax = node.parents[0], node.parents[0].softmax
+        rank, dims = len(multiplication.shape), rest[0] if rest else None
+        summed = [d % rank for d in ([dims] if isinstance(dims, int) else dims or range(rank))]
         parts = product_operands(node)
         if parts and softmax.axis:
-            at = next((i for i, p in enumerate(times.parents) if p.softmax is softmax), 0)
-            operand = times.parents[at]
+            at = next((i for i, p in enumerate(multiplication.parents) if p.softmax is softmax), 0)
+            operand = multiplication.parents[at]
             axes = ((),) * (rank - len(operand.shape)) + operand.axes
-            if any(origins(axes[d]) & softmax.axis for d in gone) and parts[3 - at]:
+            if any(origins(axes[d]) & softmax.axis for d in summed) and parts[3 - at]:
                 obstacle = "its product with values is a sum"
-                self._report(softmax, operand, times.operands[at], obstacle=obstacle)
+                self._report(softmax, operand, multiplication.operands[at], obstacle=obstacle)
                 return
-        node.sum_of = softmax, {f.origin for d in gone for f in times.axes[d]}
+        node.sum_of = softmax, {f.origin for d in summed for f in multiplication.axes[d]}
 
     def _multiply(self, name: str, parents: list[TensorNode], tensors: list[Tensor], out: Tensor) -> Tensor:
         first = PRODUCTS[name]
@@ -319,27 +319,28 @@ class AttentionWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             inner = [*lead, *columns, width] if at == 0 else [*lead, width, *rows]
             outer = [*lead, *rows, width] if at == 0 else [*lead, width, *columns]
             tensors |= {"value": (value, Layout(inner)), "output": (out, Layout(outer))}
-        kept, node = softmax.original or (weights, operand)
+        original, node = softmax.original or (weights, operand)
         layout = Layout([f for axis in (roles if node is operand else scores.roles(node.axes)) for f in axis])
         obstacle = "its heads are mixed after the softmax" if softmax.heads_mixed else obstacle
         pairs = zip(softmax.path.split("."), self.path().split("."), strict=False)
         path = ".".join(name for name, other in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        replaced = self.on_attention(DetectedAttention(path, softmax.kind, (kept, layout), tensors, obstacle))
+        detected = DetectedAttention(path, softmax.kind, (original, layout), tensors, obstacle)
+        replaced = self.on_attention(detected)
         return out if replaced is None else Layout(outer).restore(replaced, out, roles_of("output"))
 
-    def _fused_attention(self, named: Mapping[str, Any], out: Any) -> Any:
+    def _fused_attention(self, arguments: Mapping[str, Any], out: Any) -> Any:
         if compiled_caller():
             self.add_unread(self.path(), COMPILED)
             return out
-        tensors: dict[str, Any] = {name: (named[name], None) for name in ("query", "key", "value")}
+        tensors: dict[str, Any] = {name: (arguments[name], None) for name in ("query", "key", "value")}
         tensors["output"] = out[0], None
-        kind, weights = "scaled_dot_product_attention", (fused_attention(named), None)
+        kind, weights = "scaled_dot_product_attention", (fused_attention(arguments), None)
         replaced = self.on_attention(DetectedAttention(self.path(), kind, weights, tensors))
         return out if replaced is None else (replaced, *out[1:])
 
-    def _fast_path_layer(self, name: str, named: Mapping[str, Any]) -> None:
+    def _fast_path_layer(self, name: str, arguments: Mapping[str, Any]) -> None:
         path = f"{self.path()}.self_attn".lstrip(".") if name == FAST_PATH_LAYERS[0] else self.path()
-        weights, tensors = fused_layer(named)
+        weights, tensors = fused_layer(arguments)
         pairs: dict[str, Any] = {name: (tensor, None) for name, tensor in tensors.items()}
         kind, obstacle = "fast path of torch", "it is one operation"
         self.on_attention(DetectedAttention(path, kind, (weights, None), pairs, obstacle))

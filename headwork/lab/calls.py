@@ -113,8 +113,8 @@ def mechanisms() -> dict[str, Any]:
 def example_state(slug: str) -> State:
     """The example of a mechanism as a state."""
     check_known("mechanism", slug, examples())
-    own = ("inputs", "options", "exact", "random")
-    return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in own}})
+    fields = ("inputs", "options", "exact", "random")
+    return read_state({"mechanism": slug, **{k: v for k, v in examples()[slug].items() if k in fields}})
 
 
 # --- the canvas -------------------------------------------------------------------------------------------
@@ -131,15 +131,17 @@ def cell(state: Any, path: str, index: str) -> dict[str, Any]:
     edited = index in solved.state.edits.get(path, {})
     trace = solved.trace if edited else solved.before.get(path, solved.trace)
     at = cell_index(index, trace[path].shape, path)
-    found = trace.cell(path, *at)
-    names = "" if found.in_names in (found.in_numbers, found.exact) else f"{found.name} = {found.in_names}"
+    result = trace.cell(path, *at)
+    names = (
+        "" if result.in_names in (result.in_numbers, result.exact) else f"{result.name} = {result.in_names}"
+    )
     same = (v.path for v in trace.inputs.values() if v.raw.array is trace[path].raw.array and v.path != path)
-    sources = found.sources or tuple((name, at) for name in same)
+    sources = result.sources or tuple((name, at) for name in same)
     return {
         "names": names,
-        "numbers": str(found),
+        "numbers": str(result),
         "words": describe_cell(solved, path, at),
-        "edit": (found.exact or found.decimal).replace("∞", "oo").replace("undefined", ""),
+        "edit": (result.exact or result.decimal).replace("∞", "oo").replace("undefined", ""),
         "sources": [[name, ",".join(map(str, i))] for name, i in sources],
     }
 
@@ -165,7 +167,7 @@ def mask_cells(state: Any, name: str = "mask") -> dict[str, Any]:
 @call
 def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
     """The canvas with an input pasted whole: from a spreadsheet, LaTeX, or as one types it."""
-    now = read_state(state)
+    current = read_state(state)
     if len(text) > MAX_PASTE:
         raise CellError(f"{len(text):,} characters; at most {MAX_PASTE:,} are pasted.", name)
     try:
@@ -175,11 +177,13 @@ def pasted(state: Any, name: str, text: str, index: str = "") -> dict[str, Any]:
         pass
     except InputError as error:
         raise CellError(error, name) from None
-    depth = np.array(now.inputs.get(name, ""), object).ndim
+    depth = np.array(current.inputs.get(name, ""), object).ndim
     if isinstance(new, list) and np.array(new, object).ndim < depth:
         new = [new]  # one row of a matrix
-    changed = replace(now, inputs={**now.inputs, name: new}, edits={})
-    return view(solve(changed if name in MASKS else states.resize_masks(changed, solve(now).trace.mechanism)))
+    changed = replace(current, inputs={**current.inputs, name: new}, edits={})
+    if name not in MASKS:
+        changed = states.resize_masks(changed, solve(current).trace.mechanism)
+    return view(solve(changed))
 
 
 @call
@@ -188,12 +192,12 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
 
     ``of`` is what is moved: an input with ``of_index``, or ``beta``.
     """
-    now = replace(read_state(state), exact=False)
-    value_now = _cell_value(solve(now), path, index)
-    texts = _values_to_try(now, of, of_index)
+    current = replace(read_state(state), exact=False)
+    value_now = _cell_value(solve(current), path, index)
+    texts = _values_to_try(current, of, of_index)
     pairs = []
     for text in texts:
-        value = _cell_value(solve(_with_value(now, of, of_index, text)), path, index)
+        value = _cell_value(solve(_with_value(current, of, of_index, text)), path, index)
         if value is not None and abs(value) < 1e12:
             pairs.append((text, value))
     if len(pairs) < 2:
@@ -202,22 +206,22 @@ def sensitivity(state: Any, path: str, index: str, of: str, of_index: str = "") 
     span = high - low
     heights = [(y - low) / span if span > 1e-12 else 0.5 for _, y in pairs]
     points = [[i / (len(pairs) - 1), height] for i, height in enumerate(heights)]
-    typed = _typed_text(now, of, of_index)
+    typed = _typed_text(current, of, of_index)
     at = next((i for i, (text, _) in enumerate(pairs) if text == typed), None)
-    current = "undefined" if value_now is None else number_text(value_now, 4)
-    flat, ran = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
+    value_text = "undefined" if value_now is None else number_text(value_now, 4)
+    flat, range_text = span <= 1e-12, f"runs from {number_text(low, 4)} to {number_text(high, 4)}"
     named = f"{of}[{of_index}]" if of_index else of
     ends = [with_infinity(pairs[0][0]), with_infinity(pairs[-1][0])]
     return {
         "points": points,
-        "values": [number_text(y, now.digits) for _, y in pairs],
+        "values": [number_text(y, current.digits) for _, y in pairs],
         "moved": [with_infinity(text) for text, _ in pairs],
         "at": at,
         "flat": flat,
         "x": ends,
         "y": [number_text(low, 4), number_text(high, 4)],
-        "words": f"{path}[{index}] {'does not change' if flat else ran} while {named} goes "
-        f"from {ends[0]} to {ends[1]}. Now it is {current}.",
+        "words": f"{path}[{index}] {'does not change' if flat else range_text} while {named} goes "
+        f"from {ends[0]} to {ends[1]}. Now it is {value_text}.",
     }
 
 
@@ -244,11 +248,11 @@ def _values_to_try(state: State, of: str, of_index: str) -> list[str]:
             raise CellError(f"{of} is not on a slider.", of)
         return list(control["stops"])
     check_known("input to move", of, state.inputs)
-    now = _typed_text(state, of, of_index)
-    middle = read_number(now, exact=False)
+    current = _typed_text(state, of, of_index)
+    middle = read_number(current, exact=False)
     half = CHART_POINTS // 2
     reach = max(3.0, 2 * abs(middle))
-    return [now if i == 0 else f"{middle + reach * i / half:.6g}" for i in range(-half, half + 1)]
+    return [current if i == 0 else f"{middle + reach * i / half:.6g}" for i in range(-half, half + 1)]
 
 
 def _with_value(state: State, of: str, of_index: str, text: str) -> State:

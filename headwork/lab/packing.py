@@ -106,11 +106,11 @@ def _own_modules(parts: Iterable[str]) -> Archive:
 def _third_party() -> Iterator[Archive]:
     """The pure Python packages that write formulas and pages, as they are installed here."""
     for name in THIRD_PARTY:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.submodule_search_locations
+        module_spec = importlib.util.find_spec(name)
+        assert module_spec is not None
+        assert module_spec.submodule_search_locations
         yield _files_under(
-            Path(spec.submodule_search_locations[0]), ["."], lambda n: n.endswith((".py", ".txt"))
+            Path(module_spec.submodule_search_locations[0]), ["."], lambda n: n.endswith((".py", ".txt"))
         )
         # Some ask for their version.
         about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version(name)}\n"
@@ -148,8 +148,8 @@ def find_node() -> str | None:
     """A node to run Pyodide: on the path, or the one that playwright brings."""
     if path := shutil.which("node"):
         return path
-    spec = importlib.util.find_spec("playwright")
-    own = Path(spec.origin).parent / "driver" / "node" if spec and spec.origin else None
+    module_spec = importlib.util.find_spec("playwright")
+    own = Path(module_spec.origin).parent / "driver" / "node" if module_spec and module_spec.origin else None
     return str(own) if own and own.exists() else None
 
 

@@ -25,7 +25,7 @@ def expect(locator: Any) -> Any:
 
 def type_in(page: Any, path: str, index: str, text: str) -> None:
     cell(page, path, index).dblclick()
-    page.locator("input.editor").render_template(text)
+    page.locator("input.editor").fill(text)
     page.keyboard.press("Enter")
 
 
@@ -95,7 +95,7 @@ def test_beta_from_0_to_infinity(opened: Any, served: Any) -> None:
     slider.press("Home")
     expect(cell(page, "weights", "0,1")).to_have_text("0.2500")
     expect(page.locator(".sentence")).to_contain_text("At β = 0")
-    page.locator(".beta .typed").render_template("1/3")
+    page.locator(".beta .typed").fill("1/3")
     page.keyboard.press("Enter")
     expect(cell(page, "weights", "0,1")).to_have_text("0.3394")
 
@@ -118,7 +118,7 @@ def test_an_older_answer_never_follows_a_newer_one(opened: Any, served: Any) -> 
     )
     cell(page, "tokens", "0,0").click()
     for text in "1234567":
-        page.locator("input.editor").render_template(text)
+        page.locator("input.editor").fill(text)
     expect(cell(page, "query", "0,0")).to_have_text("7")
     seen = page.evaluate("seen")
     assert seen == sorted(seen)
@@ -233,7 +233,7 @@ def test_a_link_reproduces_everything(opened: Any, served: Any) -> None:
     page = opened(served.address)
     type_in(page, "tokens", "0,0", "3")
     type_in(page, "scores", "1,1", "-2")
-    page.locator(".beta .typed").render_template("1/2")
+    page.locator(".beta .typed").fill("1/2")
     page.keyboard.press("Enter")
     expect(page.locator("td.edited")).to_have_count(1)
     page.get_by_text("both", exact=True).click()
@@ -286,12 +286,12 @@ def test_by_touch(opened: Any, served: Any) -> None:
     cell(page, "weights", "1,1").tap()
     expect(page.locator(".lines")).to_contain_text("A[1,1]")
     cell(page, "tokens", "0,0").tap()
-    page.locator("input.editor").render_template("5")
+    page.locator("input.editor").fill("5")
     page.keyboard.press("Enter")
     expect(cell(page, "query", "0,0")).to_have_text("5")
     cell(page, "scores", "0,0").tap()
     page.get_by_role("button", name="Change this number").tap()
-    page.locator("input.editor").render_template("0")
+    page.locator("input.editor").fill("0")
     page.keyboard.press("Enter")
     expect(page.locator("td.edited")).to_have_count(1)
 
@@ -304,7 +304,7 @@ def test_every_kind_of_mechanism_can_be_opened_and_changed(opened: Any, served: 
     expect(page.locator(".card").first).to_be_visible()
     first = page.locator(".card.input td").first
     first.dblclick()
-    page.locator("input.editor").render_template("1/2")
+    page.locator("input.editor").fill("1/2")
     page.keyboard.press("Enter")
     expect(first).to_have_text("0.5000")
     assert page.evaluate(SCROLLS)[0] == 1280
@@ -333,9 +333,9 @@ def test_problems_answer_first_with_live_steps(opened: Any, served: Any) -> None
     assert lefts == sorted(lefts), "one row, as on the first screen"
     type_in(page, "tokens", "0,0", "0")
     expect(cell(page, "query", "0,0")).to_have_text("0")
-    page.get_by_role("searchbox").render_template("convolution 1e")
+    page.get_by_role("searchbox").fill("convolution 1e")
     assert page.locator(".questions li:visible").count() == 0
-    page.get_by_role("searchbox").render_template("mean filter")
+    page.get_by_role("searchbox").fill("mean filter")
     assert page.locator(".questions li:visible").count() == 1
     page.locator(".questions li:visible a").click()
     expect(page.locator(".asked")).to_contain_text("discussion/1e")

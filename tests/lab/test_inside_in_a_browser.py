@@ -315,7 +315,7 @@ def test_a_model_of_ones_own_and_a_hostile_one(opened: Any, served: Any, tmp_pat
 def text_room(opened: Any, served: Any, folder: Path, **more: Any) -> Any:
     page = room(opened, served, **more)
     page.locator("input[multiple]").set_input_files(folder)
-    page.get_by_label("Text", exact=True).render_template("a fine film")
+    page.get_by_label("Text", exact=True).fill("a fine film")
     page.locator(".text-view button").first.wait_for()
     settled(page)
     return page

@@ -193,7 +193,7 @@ def test_an_exercise_is_practised_without_a_server(inside: Any) -> None:
 
     inside.goto(inside.url.split("#")[0] + "#/practise")
     query = inside.locator(".step[aria-label='query']")
-    query.locator("input").first.render_template("99")
+    query.locator("input").first.fill("99")
     inside.get_by_role("button", name="Check", exact=True).click()
     expect(query.locator(".verdict")).to_have_text("incorrect")
     expect(query.locator("input.wrong")).to_have_count(1)

@@ -102,7 +102,7 @@ def test_marks_of_the_page_are_those_of_the_file_it_saves(
     render_template(page, exercise, scores=exercise.key["scores"].T)
     check(page)
     open_drawer(page, "Hand it in")
-    page.get_by_label("Your name or ID").render_template("Ada")
+    page.get_by_label("Your name or ID").fill("Ada")
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the answer file").click()
     assert download.value.suggested_filename == "Ada.toml"
@@ -133,7 +133,7 @@ def test_hints_come_one_by_one_and_a_changed_cell_is_no_longer_marked(room: Any,
     assert query.locator(".feedback button").count() == 0, "the teacher's link allows no more"
     wrong = query.locator("input.wrong").first
     number = query.locator("input.wrong").count()
-    wrong.render_template("1")
+    wrong.fill("1")
     expect(query.locator("input.wrong")).to_have_count(number - 1)
     page = room("/self-attention/1/1")
     paste(page, "query", "9 9; 9 9; 9 9")
@@ -175,10 +175,10 @@ def test_cells_say_what_they_cannot_take(room: Any) -> None:
     expect(query.locator(".check")).to_have_text("yours is 2 x 3; asked is 3 x 2 (token, key width)")
     check(page)
     expect(query.locator("dl")).to_contain_text("yours is 2 x 3, it should be 3 x 2")
-    query.locator("textarea").render_template("1 2; 3 4; 5 6")
+    query.locator("textarea").fill("1 2; 3 4; 5 6")
     query.get_by_role("button", name="as cells").click()
     expect(query.locator("input").nth(5)).to_have_value("6")
-    query.locator("input").nth(1).render_template("0,5")
+    query.locator("input").nth(1).fill("0,5")
     expect(query.locator(".check.bad")).to_contain_text("Write a decimal point, not a comma.")
     expect(query.locator("input.odd")).to_have_count(1)
     paste(page, "query", "1\t2\n" * 200_000)
@@ -232,7 +232,7 @@ def test_by_touch_on_a_phone(room: Any) -> None:
 
 def test_progress_is_kept_exported_and_imported(room: Any, tmp_path: Path) -> None:
     page = room("/self-attention/1/1")
-    step(page, "query").locator("input").first.render_template("5")
+    step(page, "query").locator("input").first.fill("5")
     check(page)
     page.reload()
     expect(step(page, "query").locator("input").first).to_have_value("5")
@@ -299,7 +299,7 @@ def test_a_browser_that_keeps_nothing_says_so(opened: Any, served: Any) -> None:
     page.goto(f"{served.address}#/practise")
     page.reload()
     page.locator(".step").first.wait_for()
-    step(page, "query").locator("input").first.render_template("5")
+    step(page, "query").locator("input").first.fill("5")
     check(page)
     open_drawer(page, "Your progress")
     expect(page.locator(".drawers")).to_contain_text("This browser keeps nothing for this page")
@@ -315,7 +315,7 @@ def test_a_teacher_makes_a_link_to_a_sheet_and_a_student_opens_it(
     page.wait_for_url("**/output-size/1/1")
     expect(page.locator("h1")).to_have_text("Output size")
     page.get_by_role("button", name="Add this exercise to a sheet").click()
-    page.get_by_label("Title").render_template("Sheet 3 <b>")
+    page.get_by_label("Title").fill("Sheet 3 <b>")
     page.get_by_label("Hints go up to").select_option("why it is wrong")
     link = page.get_by_label("Link for students").input_value()
     assert (
@@ -328,12 +328,12 @@ def test_a_teacher_makes_a_link_to_a_sheet_and_a_student_opens_it(
     student = room(link.removeprefix("course.html#/practise"))
     expect(student.locator(".sheet b")).to_have_text("Sheet 3 <b>")
     assert student.locator(".sheet button").all_inner_texts() == ["1. self attention", "2. output size"]
-    step(student, "query").locator("input").first.render_template("5")
+    step(student, "query").locator("input").first.fill("5")
     check(student)
     expect(student.locator(".sheet button").first).to_have_text("1. self attention 0/6")
     student.get_by_role("button", name="Next exercise").click()
     expect(student.locator("h1")).to_have_text("Output size")
-    student.locator(".step input").first.render_template("37")
+    student.locator(".step input").first.fill("37")
     open_drawer(student, "Hand it in")
     with student.expect_download() as download:
         student.get_by_role("button", name="Save the answer file").click()
@@ -351,11 +351,11 @@ def test_a_challenge_takes_any_matrix_and_says_whether_it_works(room: Any) -> No
     size = page.locator(".given td").count() ** 0.5
     identity = "; ".join(" ".join("1" if i == j else "0" for j in range(int(size))) for i in range(int(size)))
     for name, text in (("query", identity), ("key", identity), ("beta", "1")):
-        step(page, name).locator("textarea").render_template(text)
+        step(page, name).locator("textarea").fill(text)
     check(page)
     expect(step(page, "beta").locator(".verdict")).to_have_text("incorrect")
     expect(step(page, "beta").locator("dl")).to_contain_text("not by enough")
-    step(page, "beta").locator("textarea").render_template("oo")
+    step(page, "beta").locator("textarea").fill("oo")
     check(page)
     expect(page.locator(".summary")).to_contain_text("All correct")
 
